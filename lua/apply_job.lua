@@ -21,23 +21,23 @@
 -- KEYS 9 source: the list of the job's source, for a file job
 -- KEYS 10 nudge
 -- KEYS 11 passed_run: the first run of the skipped range
--- KEYS 12 totals
--- KEYS 13 deeds
+-- KEYS 12 counters
+-- KEYS 13 audit_log
 -- KEYS 14 open
 -- KEYS 15 lanes
--- KEYS 16 shunned
--- KEYS 17 shunned_lately
+-- KEYS 16 not_while
+-- KEYS 17 not_while_recent
 -- KEYS 18 unique: the holder of the definition's unique key; the job if it names none
 -- KEYS 19 uniques
 -- KEYS 20 holder: the job that holds this key, as read, else the job
 -- KEYS 21 old_unique: the unique key that the job had, as read, else the job
 -- KEYS 22 notices
--- KEYS 23 gated
--- KEYS 24 eras
+-- KEYS 23 job_gates
+-- KEYS 24 schedule_versions
 -- KEYS 25 backfill
 -- KEYS 26 backfills
 -- KEYS 27 deadlines
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -56,7 +56,7 @@
 -- ARGV 15 planted_ready
 -- ARGV 16 anchor
 -- ARGV 17 existing: edit, or refuse
--- ARGV 18 planned: the pending or held run, as read, or ''
+-- ARGV 18 planned: the pending or paused run, as read, or ''
 -- ARGV 19 passed: the first of the skipped range under the old schedule, which is recorded now, or
 --   ''
 -- ARGV 20 passed_last
@@ -73,21 +73,21 @@
 -- ARGV 31 holder_name: of the job that holds the key, as read, or ''
 -- ARGV 32 old_key: as read, or ''
 -- ARGV 33 old_queue: as read, or ''
--- ARGV 34 tells: the notices and deadlines of its runs
+-- ARGV 34 notify: the notices and deadlines of its runs
 -- ARGV 35 gates: the gates of the definition that was read, if the new one changes the gates or the
 --   schedule
--- ARGV 36 gated: the job's entry with its first gate, or ''
+-- ARGV 36 gate_entry: the job's entry with its first gate, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
 -- Reply exists: kind of the holder
--- Reply held: kind of the holder, which differs from the kind asked for
+-- Reply other_kind: kind of the holder, which differs from the kind asked for
 -- Reply taken: name of the job that holds the unique key
 -- Reply stale: the job changed; read it again
 -- Reply occupied: the planted id already has a record
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
-local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], totals = KEYS[12], nudge = KEYS[10],
+local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], counters = KEYS[12], nudge = KEYS[10],
   deadlines = KEYS[27], gates = gates_of(ARGV[35])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
   k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset',
@@ -96,10 +96,10 @@ local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4
 if not bad and ARGV[28] .. ARGV[32] ~= '' then
   bad = wrong_type({KEYS[18], 'hash', KEYS[19], 'zset', KEYS[20], 'hash', KEYS[21], 'hash'})
 end
-bad = bad or spoilt_gate(k.gates, gate_names(ARGV[35]))
+bad = bad or gate_wrong_type(k.gates, gate_names(ARGV[35]))
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied', 'born', 'same_since')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'paused_run', 'paused', 'applied', 'first_rev', 'same_since')
 local is_live = job[1] and not job[2]
 
 local is_rezoned = ARGV[12] == 'zone'
@@ -119,7 +119,7 @@ local function judge_unique()
   local lock = redis.call('HMGET', KEYS[18], 'job', 'until', 'mode')
   if (lock[1] or '') ~= ARGV[31] then return {'stale'} end
   if not lock[1] then return end
-  local holder = redis.call('HMGET', KEYS[20], 'rev', 'ended', 'unique', 'pending', 'held')
+  local holder = redis.call('HMGET', KEYS[20], 'rev', 'ended', 'unique', 'pending', 'paused_run')
   local is_there = holder[1] and not holder[2] and holder[3] == key
   local is_own = is_there and lock[1] == name
   if ARGV[29] == 'debounce' and lock[3] == 'debounce' then
@@ -136,7 +136,7 @@ local function judge_unique()
 end
 
 if job[5] == ARGV[8] then return {job[9] or 'created'} end
-if is_live and job[3] ~= kind then return {'held', job[3]} end
+if is_live and job[3] ~= kind then return {'other_kind', job[3]} end
 local in_the_way = key ~= '' and judge_unique()
 if in_the_way then return in_the_way end
 if is_live then
@@ -199,8 +199,8 @@ local function hold_unique()
   end
 end
 
-local function set_tells()
-  if ARGV[34] ~= '' then redis.call('HSET', k.job, 'tells', ARGV[34]) elseif job[1] then redis.call('HDEL', k.job, 'tells', 'failing', 'judged_at') end
+local function set_notify()
+  if ARGV[34] ~= '' then redis.call('HSET', k.job, 'notify', ARGV[34]) elseif job[1] then redis.call('HDEL', k.job, 'notify', 'failing', 'judged_at') end
 end
 
 -- Makes the runs that wait at the job's former gates ready, so that their claims judge them by the
@@ -211,15 +211,15 @@ local function judge_anew()
     local entries = redis.call('ZRANGEBYLEX', gate.by_job, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, 1000)
     for _, entry in ipairs(entries) do
       local id = string.match(entry, '(%S+)$')
-      if redis.call('ZSCORE', gate.queued, id) then
+      if redis.call('ZSCORE', gate.waiters, id) then
         redis.call('ZADD', k.job_due, now, id)
         stop_waiting(gate, id)
-        come_loose(k.gates, gate_names(ARGV[35]), id, ARGV[10], now)
-        tally(k.totals, 'waiting', -1)
+        release_gate(k.gates, gate_names(ARGV[35]), id, ARGV[10], now)
+        add_to_counter(k.counters, 'waiting', -1)
       end
     end
     if entries[1] then
-      wake_gate(k.gates.wakes, gate, now)
+      set_gate_timer(k.gates.timers, gate, now)
       redis.call('PUBLISH', k.nudge, 'due')
     end
   end
@@ -229,32 +229,32 @@ end
 -- A run that was planted from an earlier reading of the clock belongs to it too.
 local since = planted ~= '' and ARGV[11] ~= '1' and math.min(now, tonumber(ARGV[14]) - 1) or now
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
-set_shunned(KEYS[16], KEYS[17], k.job, name, ARGV[27])
-set_gated(KEYS[23], k.job, ARGV[36])
+set_not_while(KEYS[16], KEYS[17], k.job, name, ARGV[27])
+set_gate_entry(KEYS[23], k.job, ARGV[36])
 if not is_live then
   if job[1] then
     -- The occurrences of a one-shot all belong to its schedule, even if it ended before them.
     local ended = redis.call('HMGET', k.job, 'once', 'ended_at')
-    note_era(KEYS[24], k.job, ended[1] == '1' and PARKED - 1 or whole(ended[2], PARKED - 1), now)
+    note_schedule_version(KEYS[24], k.job, ended[1] == '1' and PARKED - 1 or whole(ended[2], PARKED - 1), now)
   end
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(since), 'created_at', int(now),
-    'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26], 'born', rev,
+    'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26], 'first_rev', rev,
     'same_since', job[1] and job[4] == ARGV[4] and (job[11] or job[10]) or rev)
-  set_tells()
+  set_notify()
   -- The record of a one-shot says who added it: one-shots are the most jobs, so they get no entry
   -- in the audit log.
-  if ARGV[11] ~= '1' then note_deed(KEYS[13], now, 'added', ARGV[22], {}) end
+  if ARGV[11] ~= '1' then note_change(KEYS[13], now, 'added', ARGV[22], {}) end
   list_in_source()
   hold_unique()
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
     -- An earlier job of this name leaves nothing behind; the files that listed it do not list the
     -- new job.
-    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun', 'failing', 'judged_at', 'window', 'watched')
+    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'paused_run', 'started_count', 'failing', 'judged_at', 'window', 'watched')
     redis.call('UNLINK', KEYS[25])
     redis.call('ZREM', KEYS[26], name)
-    for _, told in ipairs({'on_failure', 'on_recovered', 'on_success', 'on_late', 'ping'}) do redis.call('HDEL', k.job, 'suppressed:' .. told) end
+    for _, notice in ipairs({'on_failure', 'on_recovered', 'on_success', 'on_late', 'ping'}) do redis.call('HDEL', k.job, 'suppressed:' .. notice) end
     redis.call('ZREM', KEYS[6], name)
     for _, field in ipairs(kind ~= 'file' and redis.call('HKEYS', k.job) or {}) do
       if string.sub(field, 1, 4) == 'src:' then redis.call('HDEL', k.job, field) end
@@ -266,11 +266,11 @@ end
 -- The occurrences that passed behind the planned run are recorded now, because the old schedule is
 -- lost afterwards.
 if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then
-  local facts = tell_stretch(k.job, ARGV[20], ARGV[21],
+  local facts = add_range_fields(k.job, ARGV[20], ARGV[21],
     {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev})
-  end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], totals = KEYS[12], job = k.job, notices = KEYS[22], nudge = k.nudge,
+  end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], counters = KEYS[12], job = k.job, notices = KEYS[22], nudge = k.nudge,
     deadlines = k.deadlines}, ARGV[19], 'skipped', job[8] and 'paused' or 'missed', now, facts)
-  if tonumber(ARGV[21]) > 1 then tally(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
+  if tonumber(ARGV[21]) > 1 then add_to_counter(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
 end
 local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
@@ -279,21 +279,21 @@ if ARGV[12] ~= 'rest' and not is_burst then
   -- A run that was due but not ready yet is dropped: its occurrence does not count.
   local due = tonumber(string.match(ARGV[18], '@(%d+)$') or '')
   local gives_way = due and due <= now and ARGV[19] == '' and not is_owed
-  note_era(KEYS[24], k.job, gives_way and due - 1 or now, now)
+  note_schedule_version(KEYS[24], k.job, gives_way and due - 1 or now, now)
 end
 redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
   'applied', 'updated', 'delay', ARGV[25], 'max_runs', ARGV[26])
-set_tells()
+set_notify()
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
 list_in_source()
 redis.call('HSET', k.job, 'source', ARGV[7])
 if not is_rezoned then hold_unique() end
-note_deed(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = ARGV[23], new = ARGV[24]} or {})
+note_change(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = ARGV[23], new = ARGV[24]} or {})
 if ARGV[12] ~= 'rest' then
   redis.call('HSET', k.job, 'since', int(since))
   if job[8] then
     if job[7] and job[7] ~= planted then unwatch_planned(k, job[7]) end
-    if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
+    if planted == '' then redis.call('HDEL', k.job, 'paused_run') else redis.call('HSET', k.job, 'paused_run', planted) end
   elseif is_owed and not is_burst then
     -- The run is already due, so it is owed under any schedule. Its claim plants the first run of
     -- the new schedule.

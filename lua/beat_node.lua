@@ -17,10 +17,10 @@
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash'})
 if bad then return bad end
-local held = redis.call('HMGET', KEYS[2], 'incarnation', 'host', 'pid', 'boot_id')
+local holder = redis.call('HMGET', KEYS[2], 'incarnation', 'host', 'pid', 'boot_id')
 local seen = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[2]) or 0)
-if held[1] and held[1] ~= ARGV[3] and ARGV[5] ~= 'take' and now - seen < tonumber(ARGV[4]) then
-  return {'taken', held[1], held[2] or '', held[3] or '', held[4] or '', now - seen}
+if holder[1] and holder[1] ~= ARGV[3] and ARGV[5] ~= 'take' and now - seen < tonumber(ARGV[4]) then
+  return {'taken', holder[1], holder[2] or '', holder[3] or '', holder[4] or '', now - seen}
 end
 local facts = {'incarnation', ARGV[3]}
 for at = 6, #ARGV do facts[#facts + 1] = ARGV[at] end

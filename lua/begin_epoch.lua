@@ -6,15 +6,15 @@
 -- Guard: the epoch is still the one that the caller read, so only one of several nodes marks a
 -- loss.
 -- KEYS 1 epoch
--- KEYS 2 losses
--- KEYS 3 settling
+-- KEYS 2 data_losses
+-- KEYS 3 restoring_until
 -- KEYS 4 fence
 -- ARGV 1 now
 -- ARGV 2 read: the epoch as read, or ''
 -- ARGV 3 new_epoch
 -- ARGV 4 loss: its record as JSON, or '' on the first day
 -- ARGV 5 highest: the highest fence seen
--- ARGV 6 settle_ms
+-- ARGV 6 restore_ms
 -- Reply begun
 -- Reply another: epoch
 -- Reply wrong_type: key, found, wanted

@@ -12,17 +12,17 @@
 -- KEYS 2 leases
 -- KEYS 3 fence
 -- KEYS 4 jobs
--- KEYS 5 stops
+-- KEYS 5 stop_requests
 -- KEYS 6 history
 -- KEYS 7 finished
--- KEYS 8 totals
+-- KEYS 8 counters
 -- KEYS 9 nudge
 -- KEYS 10 dead
 -- KEYS 11 running: of this queue
 -- KEYS 12 queue: its settings
 -- KEYS 13 queue_state
--- KEYS 14 shunned
--- KEYS 15 shunned_lately
+-- KEYS 14 not_while
+-- KEYS 15 not_while_recent
 -- KEYS 16 notices
 -- KEYS 17 deadlines
 -- KEYS* run
@@ -32,10 +32,10 @@
 -- KEYS* job_history
 -- KEYS* job_due
 -- KEYS* successor_run
--- KEYS* spread
+-- KEYS* catch_up
 -- KEYS* job_dead
 -- KEYS* manual
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 incarnation
@@ -69,36 +69,36 @@
 -- Reply gone: another node was first
 -- Reply early: ready
 -- Reply stale: the job changed; read it again
--- Reply orphan: the run's job is not known
--- Reply spoilt: its record has an unknown state; it stays due, so that the caller can quarantine it
--- Reply foreign: nobody planned or asked for this run
+-- Reply job_missing: the run's job is not known
+-- Reply bad_state: its record has an unknown state; it stays due, so that the caller can quarantine it
+-- Reply unplanned: nobody planned or asked for this run
 -- Reply occupied: the successor's id already has a record
 -- Reply skipped: reason
 -- Reply waiting: behind an open run
--- Reply queued: at a gate, which is named
+-- Reply at_gate: at a gate, which is named
 -- Reply places: the gates at which it has places; the call lacks some of them
--- Reply shunned: other jobs must not run beside this one, so it has to pass the gate `job:` of its
+-- Reply needs_own_gate: other jobs must not run beside this one, so it has to pass the gate `job:` of its
 --   own name
 -- Reply cancelled: reason
 -- Reply failed: reason; another attempt would have come too late
--- Reply held: why its queue has no room (paused, full or rate)
+-- Reply no_room: why its queue has no room (paused, full or rate)
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
-local due, leases, fence_key, stops, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
-local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stops, 'hash', KEYS[6], 'zset',
+local due, leases, fence_key, stop_requests, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
+local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stop_requests, 'hash', KEYS[6], 'zset',
   KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'hash', KEYS[13], 'hash',
   KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'zset', KEYS[17], 'zset'})
 if bad then return bad end
 local gates, last_key = gates_of(ARGV[7])
-local has_shunned = redis.call('EXISTS', KEYS[14]) == 1
-local has_stops = redis.call('EXISTS', stops) == 1
+local has_not_while = redis.call('EXISTS', KEYS[14]) == 1
+local has_stop_requests = redis.call('EXISTS', stop_requests) == 1
 
 -- A lost or unreadable counter is rebuilt from the clock, which exceeds every fence issued from an
 -- earlier clock.
 -- If the clock was set back, the run's own last fence is the lower bound.
 local stored = redis.call('GET', fence_key)
 local last = whole(stored, FENCE)
-local is_spoilt = stored and last == 0
+local is_fence_wrong = stored and last == 0
 local function next_fence(own)
   if last >= FENCE then last = 0 end
   last = math.max(last + 1, own + 1, micros)
@@ -107,7 +107,7 @@ local function next_fence(own)
 end
 
 -- The room is computed once, because all runs of a call are in one queue.
-local queue, taken = room_in(KEYS[12], KEYS[11], KEYS[13], micros), 0
+local queue, taken = queue_capacity(KEYS[12], KEYS[11], KEYS[13], micros), 0
 
 -- Returns nil if a first attempt may start; otherwise `waiting` or `skipped`.
 local function blocked(k, a, id, has_waited)
@@ -124,25 +124,25 @@ end
 -- Asks all older runs of the job to stop, under the overlap rule `replace`.
 -- A run that waits for a retry, for its turn or at a gate becomes due at once; its claim ends it.
 local function replace(k, names)
-  has_stops = true
+  has_stop_requests = true
   for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
-    redis.call('HSET', stops, other, 'replaced')
+    redis.call('HSET', stop_requests, other, 'replaced')
     for _, name in ipairs(names) do
-      if redis.call('ZSCORE', gates[name].queued, other) then
+      if redis.call('ZSCORE', gates[name].waiters, other) then
         redis.call('ZADD', due, now, other)
         stop_waiting(gates[name], other)
-        come_loose(gates, names, other, ARGV[6], now)
-        tally(k.totals, 'waiting', -1)
+        release_gate(gates, names, other, ARGV[6], now)
+        add_to_counter(k.counters, 'waiting', -1)
       end
     end
     if redis.call('ZSCORE', due, other) then redis.call('ZADD', due, now, other) end
     if k.job_due ~= due and redis.call('ZSCORE', k.job_due, other) then redis.call('ZADD', k.job_due, now, other) end
   end
   for _, other in ipairs(redis.call('ZRANGE', k.waiting, 0, 999)) do
-    redis.call('HSET', stops, other, 'replaced')
+    redis.call('HSET', stop_requests, other, 'replaced')
     redis.call('ZADD', due, now, other)
     redis.call('ZREM', k.waiting, other)
-    tally(k.totals, 'waiting', -1)
+    add_to_counter(k.counters, 'waiting', -1)
   end
   redis.call('PUBLISH', nudge, 'stop')
 end
@@ -150,7 +150,7 @@ end
 -- Ends the schedule after the last of `max_runs` has begun out of order: the planned run is
 -- dropped.
 local function end_schedule(k, job_name, pending)
-  redis.call('HDEL', k.job, 'held')
+  redis.call('HDEL', k.job, 'paused_run')
   plant_pending(k, job_name, '')
   redis.call('ZREM', k.job_due, pending or '')
   unwatch_planned(k, pending or '')
@@ -158,8 +158,8 @@ end
 
 -- Returns true if other jobs must not run beside `job`, and its run does not pass the gate for
 -- that.
-local function is_shunned(job, names)
-  if not has_shunned or redis.call('ZRANGEBYLEX', KEYS[14], '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1] == nil then
+local function needs_own_gate(job, names)
+  if not has_not_while or redis.call('ZRANGEBYLEX', KEYS[14], '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1] == nil then
     return false
   end
   for _, name in ipairs(names) do
@@ -186,7 +186,7 @@ local waiting = 0
 -- While it waits at a gate, it keeps the places at the gates before. It gives up places it no
 -- longer needs.
 local function pass_gates(k, a, names, places)
-  local needed, stands = {}, {}
+  local needed, passed = {}, {}
   for _, name in ipairs(names) do needed[name] = true end
   local dropped = {}
   for _, name in ipairs(places) do
@@ -195,7 +195,7 @@ local function pass_gates(k, a, names, places)
   leave_gates(k, a.id, dropped, 'left', now)
   for at, name in ipairs(names) do
     local gate = gates[name]
-    local others, since = redis.call('ZCARD', gate.queued), redis.call('ZSCORE', gate.held, a.id)
+    local others, since = redis.call('ZCARD', gate.waiters), redis.call('ZSCORE', gate.holders, a.id)
     local known = redis.call('HMGET', gate.state, 'lane:' .. a.id, 'job:' .. a.job_name)
     local limits = gate.kind == 'key' and known[2] ~= a.limits and a.limits or nil
     local may, opens
@@ -208,21 +208,21 @@ local function pass_gates(k, a, names, places)
       if may and others > 0 and would_overtake(gate, a) then may, opens = false, now end
       if may and others > 0 and stop_waiting(gate, a.id) then waiting = waiting - 1 end
     end
-    forget_known_lane(gates.wakes, gate, a.id, known[1], now)
+    forget_known_lane(gates.timers, gate, a.id, known[1], now)
     if not may then
-      if wait_at(k, gate, a.id, a.due_ms, ARGV[6], stands, opens, limits, now) then waiting = waiting + 1 end
+      if wait_at(k, gate, a.id, a.due_ms, ARGV[6], passed, opens, limits, now) then waiting = waiting + 1 end
       if since then drop_place(gate, a.id) end
       local beyond = {}
       for later = at + 1, #names do beyond[#beyond + 1] = names[later] end
       leave_gates(k, a.id, beyond, 'left', now)
-      stands[#stands + 1] = name
-      return name, stands
+      passed[#passed + 1] = name
+      return name, passed
     end
     if limits and others > 0 then redis.call('HSET', gate.state, 'job:' .. a.job_name, limits) end
-    if since then hold_place(gate, a.id, now) else enter(gate, a.id, nil, now) end
-    stands[#stands + 1] = name
+    if since then set_place(gate, a.id, now) else enter(gate, a.id, nil, now) end
+    passed[#passed + 1] = name
   end
-  return nil, stands
+  return nil, passed
 end
 
 -- Counts the start of a run in the rate of its key.
@@ -232,7 +232,7 @@ local function begin_at(names, limits)
     local gate = gates[name]
     if gate.kind == 'key' then
       take_rate(gate, limits, micros)
-      if redis.call('ZCARD', gate.queued) > 0 then wake_gate(gates.wakes, gate, now) end
+      if redis.call('ZCARD', gate.waiters) > 0 then set_gate_timer(gates.timers, gate, now) end
     end
   end
 end
@@ -241,17 +241,17 @@ end
 -- running or over.
 -- The latter happens after a loss. A planned run is followed by the next run all the same.
 -- A one-shot whose run has an unreadable state does not end by this.
-local function pass_over(k, a, state)
-  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'begun', 'once')
+local function remove_from_due(k, a, state)
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'started_count', 'once')
   local has_begun = state == 'running' or ENDS[state]
   if job[2] == a.id and not job[3] and (has_begun or job[5] ~= '1') then
     if job[1] ~= a.rev then return {'stale'} end
     if is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end
     local is_used_up = whole(job[4], COUNT) >= (tonumber(a.max_runs) or math.huge)
     plant_pending(k, a.job_name, is_used_up and '' or a.successor, a.successor_due, a.successor_ready)
-    settle_job(k, a.id, a.job_name, now)
+    end_or_plan_job(k, a.id, a.job_name, now)
   end
-  if not has_begun then return {'spoilt'} end
+  if not has_begun then return {'bad_state'} end
   redis.call('ZREM', due, a.id)
   return {'gone'}
 end
@@ -259,8 +259,8 @@ end
 -- Adds the start deadline of a skipped run: the run that blocked it may still be running then.
 -- Only the first run skipped behind the same run has a deadline, so that a run that hangs is
 -- reported once.
-local function watch_skipped(k, id, due_ms, tells, behind, last)
-  local start = string.match(tells or '', 'start=%d+')
+local function watch_skipped(k, id, due_ms, notify, behind, last)
+  local start = string.match(notify or '', 'start=%d+')
   if not start or behind == '' or string.match(last or '', '^%S+') == behind then return end
   watch(k.deadlines, id, due_ms, start, false)
   redis.call('HSET', k.job, 'skipped_behind', behind .. ' ' .. id)
@@ -270,10 +270,10 @@ end
 -- Adds the notice `on_late` for a run that starts later than its job allows.
 -- `before` is the time of an earlier claim that was handed back unexecuted, or nil; a late run is
 -- reported once.
-local function tell_late(k, id, tells, due_ms, before)
-  local late = string.match(tells or '', 'late=(%d+)')
+local function notify_late(k, id, notify, due_ms, before)
+  local late = string.match(notify or '', 'late=(%d+)')
   local last = late and tonumber(due_ms) + tonumber(late)
-  if late and now > last and not (before and tonumber(before) > last) then tell(k, 'on_late', id, 'start', now) end
+  if late and now > last and not (before and tonumber(before) > last) then add_notice(k, 'on_late', id, 'start', now) end
 end
 
 local claimed, slots = 0, tonumber(ARGV[8])
@@ -283,7 +283,7 @@ local judged = {}
 
 local function claim(k, a)
   local id = a.id
-  local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.spread, 'zset',
+  local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.catch_up, 'zset',
     k.job_dead, 'zset', k.manual, 'zset'}) or k.job_due ~= due and wrong_type({k.job_due, 'zset'})
   if item_bad then return item_bad end
   local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
@@ -301,24 +301,24 @@ local function claim(k, a)
     return {'gone'}
   end
   if tonumber(ready) > now then return {'early', ready} end
-  if run[2] and run[2] ~= 'scheduled' then return pass_over(k, a, run[2]) end
+  if run[2] and run[2] ~= 'scheduled' then return remove_from_due(k, a, run[2]) end
   if claimed >= slots then return {'full'} end
-  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun', 'tells', 'watched',
-    'skipped_behind', 'born', 'same_since')
-  if not job[1] then return {'orphan'} end
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched',
+    'skipped_behind', 'first_rev', 'same_since')
+  if not job[1] then return {'job_missing'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
   -- A run that is owed has a record or is open, waiting or spread; a run that was asked for has a
   -- record.
   if not is_pending and not run[2] and not run[4] and (a.kind == 'manual' or not job[3] and not redis.call('ZSCORE', k.open, id)
-    and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.spread, id)) then
-    return {'foreign'}
+    and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.catch_up, id)) then
+    return {'unplanned'}
   end
   if is_pending and is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end
   local names = a.gates ~= '' and gate_names(a.gates) or {}
-  local gates_bad = spoilt_gate(gates, names) or missing_places(gates, run[11] or '')
+  local gates_bad = gate_wrong_type(gates, names) or missing_places(gates, run[11] or '')
   if gates_bad then return gates_bad end
-  if is_shunned(a.job_name, names) then return {'shunned'} end
+  if needs_own_gate(a.job_name, names) then return {'needs_own_gate'} end
   local places = gate_names(run[11])
   -- The time from which it could have run without its gates.
   local woken = ready
@@ -338,74 +338,74 @@ local function claim(k, a)
   -- A finished one-shot keeps its definition for manual runs asked for earlier, and for runs of its
   -- former schedule.
   -- Those runs were spread, and may have waited for another run since.
-  local is_spread = redis.call('ZSCORE', k.spread, id)
+  local is_spread = redis.call('ZSCORE', k.catch_up, id)
   local is_owed = is_spread or run[10]
   local is_removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
   -- A run of an earlier job of this name never begins with the definition of this job.
   -- A run that has begun continues if the definition is unchanged.
   local is_of_former = is_former(run[15], first and job[10] or job[11])
   local begins = first and a.kind == 'regular'
-  local begun, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
+  local started, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
   local is_missed = a.kind == 'regular' and a.latest_start ~= '' and now > tonumber(a.latest_start)
   local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
-  local stop = has_stops and redis.call('HGET', stops, id)
-  local fate, reason, by = nil, '', ''
+  local stop = has_stop_requests and redis.call('HGET', stop_requests, id)
+  local outcome, reason, by = nil, '', ''
   if stop then
-    fate = 'cancelled'
-    reason, by = parts_of_wish(stop)
+    outcome = 'cancelled'
+    reason, by = parse_stop_request(stop)
   elseif is_removed and first then
-    fate, reason = 'cancelled', 'job removed'
+    outcome, reason = 'cancelled', 'job removed'
   elseif is_of_former then
-    fate, reason = 'cancelled', 'of an earlier job of this name'
+    outcome, reason = 'cancelled', 'of an earlier job of this name'
   elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
     -- The run was owed when its job was paused: it waited for its turn or was spread.
-    fate, reason = 'skipped', 'paused'
-  elseif begins and begun >= most then
-    fate, reason = 'skipped', 'max_runs'
+    outcome, reason = 'skipped', 'paused'
+  elseif begins and started >= most then
+    outcome, reason = 'skipped', 'max_runs'
   elseif is_unstarted and (too_late or is_missed) then
-    fate, reason = 'skipped', 'missed'
+    outcome, reason = 'skipped', 'missed'
   elseif too_late then
-    fate, reason = 'failed', 'its next attempt came too late for max_age'
+    outcome, reason = 'failed', 'its next attempt came too late for max_age'
   elseif first or is_back then
-    fate, reason = blocked(k, a, id, is_back or run[10]), 'overlap'
+    outcome, reason = blocked(k, a, id, is_back or run[10]), 'overlap'
   end
-  if not fate and queue.room and taken >= queue.room then return {'held', queue.why or ''} end
-  local gate, stands = nil, {}
-  if fate then
+  if not outcome and queue.capacity and taken >= queue.capacity then return {'no_room', queue.why or ''} end
+  local gate, passed = nil, {}
+  if outcome then
     leave_gates(k, id, places, 'left', now)
   elseif names[1] or places[1] then
-    gate, stands = pass_gates(k, a, names, places)
-    if gate then fate, reason = 'queued', gate end
-    if stands[1] then base[#base + 1], base[#base + 2] = 'places', table.concat(stands, ' ') end
+    gate, passed = pass_gates(k, a, names, places)
+    if gate then outcome, reason = 'at_gate', gate end
+    if passed[1] then base[#base + 1], base[#base + 2] = 'places', table.concat(passed, ' ') end
   end
   -- A record names only what differs from the plan: a run on time needs no `ready_at`.
   if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
-  local behind = (first or is_back) and fate and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
+  local behind = (first or is_back) and outcome and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
   if behind then base[#base + 1], base[#base + 2] = 'behind', behind end
 
   if gate then
     -- The run to name as the cause: the last run that began, or else a run that was let in.
     local found = found_at(gates[gate])
-    found.last = found.last or redis.call('ZREVRANGE', gates[gate].held, 0, 0)[1]
-    local before = found.last or redis.call('ZRANGE', gates[gate].queued, 0, 0)[1]
+    found.last = found.last or redis.call('ZREVRANGE', gates[gate].holders, 0, 0)[1]
+    local before = found.last or redis.call('ZRANGE', gates[gate].waiters, 0, 0)[1]
     if not run[14] then base[#base + 1], base[#base + 2] = 'waited_from', int(now) end
     redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', (string.gsub(gate, ':', ' ', 1)), 'reason', '', 'behind',
       before ~= id and before or '', 'came_at', int(tonumber(ready)), unpack(base))
     if run[13] then redis.call('HDEL', k.run, 'ready') end
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
-  elseif fate == 'waiting' then
+  elseif outcome == 'waiting' then
     if a.overlap == 'replace' then replace(k, names) end
     redis.call('ZADD', k.waiting, a.due_ms, id)
     redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', 'reason', '', unpack(base))
     redis.call('HDEL', k.run, 'ready')
     redis.call('HSETNX', k.run, 'waited_from', int(now))
-    tally(k.totals, 'waiting', 1)
-  elseif fate then
+    add_to_counter(k.counters, 'waiting', 1)
+  elseif outcome then
     redis.call('HSET', k.run, unpack(base))
-    end_run(k, id, fate, reason, now, {'by', by})
+    end_run(k, id, outcome, reason, now, {'by', by})
     if begins and behind then watch_skipped(k, id, a.due_ms, job[7], behind, job[9]) end
-    redis.call('HDEL', stops, id)
+    redis.call('HDEL', stop_requests, id)
   else
     local fence = next_fence(whole(run[4], FENCE - 1))
     local attempt = whole(run[1], COUNT) + 1
@@ -418,7 +418,7 @@ local function claim(k, a)
       'claimed_before', before, unpack(base))
     redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
     redis.call('ZADD', KEYS[11], now, id)
-    begin_at(stands, a.limits)
+    begin_at(passed, a.limits)
     taken = taken + 1
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
     -- The way in which the attempt began decides what becomes of it when its node is lost.
@@ -427,12 +427,12 @@ local function claim(k, a)
     elseif run[18] then
       redis.call('HDEL', k.run, 'delivery')
     end
-    if is_unstarted and a.kind == 'regular' then tell_late(k, id, job[7], a.due_ms, run[19]) end
+    if is_unstarted and a.kind == 'regular' then notify_late(k, id, job[7], a.due_ms, run[19]) end
     if begins then
       if job[8] ~= id then watch(KEYS[17], id, a.due_ms, job[7], true) end
-      begun = begun + 1
-      redis.call('HSET', k.job, 'begun', begun)
-      if begun >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
+      started = started + 1
+      redis.call('HSET', k.job, 'started_count', started)
+      if started >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
     end
     -- Runs that began to wait under another rule must not have to wait until no run is open: under
     -- `allow` that moment may never come.
@@ -442,37 +442,37 @@ local function claim(k, a)
       whole(run[8], COUNT), before}
   end
 
-  if begins and (fate == 'queued' or fate == 'waiting') and not run[10] and job[8] ~= id then
+  if begins and (outcome == 'at_gate' or outcome == 'waiting') and not run[10] and job[8] ~= id then
     watch(KEYS[17], id, a.due_ms, job[7], false)
   end
   if run[11] and not gate then
-    if not stands[1] then redis.call('HDEL', k.run, 'places') end
-    if not fate and run[12] then
+    if not passed[1] then redis.call('HDEL', k.run, 'places') end
+    if not outcome and run[12] then
       redis.call('HSET', k.run, 'waited_at', run[10] or '', 'waited_to', int(tonumber(woken)))
       redis.call('HDEL', k.run, 'waiting_for')
     end
     redis.call('HDEL', k.run, 'came_at')
   end
   if is_pending then
-    plant_pending(k, a.job_name, begun < most and a.successor or '', a.successor_due, a.successor_ready)
+    plant_pending(k, a.job_name, started < most and a.successor or '', a.successor_due, a.successor_ready)
   end
   redis.call('ZREM', due, id)
-  if is_spread then redis.call('ZREM', k.spread, id) end
-  if fate and fate ~= 'waiting' and not gate then
+  if is_spread then redis.call('ZREM', k.catch_up, id) end
+  if outcome and outcome ~= 'waiting' and not gate then
     release_blocked(k, id, now)
-    settle_job(k, id, a.job_name, now)
+    end_or_plan_job(k, id, a.job_name, now)
   end
   if run.reply then return run.reply end
-  return {fate, reason}
+  return {outcome, reason}
 end
 
-local reply = {'items', now, is_spoilt and 1 or 0}
+local reply = {'items', now, is_fence_wrong and 1 or 0}
 local run_at, arg_at = 18, 9
 while run_at <= last_key do
-  local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, dead = KEYS[10], gates = gates,
-    leases = leases, shunned_lately = KEYS[15], notices = KEYS[16], deadlines = KEYS[17],
+  local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], counters = KEYS[8], nudge = nudge, dead = KEYS[10], gates = gates,
+    leases = leases, not_while_recent = KEYS[15], notices = KEYS[16], deadlines = KEYS[17],
     run = KEYS[run_at], job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
-    job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], spread = KEYS[run_at + 7], job_dead = KEYS[run_at + 8],
+    job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], catch_up = KEYS[run_at + 7], job_dead = KEYS[run_at + 8],
     manual = KEYS[run_at + 9]}
   local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],
     delivery = ARGV[arg_at + 4], rev = ARGV[arg_at + 5], overlap = ARGV[arg_at + 6], max_waiting = ARGV[arg_at + 7],
@@ -483,5 +483,5 @@ while run_at <= last_key do
   run_at, arg_at = run_at + 10, arg_at + 16
 end
 if queue.take and taken > 0 then queue.take(taken) end
-if waiting ~= 0 then tally(KEYS[8], 'waiting', waiting) end
+if waiting ~= 0 then add_to_counter(KEYS[8], 'waiting', waiting) end
 return reply

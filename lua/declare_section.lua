@@ -12,7 +12,7 @@
 -- KEYS 2 declared: the sections of this file
 -- KEYS 3 index: of queues or groups
 -- KEYS 4 nudge
--- KEYS 5 gate_wakes
+-- KEYS 5 gate_timers
 -- ARGV 1 now
 -- ARGV 2 name
 -- ARGV 3 entry: the field of this section in `declared`
@@ -33,7 +33,7 @@ local settings, declared, index = KEYS[1], KEYS[2], KEYS[3]
 local bad = wrong_type({settings, 'hash', declared, 'hash', index, 'hash', KEYS[5], 'zset'})
 if bad then return bad end
 local name, entry, hash, own = ARGV[2], ARGV[3], ARGV[4], 'src:' .. ARGV[5]
-local held = redis.call('HMGET', settings, own, 'set_at', 'paused', 'paused_in', 'source')
+local stored = redis.call('HMGET', settings, own, 'set_at', 'paused', 'paused_in', 'source')
 local function show()
   if ARGV[6] == '' then redis.call('HDEL', index, name) else redis.call('HSET', index, name, ARGV[6]) end
 end
@@ -60,12 +60,12 @@ local function others_of(text)
 end
 
 if hash == '' then
-  local others, sayer = others_of(held[1])
-  local is_kept = held[2] or held[3] and held[4] == 'hand' or others[1]
+  local others, sayer = others_of(stored[1])
+  local is_kept = stored[2] or stored[3] and stored[4] == 'hand' or others[1]
   if is_kept then
-    if sayer and held[5] == ARGV[5] then
+    if sayer and stored[5] == ARGV[5] then
       redis.call('HSET', settings, 'source', sayer)
-    elseif held[1] and held[5] == ARGV[5] and not held[2] then
+    elseif stored[1] and stored[5] == ARGV[5] and not stored[2] then
       for _, field in ipairs(others) do redis.call('HSET', settings, field, '') end
       redis.call('PUBLISH', KEYS[4], 'files')
     end
@@ -80,11 +80,11 @@ if hash == '' then
   return {is_kept and 'kept' or 'withdrawn'}
 end
 
-if held[1] == hash and redis.call('HGET', declared, entry) == hash then return {'unchanged'} end
+if stored[1] == hash and redis.call('HGET', declared, entry) == hash then return {'unchanged'} end
 -- The settings in force come from this text or a copy of it, so changes by hand since then remain.
-local text = held[5] and redis.call('HGET', settings, 'src:' .. held[5])
+local text = stored[5] and redis.call('HGET', settings, 'src:' .. stored[5])
 local _, sayer = others_of(hash)
-if sayer and (text == hash or not held[1] and held[2]) then
+if sayer and (text == hash or not stored[1] and stored[2]) then
   if ARGV[8] == 'say' then
     redis.call('HSET', settings, own, hash)
     redis.call('HSET', declared, entry, hash)
@@ -102,8 +102,8 @@ for at = 9, #ARGV, 2 do
   end
 end
 if ARGV[7] == '1' then
-  if not held[3] then redis.call('HSET', settings, 'paused', int(now), 'paused_in', 'file', 'paused_by', 'file of ' .. ARGV[5]) end
-elseif held[3] and held[4] ~= 'hand' then
+  if not stored[3] then redis.call('HSET', settings, 'paused', int(now), 'paused_in', 'file', 'paused_by', 'file of ' .. ARGV[5]) end
+elseif stored[3] and stored[4] ~= 'hand' then
   redis.call('HDEL', settings, 'paused', 'paused_in', 'paused_by')
 end
 redis.call('HSET', settings, own, hash, 'source', ARGV[5])

@@ -6,7 +6,7 @@
 -- At most 100 a call.
 -- KEYS 1 quarantine
 -- KEYS 2 discarded
--- KEYS 3 totals
+-- KEYS 3 counters
 -- KEYS* aside: the key that was moved aside, or the quarantine for an entry without a key
 -- ARGV 1 now
 -- ARGV 2 dropped: the counter of entries that found no room, as read, to be cleared; or ''

@@ -3,7 +3,7 @@
 -- Guard: none; without waiting runs nothing changes.
 -- KEYS 1 backfill
 -- KEYS 2 backfills
--- KEYS 3 deeds
+-- KEYS 3 audit_log
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 by: who asks
@@ -17,7 +17,7 @@ if count > 0 then
   -- The audit log keeps only their count and range: each occurrence has its state already.
   local first = tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
   local last = tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
-  note_deed(KEYS[3], now, 'backfill given up', ARGV[3], {count = count, first = first, last = last})
+  note_change(KEYS[3], now, 'backfill given up', ARGV[3], {count = count, first = first, last = last})
 end
 redis.call('ZREM', KEYS[2], ARGV[2])
 redis.call('UNLINK', KEYS[1])

@@ -12,11 +12,11 @@
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
--- KEYS 9 stops
+-- KEYS 9 stop_requests
 -- KEYS 10 history
 -- KEYS 11 job_history
 -- KEYS 12 finished
--- KEYS 13 totals
+-- KEYS 13 counters
 -- KEYS 14 nudge
 -- KEYS 15 dead
 -- KEYS 16 job_dead
@@ -25,7 +25,7 @@
 -- KEYS 19 notices
 -- KEYS 20 deadlines
 -- KEYS 21 manual
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -51,16 +51,16 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
-  waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
+  waiting = KEYS[8], stop_requests = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], counters = KEYS[13],
   nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18], notices = KEYS[19],
   deadlines = KEYS[20], manual = KEYS[21], gates = gates_of(ARGV[10])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
-  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
+  k.open, 'zset', k.waiting, 'zset', k.stop_requests, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.counters, 'hash',
   k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', k.notices, 'zset', k.deadlines, 'zset', k.manual, 'zset'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local member = id .. '#' .. fence
-local run = redis.call('HMGET', k.run, 'fence', 'settled', 'verdict', 'attempt', 'ready', 'failures', 'state', 'started_at', 'places',
+local run = redis.call('HMGET', k.run, 'fence', 'verdict_fence', 'verdict', 'attempt', 'ready', 'failures', 'state', 'started_at', 'places',
   'kind')
 if not redis.call('ZSCORE', k.leases, member) then
   if run[1] == fence and run[2] == fence and run[3] == verdict then
@@ -77,15 +77,15 @@ local gates_bad = missing_places(k.gates, run[9] or '')
 if gates_bad then return gates_bad end
 local places = gate_names(run[9])
 local attempt = whole(run[4], COUNT)
-local facts = {'fence', fence, 'settled', fence, 'verdict', verdict}
+local facts = {'fence', fence, 'verdict_fence', fence, 'verdict', verdict}
 for at = 11, #ARGV do facts[#facts + 1] = ARGV[at] end
 
 -- A request to stop the run also prevents its next attempt.
-local stop = redis.call('HGET', k.stops, id)
+local stop = redis.call('HGET', k.stop_requests, id)
 local goes_back = verdict == 'retry' or verdict == 'release' or verdict == 'ask_later'
-if stop and goes_back then verdict, reason, goes_back = 'cancelled', parts_of_wish(stop), false end
+if stop and goes_back then verdict, reason, goes_back = 'cancelled', parse_stop_request(stop), false end
 if stop and verdict == 'cancelled' then
-  local _, by = parts_of_wish(stop)
+  local _, by = parse_stop_request(stop)
   facts[#facts + 1], facts[#facts + 2] = 'by', by
 end
 
@@ -104,7 +104,7 @@ if goes_back then
     -- The run was claimed in time but never executed, so its start deadline applies again.
     -- A run that was claimed later has been reported already.
     if ARGV[8] == '' and run[10] == 'regular' and not has_executed(k.run, attempt - 1) then
-      local start = string.match(redis.call('HGET', k.job, 'tells') or '', 'start=%d+')
+      local start = string.match(redis.call('HGET', k.job, 'notify') or '', 'start=%d+')
       local due_ms = whole(string.match(id, '@(%d+)'), PARKED)
       local by = start and due_ms + tonumber(string.match(start, '%d+'))
       if by and whole(run[8], PARKED) <= by then watch(k.deadlines, id, due_ms, start, false) end
@@ -123,14 +123,14 @@ if goes_back then
   return {'released'}
 end
 
-local lane = moved_to(k, ARGV[9])
+local lane = changed_lane(k, ARGV[9])
 if lane then return {'moved', lane} end
 end_run(k, id, verdict, reason, now, facts)
 if places[1] then redis.call('HDEL', k.run, 'places') end
 leave_gates(k, id, places, 'ended', now)
 redis.call('ZREM', k.leases, member)
 leave_queue(k, id)
-redis.call('HDEL', k.stops, id)
+redis.call('HDEL', k.stop_requests, id)
 release_blocked(k, id, now)
-settle_job(k, id, ARGV[3], now)
+end_or_plan_job(k, id, ARGV[3], now)
 return {'finished', redis.call('ZCARD', k.job_history)}

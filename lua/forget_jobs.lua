@@ -3,19 +3,19 @@
 -- Guard: the job has ended, and none of its runs is open, waiting, spread or manual and not over.
 -- A job that was added again only leaves the index. At most 100 a call.
 -- KEYS 1 finished
--- KEYS 2 totals
--- KEYS 3 shunned
--- KEYS 4 shunned_lately
--- KEYS 5 gated
+-- KEYS 2 counters
+-- KEYS 3 not_while
+-- KEYS 4 not_while_recent
+-- KEYS 5 job_gates
 -- KEYS* job
 -- KEYS* open
 -- KEYS* waiting
--- KEYS* spread
+-- KEYS* catch_up
 -- KEYS* manual
 -- KEYS* ledger
 -- KEYS* ledger_before
--- KEYS* deeds
--- KEYS* eras
+-- KEYS* audit_log
+-- KEYS* schedule_versions
 -- ARGV 1 now
 -- ARGV* job_name
 -- Reply forgotten: how many
@@ -30,16 +30,16 @@ for at = 1, #ARGV - 1 do
   local is_idle = redis.call('EXISTS', KEYS[first + 1], KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) == 0
   local ended = redis.call('TYPE', job).ok == 'hash' and redis.call('HGET', job, 'ended')
   if ended and is_idle then
-    set_shunned(KEYS[3], KEYS[4], job, name, '')
-    set_gated(KEYS[5], job, '')
+    set_not_while(KEYS[3], KEYS[4], job, name, '')
+    set_gate_entry(KEYS[5], job, '')
     redis.call('DEL', job)
-    for _, told in ipairs({KEYS[first + 7], KEYS[first + 8]}) do
-      if not wrong_type({told, 'zset'}) then redis.call('UNLINK', told) end
+    for _, log in ipairs({KEYS[first + 7], KEYS[first + 8]}) do
+      if not wrong_type({log, 'zset'}) then redis.call('UNLINK', log) end
     end
     forgotten = forgotten + 1
     if not wrong_type({ledger, 'zset', before, 'hash'}) then
       local ranges = redis.call('ZCARD', ledger)
-      if ranges > 0 then tally(KEYS[2], 'ledger_ranges', -ranges) end
+      if ranges > 0 then add_to_counter(KEYS[2], 'ledger_ranges', -ranges) end
       redis.call('UNLINK', ledger, before)
     end
   end

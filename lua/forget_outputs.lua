@@ -5,7 +5,7 @@
 -- KEYS 1 outputs
 -- KEYS 2 output_bytes
 -- KEYS 3 output_sizes
--- KEYS 4 totals
+-- KEYS 4 counters
 -- KEYS* output
 -- KEYS* job_outputs
 -- ARGV* member: of outputs, one for each output key
@@ -29,5 +29,5 @@ for at = 1, #ARGV / 2 do
 end
 if redis.call('ZCARD', KEYS[1]) == 0 then bytes = 0 end
 redis.call('SET', KEYS[2], int(math.max(bytes, 0)))
-if deleted > 0 then tally(KEYS[4], 'trimmed_outputs', deleted) end
+if deleted > 0 then add_to_counter(KEYS[4], 'trimmed_outputs', deleted) end
 return {'forgotten', int(math.max(bytes, 0))}

@@ -7,17 +7,17 @@
 -- The planting and skipping of later occurrences looks at such records. At most 100 a call.
 -- KEYS 1 history
 -- KEYS 2 dead
--- KEYS 3 totals
+-- KEYS 3 counters
 -- KEYS* run
 -- KEYS* job
 -- KEYS* job_history
 -- KEYS* job_dead
 -- KEYS* ledger
 -- KEYS* ledger_before
--- KEYS* deeds
+-- KEYS* audit_log
 -- KEYS* backfill
 -- ARGV 1 now
--- ARGV 2 wish: the id of the operator's request that this call belongs to, or ''; one request is
+-- ARGV 2 request: the id of the operator's request that this call belongs to, or ''; one request is
 --   one entry in the audit log
 -- ARGV 3 by: who asked for it, or ''
 -- ARGV* id
@@ -25,9 +25,9 @@
 --   if it still is a dead letter)
 -- Reply forgotten: how many
 -- Reply wrong_type: key, found, wanted
-local now, wish = clock(ARGV[1]), ARGV[2]
-local totals = KEYS[3]
-local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', totals, 'hash'})
+local now, request = clock(ARGV[1]), ARGV[2]
+local counters = KEYS[3]
+local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', counters, 'hash'})
 if bad then return bad end
 
 -- The most bytes that are kept of a reason.
@@ -39,39 +39,39 @@ end
 
 -- Returns a job's ledger, read once a call.
 -- A job that is gone keeps no ledger; nothing is added to a ledger whose keys have a wrong type.
-local books = {}
-local function book_of(k)
-  local book = books[k.ledger]
-  if not book then
-    book = {key = k.ledger, before = k.before, is_kept = redis.call('EXISTS', k.job) == 1,
-      is_spoilt = wrong_type({k.ledger, 'zset', k.before, 'hash'})}
-    if book.is_kept and not book.is_spoilt then book.latest = whole(redis.call('HGET', k.before, 'latest'), PARKED) end
-    books[k.ledger] = book
+local ledgers = {}
+local function ledger_of(k)
+  local ledger = ledgers[k.ledger]
+  if not ledger then
+    ledger = {key = k.ledger, before = k.before, is_kept = redis.call('EXISTS', k.job) == 1,
+      has_wrong_type = wrong_type({k.ledger, 'zset', k.before, 'hash'})}
+    if ledger.is_kept and not ledger.has_wrong_type then ledger.latest = whole(redis.call('HGET', k.before, 'latest'), PARKED) end
+    ledgers[k.ledger] = ledger
   end
-  return book
+  return ledger
 end
 
 -- Returns the range that begins last.
-local function last_of(book)
-  if not book.last then
-    local found = redis.call('ZRANGE', book.key, -1, -1, 'WITHSCORES')
-    book.last = range_of(found[1], found[2])
+local function last_of(ledger)
+  if not ledger.last then
+    local found = redis.call('ZRANGE', ledger.key, -1, -1, 'WITHSCORES')
+    ledger.last = range_of(found[1], found[2])
   end
-  return book.last
+  return ledger.last
 end
 
 -- Removes the oldest range of a ledger; its occurrences are only counted from then on.
-local function drop_oldest(book)
-  local popped = redis.call('ZPOPMIN', book.key)
+local function drop_oldest(ledger)
+  local popped = redis.call('ZPOPMIN', ledger.key)
   local oldest = range_of(popped[1], popped[2])
   if oldest then
-    tally(book.before, oldest.state, oldest.count)
-    local before = whole(redis.call('HGET', book.before, 'until'), PARKED)
-    redis.call('HSET', book.before, 'until', int(math.max(before, oldest.to)))
+    add_to_counter(ledger.before, oldest.state, oldest.count)
+    local before = whole(redis.call('HGET', ledger.before, 'until'), PARKED)
+    redis.call('HSET', ledger.before, 'until', int(math.max(before, oldest.to)))
   end
-  tally(totals, 'ledger_ranges', -1)
-  tally(totals, 'trimmed_ranges', 1)
-  book.last = nil
+  add_to_counter(counters, 'ledger_ranges', -1)
+  add_to_counter(counters, 'trimmed_ranges', 1)
+  ledger.last = nil
 end
 
 -- Adds an ended run to the ledger: to the last range if possible, otherwise as a range of its own.
@@ -84,39 +84,39 @@ end
 -- Beside a restored run others may be lost, so it joins only the range of the occurrence it
 -- follows.
 -- `latest` then lies past the end of that range, which keeps every other run out of it.
-local function fold(k, range)
-  local book = book_of(k)
-  if not book.is_kept then return end
-  if book.is_spoilt then return tally(totals, 'unledgered', range.count) end
-  local last = last_of(book)
-  local is_last, is_restored_last = last and last.to == book.latest, last and last.to + 1 == book.latest
+local function add_to_ledger(k, range)
+  local ledger = ledger_of(k)
+  if not ledger.is_kept then return end
+  if ledger.has_wrong_type then return add_to_counter(counters, 'unledgered', range.count) end
+  local last = last_of(ledger)
+  local is_last, is_restored_last = last and last.to == ledger.latest, last and last.to + 1 == ledger.latest
   local goes_on = is_last
   if range.restored then goes_on = (is_last or is_restored_last) and last.to == range.follows end
   local is_alike = last and last.state == range.state and last.reason == range.reason
   if goes_on and is_alike and range.from > last.to and range.behind <= last.to then
     local old = member_of(last)
     last.to, last.count = range.to, last.count + range.count
-    redis.call('ZADD', book.key, last.from, member_of(last))
-    redis.call('ZREM', book.key, old)
+    redis.call('ZADD', ledger.key, last.from, member_of(last))
+    redis.call('ZREM', ledger.key, old)
   else
-    add_range(book.key, totals, range)
-    book.last = nil
+    add_range(ledger.key, counters, range)
+    ledger.last = nil
   end
   local latest = range.restored and range.to + 1 or range.to
-  if latest > book.latest then
-    book.latest = latest
-    redis.call('HSET', book.before, 'latest', int(latest))
+  if latest > ledger.latest then
+    ledger.latest = latest
+    redis.call('HSET', ledger.before, 'latest', int(latest))
   end
-  if redis.call('ZCARD', book.key) > RANGES then drop_oldest(book) end
+  if redis.call('ZCARD', ledger.key) > RANGES then drop_oldest(ledger) end
 end
 
 -- Keeps the last range from growing past a dead letter whose record stays: that record says what
 -- became of it.
-local function keep_out(k, id)
-  local book, due = book_of(k), whole(string.match(id, '@(%d+)$'), PARKED)
-  if not book.is_kept or book.is_spoilt or due <= book.latest then return end
-  book.latest = due
-  redis.call('HSET', book.before, 'latest', int(due))
+local function close_last_range(k, id)
+  local ledger, due = ledger_of(k), whole(string.match(id, '@(%d+)$'), PARKED)
+  if not ledger.is_kept or ledger.has_wrong_type or due <= ledger.latest then return end
+  ledger.latest = due
+  redis.call('HSET', ledger.before, 'latest', int(due))
 end
 
 -- Returns the reason of an end, without the note which journal restored it.
@@ -133,7 +133,7 @@ end
 local planned_of = {}
 local function planned_at(k)
   if planned_of[k.job] == nil then
-    local job = redis.call('TYPE', k.job).ok == 'hash' and redis.call('HMGET', k.job, 'pending', 'held') or {}
+    local job = redis.call('TYPE', k.job).ok == 'hash' and redis.call('HMGET', k.job, 'pending', 'paused_run') or {}
     local due_of = function(id) return tonumber(string.match(id or '', '@(%d+)$')) end
     planned_of[k.job] = due_of(job[1]) or due_of(job[2]) or false
   end
@@ -160,7 +160,7 @@ local function delete(k, id)
     local from = whole(due, PARKED)
     -- At a gate, `behind` names a run of another job.
     local is_overlap = run[1] == 'skipped' and run[2] == 'overlap'
-    fold(k, {from = from, to = math.max(whole(run[3], PARKED), from), count = math.max(whole(run[4], FENCE), 1),
+    add_to_ledger(k, {from = from, to = math.max(whole(run[3], PARKED), from), count = math.max(whole(run[4], FENCE), 1),
       state = string.match(run[1] or '', '^%l[%l_]*$') or 'unknown', reason = string.sub(reason_of(run[2] or '', run[5]), 1, REASON),
       restored = run[5], follows = whole(run[6], PARKED),
       behind = is_overlap and whole(string.match(run[7] or '', '@(%d+)$'), PARKED) or 0})
@@ -172,22 +172,22 @@ end
 -- Records how many dead letters of a job a request deleted: one entry in the audit log for all its
 -- calls.
 local function note_purged(k, purged)
-  if redis.call('EXISTS', k.job) == 0 or wrong_type({k.deeds, 'zset'}) then return end
+  if redis.call('EXISTS', k.job) == 0 or wrong_type({k.audit_log, 'zset'}) then return end
   local count, run = purged.count, purged.run
-  local newest = redis.call('ZRANGE', k.deeds, -1, -1)[1]
-  local is_read, deed = pcall(cjson.decode, newest or '')
-  if is_read and type(deed) == 'table' and deed.wish == wish then
-    count, run = count + (tonumber(deed.count) or 0), nil
-    redis.call('ZREM', k.deeds, newest)
+  local newest = redis.call('ZRANGE', k.audit_log, -1, -1)[1]
+  local is_read, entry = pcall(cjson.decode, newest or '')
+  if is_read and type(entry) == 'table' and entry.request == request then
+    count, run = count + (tonumber(entry.count) or 0), nil
+    redis.call('ZREM', k.audit_log, newest)
   end
-  note_deed(k.deeds, now, 'dead letters purged', ARGV[3], {count = count, run = count == 1 and run or nil, wish = wish})
+  note_change(k.audit_log, now, 'dead letters purged', ARGV[3], {count = count, run = count == 1 and run or nil, request = request})
 end
 
 local forgotten, deleted, purged_of = 0, 0, {}
 for at = 1, (#ARGV - 3) / 2 do
   local first = at * 8 - 4
   local k = {run = KEYS[first], job = KEYS[first + 1], job_history = KEYS[first + 2], job_dead = KEYS[first + 3],
-    ledger = KEYS[first + 4], before = KEYS[first + 5], deeds = KEYS[first + 6], backfill = KEYS[first + 7]}
+    ledger = KEYS[first + 4], before = KEYS[first + 5], audit_log = KEYS[first + 6], backfill = KEYS[first + 7]}
   local id, reach = ARGV[at * 2 + 2], ARGV[at * 2 + 3]
   local is_dead = redis.call('ZSCORE', KEYS[2], id)
   if (is_dead or reach ~= 'dead') and not is_to_come(k, id) then
@@ -196,7 +196,7 @@ for at = 1, (#ARGV - 3) / 2 do
       redis.call('ZREM', KEYS[2], id)
       leave(k.job_dead, id)
     else
-      keep_out(k, id)
+      close_last_range(k, id)
     end
     redis.call('ZREM', KEYS[1], id)
     leave(k.job_history, id)
@@ -206,8 +206,8 @@ for at = 1, (#ARGV - 3) / 2 do
     purged_of[k.job] = purged
   end
 end
-if deleted > 0 then tally(totals, 'trimmed_runs', deleted) end
-if wish ~= '' then
+if deleted > 0 then add_to_counter(counters, 'trimmed_runs', deleted) end
+if request ~= '' then
   for _, purged in pairs(purged_of) do note_purged(purged.k, purged) end
 end
 return {'forgotten', forgotten}

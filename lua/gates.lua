@@ -2,14 +2,14 @@
 -- A gate is `group:X`, `key:K`, or `job:B`: for runs of B and for runs that must not start while B
 -- runs.
 -- A run's `places` names its gates. It holds a place at each, except that it may wait at the last.
--- A run that gives up its place only marks the gate in `gate_wakes`; open_gate.lua gives the place
+-- A run that gives up its place only marks the gate in `gate_timers`; open_gate.lua gives the place
 -- away.
--- In `held` a run that has begun has a time as score.
+-- In `holders` a run that has begun has a time as score.
 -- A run that was let in but has not begun has a negative time, and its lane is in `state` as
 -- `lane:RUN`.
 -- If it does not begin within MOMENT while others wait, it gives up its place and stays due.
 -- `stuck:LANE` records this for its lane.
--- A run that waits is in `queued` by its due time, and in `by_job` as `JOB LANE DUE RUN`.
+-- A run that waits is in `waiters` by its due time, and in `by_job` as `JOB LANE DUE RUN`.
 -- The first run of each job in a lane is in `by_lane` as `LANE DUE RUN`.
 -- The first run of each lane is in `lanes` as `RUN LANE`, by its due time.
 -- In a stuck lane that entry has the negative end of the mark as score.
@@ -41,18 +41,18 @@ local function gate_names(text)
   return names
 end
 
--- Returns the gates of a call by name, with `wakes`; their keys come after all other keys.
+-- Returns the gates of a call by name, with `timers`; their keys come after all other keys.
 -- The second result is the index of the last key before them.
 local function gates_of(text)
   local names = {}
   for word in string.gmatch(text, '%S+') do names[#names + 1] = word end
   if #names == 0 then return {}, #KEYS end
   local at = #KEYS - #names * 7
-  local gates = {wakes = KEYS[at]}
+  local gates = {timers = KEYS[at]}
   local last = at - 1
   for _, name in ipairs(names) do
-    gates[name] = {name = name, kind = string.match(name, '^%l+'), of = string.match(name, ':(.*)$'), held = KEYS[at + 1],
-      queued = KEYS[at + 2], by_job = KEYS[at + 3], by_lane = KEYS[at + 4], lanes = KEYS[at + 5], state = KEYS[at + 6],
+    gates[name] = {name = name, kind = string.match(name, '^%l+'), of = string.match(name, ':(.*)$'), holders = KEYS[at + 1],
+      waiters = KEYS[at + 2], by_job = KEYS[at + 3], by_lane = KEYS[at + 4], lanes = KEYS[at + 5], state = KEYS[at + 6],
       rules = KEYS[at + 7]}
     at = at + 7
   end
@@ -61,11 +61,11 @@ end
 
 -- Returns the reply for the first key of these gates with a wrong type; nil if there is none.
 -- Each gate is checked once a call, because what a script writes there keeps its type.
-local function spoilt_gate(gates, names)
+local function gate_wrong_type(gates, names)
   for _, name in ipairs(names) do
     local gate = gates[name]
     if not gate.is_sound then
-      local bad = wrong_type({gates.wakes, 'zset', gate.held, 'zset', gate.queued, 'zset', gate.by_job, 'zset', gate.by_lane, 'zset',
+      local bad = wrong_type({gates.timers, 'zset', gate.holders, 'zset', gate.waiters, 'zset', gate.by_job, 'zset', gate.by_lane, 'zset',
         gate.lanes, 'zset', gate.state, 'hash'})
         or gate.kind ~= 'job' and wrong_type({gate.rules, gate.kind == 'key' and 'string' or 'hash'})
       if bad then return bad end
@@ -82,22 +82,22 @@ local function found_at(gate)
 end
 
 -- Returns how many runs have a place at a gate.
-local function places_held(gate)
+local function place_count(gate)
   local found = found_at(gate)
-  found.count = found.count or redis.call('ZCARD', gate.held)
+  found.count = found.count or redis.call('ZCARD', gate.holders)
   return found.count
 end
 
 -- Gives a run a place with this score, or sets the score of the place it has.
-local function hold_place(gate, id, score)
+local function set_place(gate, id, score)
   gate.found = nil
-  redis.call('ZADD', gate.held, score, id)
+  redis.call('ZADD', gate.holders, score, id)
 end
 
 -- Removes the place of a run. Returns true if it had one.
 local function drop_place(gate, id)
   gate.found = nil
-  return redis.call('ZREM', gate.held, id) == 1
+  return redis.call('ZREM', gate.holders, id) == 1
 end
 
 -- Returns the reply that asks for the gates in `places`, if the call lacks one of them.
@@ -108,7 +108,7 @@ local function missing_places(gates, places)
   for _, name in ipairs(names) do
     if not gates[name] then return {'places', places} end
   end
-  return spoilt_gate(gates, names)
+  return gate_wrong_type(gates, names)
 end
 
 -- Returns the settings of a group. `order` is set only if its members take turns.
@@ -149,7 +149,7 @@ local function stuck_until(gate, lane)
 end
 
 -- Records in `lanes` that the run of this `by_lane` entry is the first of its lane.
-local function stand_first(gate, lane, entry)
+local function set_first_of_lane(gate, lane, entry)
   local id = string.match(entry, '(%S+)$')
   local ends = stuck_until(gate, lane)
   redis.call('ZADD', gate.lanes, ends and -ends or due_of(id), id .. ' ' .. lane)
@@ -164,7 +164,7 @@ local function add_to_orders(gate, id, lane)
   redis.call('ZADD', gate.by_lane, 0, own)
   local of_its_lane = first_entries(gate.by_lane, lane)
   if of_its_lane[1] == own then
-    stand_first(gate, lane, own)
+    set_first_of_lane(gate, lane, own)
     if of_its_lane[2] then redis.call('ZREM', gate.lanes, string.match(of_its_lane[2], '(%S+)$') .. ' ' .. lane) end
   end
   if of_its_job[2] then redis.call('ZREM', gate.by_lane, string.match(of_its_job[2], '^%S+ (.*)$')) end
@@ -173,16 +173,16 @@ end
 -- Removes a run from the orders by job and by lane. Returns true if it was there.
 local function take_from_orders(gate, id, lane)
   local job, own = job_of(id), lane .. ' ' .. dated(id)
-  local has_stood = redis.call('ZREM', gate.by_job, job .. ' ' .. own) == 1
+  local was_listed = redis.call('ZREM', gate.by_job, job .. ' ' .. own) == 1
   if redis.call('ZREM', gate.by_lane, own) == 1 then
     local of_its_job = first_entries(gate.by_job, job .. ' ' .. lane)[1]
     if of_its_job then redis.call('ZADD', gate.by_lane, 0, string.match(of_its_job, '^%S+ (.*)$')) end
   end
   if redis.call('ZREM', gate.lanes, id .. ' ' .. lane) == 1 then
     local of_its_lane = first_entries(gate.by_lane, lane)[1]
-    if of_its_lane then stand_first(gate, lane, of_its_lane) end
+    if of_its_lane then set_first_of_lane(gate, lane, of_its_lane) end
   end
-  return has_stood
+  return was_listed
 end
 
 -- The most lanes searched for the runs of one job. They wait in several lanes only after edits of
@@ -230,29 +230,29 @@ end
 local function mark_stuck(gate, lane, id, ends)
   redis.call('HSET', gate.state, 'stuck:' .. lane, id .. ' ' .. int(ends))
   local first = first_entries(gate.by_lane, lane)[1]
-  if first then stand_first(gate, lane, first) end
+  if first then set_first_of_lane(gate, lane, first) end
 end
 
 -- Removes the mark of a stuck lane.
 local function unmark_stuck(gate, lane)
   redis.call('HDEL', gate.state, 'stuck:' .. lane)
   local first = first_entries(gate.by_lane, lane)[1]
-  if first then stand_first(gate, lane, first) end
+  if first then set_first_of_lane(gate, lane, first) end
 end
 
 -- Returns true if a run is running that was claimed before this gate's rule existed.
--- Such a run has no place at the gate. A rule without such runs leaves `shunned_lately`.
-local function has_stranger(gate, k)
-  if redis.call('EXISTS', k.shunned_lately) == 0 then return false end
-  local rules = redis.call('ZRANGEBYLEX', k.shunned_lately, '[' .. gate.of .. ' ', '(' .. gate.of .. '!', 'LIMIT', 0, 100)
+-- Such a run has no place at the gate. A rule without such runs leaves `not_while_recent`.
+local function has_uncounted_run(gate, k)
+  if redis.call('EXISTS', k.not_while_recent) == 0 then return false end
+  local rules = redis.call('ZRANGEBYLEX', k.not_while_recent, '[' .. gate.of .. ' ', '(' .. gate.of .. '!', 'LIMIT', 0, 100)
   if not rules[1] then return false end
   local jobs = {[gate.of] = true}
   for _, rule in ipairs(rules) do jobs[string.match(rule, ' (.*)$')] = true end
   for _, lease in ipairs(redis.call('ZRANGE', k.leases, 0, -1)) do
     local id = string.match(lease, '^[^#]*')
-    if jobs[job_of(id)] and not redis.call('ZSCORE', gate.held, id) then return true end
+    if jobs[job_of(id)] and not redis.call('ZSCORE', gate.holders, id) then return true end
   end
-  redis.call('ZREM', k.shunned_lately, unpack(rules))
+  redis.call('ZREM', k.not_while_recent, unpack(rules))
   return false
 end
 
@@ -335,16 +335,16 @@ end
 local function may_enter(k, gate, job, limits, now, micros)
   if gate.kind == 'key' then
     local limit = limits_in(limits)
-    if limit > 0 and places_held(gate) >= limit then return false end
-    local opens = rate_opens(gate, limits, redis.call('ZCOUNT', gate.held, '-inf', '(0'), now, micros)
+    if limit > 0 and place_count(gate) >= limit then return false end
+    local opens = rate_opens(gate, limits, redis.call('ZCOUNT', gate.holders, '-inf', '(0'), now, micros)
     return not opens, opens
   end
   local found = found_at(gate)
-  if found.first == nil then found.first = redis.call('ZRANGE', gate.held, 0, 0)[1] or false end
+  if found.first == nil then found.first = redis.call('ZRANGE', gate.holders, 0, 0)[1] or false end
   local holder = found.first
   if gate.kind == 'job' then
     if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end
-    if has_stranger(gate, k) then return false, now + 1000 end
+    if has_uncounted_run(gate, k) then return false, now + 1000 end
     return true
   end
   if holder then return false end
@@ -363,7 +363,7 @@ end
 
 -- Gives a run its place. `lane` is the lane from which it will begin, or nil if it begins now.
 local function enter(gate, id, lane, now)
-  hold_place(gate, id, lane and -now or now)
+  set_place(gate, id, lane and -now or now)
   if lane then redis.call('HSET', gate.state, 'lane:' .. id, lane) end
   if gate.kind == 'group' then
     local job = job_of(id)
@@ -373,45 +373,45 @@ local function enter(gate, id, lane, now)
 end
 
 -- Has open_gate.lua visit the gate at `at` (ms), or earlier if that is planned already.
-local function wake_gate(wakes, gate, at)
+local function set_gate_timer(timers, gate, at)
   if gate.looked_at and gate.looked_at <= at then return end
   gate.looked_at = at
-  redis.call('ZADD', wakes, 'LT', at, gate.name)
+  redis.call('ZADD', timers, 'LT', at, gate.name)
 end
 
 -- Deletes the lane from which a run was to begin; nil if none is known.
 -- If that run had made the lane stuck, the mark goes and the gate is visited again.
-local function forget_known_lane(wakes, gate, id, lane, now)
+local function forget_known_lane(timers, gate, id, lane, now)
   if not lane then return end
   redis.call('HDEL', gate.state, 'lane:' .. id)
   if string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', '^%S+') == id then
     unmark_stuck(gate, lane)
-    wake_gate(wakes, gate, now)
+    set_gate_timer(timers, gate, now)
   end
 end
 
 -- Deletes the known lane of a run. Returns true if there was one.
-local function forget_lane(wakes, gate, id, now)
+local function forget_lane(timers, gate, id, now)
   local lane = redis.call('HGET', gate.state, 'lane:' .. id)
-  forget_known_lane(wakes, gate, id, lane, now)
+  forget_known_lane(timers, gate, id, lane, now)
   return lane and true or false
 end
 
 -- Records the lane from which a run that waited at one gate may begin now.
 -- Each gate where it has its place already is visited if the run does not begin within MOMENT.
-local function come_loose(gates, names, id, lane, now)
+local function release_gate(gates, names, id, lane, now)
   for _, name in ipairs(names) do
     local gate = gates[name]
-    if redis.call('ZSCORE', gate.held, id) then
+    if redis.call('ZSCORE', gate.holders, id) then
       redis.call('HSET', gate.state, 'lane:' .. id, lane)
-      wake_gate(gates.wakes, gate, now + MOMENT)
+      set_gate_timer(gates.timers, gate, now + MOMENT)
     end
   end
 end
 
 -- Removes a run from those that wait at a gate. Returns true if it did wait.
 local function stop_waiting(gate, id)
-  if redis.call('ZREM', gate.queued, id) == 0 then return false end
+  if redis.call('ZREM', gate.waiters, id) == 0 then return false end
   local lane = redis.call('HGET', gate.state, 'lane:' .. id)
   if not lane or not take_from_orders(gate, id, lane) then
     for _, found in ipairs(lanes_of_job(gate, job_of(id))) do take_from_orders(gate, id, found.lane) end
@@ -428,19 +428,19 @@ local function leave_gates(k, id, names, how, now)
   for _, name in ipairs(names) do
     local gate = k.gates[name]
     local has_waited = stop_waiting(gate, id)
-    if has_waited then tally(k.totals, 'waiting', -1) end
+    if has_waited then add_to_counter(k.counters, 'waiting', -1) end
     local has_left = drop_place(gate, id)
-    local has_given_up = forget_lane(k.gates.wakes, gate, id, now) and not has_left
+    local has_given_up = forget_lane(k.gates.timers, gate, id, now) and not has_left
     local is_alternate = false
     if gate.kind == 'group' and has_left and how == 'ended' then
       is_alternate = redis.call('HGET', gate.rules, 'mode') == 'alternate'
       redis.call('HSET', gate.state, 'last_ended', int(now), 'ended', job_of(id))
     end
     if has_left or has_waited or has_given_up then
-      if is_alternate or redis.call('ZCARD', gate.queued) > 0 then
-        wake_gate(k.gates.wakes, gate, now)
+      if is_alternate or redis.call('ZCARD', gate.waiters) > 0 then
+        set_gate_timer(k.gates.timers, gate, now)
         is_marked = true
-      elseif gate.kind ~= 'group' and redis.call('ZCARD', gate.held) == 0 then
+      elseif gate.kind ~= 'group' and redis.call('ZCARD', gate.holders) == 0 then
         redis.call('DEL', gate.state)
       end
     end
@@ -453,8 +453,8 @@ end
 local function wake_groups(k, names, now)
   for _, name in ipairs(names) do
     local gate = k.gates[name]
-    if gate.kind == 'group' and redis.call('ZCARD', gate.queued) > 0 then
-      redis.call('ZADD', k.gates.wakes, 'LT', now, name)
+    if gate.kind == 'group' and redis.call('ZCARD', gate.waiters) > 0 then
+      redis.call('ZADD', k.gates.timers, 'LT', now, name)
       redis.call('PUBLISH', k.nudge, 'due')
     end
   end
@@ -465,14 +465,14 @@ end
 -- `opens` is when time alone may open the gate, or nil.
 -- `limits` are those of a key, or nil if they are recorded already.
 local function wait_at(k, gate, id, due_ms, lane, before, opens, limits, now)
-  local is_new = redis.call('ZADD', gate.queued, due_ms, id) == 1
+  local is_new = redis.call('ZADD', gate.waiters, due_ms, id) == 1
   -- A run may have an entry of another lane, which is removed.
   for _, found in ipairs(is_new and {} or lanes_of_job(gate, job_of(id))) do take_from_orders(gate, id, found.lane) end
   add_to_orders(gate, id, lane)
   local facts = {'lane:' .. id, lane}
   if limits then facts[3], facts[4] = 'job:' .. job_of(id), limits end
   for _, name in ipairs(before) do
-    hold_place(k.gates[name], id, -now)
+    set_place(k.gates[name], id, -now)
     redis.call('HSET', k.gates[name].state, 'lane:' .. id, lane)
   end
   if before[1] then
@@ -481,12 +481,12 @@ local function wait_at(k, gate, id, due_ms, lane, before, opens, limits, now)
     redis.call('HDEL', gate.state, 'before:' .. id)
   end
   redis.call('HSET', gate.state, unpack(facts))
-  if opens then wake_gate(k.gates.wakes, gate, opens) end
+  if opens then set_gate_timer(k.gates.timers, gate, opens) end
   -- A run that has a place but does not begin gives it up to this run after MOMENT.
   local found = found_at(gate)
   if not found.is_woken then
-    local idle = redis.call('ZREVRANGEBYSCORE', gate.held, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    if idle[2] then wake_gate(k.gates.wakes, gate, math.max(now, MOMENT - tonumber(idle[2]))) end
+    local idle = redis.call('ZREVRANGEBYSCORE', gate.holders, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if idle[2] then set_gate_timer(k.gates.timers, gate, math.max(now, MOMENT - tonumber(idle[2]))) end
     found.is_woken = true
   end
   return is_new

@@ -8,19 +8,19 @@
 -- KEYS 5 open
 -- KEYS 6 manual
 -- KEYS 7 waiting
--- KEYS 8 spread
+-- KEYS 8 catch_up
 -- KEYS 9 pending_run
 -- KEYS 10 backfill
 -- KEYS 11 backfills
--- KEYS 12 gated
+-- KEYS 12 job_gates
 -- KEYS* due: of every lane there is
 -- ARGV 1 job_name
 -- ARGV 2 pending: as read, or ''
--- ARGV 3 gated: the job's entry with its first gate, or ''
+-- ARGV 3 gate_entry: the job's entry with its first gate, or ''
 -- Reply job: rev, ended, paused, score in jobs, score in finished, state of the pending run
 --   or '', its score in job_due, the number of due sets that have it, number of open runs, of
 --   manual runs that do not wait behind another, of waiting, spread and backfill runs, score in
---   backfills, score in gated; '' for a missing value
+--   backfills, score in job_gates; '' for a missing value
 -- Reply stale
 -- Reply wrong_type: key, found, wanted
 local types = {KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset', KEYS[6], 'zset', KEYS[7], 'zset',

@@ -2,7 +2,7 @@
 -- Reads the places of several runs in all indexes at one moment.
 -- Guard: none; it only reads. At most 200 items a call.
 -- KEYS 1 leases
--- KEYS 2 stops
+-- KEYS 2 stop_requests
 -- KEYS 3 history
 -- KEYS 4 dead
 -- KEYS 5 deadlines
@@ -10,7 +10,7 @@
 -- KEYS* job
 -- KEYS* open: the job's list of open regular runs, or of manual runs, by the kind of the run
 -- KEYS* waiting
--- KEYS* spread
+-- KEYS* catch_up
 -- KEYS* job_history
 -- KEYS* job_dead
 -- KEYS* due: of one lane; a run is one item for each lane

@@ -10,20 +10,20 @@
 -- KEYS 2 run
 -- KEYS 3 job
 -- KEYS 4 notices
--- KEYS 5 totals
+-- KEYS 5 counters
 -- KEYS 6 nudge
 -- KEYS 7 open
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 kind: start or finish
 -- ARGV 4 due_ms
--- Reply told
+-- Reply notified
 -- Reply met: it has started or ended, or no longer has to
 -- Reply early
 -- Reply gone: another node was first
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local k = {run = KEYS[2], job = KEYS[3], notices = KEYS[4], totals = KEYS[5], nudge = KEYS[6]}
+local k = {run = KEYS[2], job = KEYS[3], notices = KEYS[4], counters = KEYS[5], nudge = KEYS[6]}
 local bad = wrong_type({KEYS[1], 'zset', k.run, 'hash', k.job, 'hash', k.notices, 'zset', KEYS[5], 'hash', KEYS[7], 'zset'})
 if bad then return bad end
 local id, kind = ARGV[2], ARGV[3]
@@ -32,7 +32,7 @@ local at = redis.call('ZSCORE', KEYS[1], entry)
 if not at then return {'gone'} end
 if tonumber(at) > now then return {'early'} end
 local run = redis.call('HMGET', k.run, 'state', 'attempt', 'started_at', 'first_start', 'handed_back')
-local job = redis.call('HMGET', k.job, 'pending', 'tells', 'skipped_behind', 'paused', 'ended')
+local job = redis.call('HMGET', k.job, 'pending', 'notify', 'skipped_behind', 'paused', 'ended')
 local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and job[1] == id
 local behind, skipped = string.match(job[3] or '', '^(%S+) (%S+)$')
 -- The skipped run's record may be deleted by now, so `skipped_behind` decides.
@@ -46,8 +46,8 @@ if run[1] == 'running' then
   has_started = has_executed(k.run, attempt - 1) or not run[4] and not run[5] or whole(run[3], PARKED) <= tonumber(at)
 end
 local is_missed = is_held_up or is_open and not (kind == 'start' and has_started)
-local tells = job[2] or ''
-local within = tonumber(string.match(tells, kind .. '=(%d+)'))
+local notify = job[2] or ''
+local within = tonumber(string.match(notify, kind .. '=(%d+)'))
 if not within then is_missed = false end
 -- An edit of the job extended the deadline.
 if is_missed and tonumber(ARGV[4]) + within > now then
@@ -55,8 +55,8 @@ if is_missed and tonumber(ARGV[4]) + within > now then
   return {'early'}
 end
 if is_missed then
-  tally(KEYS[5], 'late', 1)
-  if string.find(tells, 'on_late', 1, true) then tell(k, 'on_late', id, kind, now) end
+  add_to_counter(KEYS[5], 'late', 1)
+  if string.find(notify, 'on_late', 1, true) then add_notice(k, 'on_late', id, kind, now) end
 end
 redis.call('ZREM', KEYS[1], entry)
-return {is_missed and 'told' or 'met'}
+return {is_missed and 'notified' or 'met'}

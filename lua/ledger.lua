@@ -18,16 +18,16 @@ end
 -- Adds a range.
 -- A range with the same end, count, state and reason would be the same member, so both are merged
 -- into one.
-local function add_range(ledger, totals, range)
+local function add_range(ledger, counters, range)
   local other = redis.call('ZSCORE', ledger, member_of(range))
   while other do
     redis.call('ZREM', ledger, member_of(range))
-    tally(totals, 'ledger_ranges', -1)
+    add_to_counter(counters, 'ledger_ranges', -1)
     range.from, range.count = math.min(range.from, tonumber(other)), range.count * 2
     other = redis.call('ZSCORE', ledger, member_of(range))
   end
   redis.call('ZADD', ledger, range.from, member_of(range))
-  tally(totals, 'ledger_ranges', 1)
+  add_to_counter(counters, 'ledger_ranges', 1)
 end
 
 -- Returns the narrowest ended range that contains `due`, which says what became of that occurrence.
@@ -51,10 +51,10 @@ local function name_of(range)
 end
 
 -- Reduces `range` to `left` (FROM:TO:COUNT), or removes it if `left` is ''.
-local function shrink_range(ledger, totals, range, left)
+local function shrink_range(ledger, counters, range, left)
   redis.call('ZREM', ledger, member_of(range))
-  tally(totals, 'ledger_ranges', -1)
+  add_to_counter(counters, 'ledger_ranges', -1)
   local from, to, count = string.match(left, '^(%d+):(%d+):(%d+)$')
   if not from then return end
-  add_range(ledger, totals, {from = tonumber(from), to = tonumber(to), count = tonumber(count), state = range.state, reason = range.reason})
+  add_range(ledger, counters, {from = tonumber(from), to = tonumber(to), count = tonumber(count), state = range.state, reason = range.reason})
 end

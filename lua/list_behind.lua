@@ -20,9 +20,9 @@ if ARGV[2] ~= '' then
   first = rank + 1
 end
 -- Entries are read by rank, which does not walk over all entries before them.
-local found, ripe = redis.call('ZRANGE', due, first, first + tonumber(ARGV[3]) - 1, 'WITHSCORES'), {}
+local found, due_now = redis.call('ZRANGE', due, first, first + tonumber(ARGV[3]) - 1, 'WITHSCORES'), {}
 for at = 1, #found, 2 do
   if tonumber(found[at + 1]) > now then break end
-  ripe[at], ripe[at + 1] = found[at], found[at + 1]
+  due_now[at], due_now[at + 1] = found[at], found[at + 1]
 end
-return {'behind', ripe}
+return {'behind', due_now}

@@ -3,7 +3,7 @@
 -- Guard: none; an event recorded twice counts once.
 -- The newest 1,000 events of a node are kept for 30 days after its last one.
 -- KEYS 1 events
--- KEYS 2 noted_nodes
+-- KEYS 2 event_nodes
 -- ARGV 1 now
 -- ARGV 2 node_name
 -- ARGV* at: when it began

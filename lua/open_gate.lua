@@ -11,12 +11,12 @@
 -- Guard: the script judges everything anew, so any node may call it at any time. At most 100 places
 -- a call; the rest is due at once.
 -- KEYS 1 nudge
--- KEYS 2 totals
+-- KEYS 2 counters
 -- KEYS 3 jobs
 -- KEYS 4 leases
--- KEYS 5 shunned_lately
+-- KEYS 5 not_while_recent
 -- KEYS* place: the due set of a lane, a member's job, or a member's open runs
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of the gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of the gate
 -- ARGV 1 now
 -- ARGV 2 gates: the gate
 -- ARGV* kind: lane, unserved (a lane that no node serves), job or open
@@ -32,13 +32,13 @@ local ASKED = 20
 -- However many lanes are stuck, trials thus take a tenth of the time.
 local TRIALS = 10 * MOMENT
 -- The most entries searched for a run of a job that is no member.
-local STRANGERS = 1000
+local NON_MEMBERS = 1000
 local now, micros = clock(ARGV[1])
-local nudge, totals, jobs = KEYS[1], KEYS[2], KEYS[3]
+local nudge, counters, jobs = KEYS[1], KEYS[2], KEYS[3]
 local gates, last = gates_of(ARGV[2])
 local gate = gates[ARGV[2]]
-local k = {leases = KEYS[4], shunned_lately = KEYS[5]}
-local bad = wrong_type({totals, 'hash', jobs, 'zset', k.leases, 'zset', k.shunned_lately, 'zset'}) or spoilt_gate(gates, {ARGV[2]})
+local k = {leases = KEYS[4], not_while_recent = KEYS[5]}
+local bad = wrong_type({counters, 'hash', jobs, 'zset', k.leases, 'zset', k.not_while_recent, 'zset'}) or gate_wrong_type(gates, {ARGV[2]})
 if bad then return bad end
 local places, unserved = {lane = {}, job = {}, open = {}}, {}
 for at = 6, last do
@@ -69,8 +69,8 @@ end
 -- Takes the places of runs that were let in, are due, and have not begun within MOMENT, if others
 -- wait.
 local function take_back()
-  if redis.call('ZCARD', gate.queued) == 0 then return end
-  local idle = redis.call('ZREVRANGEBYSCORE', gate.held, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, MOST)
+  if redis.call('ZCARD', gate.waiters) == 0 then return end
+  local idle = redis.call('ZREVRANGEBYSCORE', gate.holders, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, MOST)
   for at = 1, #idle, 2 do
     local id, since = idle[at], -tonumber(idle[at + 1])
     if since <= now and now - since < MOMENT then return look_at(since + MOMENT) end
@@ -80,14 +80,14 @@ local function take_back()
     ready = ready and tonumber(ready)
     if since > now then
       -- The clock was set back.
-      hold_place(gate, id, -now)
+      set_place(gate, id, -now)
       if ready then look_at(now + MOMENT) end
     elseif not ready and lane and unserved[lane] then
       -- It waits at a later gate where no node would start it. Its claim passes this gate anew.
       drop_place(gate, id)
     elseif not ready then
       -- It waits at a later gate. That gate has this gate visited when it lets the run in.
-      hold_place(gate, id, -now)
+      set_place(gate, id, -now)
       look_at(now + TRIALS)
     elseif ready > now then
       -- It was let in before the clock was set back, so it cannot begin. Its claim passes this gate anew.
@@ -138,8 +138,8 @@ local function send_ahead(id, lane)
   mark_stuck(gate, lane, id, now + TRY)
   look_at(now + TRY)
   -- The run also gives up its places at earlier gates.
-  for _, name in ipairs(gate_names(before)) do wake_gate(gates.wakes, {name = name}, now) end
-  tally(totals, 'waiting', -1)
+  for _, name in ipairs(gate_names(before)) do set_gate_timer(gates.timers, {name = name}, now) end
+  add_to_counter(counters, 'waiting', -1)
   sent = sent + 1
 end
 
@@ -148,7 +148,7 @@ local function first_served(find)
   for _ = 1, MOST do
     local id, _, lane = find()
     if not id then return end
-    if not redis.call('ZSCORE', gate.queued, id) then
+    if not redis.call('ZSCORE', gate.waiters, id) then
       take_from_orders(gate, id, lane)
     elseif not has_lane(lane) then
       return
@@ -163,15 +163,15 @@ local function first_served(find)
 end
 
 -- Returns the first waiting run of a job that is no member, in a lane that is not stuck.
-local function first_stranger()
+local function first_non_member()
   local id, due, lane
-  local lanes = redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, STRANGERS)
+  local lanes = redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, NON_MEMBERS)
   local looked_at = 0
   for at = 1, #lanes, 2 do
     if due and tonumber(lanes[at + 1]) > due then break end
     local other = string.match(lanes[at], ' (.*)$')
     local from = '[' .. other .. ' '
-    while looked_at < STRANGERS do
+    while looked_at < NON_MEMBERS do
       local entry = redis.call('ZRANGEBYLEX', gate.by_lane, from, '(' .. other .. '!', 'LIMIT', 0, 1)[1]
       if not entry then break end
       looked_at = looked_at + 1
@@ -189,14 +189,14 @@ end
 -- Returns the first waiting run of the member whose turn it is; '' stands for all jobs that are no
 -- members.
 local function first_of(turn)
-  if turn == '' then return first_served(first_stranger) end
+  if turn == '' then return first_served(first_non_member) end
   return first_served(function() return first_of_job(gate, turn) end)
 end
 
 -- Rebuilds the orders by job and by lane from the waiting runs, if both orders are lost.
 local function sort_anew()
-  if redis.call('ZCARD', gate.queued) == 0 or redis.call('ZCARD', gate.lanes) > 0 then return end
-  for _, id in ipairs(redis.call('ZRANGE', gate.queued, 0, MOST - 1)) do
+  if redis.call('ZCARD', gate.waiters) == 0 or redis.call('ZCARD', gate.lanes) > 0 then return end
+  for _, id in ipairs(redis.call('ZRANGE', gate.waiters, 0, MOST - 1)) do
     add_to_orders(gate, id, redis.call('HGET', gate.state, 'lane:' .. id) or 'default')
   end
   look_at(now + 1000)
@@ -240,7 +240,7 @@ local function judge_turn()
     since = math.min(whole(state[4], PARKED), now)
   end
   local first, lane, opens
-  if redis.call('ZCARD', gate.queued) == 0 then
+  if redis.call('ZCARD', gate.waiters) == 0 then
     -- Nobody waits, so the turn stays with its member; but jobs that are no members have no turn
     -- without a waiting run.
     if turn == '' then pass() end
@@ -270,7 +270,7 @@ sort_anew()
 while not is_cut do
   local id, lane, opens
   if rules.order then
-    if redis.call('ZCARD', gate.held) > 0 then break end
+    if redis.call('ZCARD', gate.holders) > 0 then break end
     id, lane, opens = judge_turn()
   else
     id, lane = first_served(function() return first_of_all(gate) end)
@@ -303,8 +303,8 @@ while not is_cut do
   stop_waiting(gate, id)
   enter(gate, id, lane, now)
   -- Other runs may wait at the gates where this run has its place already.
-  for _, name in ipairs(gate_names(before)) do wake_gate(gates.wakes, {name = name}, now + MOMENT) end
-  tally(totals, 'waiting', -1)
+  for _, name in ipairs(gate_names(before)) do set_gate_timer(gates.timers, {name = name}, now + MOMENT) end
+  add_to_counter(counters, 'waiting', -1)
   given = given + 1
 end
 if given + sent > 0 then redis.call('PUBLISH', nudge, 'due') end
@@ -317,6 +317,6 @@ if wanted[1] then
   if given == 0 then return {'lanes', wanted} end
   look_at(now)
 end
-if given > 0 and redis.call('ZCARD', gate.queued) > 0 then look_at(now + MOMENT) end
-if next_look then redis.call('ZADD', gates.wakes, next_look, gate.name) else redis.call('ZREM', gates.wakes, gate.name) end
+if given > 0 and redis.call('ZCARD', gate.waiters) > 0 then look_at(now + MOMENT) end
+if next_look then redis.call('ZADD', gates.timers, next_look, gate.name) else redis.call('ZREM', gates.timers, gate.name) end
 return {'opened', given, next_look or ''}

@@ -5,7 +5,7 @@
 -- KEYS 2 run
 -- KEYS 3 job_due
 -- KEYS 4 nudge
--- KEYS 5 deeds
+-- KEYS 5 audit_log
 -- KEYS 6 manual
 -- ARGV 1 now
 -- ARGV 2 id
@@ -27,7 +27,7 @@ if redis.call('EXISTS', KEYS[2]) == 1 then return {'planted'} end
 redis.call('HSET', KEYS[2], 'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[5], 'kind', 'manual', 'rev', job[1], 'state', 'scheduled', 'planted_at',
   int(now), 'asked_by', ARGV[6])
 redis.call('ZADD', KEYS[6], ARGV[4], ARGV[2])
-note_deed(KEYS[5], now, 'run asked for', ARGV[6], {run = ARGV[2]})
+note_change(KEYS[5], now, 'run asked for', ARGV[6], {run = ARGV[2]})
 redis.call('ZADD', KEYS[3], now, ARGV[2])
 nudge_if_head(KEYS[4], KEYS[3], ARGV[2])
 return {'planted'}

@@ -6,7 +6,7 @@
 -- The next notice that is planted reports the count, or a notice of its own (`rest`) that waits
 -- until none is open.
 -- Redis itself refuses this script when memory is full; the notice then stays in the list.
--- Guard: the notice is still in the list. Planting the same id twice answers `told` the second
+-- Guard: the notice is still in the list. Planting the same id twice answers `obsolete` the second
 -- time.
 -- KEYS 1 notices
 -- KEYS 2 job: the hidden job
@@ -14,9 +14,9 @@
 -- KEYS 4 due
 -- KEYS 5 manual: the notices of the hidden job that are not over
 -- KEYS 6 finished
--- KEYS 7 totals
+-- KEYS 7 counters
 -- KEYS 8 nudge
--- KEYS 9 told_job: the job whose run the notice is about
+-- KEYS 9 subject_job: the job whose run the notice is about
 -- ARGV 1 now
 -- ARGV 2 notice: its member in the list
 -- ARGV 3 id
@@ -30,7 +30,7 @@
 -- ARGV 11 about: the run the notice is about
 -- ARGV 12 rest: 1 for a notice that only reports how many were suppressed
 -- Reply planted
--- Reply told: it was planted before, or another notice reported the count
+-- Reply obsolete: it was planted before, or another notice reported the count
 -- Reply suppressed: only counted
 -- Reply waits: it is a `rest` notice, and others are not over
 -- Reply dropped: the job wants no such notice any more
@@ -38,9 +38,9 @@
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {notices = KEYS[1], job = KEYS[2], run = KEYS[3], due = KEYS[4], manual = KEYS[5],
-  told_job = KEYS[9]}
+  subject_job = KEYS[9]}
 local bad = wrong_type({k.notices, 'zset', k.job, 'hash', k.run, 'hash', k.due, 'zset', k.manual, 'zset', KEYS[6], 'zset', KEYS[7], 'hash',
-  k.told_job, 'hash'})
+  k.subject_job, 'hash'})
 if bad then return bad end
 local notice, id = ARGV[2], ARGV[3]
 local kind = string.match(ARGV[4], '[^/]*$')
@@ -50,13 +50,13 @@ local function done(word)
   return {word}
 end
 if ARGV[6] == '' then return done('dropped') end
-if redis.call('EXISTS', k.run) == 1 then return done('told') end
-local suppressed = whole(redis.call('HGET', k.told_job, 'suppressed:' .. kind), COUNT)
+if redis.call('EXISTS', k.run) == 1 then return done('obsolete') end
+local suppressed = whole(redis.call('HGET', k.subject_job, 'suppressed:' .. kind), COUNT)
 if ARGV[12] == '1' then
-  if suppressed == 0 then return done('told') end
+  if suppressed == 0 then return done('obsolete') end
   if redis.call('ZCARD', k.manual) > 0 then return {'waits'} end
 elseif redis.call('ZCARD', k.manual) >= tonumber(ARGV[10]) then
-  suppress({notices = k.notices, job = k.told_job, totals = KEYS[7]}, kind, ARGV[11], now)
+  suppress({notices = k.notices, job = k.subject_job, counters = KEYS[7]}, kind, ARGV[11], now)
   return done('suppressed')
 end
 local job = redis.call('HMGET', k.job, 'rev', 'hash')
@@ -69,7 +69,7 @@ redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))
 redis.call('ZADD', KEYS[6], now, ARGV[4])
 redis.call('HSET', k.run, 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[9], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now),
   'about', notice, 'suppressed', int(suppressed))
-redis.call('HDEL', k.told_job, 'suppressed:' .. kind)
+redis.call('HDEL', k.subject_job, 'suppressed:' .. kind)
 redis.call('ZADD', k.manual, ARGV[5], id)
 redis.call('ZADD', k.due, now, id)
 nudge_if_head(KEYS[8], k.due, id)

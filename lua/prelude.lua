@@ -58,9 +58,9 @@ end
 -- Adds `by` to the counter `word`.
 -- A counter with a bad or negative value starts again at `by`: it must not stop the step that it
 -- counts.
-local function tally(totals, word, by)
-  local total = redis.pcall('HINCRBY', totals, word, by)
-  if type(total) == 'table' or total < 0 then redis.call('HSET', totals, word, math.max(by, 0)) end
+local function add_to_counter(counters, word, by)
+  local total = redis.pcall('HINCRBY', counters, word, by)
+  if type(total) == 'table' or total < 0 then redis.call('HSET', counters, word, math.max(by, 0)) end
 end
 
 -- Makes `id` the job's one planned regular run, ready at `ready` (ms).
@@ -91,7 +91,7 @@ local DEAD = {failed = true, timed_out = true, lost = true}
 local ENDS = {succeeded = true, failed = true, timed_out = true, lost = true, cancelled = true, skipped = true}
 
 -- The fields of a run that its notices carry.
-local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for', 'behind'}
+local NOTICE_FIELDS = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for', 'behind'}
 
 -- The most notices that may wait for their runs.
 local NOTICES = 10000
@@ -102,9 +102,9 @@ local NOTICES = 10000
 -- other notice follows.
 -- There may be as many `rest` notices as there may be others (NOTICES).
 local function suppress(k, kind, id, now)
-  tally(k.totals, 'suppressed', 1)
+  add_to_counter(k.counters, 'suppressed', 1)
   if redis.call('EXISTS', k.job) == 0 then return end
-  tally(k.job, 'suppressed:' .. kind, 1)
+  add_to_counter(k.job, 'suppressed:' .. kind, 1)
   if kind ~= 'ping' and redis.call('HGET', k.job, 'suppressed:' .. kind) == '1' and redis.call('ZCARD', k.notices) < 2 * NOTICES then
     redis.call('ZADD', k.notices, now, cjson.encode({kind = kind, run = id, stamp = 'rest' .. int(now), at = int(now)}))
   end
@@ -115,21 +115,21 @@ end
 -- `stamp` distinguishes two events of one run.
 -- Redis accepts the end of a run when its memory is full, but refuses new runs.
 -- The number of waiting notices is therefore limited.
-local function tell(k, kind, id, stamp, now)
+local function add_notice(k, kind, id, stamp, now)
   if redis.call('ZCARD', k.notices) >= NOTICES then return suppress(k, kind, id, now) end
-  local found = redis.call('HMGET', k.run, unpack(TOLD))
+  local found = redis.call('HMGET', k.run, unpack(NOTICE_FIELDS))
   local notice = {kind = kind, run = id, stamp = stamp, at = int(now)}
-  for at, field in ipairs(TOLD) do
+  for at, field in ipairs(NOTICE_FIELDS) do
     if found[at] and found[at] ~= '' then notice[field] = found[at] end
   end
   redis.call('ZADD', k.notices, now, cjson.encode(notice))
-  redis.call('PUBLISH', k.nudge, 'told')
+  redis.call('PUBLISH', k.nudge, 'notices')
 end
 
--- Adds the deadlines of a run, from the limits in `tells` of its job.
+-- Adds the deadlines of a run, from the limits in `notify` of its job.
 -- The `start` deadline is left out if the run has started.
-local function watch(deadlines, id, due_ms, tells, has_started)
-  for word, ms in string.gmatch(tells or '', '(%l+)=(%d+)') do
+local function watch(deadlines, id, due_ms, notify, has_started)
+  for word, ms in string.gmatch(notify or '', '(%l+)=(%d+)') do
     if word == 'finish' or word == 'start' and not has_started then
       redis.call('ZADD', deadlines, int(tonumber(due_ms) + tonumber(ms)), id .. ' ' .. word)
     end
@@ -154,16 +154,16 @@ local function unwatch_behind(k, id)
   redis.call('HDEL', k.job, 'skipped_behind')
 end
 
--- Adds the notices of the end of a run that its job wants: `tells` names their kinds.
+-- Adds the notices of the end of a run that its job wants: `notify` names their kinds.
 -- A job is failing from its first dead letter until a run of it succeeds.
 -- If a journal restored the end, `k.given` is the time from which such ends are reported.
 -- An older end causes no notice.
 -- It does not change whether the job is failing if a later run has ended already.
-local function tell_end(k, id, state, reason, now)
-  local tells = redis.call('HGET', k.job, 'tells')
-  if not tells or tells == '' then return end
-  local is_news = not k.given or now >= k.given
-  local function wants(kind) return is_news and string.find(tells, kind, 1, true) end
+local function notify_end(k, id, state, reason, now)
+  local notify = redis.call('HGET', k.job, 'notify')
+  if not notify or notify == '' then return end
+  local is_new = not k.given or now >= k.given
+  local function wants(kind) return is_new and string.find(notify, kind, 1, true) end
   local is_latest = true
   if DEAD[state] or state == 'succeeded' then
     is_latest = not k.given or now >= whole(redis.call('HGET', k.job, 'judged_at'), PARKED)
@@ -173,16 +173,16 @@ local function tell_end(k, id, state, reason, now)
   -- A cancelled run sends a ping only if it had begun: a run without a fence sent no start ping.
   -- A replaced run sends none, because the run that replaced it does.
   local is_cut_short = state == 'cancelled' and stamp ~= state and reason ~= 'replaced'
-  if wants('ping') and (DEAD[state] or state == 'succeeded' or is_cut_short) then tell(k, 'ping', id, stamp, now) end
+  if wants('ping') and (DEAD[state] or state == 'succeeded' or is_cut_short) then add_notice(k, 'ping', id, stamp, now) end
   if DEAD[state] then
     if is_latest then redis.call('HSET', k.job, 'failing', '1') end
-    if wants('on_failure') then tell(k, 'on_failure', id, stamp, now) end
+    if wants('on_failure') then add_notice(k, 'on_failure', id, stamp, now) end
   elseif state == 'succeeded' then
     local has_recovered = is_latest and redis.call('HDEL', k.job, 'failing') == 1
-    if has_recovered and wants('on_recovered') then tell(k, 'on_recovered', id, stamp, now) end
-    if wants('on_success') then tell(k, 'on_success', id, stamp, now) end
+    if has_recovered and wants('on_recovered') then add_notice(k, 'on_recovered', id, stamp, now) end
+    if wants('on_success') then add_notice(k, 'on_success', id, stamp, now) end
   elseif state == 'skipped' and reason == 'missed' and wants('on_late') then
-    tell(k, 'on_late', id, 'start', now)
+    add_notice(k, 'on_late', id, 'start', now)
   end
 end
 
@@ -195,11 +195,11 @@ local function end_run(k, id, state, reason, now, facts)
   redis.call('ZADD', k.history, now, id)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
-  tally(k.totals, state, 1)
+  add_to_counter(k.counters, state, 1)
   -- The deadline to end may lie a year ahead, so it is removed now.
   unwatch(k.deadlines, id)
   unwatch_behind(k, id)
-  if k.notices then tell_end(k, id, state, reason, now) end
+  if k.notices then notify_end(k, id, state, reason, now) end
 end
 
 -- The keys of a definition that decide its occurrences; and the most bytes of them that a skipped
@@ -224,16 +224,16 @@ end
 -- returns `facts`.
 -- The fields include the schedule that counted the range.
 -- If a journal restores the run of one occurrence, the range can then be reduced by it.
--- The job's `told` counts these records, so that a restore can see that another one was written.
-local function tell_stretch(job_key, last, count, facts)
+-- The job's `skipped_records` counts these records, so that a restore can see that another one was written.
+local function add_range_fields(job_key, last, count, facts)
   facts[#facts + 1], facts[#facts + 2] = 'skipped_to', last
   facts[#facts + 1], facts[#facts + 2] = 'skipped_count', count
-  local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since', 'dealt')
+  local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since', 'handled')
   -- Occurrences that were handled before the planned run was moved are not counted again.
   -- Only the first occurrence of the range may lie before such a time.
   for time in string.gmatch(job[5] or '', '%d+') do
-    local dealt = whole(time, PARKED)
-    if dealt < tonumber(last) and dealt > whole(job[4], PARKED) then job[4] = int(dealt) end
+    local handled = whole(time, PARKED)
+    if handled < tonumber(last) and handled > whole(job[4], PARKED) then job[4] = int(handled) end
   end
   job[1] = tonumber(count) > 1 and timing_of(job[1] or '')
   if job[1] then
@@ -241,33 +241,33 @@ local function tell_stretch(job_key, last, count, facts)
       facts[#facts + 1], facts[#facts + 2] = field, job[at] or ''
     end
   end
-  redis.call('HSET', job_key, 'told', int(whole(redis.call('HGET', job_key, 'told'), COUNT - 1) + 1))
+  redis.call('HSET', job_key, 'skipped_records', int(whole(redis.call('HGET', job_key, 'skipped_records'), COUNT - 1) + 1))
   return facts
 end
 
 -- Records the schedule by which a job had its occurrences until `last`.
 -- Scripts call it before a job gets another schedule, or before its occurrences count anew.
 -- The ledger's entries of that time are checked against this schedule.
--- A schedule that only continues extends its newest entry. The newest ERAS entries are kept.
-local ERAS = 100
-local function note_era(eras, job_key, last, now)
+-- A schedule that only continues extends its newest entry. The newest VERSIONS entries are kept.
+local VERSIONS = 100
+local function note_schedule_version(schedule_versions, job_key, last, now)
   local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since')
-  local era = {from = whole(job[4], PARKED), to = last, def = timing_of(job[1] or ''), tz = job[2] or '', anchor = whole(job[3], PARKED)}
-  local newest = redis.call('ZRANGE', eras, -1, -1)[1]
+  local version = {from = whole(job[4], PARKED), to = last, def = timing_of(job[1] or ''), tz = job[2] or '', anchor = whole(job[3], PARKED)}
+  local newest = redis.call('ZRANGE', schedule_versions, -1, -1)[1]
   local is_read, before = pcall(cjson.decode, newest or '')
-  local goes_on = is_read and type(before) == 'table' and era.def and before.def == era.def and before.tz == era.tz
-    and before.anchor == era.anchor and before.to == era.from and tonumber(before.from)
-  if goes_on then era.from = before.from end
-  local text = cjson.encode(era)
-  redis.call('ZADD', eras, now, text)
-  if goes_on and text ~= newest then redis.call('ZREM', eras, newest) end
-  redis.call('ZREMRANGEBYRANK', eras, 0, -ERAS - 1)
+  local goes_on = is_read and type(before) == 'table' and version.def and before.def == version.def and before.tz == version.tz
+    and before.anchor == version.anchor and before.to == version.from and tonumber(before.from)
+  if goes_on then version.from = before.from end
+  local text = cjson.encode(version)
+  redis.call('ZADD', schedule_versions, now, text)
+  if goes_on and text ~= newest then redis.call('ZREM', schedule_versions, newest) end
+  redis.call('ZREMRANGEBYRANK', schedule_versions, 0, -VERSIONS - 1)
 end
 
 -- Returns the job's present lane if it differs from `read`, the lane that the caller read;
 -- otherwise nil.
 -- Runs that the end of a run makes due belong into that lane.
-local function moved_to(k, read)
+local function changed_lane(k, read)
   local lane = redis.call('HGET', k.job, 'queue')
   if lane and lane ~= read then return lane end
 end
@@ -278,9 +278,9 @@ end
 -- A job with a `delay` gets its next run, that long after this end, if it has no planned or open
 -- run.
 -- It thus has one pending run or one open run, never both.
-local function settle_job(k, id, job_name, now)
+local function end_or_plan_job(k, id, job_name, now)
   if redis.call('ZCARD', k.open) > 0 or redis.call('ZCARD', k.waiting) > 0 then return end
-  local job = redis.call('HMGET', k.job, 'once', 'pending', 'held', 'ended', 'rev', 'delay', 'paused', 'begun', 'max_runs')
+  local job = redis.call('HMGET', k.job, 'once', 'pending', 'paused_run', 'ended', 'rev', 'delay', 'paused', 'started_count', 'max_runs')
   if job[2] ~= '' or job[3] or job[4] or not job[5] then return end
   if job[1] == '1' then
     redis.call('ZADD', k.finished, now, job_name)
@@ -304,7 +304,7 @@ local function free_first_waiting(k, now)
     redis.call('ZADD', k.job_due, now, first[1])
     if not string.find(first[1], '~', 1, true) then redis.call('ZADD', k.open, first[2], first[1]) end
     redis.call('ZREM', k.waiting, first[1])
-    tally(k.totals, 'waiting', -1)
+    add_to_counter(k.counters, 'waiting', -1)
     redis.call('PUBLISH', k.nudge, 'due')
   end
 end
@@ -324,7 +324,7 @@ local function is_manual(id) return string.find(id, '~', 1, true) ~= nil end
 -- The last result is all of this as one text, by which a later call sees a change.
 local function placed_by(run_key, job_key, open, id)
   local run = redis.call('HMGET', run_key, 'state', 'fence', 'queue', 'places', 'finished_at')
-  local job = redis.call('HMGET', job_key, 'rev', 'queue', 'pending', 'held', 'skipped_behind')
+  local job = redis.call('HMGET', job_key, 'rev', 'queue', 'pending', 'paused_run', 'skipped_behind')
   local behind, skipped = string.match(job[5] or '', '^(%S+) (%S+)$')
   local is_first = skipped == id and redis.call('ZSCORE', open, behind) and true or false
   local seen = {tostring(is_first)}
@@ -350,59 +350,59 @@ local function release_blocked(k, id, now)
   if redis.call('ZCARD', k.open) == 0 then free_first_waiting(k, now) end
 end
 
--- Returns the value for `stops`: the reason to stop a run, with who asked for it if that is known.
-local function wish_of(reason, by)
+-- Returns the value for `stop_requests`: the reason to stop a run, with who asked for it if that is known.
+local function stop_request(reason, by)
   if by == '' then return reason end
   return reason .. ' by ' .. by
 end
 
--- Returns the reason in a value of `stops`, and who asked for it or ''.
-local function parts_of_wish(wish)
-  local reason, by = string.match(wish, '^(.-) by (.+)$')
-  return reason or wish, by or ''
+-- Returns the reason in a value of `stop_requests`, and who asked for it or ''.
+local function parse_stop_request(request)
+  local reason, by = string.match(request, '^(.-) by (.+)$')
+  return reason or request, by or ''
 end
 
--- Adds an entry to a job's audit log. `facts` are further fields. The newest DEEDS entries are
+-- Adds an entry to a job's audit log. `facts` are further fields. The newest CHANGES entries are
 -- kept.
-local DEEDS = 100
-local function note_deed(deeds, now, what, by, facts)
+local CHANGES = 100
+local function note_change(audit_log, now, what, by, facts)
   facts.at, facts.what = now, what
   if by ~= '' then facts.by = by end
-  redis.call('ZADD', deeds, now, cjson.encode(facts))
-  redis.call('ZREMRANGEBYRANK', deeds, 0, -DEEDS - 1)
+  redis.call('ZADD', audit_log, now, cjson.encode(facts))
+  redis.call('ZREMRANGEBYRANK', audit_log, 0, -CHANGES - 1)
 end
 
--- Records in `shunned` the jobs that a job must not run beside.
--- A run that began before such a rule has no place at the rule's gate, so `lately` lists the new
+-- Records in `not_while` the jobs that a job must not run beside.
+-- A run that began before such a rule has no place at the rule's gate, so `recent` lists the new
 -- rules.
-local function set_shunned(shunned, lately, job, job_name, text)
+local function set_not_while(not_while, recent, job, job_name, text)
   local old = redis.call('HGET', job, 'not_while') or ''
   if old == text then return end
   local named = {}
   for other in string.gmatch(text, '%S+') do named[other] = true end
   for other in string.gmatch(old, '%S+') do
     if not named[other] then
-      redis.call('ZREM', shunned, other .. ' ' .. job_name)
-      redis.call('ZREM', lately, other .. ' ' .. job_name)
+      redis.call('ZREM', not_while, other .. ' ' .. job_name)
+      redis.call('ZREM', recent, other .. ' ' .. job_name)
     end
   end
   for other in pairs(named) do
-    if redis.call('ZADD', shunned, 0, other .. ' ' .. job_name) == 1 then redis.call('ZADD', lately, 0, other .. ' ' .. job_name) end
+    if redis.call('ZADD', not_while, 0, other .. ' ' .. job_name) == 1 then redis.call('ZADD', recent, 0, other .. ' ' .. job_name) end
   end
   redis.call('HSET', job, 'not_while', text)
 end
 
 -- Lists a job with the first gate that its runs have to pass, as `LANE GATE JOB`; '' removes it.
 -- Its runs can then be found behind runs of other gates.
-local function set_gated(gated, job, text)
-  local old = redis.call('HGET', job, 'gated') or ''
+local function set_gate_entry(job_gates, job, text)
+  local old = redis.call('HGET', job, 'gate_entry') or ''
   if text ~= '' then
-    redis.call('ZADD', gated, 0, text)
-    redis.call('HSET', job, 'gated', text)
+    redis.call('ZADD', job_gates, 0, text)
+    redis.call('HSET', job, 'gate_entry', text)
   end
   if old == text or old == '' then return end
-  redis.call('ZREM', gated, old)
-  if text == '' then redis.call('HDEL', job, 'gated') end
+  redis.call('ZREM', job_gates, old)
+  if text == '' then redis.call('HDEL', job, 'gate_entry') end
 end
 
 -- Keeps the record of an earlier attempt with its run: of the last PAST attempts.
@@ -440,41 +440,41 @@ local SET_BACK = 60000000
 -- `tat` is the microsecond up to which time is used up.
 -- `part` is the used part of the next microsecond, in units of 1/count.
 -- The arithmetic is exact, so no rounding error adds up.
-local function rate_room(state, count, per, burst, micros)
-  local stood = redis.call('HMGET', state, 'tat', 'part', 'at')
-  local tat, part, at = whole(stood[1], FENCE), whole(stood[2], POOL), whole(stood[3], FENCE)
+local function rate_capacity(state, count, per, burst, micros)
+  local stored = redis.call('HMGET', state, 'tat', 'part', 'at')
+  local tat, part, at = whole(stored[1], FENCE), whole(stored[2], POOL), whole(stored[3], FENCE)
   -- After a change of the rate, the debt is at most one whole burst of the new rate from the last
   -- begun run.
   local most = at + math.ceil(burst * per / count)
   if tat > most then tat, part = most, 0 end
   if tat < micros or at > micros + SET_BACK then tat, part = micros, 0 end
   if part >= count then part = count - 1 end
-  local room = math.floor((burst * per - (tat - micros) * count - part) / per)
-  if room > 0 then return room, nil, tat, part end
+  local capacity = math.floor((burst * per - (tat - micros) * count - part) / per)
+  if capacity > 0 then return capacity, nil, tat, part end
   return 0, math.max(tat + math.ceil((part + per - burst * per) / count), micros + 1), tat, part
 end
 
--- Returns how many more runs of a queue may begin: `room`, or nil for any number.
--- If `room` is 0, `why` says why, and `at` is the microsecond at which time alone makes room, or
+-- Returns how many more runs of a queue may begin: `capacity`, or nil for any number.
+-- If `capacity` is 0, `why` says why, and `at` is the microsecond at which time alone makes room, or
 -- nil.
 -- `take` records that runs have begun.
-local function room_in(queue, running, state, micros)
+local function queue_capacity(queue, running, state, micros)
   local set = redis.call('HMGET', queue, 'paused', 'limit', 'rate_count', 'rate_ms', 'burst')
-  local room, why, at = nil, nil, nil
-  if set[1] then return {room = 0, why = 'paused'} end
+  local capacity, why, at = nil, nil, nil
+  if set[1] then return {capacity = 0, why = 'paused'} end
   local limit = whole(set[2], POOL)
   if limit > 0 then
-    room = math.max(limit - redis.call('ZCARD', running), 0)
-    if room == 0 then why = 'full' end
+    capacity = math.max(limit - redis.call('ZCARD', running), 0)
+    if capacity == 0 then why = 'full' end
   end
   local count, per = whole(set[3], POOL), whole(set[4], LONGEST_RATE) * 1000
-  if count == 0 or per == 0 then return {room = room, why = why} end
+  if count == 0 or per == 0 then return {capacity = capacity, why = why} end
   local burst = whole(set[5], POOL)
   if burst == 0 then burst = count end
-  local rated, opens, tat, part = rate_room(state, count, per, burst, micros)
-  if rated == 0 and room ~= 0 then why, at = 'rate', opens end
-  room = math.min(room or rated, rated)
-  return {room = room, why = why, at = at, take = function(taken)
+  local rated, opens, tat, part = rate_capacity(state, count, per, burst, micros)
+  if rated == 0 and capacity ~= 0 then why, at = 'rate', opens end
+  capacity = math.min(capacity or rated, rated)
+  return {capacity = capacity, why = why, at = at, take = function(taken)
     local total = part + taken * per
     redis.call('HSET', state, 'tat', int(tat + math.floor(total / count)), 'part', int(total % count), 'at', int(micros))
   end}

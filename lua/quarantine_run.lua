@@ -7,10 +7,10 @@
 -- At most 10,000 entries are kept; one beyond them is deleted, counted and logged.
 -- KEYS 1 set: due or leases
 -- KEYS 2 quarantine
--- KEYS 3 totals
+-- KEYS 3 counters
 -- KEYS 4 run: of a due run, else the quarantine
 -- KEYS 5 nudge
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 member
 -- ARGV 3 score
@@ -27,7 +27,7 @@ local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'hash'})
 if bad then return bad end
 local score = redis.call('ZSCORE', KEYS[1], ARGV[2])
 if not score or score ~= ARGV[3] then return {'gone'} end
-local k = {totals = KEYS[3], nudge = KEYS[5], gates = gates_of(ARGV[6])}
+local k = {counters = KEYS[3], nudge = KEYS[5], gates = gates_of(ARGV[6])}
 local names = {}
 -- A record of a wrong type must not keep the entry in the set.
 if ARGV[5] ~= '' and redis.call('TYPE', KEYS[4]).ok == 'hash' then
@@ -38,14 +38,14 @@ if ARGV[5] ~= '' and redis.call('TYPE', KEYS[4]).ok == 'hash' then
     names = gate_names(run[2])
   end
   for _, name in ipairs(names) do
-    if redis.call('ZSCORE', k.gates[name].queued, ARGV[5]) then
+    if redis.call('ZSCORE', k.gates[name].waiters, ARGV[5]) then
       names = {}
       break
     end
   end
 end
 if redis.call('HLEN', KEYS[2]) >= QUARANTINE then
-  tally(KEYS[3], 'quarantine_dropped', 1)
+  add_to_counter(KEYS[3], 'quarantine_dropped', 1)
   redis.call('ZREM', KEYS[1], ARGV[2])
   leave_gates(k, ARGV[5], names, 'left', now)
   return {'dropped'}

@@ -7,7 +7,7 @@
 -- KEYS 1 job
 -- KEYS 2 backfill
 -- KEYS 3 backfills
--- KEYS 4 deeds
+-- KEYS 4 audit_log
 -- KEYS* run
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -26,7 +26,7 @@ if bad then return bad end
 local job = redis.call('HMGET', KEYS[1], 'rev', 'ended')
 if not job[1] or job[2] then return {'unknown'} end
 local queued, left = 0, WAITING - redis.call('ZCARD', KEYS[2])
-if ARGV[3] ~= '' then note_deed(KEYS[4], now, 'backfill asked for', ARGV[3], {}) end
+if ARGV[3] ~= '' then note_change(KEYS[4], now, 'backfill asked for', ARGV[3], {}) end
 for at = 5, #KEYS do
   local id, due_ms = ARGV[at * 2 - 6], ARGV[at * 2 - 5]
   if redis.call('EXISTS', KEYS[at]) == 0 and not redis.call('ZSCORE', KEYS[2], id) then

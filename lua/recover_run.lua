@@ -10,11 +10,11 @@
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
--- KEYS 9 stops
+-- KEYS 9 stop_requests
 -- KEYS 10 history
 -- KEYS 11 job_history
 -- KEYS 12 finished
--- KEYS 13 totals
+-- KEYS 13 counters
 -- KEYS 14 nudge
 -- KEYS 15 dead
 -- KEYS 16 job_dead
@@ -23,7 +23,7 @@
 -- KEYS 19 notices
 -- KEYS 20 deadlines
 -- KEYS 21 manual
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -43,11 +43,11 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
-  waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
+  waiting = KEYS[8], stop_requests = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], counters = KEYS[13],
   nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18], notices = KEYS[19],
   deadlines = KEYS[20], manual = KEYS[21], gates = gates_of(ARGV[10])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
-  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
+  k.open, 'zset', k.waiting, 'zset', k.stop_requests, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.counters, 'hash',
   k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', k.notices, 'zset', k.deadlines, 'zset', k.manual, 'zset'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[6], ARGV[7]
@@ -65,7 +65,7 @@ if whole(run[1], FENCE) > tonumber(fence) then
 end
 local gates_bad = missing_places(k.gates, run[4] or '')
 if gates_bad then return gates_bad end
-local lane = moved_to(k, ARGV[9])
+local lane = changed_lane(k, ARGV[9])
 if lane then return {'moved', lane} end
 local places = gate_names(run[4])
 if ENDS[run[5]] then
@@ -75,16 +75,16 @@ if ENDS[run[5]] then
   leave_queue(k, id)
   return {'gone'}
 end
-tally(k.totals, 'recovered', 1)
+add_to_counter(k.counters, 'recovered', 1)
 -- Its done_check may have given a clear answer meanwhile, so the count of unclear answers in a row
 -- restarts too.
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)
 keep_past(k.run, whole(run[2], COUNT), ARGV[8])
-local stop = redis.call('HGET', k.stops, id)
+local stop = redis.call('HGET', k.stop_requests, id)
 local by = ''
 if stop and verdict == 'retry' then
   verdict = 'cancelled'
-  reason, by = parts_of_wish(stop)
+  reason, by = parse_stop_request(stop)
 end
 if places[1] then redis.call('HDEL', k.run, 'places', 'waited_from') end
 if verdict == 'retry' then
@@ -100,7 +100,7 @@ end_run(k, id, verdict, reason, now, {'by', by})
 leave_gates(k, id, places, 'ended', now)
 redis.call('ZREM', k.leases, member)
 leave_queue(k, id)
-redis.call('HDEL', k.stops, id)
+redis.call('HDEL', k.stop_requests, id)
 release_blocked(k, id, now)
-settle_job(k, id, ARGV[3], now)
+end_or_plan_job(k, id, ARGV[3], now)
 return {'ended', verdict}

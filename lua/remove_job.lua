@@ -13,20 +13,20 @@
 -- KEYS 5 finished
 -- KEYS 6 history
 -- KEYS 7 job_history
--- KEYS 8 totals
+-- KEYS 8 counters
 -- KEYS 9 open
--- KEYS 10 stops
+-- KEYS 10 stop_requests
 -- KEYS 11 source: the list of the job's source, for a file job
 -- KEYS 12 nudge
--- KEYS 13 spread
+-- KEYS 13 catch_up
 -- KEYS 14 waiting
--- KEYS 15 deeds
+-- KEYS 15 audit_log
 -- KEYS 16 unique: the holder of the job's unique key, as read; the job if it names none
 -- KEYS 17 uniques
--- KEYS 18 gated
+-- KEYS 18 job_gates
 -- KEYS 19 passed_run: the first run of the skipped range behind the pending run, else the job
 -- KEYS 20 deadlines
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -46,28 +46,28 @@
 -- Reply removed: number of running runs asked to stop
 -- Reply over: the word for how it ended
 -- Reply listed: another source still lists it
--- Reply held: kind of the holder
+-- Reply other_kind: kind of the holder
 -- Reply stale
 -- Reply unknown
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[6], job_history = KEYS[7],
-  totals = KEYS[8], open = KEYS[9], stops = KEYS[10], nudge = KEYS[12], deadlines = KEYS[20],
+  counters = KEYS[8], open = KEYS[9], stop_requests = KEYS[10], nudge = KEYS[12], deadlines = KEYS[20],
   gates = gates_of(ARGV[11])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
-  k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
+  k.job_history, 'zset', k.counters, 'hash', k.open, 'zset', k.stop_requests, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
   KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'hash', KEYS[17], 'zset', KEYS[18], 'zset', KEYS[19], 'hash',
-  k.deadlines, 'zset'}) or spoilt_gate(k.gates, gate_names(ARGV[11]))
+  k.deadlines, 'zset'}) or gate_wrong_type(k.gates, gate_names(ARGV[11]))
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue', 'hash', 'paused')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'paused_run', 'once', 'queue', 'hash', 'paused')
 if not job[1] then
   if kind == 'file' then redis.call('HDEL', KEYS[11], name) end
   return {'unknown'}
 end
 if job[3] ~= kind then
   if kind == 'file' then redis.call('HDEL', KEYS[11], name) end
-  return {'held', job[3]}
+  return {'other_kind', job[3]}
 end
 local own, is_listed, is_said, others = 'src:' .. ARGV[7], false, false, {}
 if kind == 'file' then
@@ -101,10 +101,10 @@ if is_listed then
 end
 if job[2] then return {'over', job[2]} end
 
-local stopped, wish = 0, wish_of(ARGV[9], ARGV[10])
+local stopped, request = 0, stop_request(ARGV[9], ARGV[10])
 if ARGV[8] == 'stop' then
   for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
-    redis.call('HSET', k.stops, id, wish)
+    redis.call('HSET', k.stop_requests, id, request)
     stopped = stopped + 1
     -- A run that waits for its retry becomes due at once; its claim ends it.
     if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
@@ -113,7 +113,7 @@ if ARGV[8] == 'stop' then
 end
 -- Waiting runs must not start either, not even a retried dead letter: each ends when its turn
 -- comes.
-for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET', k.stops, id, wish) end
+for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET', k.stop_requests, id, request) end
 -- Spread runs must not start either, and end without waiting for their time.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[13], 0, 999)) do
   if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
@@ -123,24 +123,24 @@ end
 for _, gate_name in ipairs(gate_names(ARGV[11])) do
   local gate = k.gates[gate_name]
   for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
-    if redis.call('ZSCORE', gate.queued, id) then
+    if redis.call('ZSCORE', gate.waiters, id) then
       redis.call('ZADD', k.job_due, now, id)
       stop_waiting(gate, id)
-      come_loose(k.gates, gate_names(ARGV[11]), id, job[7] or '', now)
-      tally(k.totals, 'waiting', -1)
-      wake_gate(k.gates.wakes, gate, now)
+      release_gate(k.gates, gate_names(ARGV[11]), id, job[7] or '', now)
+      add_to_counter(k.counters, 'waiting', -1)
+      set_gate_timer(k.gates.timers, gate, now)
     end
   end
 end
 redis.call('ZADD', KEYS[5], now, name)
 redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')
-redis.call('HDEL', k.job, 'held')
+redis.call('HDEL', k.job, 'paused_run')
 -- A removed job gives its unique key free, however long the key was to be held.
 if ARGV[12] ~= '' and redis.call('HGET', KEYS[16], 'job') == name then
   redis.call('DEL', KEYS[16])
   redis.call('ZREM', KEYS[17], ARGV[12])
 end
-note_deed(KEYS[15], now, 'removed', ARGV[10], {})
+note_change(KEYS[15], now, 'removed', ARGV[10], {})
 -- A one-shot's run, or a run that was already due, gets a record. Later occurrences are no longer
 -- owed.
 local is_owed = pending ~= '' and (job[6] == '1' or tonumber(ARGV[6]) <= now)
@@ -151,15 +151,15 @@ if is_owed and (redis.call('HGET', k.run, 'state') or 'scheduled') == 'scheduled
 end
 -- The occurrences behind it did not start either, and no later step would record them.
 if ARGV[13] ~= '' and redis.call('EXISTS', KEYS[19]) == 0 then
-  local facts = tell_stretch(k.job, ARGV[14], ARGV[15],
+  local facts = add_range_fields(k.job, ARGV[14], ARGV[15],
     {'job', name, 'due', string.match(ARGV[13], '@(%d+)'), 'queue', job[7] or '', 'kind', 'regular', 'rev', job[1]})
-  end_run({run = KEYS[19], job = k.job, history = k.history, job_history = k.job_history, totals = k.totals,
+  end_run({run = KEYS[19], job = k.job, history = k.history, job_history = k.job_history, counters = k.counters,
     deadlines = k.deadlines}, ARGV[13], 'skipped',
     job[9] and 'paused' or 'missed', now, facts)
-  if tonumber(ARGV[15]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[15]) - 1) end
+  if tonumber(ARGV[15]) > 1 then add_to_counter(k.counters, 'skipped', tonumber(ARGV[15]) - 1) end
 end
 redis.call('ZREM', k.jobs, name)
-set_gated(KEYS[18], k.job, '')
+set_gate_entry(KEYS[18], k.job, '')
 if pending ~= '' then
   redis.call('ZREM', k.job_due, pending)
   unwatch_planned(k, pending)

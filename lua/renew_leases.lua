@@ -2,12 +2,12 @@
 -- Extends this node's leases, and answers which runs are asked to stop.
 -- Guard: each lease is still in the set under its fence.
 -- KEYS 1 leases
--- KEYS 2 stops
+-- KEYS 2 stop_requests
 -- ARGV 1 now
 -- ARGV 2 lease_ms
 -- ARGV* id
 -- ARGV* fence
--- Reply renewed: now, then a word for each run: held (the lease is extended), lost, or
+-- Reply renewed: now, then a word for each run: extended, lost, or
 --   'stop:REASON'
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
@@ -22,7 +22,7 @@ for at = 3, #ARGV, 2 do
   else
     redis.call('ZADD', KEYS[1], 'XX', lease_end, member)
     local stop = redis.call('HGET', KEYS[2], ARGV[at])
-    reply[#reply + 1] = stop and ('stop:' .. parts_of_wish(stop)) or 'held'
+    reply[#reply + 1] = stop and ('stop:' .. parse_stop_request(stop)) or 'extended'
   end
 end
 return reply

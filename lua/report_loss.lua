@@ -4,7 +4,7 @@
 -- It also raises the fence above the highest that this node has seen.
 -- Guard: the data still has the epoch of the loss. The same report twice is recorded once.
 -- KEYS 1 epoch
--- KEYS 2 losses
+-- KEYS 2 data_losses
 -- KEYS 3 fence
 -- ARGV 1 now
 -- ARGV 2 read: the epoch of the report

@@ -12,7 +12,7 @@
 -- KEYS 4 job
 -- KEYS 5 nudge
 -- KEYS 6 running: in the run's queue
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 field: the entry's name
 -- ARGV 3 entry: as read
@@ -51,7 +51,7 @@ end
 redis.call('ZADD', KEYS[2], ARGV[5], ARGV[4])
 if is_lease then
   redis.call('ZADD', KEYS[6], 'NX', now, ARGV[7])
-  for _, name in ipairs(gate_names(run[4])) do redis.call('ZADD', gates[name].held, now, ARGV[7]) end
+  for _, name in ipairs(gate_names(run[4])) do redis.call('ZADD', gates[name].holders, now, ARGV[7]) end
 end
 redis.call('HDEL', KEYS[1], ARGV[2])
 nudge_if_head(KEYS[5], KEYS[2], ARGV[4])

@@ -15,9 +15,9 @@
 -- KEYS 8 dead
 -- KEYS 9 job_dead
 -- KEYS 10 finished
--- KEYS 11 totals
+-- KEYS 11 counters
 -- KEYS 12 nudge
--- KEYS 13 deeds
+-- KEYS 13 audit_log
 -- KEYS 14 deadlines
 -- KEYS 15 manual
 -- ARGV 1 now
@@ -42,9 +42,9 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
-  job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12]}
+  job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], counters = KEYS[11], nudge = KEYS[12]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
-  k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash',
+  k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.counters, 'hash',
   KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset'})
 if bad then return bad end
 local id = ARGV[2]
@@ -53,7 +53,7 @@ if not run[1] then return {'unknown'} end
 if run[1] == 'scheduled' or run[1] == 'running' then return {'already', run[1]} end
 if not DEAD[run[1]] then return {'over', run[1], run[4] or ''} end
 if (run[2] or '') ~= ARGV[6] then return {'already', run[1]} end
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'tells', 'same_since')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'notify', 'same_since')
 if not job[1] or job[2] and job[2] ~= 'finished' then return {'gone', job[2] or ''} end
 if job[1] ~= ARGV[7] then return {'stale'} end
 if is_former(run[5], job[4]) then return {'former'} end
@@ -64,7 +64,7 @@ local waits = ARGV[9] == 'wait' and redis.call('ZCARD', k.open) > 0
 if is_manual(id) then redis.call('ZADD', KEYS[15], ARGV[4], id) end
 if waits then
   redis.call('ZADD', k.waiting, ARGV[4], id)
-  tally(k.totals, 'waiting', 1)
+  add_to_counter(k.counters, 'waiting', 1)
 else
   if ARGV[5] == 'regular' then redis.call('ZADD', k.open, ARGV[4], id) end
   redis.call('ZADD', k.job_due, now, id)
@@ -84,8 +84,8 @@ redis.call('ZREM', k.dead, id)
 redis.call('ZREM', k.job_dead, id)
 redis.call('ZREM', k.history, id)
 redis.call('ZREM', k.job_history, id)
-tally(k.totals, 'retried', 1)
-note_deed(KEYS[13], now, 'run retried', ARGV[11], {run = id})
+add_to_counter(k.counters, 'retried', 1)
+note_change(KEYS[13], now, 'run retried', ARGV[11], {run = id})
 if waits then return {'waiting'} end
 nudge_if_head(k.nudge, k.job_due, id)
 return {'retried'}

@@ -11,7 +11,7 @@
 -- KEYS 3 job_due
 -- KEYS 4 nudge
 -- KEYS 5 successor_run
--- KEYS 6 spread
+-- KEYS 6 catch_up
 -- KEYS* run
 -- ARGV 1 now
 -- ARGV 2 job_name

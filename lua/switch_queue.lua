@@ -7,7 +7,7 @@
 -- ARGV 1 now
 -- ARGV 2 queue_name
 -- ARGV 3 undeclared: the concurrency of a queue that needs no declaration, or ''
--- ARGV 4 wish: pause or resume
+-- ARGV 4 action: pause or resume
 -- ARGV 5 by: who asked for it, or ''
 -- Reply paused
 -- Reply resumed

@@ -13,7 +13,7 @@
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset'})
 if bad then return bad end
 local id = ARGV[1]
-local job = redis.call('HMGET', KEYS[1], 'pending', 'watched', 'tells')
+local job = redis.call('HMGET', KEYS[1], 'pending', 'watched', 'notify')
 if job[1] ~= id then return {'gone'} end
 if job[2] == id then return {'known'} end
 watch(KEYS[2], id, ARGV[2], job[3], false)

@@ -24,7 +24,7 @@
 //!    `job@due_ms` into the due set of its lane: a queue, a priority and the labels it requires. If
 //!    the job names a unique key, the same script judges who owns the key. The claim or skip of a
 //!    run plants the next run, in the same script.
-//! 2. Polled: each node's ticker asks `list_ripe.lua` what is ready by Redis' clock in the lanes
+//! 2. Polled: each node's ticker asks `list_due.lua` what is ready by Redis' clock in the lanes
 //!    the node serves. Then it sleeps until the next ready time. `engine::dispatch::dispatcher` says
 //!    which ready runs are claimed, and in which order.
 //! 3. Judged: [`domain::schedule::lateness`] says whether the run starts or a missed range is skipped
@@ -69,7 +69,7 @@
 //!
 //! A [`domain::queue::gate`] is a key, a group, or a job that must not run at the same time.
 //! `claim_runs.lua` judges gates in one fixed order, after everything else. A run that finds a gate
-//! shut leaves its lane and waits there (`queued:G`). It keeps the places (`held:G`) that it has at
+//! shut leaves its lane and waits there (`gate_waiters:G`). It keeps the places (`gate_holders:G`) that it has at
 //! the gates before.
 //!
 //! Whatever ends a run's lease or takes it away gives its places up. That step only marks the gate
@@ -78,7 +78,7 @@
 //! lane with that place. So one piece of code admits waiters, it may be called at any time, and no
 //! wake-up is lost with a node.
 //!
-//! Waiters are also stored by lane (`queued_lanes:G` has the first waiter of each lane), so that a
+//! Waiters are also stored by lane (`gate_waiter_lanes:G` has the first waiter of each lane), so that a
 //! lane that takes nothing is passed at once. The gatekeeper asks [`store::Takers`] which lanes no
 //! node serves. The field `places` of a run's record names the gates of that run. Each script gets
 //! their keys before it changes anything.

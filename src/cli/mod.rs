@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
     }
     let args = match CliArgs::try_parse() {
         Ok(args) => args,
-        Err(error) => return usage::tell_usage(&error),
+        Err(error) => return usage::report_usage(&error),
     };
     let mut console = Console::new(&args.global);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

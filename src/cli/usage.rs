@@ -16,7 +16,7 @@ use super::verbs::CliArgs;
 use crate::domain::schedule::schedule_form::Schedule;
 
 /// Prints a help text, or a usage error as one line. Returns the exit code for it.
-pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             // A failed write needs no report: the reader has gone.
@@ -162,19 +162,19 @@ mod tests {
     #[test]
     fn parser_errors_are_reworded_as_subject_found_and_wanted() {
         use clap::Parser as _;
-        let told = |words: &str| {
+        let reported = |words: &str| {
             let words: Vec<&str> = words.split(' ').collect();
             reworded(&CliArgs::try_parse_from(&words).unwrap_err(), words.get(1).copied()).unwrap_or_default()
         };
-        assert_eq!(told("schedctl list --limit x"), "--limit: found \"x\", wanted a whole number; see schedctl list --help");
+        assert_eq!(reported("schedctl list --limit x"), "--limit: found \"x\", wanted a whole number; see schedctl list --help");
         assert_eq!(
-            told("schedctl completions csh"),
+            reported("schedctl completions csh"),
             "SHELL: found \"csh\", wanted one of bash, zsh, fish; see schedctl completions --help"
         );
         for verb in ["retry", "purge"] {
-            assert!(told(&format!("schedctl {verb}")).starts_with("no run is named, wanted ids of runs, or --dead"));
+            assert!(reported(&format!("schedctl {verb}")).starts_with("no run is named, wanted ids of runs, or --dead"));
         }
-        assert!(told("schedctl add --must-start-within 1m -- true").contains("wanted them together with --on-late"));
-        assert_eq!(told("schedctl pause"), "", "the words of the parser say it");
+        assert!(reported("schedctl add --must-start-within 1m -- true").contains("wanted them together with --on-late"));
+        assert_eq!(reported("schedctl pause"), "", "the words of the parser say it");
     }
 }

@@ -9,13 +9,13 @@ use crate::keeper::{Delegation, NotDelegated};
 
 /// The incarnation of this process, and the cgroup that the service manager delegated to this
 /// process, if any.
-pub(super) struct Rooms {
+pub(super) struct CgroupSetup {
     pub(super) incarnation: String,
     pub(super) delegation: Option<Arc<Delegation>>,
     not_delegated: Option<NotDelegated>,
 }
 
-impl Rooms {
+impl CgroupSetup {
     /// Takes over the cgroup that the service manager delegated to this process, if there is such a
     /// cgroup.
     pub(super) async fn take(incarnation: String) -> Self {
@@ -26,8 +26,8 @@ impl Rooms {
             Ok(Err(error)) => (None, Some(error)),
             Err(error) => (None, Some(NotDelegated::Failed(error.to_string()))),
         };
-        let rooms = Self { incarnation, delegation, not_delegated };
-        match (&rooms.delegation, rooms.lacks()) {
+        let cgroups = Self { incarnation, delegation, not_delegated };
+        match (&cgroups.delegation, cgroups.lacks()) {
             (Some(_), None) => info!("Each run has its own cgroup. This node enforces all limits of jobs."),
             (Some(_), Some(why)) => info!("Each run has its own cgroup. This node cannot enforce all limits of jobs: {why}."),
             (None, why) => {
@@ -37,7 +37,7 @@ impl Rooms {
                 );
             }
         }
-        rooms
+        cgroups
     }
 
     /// Returns why not all limits of jobs can be enforced, or `None` if all limits can.

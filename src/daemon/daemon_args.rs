@@ -73,7 +73,7 @@ pub(super) fn read() -> Result<DaemonArgs, ExitCode> {
         let what = text.lines().next().unwrap_or_default();
         let words = text.lines().find_map(|line| line.trim().strip_prefix("[possible values: ")?.strip_suffix(']'));
         let wanted = words.map(|words| format!(", wanted one of {words}")).unwrap_or_default();
-        SetupFailure::usage(format!("{}{wanted}; see schedd --help", what.trim_start_matches("error: "))).told()
+        SetupFailure::usage(format!("{}{wanted}; see schedd --help", what.trim_start_matches("error: "))).report()
     })
 }
 

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_tells_is_read() {
+    fn what_the_kernel_reports_is_read() {
         assert_eq!(parse_load("9.10 4.05 3.11 2/345 678\n"), Some(9.1));
         assert_eq!(parse_load(""), None);
         assert_eq!(parse_available("MemTotal: 8000 kB\nMemFree: 5 kB\nMemAvailable:    4000 kB\n"), Some(4_096_000));

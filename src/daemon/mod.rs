@@ -25,7 +25,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tracing::{info, warn};
 
-use cgroup_setup::Rooms;
+use cgroup_setup::CgroupSetup;
 use concealing::Concealed;
 use config_watch::{ConfigWatch, JobsFile};
 use daemon_args::DaemonArgs;
@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     };
     let log = match logging::start(args.log_format, args.log_level).context("schedd cannot start its log") {
         Ok(log) => log,
-        Err(error) => return SetupFailure::from(error).told(),
+        Err(error) => return SetupFailure::from(error).report(),
     };
     if let Some(concealed) = Concealed::from_args() {
         warn!(
@@ -67,7 +67,7 @@ pub fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime.context("schedd cannot start its async runtime") {
         Ok(runtime) => runtime,
-        Err(error) => return SetupFailure::from(error).told(),
+        Err(error) => return SetupFailure::from(error).report(),
     };
     let manager = ServiceManager::from_env();
     let ran = runtime.block_on(run(args, &manager, &log));
@@ -79,7 +79,7 @@ pub fn main() -> ExitCode {
         Err(failure) if log.is_structured() => failure.logged(),
         Err(failure) => {
             drop(log);
-            failure.told()
+            failure.report()
         }
     }
 }
@@ -101,7 +101,7 @@ async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<()
     manager.waiting("Looking for Redis".to_owned());
     // The process moves to its cgroup before it starts anything, because children start in the
     // cgroup of their parent.
-    let rooms = Rooms::take(setup::incarnation()).await;
+    let cgroups = CgroupSetup::take(setup::incarnation()).await;
     let redis = tokio::select! {
         redis = Redis::find(&args, &config) => redis?,
         // A private server that still reads its data keeps running, for the next daemon to find.
@@ -109,7 +109,7 @@ async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<()
     };
     let store = Store::new(redis.address(), keys).map_err(SetupFailure::redis)?;
     // Whatever happens from here on, a private server is stopped last.
-    let place = ConfigPlace { rooms, host_zone, log };
+    let place = ConfigPlace { cgroups, host_zone, log };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
     redis.stop().await;
     served
@@ -125,7 +125,7 @@ struct File {
 
 /// The cgroups, the time zone and the log of this process.
 struct ConfigPlace<'p> {
-    rooms: Rooms,
+    cgroups: CgroupSetup,
     host_zone: Zone,
     log: &'p Log,
 }
@@ -135,11 +135,11 @@ async fn serve(
     file: File,
     config: Config,
     store: &Store,
-    ConfigPlace { rooms, host_zone, log }: ConfigPlace<'_>,
+    ConfigPlace { cgroups, host_zone, log }: ConfigPlace<'_>,
     signals: &mut Signals,
     manager: &ServiceManager,
 ) -> Result<(), SetupFailure> {
-    let incarnation = rooms.incarnation.clone();
+    let incarnation = cgroups.incarnation.clone();
     let host = host_facts::facts();
     let (wanted, naming) = args.node_name(&host.host);
     let chosen = args.serving();
@@ -159,7 +159,7 @@ async fn serve(
         incarnation: incarnation.clone(),
         lease: config.daemon.lease,
         output,
-        delegation: rooms.delegation.clone(),
+        delegation: cgroups.delegation.clone(),
     })
     .await
     .map_err(SetupFailure::other)?;
@@ -186,7 +186,7 @@ async fn serve(
         shutdown_grace: config.daemon.shutdown_grace,
         output,
         serving: chosen,
-        no_cgroups: rooms.lacks(),
+        no_cgroups: cgroups.lacks(),
     };
     let engine = Engine::start(store.clone(), Arc::new(executors), journal, settings, host_zone.clone(), file.read.as_ref());
     manager.up(engine.status_view());
@@ -219,7 +219,7 @@ async fn attend(
                     SignalRequest::Stop => return,
                     SignalRequest::Reload => Removal::Allowed,
                 },
-                () = watch.changed() => Removal::Held,
+                () = watch.changed() => Removal::Refused,
             }
         };
         if removal == Removal::Allowed {
@@ -248,7 +248,7 @@ async fn attend(
             }
         };
         match read {
-            Ok(Some(new)) if removal == Removal::Held && new.is_emptied_of(&config) => {
+            Ok(Some(new)) if removal == Removal::Refused && new.is_emptied_of(&config) => {
                 warn!(
                     jobs = config.jobs.len(),
                     "jobs.toml is empty now. This node keeps the earlier jobs and settings. To accept the empty file, send SIGHUP (systemctl reload schedd)."

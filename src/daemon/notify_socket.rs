@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manager_is_told_by_a_path_and_by_an_abstract_name() {
+    fn a_manager_is_reported_by_a_path_and_by_an_abstract_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let name = format!("schedd-test-{}", std::process::id());

@@ -43,7 +43,7 @@ impl SetupFailure {
     }
 
     /// Prints the failure on standard error and returns the exit code.
-    pub(super) fn told(&self) -> ExitCode {
+    pub(super) fn report(&self) -> ExitCode {
         use std::io::Write;
         let mut stderr = std::io::stderr().lock();
         for line in self.lines.lines() {

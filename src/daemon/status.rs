@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_in_one_line() {
+    fn a_node_is_reported_in_one_line() {
         assert_eq!(words(&standing(), &now()), "12 jobs in the jobs file, 2 running, next run at 23:00:00");
         let far = NodeStatus { next: Some(Duration::from_secs(7_200)), jobs: None, running: 0, ..standing() };
         assert_eq!(words(&far, &now()), "no jobs file, none running, next run at 2026-11-22 00:59:59");

@@ -72,33 +72,33 @@ impl ServiceManager {
 
     /// Notifies the service manager that the start waits for the thing that `words` name.
     pub(super) fn waiting(&self, words: String) {
-        self.tell(UnitNews::Waiting(words));
+        self.send(UnitNews::Waiting(words));
     }
 
     /// Notifies the service manager that the engine runs.
     pub(super) fn up(&self, view: StatusView) {
-        self.tell(UnitNews::Up(view));
+        self.send(UnitNews::Up(view));
     }
 
     /// Notifies the service manager that the jobs file is read again because of a signal.
     pub(super) fn reloading(&self) {
-        self.tell(UnitNews::Reloading);
+        self.send(UnitNews::Reloading);
     }
 
     /// Notifies the service manager that the jobs file was read again.
     pub(super) fn reloaded(&self) {
-        self.tell(UnitNews::Reloaded);
+        self.send(UnitNews::Reloaded);
     }
 
     /// Notifies the service manager that a stop has begun, in which the loops take at most `loops`.
     pub(super) fn stopping(&self, loops: Duration) {
-        self.tell(UnitNews::Stopping(loops.saturating_add(LAST_STAGES)));
+        self.send(UnitNews::Stopping(loops.saturating_add(LAST_STAGES)));
     }
 
-    fn tell(&self, news: UnitNews) {
-        if let Some(told) = &self.0 {
+    fn send(&self, news: UnitNews) {
+        if let Some(thread) = &self.0 {
             // The receiver ends only with this sender.
-            let _ = told.news.send(news);
+            let _ = thread.news.send(news);
         }
     }
 
@@ -183,7 +183,7 @@ impl Notifier {
             }
             self.ask_for_time();
             self.feed_watchdog();
-            self.tell_status();
+            self.report_status();
         }
     }
 
@@ -255,7 +255,7 @@ impl Notifier {
         }
     }
 
-    fn tell_status(&mut self) {
+    fn report_status(&mut self) {
         if self.status_at.is_some_and(|at| at.elapsed() < STATUS_EVERY) {
             return;
         }

@@ -67,7 +67,7 @@ impl Engine {
     ) -> Self {
         let parts = NodeParts::new(store, journal, settings);
         if let Some(config) = file {
-            parts.configure(config, Removal::Held);
+            parts.configure(config, Removal::Refused);
         }
         let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let abandoned = Arc::<AbandonedClaims>::default();
@@ -114,7 +114,7 @@ impl Engine {
     /// Returns the longest duration of a stop that begins now. The steps after the end of the loops
     /// are not counted.
     pub fn longest_stop(&self) -> Duration {
-        let longest_grace = self.parts.leases.all().values().map(|held| held.kill_grace).max().unwrap_or_default();
+        let longest_grace = self.parts.leases.all().values().map(|state| state.kill_grace).max().unwrap_or_default();
         let stages = [LAST_CLAIM, self.parts.node.settings.shutdown_grace, longest_grace, ABORT_SLACK, LAST_RELEASE, LAST_NOTES];
         stages.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
@@ -130,7 +130,7 @@ impl Engine {
             self.ticker.abort();
         }
         self.drain(urgent).await;
-        if self.held() > 0 {
+        if self.lease_count() > 0 {
             self.abort().await;
         }
         // Claims not given back in this time are left to recovery.
@@ -154,7 +154,7 @@ impl Engine {
         let end = Instant::now() + self.parts.node.settings.shutdown_grace;
         let mut log_at = Instant::now();
         loop {
-            let running = self.held();
+            let running = self.lease_count();
             let left = end.saturating_duration_since(Instant::now());
             if running == 0 || left.is_zero() {
                 return;
@@ -175,31 +175,31 @@ impl Engine {
 
     async fn abort(&self) {
         self.parts.node.enter(Phase::Aborting);
-        let running = self.held();
+        let running = self.lease_count();
         warn!(running, "This node stops the runs that have not ended.");
         let mut longest_grace = Duration::ZERO;
-        for held in self.parts.leases.all().values() {
-            longest_grace = longest_grace.max(held.kill_grace);
-            held.stop.send_if_modified(|stop| {
+        for state in self.parts.leases.all().values() {
+            longest_grace = longest_grace.max(state.kill_grace);
+            state.stop.send_if_modified(|stop| {
                 let is_first = stop.is_none();
                 stop.get_or_insert(StopReason::ShutDown);
                 is_first
             });
         }
         let end = Instant::now() + longest_grace + ABORT_SLACK;
-        while self.held() > 0 && Instant::now() < end {
+        while self.lease_count() > 0 && Instant::now() < end {
             tokio::select! {
                 () = self.parts.node.wakeups.ticker.notified() => {}
                 () = tokio::time::sleep(Duration::from_millis(100)) => {}
             }
         }
-        let left = self.held();
+        let left = self.lease_count();
         if left > 0 {
             warn!(left, "The ends of some runs could not be recorded. Another node will recover these runs.");
         }
     }
 
-    fn held(&self) -> usize {
+    fn lease_count(&self) -> usize {
         self.parts.leases.all().len()
     }
 }

@@ -224,9 +224,9 @@ mod tests {
             can_change,
             listed: users.map(|users| users.iter().map(|user| (*user).to_owned()).collect()),
         };
-        let told = |may: MayRunAs, uid| may.allow("backup", uid).err();
-        assert_eq!(told(may(0, true, None), 34), None);
-        assert_eq!(told(may(999, true, Some(&["backup"])), 34), None);
+        let refused = |may: MayRunAs, uid| may.allow("backup", uid).err();
+        assert_eq!(refused(may(0, true, None), 34), None);
+        assert_eq!(refused(may(999, true, Some(&["backup"])), 34), None);
         for (may, uid, words) in [
             (may(0, true, None), 0, "uid 0"),
             (may(0, true, Some(&["www-data"])), 34, "not in [daemon] users"),
@@ -235,7 +235,7 @@ mod tests {
             (may(999, false, Some(&["backup"])), 34, "cannot switch to another user"),
             (may(0, false, None), 34, "cannot switch to another user"),
         ] {
-            let why = told(may, uid).unwrap();
+            let why = refused(may, uid).unwrap();
             assert!(why.contains(words), "{why}");
         }
         assert_eq!(may(0, true, None).words().as_deref(), Some("*"));

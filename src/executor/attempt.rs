@@ -39,7 +39,7 @@ pub struct Attempt {
     /// requests get their date from both.
     pub by_redis: (UnixMillis, BootInstant),
     /// The payload of the notice, if this attempt delivers a notice.
-    pub tidings: NoticeFacts,
+    pub notice_facts: NoticeFacts,
     /// The directory in which a process starts; `None` for the home of the user it runs as.
     pub cwd: Option<PathBuf>,
     /// The rules for starting a process.

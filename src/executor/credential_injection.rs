@@ -73,14 +73,14 @@ fn is_whole(url: &str) -> bool {
 pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> (Vec<WebhookSecret>, Vec<String>) {
     let (mut secrets, mut faults) = (Vec::with_capacity(named.len()), Vec::new());
     for secret in named {
-        let held = match secret {
+        let found = match secret {
             SigningSecret::Given(secret) => Ok(secret.clone()),
             SigningSecret::Referred(reference) => match text(reference, credentials).await {
-                Ok(held) => held.trim().parse().map_err(|error: NotASecret| format!("the credential {reference} {error}")),
+                Ok(found) => found.trim().parse().map_err(|error: NotASecret| format!("the credential {reference} {error}")),
                 Err(error) => Err(error),
             },
         };
-        match held {
+        match found {
             Ok(secret) => secrets.push(secret),
             Err(fault) => faults.push(format!("webhook_secret: {fault}")),
         }

@@ -41,7 +41,7 @@ impl Account {
                 .chain(login)
                 .map(named)
                 .chain(own)
-                .chain(attempt.tidings.variables.clone())
+                .chain(attempt.notice_facts.variables.clone())
                 .chain(facts.into_iter().map(named))
                 .collect(),
         )

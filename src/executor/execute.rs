@@ -34,7 +34,7 @@ pub trait Execute: Send + Sync {
 
     /// Returns how many runs may be claimed, judged by the starts that succeeded or failed
     /// recently.
-    fn room(&self) -> usize;
+    fn capacity(&self) -> usize;
 
     /// Returns the abilities that the node reports about itself.
     fn abilities(&self) -> ExecutorAbilities;

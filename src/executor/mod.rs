@@ -32,7 +32,7 @@ use crate::keeper::Keeper;
 use crate::secrets::Credentials;
 use account::Account;
 use lease_guard::LeaseGuard;
-use notice_fallback::MakingDo;
+use notice_fallback::NoticeFallback;
 use process::Program;
 use shortage::Shortage;
 
@@ -90,8 +90,8 @@ impl Executors {
 
     /// Returns how many runs may be claimed, judged by the starts that succeeded or failed
     /// recently.
-    pub fn room(&self) -> usize {
-        self.processes.room().min(self.requests.room())
+    pub fn capacity(&self) -> usize {
+        self.processes.capacity().min(self.requests.capacity())
     }
 
     /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.
@@ -102,7 +102,7 @@ impl Executors {
             self.requests.judge_request(&outcome);
             return outcome;
         }
-        let mut making_do = MakingDo::of(attempt);
+        let mut fallback = NoticeFallback::of(attempt);
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);
         let cannot_start = |why: String| AttemptOutcome::failed(format!("cannot start: {why}"));
         let filled = async {
@@ -114,7 +114,7 @@ impl Executors {
             credential_injection::variables(attempt, job_user, &self.credentials).await
         };
         let own = match guard.run(filled).await {
-            Ok(Ok((mut own, faults))) => match making_do.without_variables(&mut own, faults) {
+            Ok(Ok((mut own, faults))) => match fallback.without_variables(&mut own, faults) {
                 Ok(()) => own,
                 Err(why) => return cannot_start(why),
             },
@@ -124,19 +124,19 @@ impl Executors {
         let account = match guard.run(self.may_run_as.account(attempt.process.user.as_ref(), &own)).await {
             Ok(Ok(None)) => Arc::clone(&self.account),
             Ok(Ok(Some(account))) => Arc::new(account),
-            Ok(Err(why)) => match making_do.without_user(why, &self.may_run_as) {
+            Ok(Err(why)) => match fallback.without_user(why, &self.may_run_as) {
                 Ok(()) => Arc::clone(&self.account),
                 Err(why) => return cannot_start(why),
             },
             Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
         };
         loop {
-            let attempt = making_do.attempt();
+            let attempt = fallback.attempt();
             let program = Program { argv: attempt.argv(), env: account.variables(attempt, own.clone()) };
             let (outcome, wanting) =
                 process::execute((&self.keeper, &self.processes), &account, program, attempt, control.clone(), output).await;
-            if !making_do.start_without(wanting, &outcome) {
-                return making_do.told(outcome);
+            if !fallback.start_without(wanting, &outcome) {
+                return fallback.note_in(outcome);
             }
         }
     }
@@ -172,8 +172,8 @@ impl Execute for Executors {
         }
     }
 
-    fn room(&self) -> usize {
-        self.room()
+    fn capacity(&self) -> usize {
+        self.capacity()
     }
 
     fn abilities(&self) -> ExecutorAbilities {

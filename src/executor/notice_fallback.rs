@@ -26,14 +26,14 @@ const FIELD: &str = "without";
 const DIRECTORY: &str = "/";
 
 /// An attempt of a notice, and the list of the parts that the attempt lacks.
-pub(super) struct MakingDo<'a> {
+pub(super) struct NoticeFallback<'a> {
     attempt: Cow<'a, Attempt>,
     may_go_without: bool,
     /// The reason for each missing part why that part could not be used.
     without: Vec<String>,
 }
 
-impl<'a> MakingDo<'a> {
+impl<'a> NoticeFallback<'a> {
     /// Starts with all parts that `attempt` names.
     pub(super) fn of(attempt: &'a Attempt) -> Self {
         Self { attempt: Cow::Borrowed(attempt), may_go_without: is_notice(attempt), without: Vec::new() }
@@ -42,8 +42,8 @@ impl<'a> MakingDo<'a> {
     /// Returns the attempt without the parts that were removed so far.
     pub(super) fn attempt(&mut self) -> &Attempt {
         if !self.without.is_empty() {
-            let told = self.without.join("; ").replace('\0', "\u{fffd}");
-            self.attempt.to_mut().tidings.variables.insert(VARIABLE.to_owned(), told);
+            let missing = self.without.join("; ").replace('\0', "\u{fffd}");
+            self.attempt.to_mut().notice_facts.variables.insert(VARIABLE.to_owned(), missing);
         }
         &self.attempt
     }
@@ -105,7 +105,7 @@ impl<'a> MakingDo<'a> {
     }
 
     /// Returns `outcome`, extended by the list of the parts that the attempt lacked.
-    pub(super) fn told(self, mut outcome: AttemptOutcome) -> AttemptOutcome {
+    pub(super) fn note_in(self, mut outcome: AttemptOutcome) -> AttemptOutcome {
         if !self.without.is_empty() {
             let without = self.without.join("; ");
             warn!(without, "The notice ran without some settings of its job.");
@@ -130,7 +130,7 @@ pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: us
         return Err(format!("{without}; a notice with a signing secret is not sent unsigned"));
     }
     warn!(without, "The notice ran without some settings of its job.");
-    if *body == attempt.tidings.body
+    if *body == attempt.notice_facts.body
         && let Ok(serde_json::Value::Object(mut fields)) = serde_json::from_str(body)
     {
         fields.insert(FIELD.to_owned(), without.into());
@@ -140,7 +140,7 @@ pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: us
 }
 
 fn is_notice(attempt: &Attempt) -> bool {
-    attempt.run.job().told_of().is_some()
+    attempt.run.job().notice_subject().is_some()
 }
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
             action: Action::Shell("true".to_owned()),
             env: BTreeMap::new(),
             env_files: Vec::new(),
-            tidings: NoticeFacts::default(),
+            notice_facts: NoticeFacts::default(),
             webhook_secrets: Vec::new(),
             by_redis: (UnixMillis::EPOCH, BootInstant::now()),
             cwd: Some(PathBuf::from("/missing")),
@@ -181,33 +181,33 @@ mod tests {
     #[test]
     fn a_notice_goes_without_what_cannot_be_had_but_never_as_root_instead_of_its_user() {
         let notice = attempt("a/on_failure@5~x");
-        let mut making_do = MakingDo::of(&notice);
+        let mut fallback = NoticeFallback::of(&notice);
         let mut own = map(&["A", "LD_PRELOAD"]);
-        making_do.without_variables(&mut own, vec!["env B: none".to_owned()]).unwrap();
+        fallback.without_variables(&mut own, vec!["env B: none".to_owned()]).unwrap();
         assert_eq!(own, map(&["A"]));
         let why = || "user backup: this host has no such user".to_owned();
-        let refused = making_do.without_user(why(), &MayRunAs::of_uid(0)).unwrap_err();
+        let refused = fallback.without_user(why(), &MayRunAs::of_uid(0)).unwrap_err();
         assert!(refused.starts_with(&why()) && refused.contains("as root"), "{refused}");
-        assert!(making_do.attempt().process.user.is_some());
-        making_do.without_user(why(), &MayRunAs::of_uid(999)).unwrap();
+        assert!(fallback.attempt().process.user.is_some());
+        fallback.without_user(why(), &MayRunAs::of_uid(999)).unwrap();
         let outcome = AttemptOutcome::failed("cannot start: directory /missing: no such file");
-        assert!(making_do.start_without(Some(Wanting::Directory), &outcome));
-        assert!(!making_do.start_without(Some(Wanting::Directory), &outcome), "it has none left to go without");
-        assert!(!making_do.start_without(Some(Wanting::Program), &outcome), "its shell is the usual one");
-        let made = making_do.attempt();
+        assert!(fallback.start_without(Some(Wanting::Directory), &outcome));
+        assert!(!fallback.start_without(Some(Wanting::Directory), &outcome), "it has none left to go without");
+        assert!(!fallback.start_without(Some(Wanting::Program), &outcome), "its shell is the usual one");
+        let made = fallback.attempt();
         assert_eq!((&made.process.user, made.cwd.as_deref()), (&None, Some(Path::new("/"))));
-        let told = "env B: none; env LD_PRELOAD is not allowed together with user; user backup: this host has no such user; directory /missing: no such file";
-        assert_eq!(made.tidings.variables[VARIABLE], told);
+        let missing = "env B: none; env LD_PRELOAD is not allowed together with user; user backup: this host has no such user; directory /missing: no such file";
+        assert_eq!(made.notice_facts.variables[VARIABLE], missing);
     }
 
     #[test]
     fn an_attempt_of_a_job_goes_without_nothing() {
         let job = attempt("a@5");
-        let mut making_do = MakingDo::of(&job);
+        let mut fallback = NoticeFallback::of(&job);
         let mut own = map(&["LD_PRELOAD"]);
-        assert_eq!(making_do.without_variables(&mut own, vec!["env B: none".to_owned()]), Err("env B: none".to_owned()));
-        assert!(making_do.without_user("no".to_owned(), &MayRunAs::of_uid(999)).is_err());
-        assert!(!making_do.start_without(Some(Wanting::Directory), &AttemptOutcome::failed("x")));
-        assert_eq!((own, making_do.attempt().cwd.as_deref()), (map(&["LD_PRELOAD"]), Some(Path::new("/missing"))));
+        assert_eq!(fallback.without_variables(&mut own, vec!["env B: none".to_owned()]), Err("env B: none".to_owned()));
+        assert!(fallback.without_user("no".to_owned(), &MayRunAs::of_uid(999)).is_err());
+        assert!(!fallback.start_without(Some(Wanting::Directory), &AttemptOutcome::failed("x")));
+        assert_eq!((own, fallback.attempt().cwd.as_deref()), (map(&["LD_PRELOAD"]), Some(Path::new("/missing"))));
     }
 }

@@ -44,27 +44,27 @@ impl OutputBuffer {
         Self { inner: Arc::new(Inner { excerpt: Mutex::new(Excerpt::new(bounds)), revision: AtomicU64::new(0), lines }) }
     }
 
-    fn tell(&self, tell: impl FnOnce(&mut OutputLines)) {
+    fn with_lines(&self, with_lines: impl FnOnce(&mut OutputLines)) {
         if let Some(lines) = &self.inner.lines {
-            tell(&mut lines.lock().unwrap_or_else(PoisonError::into_inner));
+            with_lines(&mut lines.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     /// Notes that no more output comes. A last line without an end is written to the log.
     pub fn finish(&self) {
-        self.tell(OutputLines::finish);
+        self.with_lines(OutputLines::finish);
     }
 
     /// Appends bytes that `stream` wrote.
     pub fn append(&self, stream: ExcerptStream, bytes: &[u8]) {
         self.change(|excerpt| excerpt.append(stream, bytes));
-        self.tell(|lines| lines.append(stream, bytes));
+        self.with_lines(|lines| lines.append(stream, bytes));
     }
 
     /// Counts bytes that were dropped before they reached this buffer.
     pub fn add_dropped(&self, count: u64) {
         self.change(|excerpt| excerpt.add_dropped(count));
-        self.tell(|lines| lines.add_dropped(count));
+        self.with_lines(|lines| lines.add_dropped(count));
     }
 
     /// Appends bytes that `stream` wrote in an earlier start of the attempt. These bytes were

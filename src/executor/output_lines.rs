@@ -39,17 +39,17 @@ impl OutputLines {
             // The line is cut only now: until now its end could have followed.
             if begun.len() == LONGEST && rest.first() != Some(&b'\n') {
                 let line = std::mem::take(begun);
-                self.tell(stream, &line);
+                self.write_line(stream, &line);
                 continue;
             }
-            let room = LONGEST - begun.len();
-            let end = rest.iter().take(room + 1).position(|byte| *byte == b'\n');
-            let (part, behind) = rest.split_at(end.unwrap_or(room.min(rest.len())));
+            let left = LONGEST - begun.len();
+            let end = rest.iter().take(left + 1).position(|byte| *byte == b'\n');
+            let (part, behind) = rest.split_at(end.unwrap_or(left.min(rest.len())));
             begun.extend(part);
             rest = if end.is_some() { behind.get(1..).unwrap_or_default() } else { behind };
             if end.is_some() {
                 let line = std::mem::take(begun);
-                self.tell(stream, &line);
+                self.write_line(stream, &line);
             }
         }
     }
@@ -65,12 +65,12 @@ impl OutputLines {
             [(ExcerptStream::Stdout, std::mem::take(&mut self.stdout)), (ExcerptStream::Stderr, std::mem::take(&mut self.stderr))]
         {
             if !line.is_empty() {
-                self.tell(stream, &line);
+                self.write_line(stream, &line);
             }
         }
     }
 
-    fn tell(&self, stream: ExcerptStream, line: &[u8]) {
+    fn write_line(&self, stream: ExcerptStream, line: &[u8]) {
         let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
         match stream {
             ExcerptStream::Stdout => tracing::info!(target: LOG_TARGET, parent: &self.run, stream = "stdout", "{line}"),

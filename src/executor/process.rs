@@ -32,14 +32,14 @@ pub(super) fn most_files() -> Option<u64> {
 
 /// Returns, as text, the limits of an attempt that cannot be enforced as requested. These are the
 /// `unenforced` limits, and a limit of open files above `most`: the process gets `most` instead.
-fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u64>) -> Option<String> {
+fn unenforced_text(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u64>) -> Option<String> {
     let fewer = most.filter(|most| limits.files.is_some_and(|files| files > *most));
     let fewer = fewer.map(|most| format!("{} (only {most})", LimitKind::Files));
     Some(listed(unenforced))
-        .filter(|told| !told.is_empty())
+        .filter(|text| !text.is_empty())
         .into_iter()
         .chain(fewer)
-        .reduce(|told, fewer| format!("{told}, {fewer}"))
+        .reduce(|text, fewer| format!("{text}, {fewer}"))
 }
 
 /// Runs `program` by the rules of `attempt` and waits until none of its processes is left. Returns
@@ -101,7 +101,7 @@ pub(super) async fn execute(
     }
     let reason = *stop.borrow();
     let not_enforced =
-        told_unheld(attempt.process.limits, &unenforced, most_files()).filter(|_| report.end != ProcessEnd::CannotStart);
+        unenforced_text(attempt.process.limits, &unenforced, most_files()).filter(|_| report.end != ProcessEnd::CannotStart);
     let wanting = report.wanting;
     (AttemptOutcome { not_enforced, ..outcome(report, reason, attempt) }, wanting)
 }
@@ -113,18 +113,18 @@ fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> 
         ProcessEnd::TimedOut => Ending::TimedOut,
         ProcessEnd::Stopped => reason.unwrap_or(StopReason::Cancelled).ending(),
         ProcessEnd::LeaseLost => Ending::LeaseLost,
-        ProcessEnd::OutOfSight => Ending::OutOfSight,
+        ProcessEnd::MaybeAlive => Ending::MaybeAlive,
         ProcessEnd::Short | ProcessEnd::Refused => Ending::NotStarted,
     };
     let why = match report.end {
         ProcessEnd::ByItself if report.out_of_memory && report.exit_code != Some(0) => Some(out_of_memory_in_words(attempt)),
         ProcessEnd::ByItself => report.signal.map(signal_in_words),
         ProcessEnd::TimedOut => Some(format!("the attempt exceeded its timeout of {:?}", attempt.timeout)),
-        ProcessEnd::LeaseLost | ProcessEnd::OutOfSight => Some("the lease of the run was lost".to_owned()),
+        ProcessEnd::LeaseLost | ProcessEnd::MaybeAlive => Some("the lease of the run was lost".to_owned()),
         ProcessEnd::Stopped | ProcessEnd::CannotStart | ProcessEnd::Short | ProcessEnd::Refused => None,
     };
     let error = match (report.error, why) {
-        (Some(error), Some(why)) if !matches!(report.end, ProcessEnd::LeaseLost | ProcessEnd::OutOfSight) => {
+        (Some(error), Some(why)) if !matches!(report.end, ProcessEnd::LeaseLost | ProcessEnd::MaybeAlive) => {
             Some(format!("{why}; {error}"))
         }
         (error, why) => error.or(why),
@@ -166,18 +166,18 @@ mod tests {
     use crate::domain::name::names::Fence;
 
     #[test]
-    fn fewer_files_than_asked_for_are_told_with_their_number() {
+    fn fewer_files_than_asked_for_are_reported_with_their_number() {
         let limits = Limits { memory: Some(1 << 30), files: Some(4096), ..Limits::default() };
         let (none, memory) = (BTreeSet::new(), BTreeSet::from([LimitKind::Memory]));
-        let told = |unenforced, most| told_unheld(limits, unenforced, most);
-        assert_eq!((told(&none, None), told(&none, Some(4096))), (None, None));
-        assert_eq!(told(&none, Some(4095)).unwrap(), "files (only 4095)");
-        assert_eq!(told(&memory, Some(4096)).unwrap(), "memory");
-        assert_eq!(told(&memory, Some(1024)).unwrap(), "memory, files (only 1024)");
+        let text = |unenforced, most| unenforced_text(limits, unenforced, most);
+        assert_eq!((text(&none, None), text(&none, Some(4096))), (None, None));
+        assert_eq!(text(&none, Some(4095)).unwrap(), "files (only 4095)");
+        assert_eq!(text(&memory, Some(4096)).unwrap(), "memory");
+        assert_eq!(text(&memory, Some(1024)).unwrap(), "memory, files (only 1024)");
     }
 
     #[test]
-    fn what_could_not_be_killed_is_told_of_a_success_and_of_a_time_out() {
+    fn what_could_not_be_killed_is_reported_of_a_success_and_of_a_time_out() {
         let attempt = Attempt {
             run: "a@5".parse().unwrap(),
             number: 1,
@@ -186,7 +186,7 @@ mod tests {
             action: Action::Shell("true".to_owned()),
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
-            tidings: crate::executor::attempt::NoticeFacts::default(),
+            notice_facts: crate::executor::attempt::NoticeFacts::default(),
             webhook_secrets: Vec::new(),
             by_redis: (crate::domain::time::unix_millis::UnixMillis::EPOCH, crate::keeper::BootInstant::now()),
             cwd: None,
@@ -195,7 +195,7 @@ mod tests {
             kill_grace: Duration::ZERO,
             lease: Duration::from_secs(10),
         };
-        let told = |end| {
+        let text = |end| {
             let error = Some("2 processes of the run could not be killed and may still run".to_owned());
             let report = RunReport {
                 end,
@@ -208,7 +208,7 @@ mod tests {
             };
             outcome(report, None, &attempt)
         };
-        let (ended, timed_out) = (told(ProcessEnd::ByItself), told(ProcessEnd::TimedOut));
+        let (ended, timed_out) = (text(ProcessEnd::ByItself), text(ProcessEnd::TimedOut));
         assert_eq!((ended.ending, timed_out.ending), (Ending::Succeeded, Ending::TimedOut));
         assert!([ended, timed_out].iter().all(|outcome| outcome.error.as_ref().unwrap().contains("could not be killed")));
     }

@@ -80,7 +80,7 @@ impl Shortage {
     }
 
     /// Returns how many runs may be claimed: none during the pause, then one run as a test.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         let now = BootInstant::now();
         match &*self.lock() {
             Some(short) if now < short.until => 0,
@@ -108,26 +108,26 @@ mod tests {
     #[test]
     fn a_node_that_is_short_pauses_longer_after_each_try_until_one_succeeds() {
         let shortage = Shortage::default();
-        assert_eq!(shortage.room(), usize::MAX);
+        assert_eq!(shortage.capacity(), usize::MAX);
         let mut pauses = Vec::new();
         for _ in 0..6 {
             shortage.begin();
             shortage.note("not started: this node cannot start processes: x");
             shortage.note("not started: y, which was claimed together with the first");
-            assert_eq!((shortage.why().as_deref(), shortage.room()), (Some("this node cannot start processes: x"), 0));
+            assert_eq!((shortage.why().as_deref(), shortage.capacity()), (Some("this node cannot start processes: x"), 0));
             let mut state = shortage.lock();
             let short = state.as_mut().unwrap();
             pauses.push(short.pause.as_secs());
             short.until = BootInstant::now();
             drop(state);
             assert!(shortage.why().is_some());
-            assert_eq!(shortage.room(), 1, "one is tried");
+            assert_eq!(shortage.capacity(), 1, "one is tried");
             shortage.begin();
-            assert_eq!(shortage.room(), 0, "it has not told yet");
+            assert_eq!(shortage.capacity(), 0, "it has not told yet");
         }
         assert_eq!(pauses, [2, 4, 8, 16, 30, 30]);
         shortage.clear();
-        assert_eq!((shortage.why(), shortage.room()), (None, usize::MAX));
+        assert_eq!((shortage.why(), shortage.capacity()), (None, usize::MAX));
         shortage.note("not started: x");
         assert_eq!(shortage.lock().as_ref().unwrap().pause, FIRST_PAUSE);
     }

@@ -72,13 +72,13 @@ fn a_link_of_a_stranger_is_followed_to_files_of_that_stranger_alone() {
     assert_eq!(doubt(&link, Way::Links), "", "a link of root");
     std::os::unix::fs::lchown(&link, Some(STRANGER), None).unwrap();
     let owners = Owners::of_this_process().and(Some(STRANGER));
-    let told = format!("a symbolic link on the way to it belongs to user {STRANGER}, wanted chown to root");
-    assert_eq!(open(&link, &owners, Way::Links).unwrap().doubt, Some(told.clone()));
+    let doubt_text = format!("a symbolic link on the way to it belongs to user {STRANGER}, wanted chown to root");
+    assert_eq!(open(&link, &owners, Way::Links).unwrap().doubt, Some(doubt_text.clone()));
     // A link to a directory is judged too.
     let way = dir.path().join("way");
     symlink(dir.path(), &way).unwrap();
     std::os::unix::fs::lchown(&way, Some(STRANGER), None).unwrap();
-    assert_eq!(doubt(&way.join("secret"), Way::Links), told);
+    assert_eq!(doubt(&way.join("secret"), Way::Links), doubt_text);
     chown(&secret, Some(STRANGER), None).unwrap();
     assert_eq!(open(&link, &owners, Way::Links).unwrap().doubt, None);
 }
@@ -93,8 +93,11 @@ fn directories_are_judged_for_a_file_that_was_found() {
     for mode in [0o777, 0o1777] {
         fs::set_permissions(&inner, Permissions::from_mode(mode)).unwrap();
         assert_eq!(doubt(&file, Way::Links), "");
-        let told = doubt(&file, Way::Directories);
-        assert_eq!(told, format!("everybody can write the directory {} (mode {mode:04o}), wanted chmod o-w", inner.display()));
+        let doubt_text = doubt(&file, Way::Directories);
+        assert_eq!(
+            doubt_text,
+            format!("everybody can write the directory {} (mode {mode:04o}), wanted chmod o-w", inner.display())
+        );
     }
     assert_eq!(doubt_of_directory(dir.path()).unwrap(), None);
     assert!(doubt_of_directory(&inner).unwrap().is_some());
@@ -124,7 +127,7 @@ fn a_way_may_be_relative_go_up_and_lead_through_an_open_descriptor() {
     fs::create_dir(dir.path().join("sub")).unwrap();
     symlink("../file", dir.path().join("sub/up")).unwrap();
     assert_eq!(doubt(&dir.path().join("sub/../sub/up"), Way::Links), "");
-    let held = fs::File::open(&file).unwrap();
+    let open_file = fs::File::open(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    assert_eq!(doubt(Path::new(&format!("/proc/self/fd/{}", held.as_raw_fd())), Way::Links), "");
+    assert_eq!(doubt(Path::new(&format!("/proc/self/fd/{}", open_file.as_raw_fd())), Way::Links), "");
 }

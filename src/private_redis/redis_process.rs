@@ -92,8 +92,8 @@ impl Server {
             holder: if raw == 0 { "a process of another container".to_owned() } else { format!("pid {raw}") },
         };
         let pid = Pid::from_raw(raw).ok_or_else(foreign)?;
-        let Some(held) = hold(pid).map_err(io_error("watch the server of", dir))? else { return Ok(None) };
-        if serves(pid, dir) { Ok(Some(Self { pid, hold: Hold::Adopted(held) })) } else { Err(foreign()) }
+        let Some(handle) = hold(pid).map_err(io_error("watch the server of", dir))? else { return Ok(None) };
+        if serves(pid, dir) { Ok(Some(Self { pid, hold: Hold::Adopted(handle) })) } else { Err(foreign()) }
     }
 
     /// Returns the last started server of the state directory `dir` if the server still runs, even
@@ -101,8 +101,8 @@ impl Server {
     pub(super) fn recorded(dir: &Path) -> Result<Option<Self>, PrivateServerError> {
         let text = fs::read_to_string(dir.join(PID_FILE)).unwrap_or_default();
         let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw) else { return Ok(None) };
-        let Some(held) = hold(pid).map_err(io_error("watch the server of", dir))? else { return Ok(None) };
-        Ok(serves(pid, dir).then_some(Self { pid, hold: Hold::Adopted(held) }))
+        let Some(handle) = hold(pid).map_err(io_error("watch the server of", dir))? else { return Ok(None) };
+        Ok(serves(pid, dir).then_some(Self { pid, hold: Hold::Adopted(handle) }))
     }
 
     /// Returns the process id of the server.
@@ -118,8 +118,8 @@ impl Server {
                 Ok(status) => status.to_string(),
                 Err(error) => error.to_string(),
             },
-            Hold::Adopted(held) => {
-                while runs(held) {
+            Hold::Adopted(handle) => {
+                while runs(handle) {
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
                 "exit status unknown".to_owned()
@@ -151,7 +151,7 @@ impl Server {
             // process.
             Hold::Child(child) if child.id().is_none() => return,
             Hold::Child(_) => kill_process(self.pid, signal),
-            Hold::Adopted(held) => pidfd_send_signal(held, signal),
+            Hold::Adopted(handle) => pidfd_send_signal(handle, signal),
         };
         if let Err(error) = sent
             && error != rustix::io::Errno::SRCH
@@ -163,17 +163,17 @@ impl Server {
 
 fn hold(pid: Pid) -> io::Result<Option<OwnedFd>> {
     match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(held) => Ok(Some(held)),
+        Ok(handle) => Ok(Some(handle)),
         Err(rustix::io::Errno::SRCH) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns true if the process of the pidfd `held` still runs. A pidfd becomes readable when its
+/// Returns true if the process of the pidfd `handle` still runs. A pidfd becomes readable when its
 /// process ends (`pidfd_open(2)`).
-fn runs(held: &OwnedFd) -> bool {
+fn runs(handle: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    !matches!(poll(&mut [PollFd::new(held, PollFlags::IN)], Some(&at_once)), Ok(1..))
+    !matches!(poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&at_once)), Ok(1..))
 }
 
 /// Returns true if the process is the server of the state directory `dir`. Such a process has our

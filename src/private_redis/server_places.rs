@@ -43,19 +43,19 @@ impl Places {
         }
     }
 
-    fn of_person(&self) -> Option<PathBuf> {
+    fn of_user(&self) -> Option<PathBuf> {
         let xdg = self.xdg_state_home.clone();
         xdg.or_else(|| Some(self.home.as_ref()?.join(".local/state"))).map(|dir| dir.join("schedd"))
     }
 
     fn own(&self) -> Option<PathBuf> {
-        let named = self.state_directory.clone().or_else(|| self.of_person());
+        let named = self.state_directory.clone().or_else(|| self.of_user());
         named.or_else(|| self.is_root.then(|| PathBuf::from(SYSTEM_DIR)))
     }
 
     fn all(&self) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = Vec::new();
-        for dir in [self.state_directory.clone(), self.of_person(), Some(PathBuf::from(SYSTEM_DIR))].into_iter().flatten() {
+        for dir in [self.state_directory.clone(), self.of_user(), Some(PathBuf::from(SYSTEM_DIR))].into_iter().flatten() {
             if !all.contains(&dir) {
                 all.push(dir);
             }

@@ -21,22 +21,22 @@ const GROUP: &str = "schedd";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Only the user who runs the daemon: the directory has mode 0700, the socket has mode 0600.
-    Person,
+    User,
     /// Also the group `schedd`: the directory has mode 0750, the socket has mode 0660. Members of
     /// the group can run commands as the daemon's user.
     Group,
 }
 
 impl Access {
-    /// Returns `Group` under a systemd unit on a host with a group `schedd`, and `Person`
+    /// Returns `Group` under a systemd unit on a host with a group `schedd`, and `User`
     /// otherwise. A systemd unit sets `$STATE_DIRECTORY`.
     pub fn from_env() -> Self {
-        if server_places::unit_directory().is_some() && schedd_group().is_some() { Self::Group } else { Self::Person }
+        if server_places::unit_directory().is_some() && schedd_group().is_some() { Self::Group } else { Self::User }
     }
 
     fn dir_mode(self) -> u32 {
         match self {
-            Self::Person => 0o700,
+            Self::User => 0o700,
             Self::Group => 0o750,
         }
     }
@@ -44,7 +44,7 @@ impl Access {
     /// Returns the mode of the socket in the format of the Redis setting `unixsocketperm`.
     pub(super) fn socket_mode(self) -> &'static str {
         match self {
-            Self::Person => "600",
+            Self::User => "600",
             Self::Group => "660",
         }
     }
@@ -91,7 +91,7 @@ pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServ
     let dir = std::path::absolute(dir).map_err(io_error("find", dir))?;
     let missing: Vec<&Path> = dir.ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
     let parent_mode = match access {
-        Access::Person => 0o700,
+        Access::User => 0o700,
         Access::Group => 0o755,
     };
     for parent in missing.into_iter().rev() {

@@ -13,30 +13,30 @@ pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
     let mut attempts: Vec<Attempt> = Vec::new();
     let mut last_of: HashMap<(String, u64), usize> = HashMap::new();
     for line in text.lines() {
-        let telling = Telling::read(line).ok_or_else(|| format!("unreadable line in effects: {line:?}"))?;
-        let key = (telling.run.id.clone(), telling.fence);
-        if telling.word == "B" {
+        let reporter = Reporter::read(line).ok_or_else(|| format!("unreadable line in effects: {line:?}"))?;
+        let key = (reporter.run.id.clone(), reporter.fence);
+        if reporter.word == "B" {
             last_of.insert(key, attempts.len());
             attempts.push(Attempt {
-                run: telling.run,
-                number: telling.attempt,
-                fence: telling.fence,
-                node: telling.node,
-                pid: telling.pid,
-                began: telling.at,
-                last_sign: telling.at,
+                run: reporter.run,
+                number: reporter.attempt,
+                fence: reporter.fence,
+                node: reporter.node,
+                pid: reporter.pid,
+                began: reporter.at,
+                last_sign: reporter.at,
                 ended: None,
                 reach: Reach::Process,
-                version: telling.version,
+                version: reporter.version,
             });
             continue;
         }
         // A process that a job left behind reports under the fence of its job.
         let at = *last_of.get(&key).ok_or_else(|| format!("no beginning before: {line:?}"))?;
         let attempt = &mut attempts[at];
-        attempt.last_sign = attempt.last_sign.max(telling.at);
-        if telling.word == "E" {
-            attempt.ended = Some((telling.at, telling.code));
+        attempt.last_sign = attempt.last_sign.max(reporter.at);
+        if reporter.word == "E" {
+            attempt.ended = Some((reporter.at, reporter.code));
         }
     }
     attempts.sort_by_key(|attempt| attempt.began);
@@ -50,7 +50,7 @@ pub(crate) fn so_far(dir: &Path) -> Vec<Attempt> {
     read(&text[..whole]).unwrap_or_default()
 }
 
-struct Telling {
+struct Reporter {
     word: String,
     run: RunName,
     attempt: u32,
@@ -62,7 +62,7 @@ struct Telling {
     version: Option<u32>,
 }
 
-impl Telling {
+impl Reporter {
     fn read(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
         let [word @ ("B" | "T" | "E"), run, attempt, fence, node, pid, wall, _boot, code, version] = words[..] else {

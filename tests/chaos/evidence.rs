@@ -140,7 +140,7 @@ pub(crate) struct Recorded {
     pub(crate) let_in: Option<Micros>,
     pub(crate) reason: String,
     /// The last due time of a skipped range, and the number of its occurrences.
-    pub(crate) stretch: Option<(Micros, u64)>,
+    pub(crate) skipped_range: Option<(Micros, u64)>,
 }
 
 /// The nodes that a fault hits.
@@ -211,7 +211,7 @@ pub(crate) struct Inflicted {
 
 /// An action of an operator.
 #[derive(Debug, Clone)]
-pub(crate) struct Deed {
+pub(crate) struct Operation {
     pub(crate) from: Micros,
     pub(crate) to: Micros,
     pub(crate) what: Doing,
@@ -254,9 +254,9 @@ pub(crate) struct Evidence {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) history: Vec<Recorded>,
     /// Runs as history showed them during the trial.
-    pub(crate) told: Vec<Recorded>,
+    pub(crate) reported: Vec<Recorded>,
     pub(crate) faults: Vec<Inflicted>,
-    pub(crate) deeds: Vec<Deed>,
+    pub(crate) operations: Vec<Operation>,
     /// The generations of each name that had more than one job, in the order of time.
     pub(crate) generations: BTreeMap<String, Vec<Generation>>,
     /// The times at which this host was slow, each with how much slower than usual.

@@ -105,14 +105,14 @@ fn main() -> ExitCode {
     }
     let seed = args.seed.unwrap_or_else(|| evidence::now().unsigned_abs());
     if args.redis_clock {
-        let length = Duration::from_secs(args.seconds).saturating_sub(world::plan::SETTLING);
+        let length = Duration::from_secs(args.seconds).saturating_sub(world::plan::RESTORING);
         return end(proof::redis_clock::run(seed, length, interrupted), &format!("seed={seed}"));
     }
     let Args { faults, jobs, .. } = args;
     let trial = proof::trial::Trial {
         seed,
         nodes: usize::try_from(args.nodes).unwrap(),
-        length: Duration::from_secs(args.seconds).saturating_sub(world::plan::SETTLING),
+        length: Duration::from_secs(args.seconds).saturating_sub(world::plan::RESTORING),
         faults,
         jobs,
         keep: args.verbose,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The fault on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weather {
+pub(crate) enum LinkState {
     /// No fault.
     Clear,
     /// Answers are lost although the commands are done; the connection stays.
@@ -40,7 +40,7 @@ pub(crate) struct Proxy {
 
 struct Shared {
     target: PathBuf,
-    weather: Mutex<Weather>,
+    link_state: Mutex<LinkState>,
     is_over: AtomicBool,
     streams: Mutex<Vec<(TcpStream, UnixStream)>>,
 }
@@ -53,7 +53,7 @@ impl Proxy {
         listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {
             target: PathBuf::from(url.strip_prefix("unix://").unwrap()),
-            weather: Mutex::new(Weather::Clear),
+            link_state: Mutex::new(LinkState::Clear),
             is_over: AtomicBool::new(false),
             streams: Mutex::default(),
         });
@@ -66,8 +66,8 @@ impl Proxy {
         format!("redis://{}/0", self.address)
     }
 
-    pub(crate) fn set(&self, weather: Weather) {
-        *self.shared.weather.lock().unwrap_or_else(PoisonError::into_inner) = weather;
+    pub(crate) fn set(&self, link_state: LinkState) {
+        *self.shared.link_state.lock().unwrap_or_else(PoisonError::into_inner) = link_state;
     }
 
     /// Breaks every open connection.
@@ -88,8 +88,8 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn weather(&self) -> Weather {
-        *self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    fn link_state(&self) -> LinkState {
+        *self.link_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
@@ -118,7 +118,7 @@ impl Shared {
         while let Ok(count) = from.read(&mut bytes)
             && count > 0
         {
-            is_silent |= self.weather() == Weather::Blackhole;
+            is_silent |= self.link_state() == LinkState::Blackhole;
             if !is_silent && to.write_all(&bytes[..count]).is_err() {
                 break;
             }
@@ -132,22 +132,22 @@ impl Shared {
         while let Ok(count) = from.read(&mut bytes)
             && count > 0
         {
-            let weather = self.weather();
-            is_silent |= matches!(weather, Weather::Swallow | Weather::Blackhole);
+            let link_state = self.link_state();
+            is_silent |= matches!(link_state, LinkState::Swallow | LinkState::Blackhole);
             if is_silent {
                 continue;
             }
             let answer = &bytes[..count];
-            let carried = match weather {
-                Weather::Cut => {
+            let carried = match link_state {
+                LinkState::Cut => {
                     let _ = to.write_all(&answer[..count / 2]);
                     break;
                 }
-                Weather::Slow(length) => {
+                LinkState::Slow(length) => {
                     std::thread::sleep(length);
                     to.write_all(answer)
                 }
-                Weather::Trickle => answer.chunks(8).try_for_each(|part| {
+                LinkState::Trickle => answer.chunks(8).try_for_each(|part| {
                     std::thread::sleep(Duration::from_millis(5));
                     to.write_all(part)
                 }),

@@ -78,7 +78,7 @@ fn recorded(run: &Value) -> Option<Recorded> {
         waited_from: None,
         let_in: None,
         reason: text("reason").unwrap_or_default().to_owned(),
-        stretch: last.zip(count("skipped_count")),
+        skipped_range: last.zip(count("skipped_count")),
     })
 }
 

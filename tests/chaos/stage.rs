@@ -275,7 +275,7 @@ impl Node {
         }
         let daemon = Mutex::new(builder.start());
         let node = Self { name: name.to_owned(), proxy, daemon, is_held: AtomicBool::new(false), footing };
-        node.tell_pid(dir);
+        node.report_pid(dir);
         node
     }
 
@@ -300,12 +300,12 @@ impl Node {
             }
         }
         drop(daemon);
-        self.tell_pid(dir);
+        self.report_pid(dir);
         self.is_held.store(false, Ordering::SeqCst);
     }
 
     /// Writes the pid for the poisonous job, which kills its node.
-    fn tell_pid(&self, dir: &Path) {
+    fn report_pid(&self, dir: &Path) {
         let file = dir.join(format!("pid.{}", self.name));
         let new = dir.join(format!("pid.{}.new", self.name));
         fs::write(&new, self.daemon().pid().to_string()).unwrap();

@@ -104,7 +104,7 @@ impl Form {
         let before = cpu_seconds(&mut connection);
         let replies = self.eye.ask(self.eye.store().claim_runs(&claimant, &lane, &token, orders)).unwrap();
         let after = cpu_seconds(&mut connection);
-        assert!(replies.iter().all(|reply| matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(Blocking::Queued))));
+        assert!(replies.iter().all(|reply| matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(Blocking::AtGate))));
         #[expect(clippy::cast_precision_loss, reason = "fifty")]
         self.micros.push((after - before - (before - first)) * 1e6 / BATCH as f64);
     }
@@ -125,7 +125,7 @@ fn order(job: JobRecord, passed: Passed) -> ClaimOrder {
         successor,
         job_lane: job.lane,
         gates: passed(number).iter().map(|name| Gate::from_name(name).unwrap()).collect(),
-        stands_at: Vec::new(),
+        known_places: Vec::new(),
         per_key: PerKey::default(),
     }
 }

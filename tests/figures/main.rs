@@ -248,7 +248,7 @@ fn recovery() {
 }
 
 /// 100,000 runs that find their key taken, all due in one instant, and free runs behind them, without gates and with a key of their own,
-/// some of those in the strand of the others: how late they start while the others are moved aside, and when they all wait.
+/// some of those in the shard of the others: how late they start while the others are moved aside, and when they all wait.
 fn gates() {
     const BLOCKED: usize = 100_000;
     const FREE: i64 = 100;
@@ -266,10 +266,10 @@ fn gates() {
         }
         lines
     };
-    // Keys of runs that stand in the same strand as those that are blocked.
-    let strand = |key: &str| Lane::default_lane().strand_for(&Gate::of_key(&key.parse().unwrap()));
+    // Keys of runs that stand in the same shard as those that are blocked.
+    let shard = |key: &str| Lane::default_lane().shard_for(&Gate::of_key(&key.parse().unwrap()));
     let beside: Vec<String> =
-        (0..10_000).map(|number| format!("beside-{number}")).filter(|key| strand(key) == strand("k")).take(100).collect();
+        (0..10_000).map(|number| format!("beside-{number}")).filter(|key| shard(key) == shard("k")).take(100).collect();
     let free = |round: &str, begin: i64| {
         let at = |number: usize| begin + 1 + i64::try_from(number).unwrap() * 50;
         let count = usize::try_from(FREE).unwrap();
@@ -279,7 +279,7 @@ fn gates() {
     };
     let late = |round: &str, when: &str| {
         for (what, name) in
-            [("without gates", "free"), ("with a key of its own", "own"), ("with a key of its own, in their strand,", "beside")]
+            [("without gates", "free"), ("with a key of its own", "own"), ("with a key of its own, in their shard,", "beside")]
         {
             let ends = |number: i64| eye.wait_for_history(&format!("{name}{round}{number}"), 1).remove(0);
             #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
@@ -302,7 +302,7 @@ fn gates() {
     std::thread::sleep(Duration::from_millis(u64::try_from(wait).unwrap()));
     let (started, before) = (Instant::now(), cpu_seconds(&mut connection));
     until("all wait", Duration::from_secs(300), || {
-        let queued: usize = redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap();
+        let queued: usize = redis::cmd("ZCARD").arg("{schedd}:gate_waiters:key:k").query(&mut redis.connection()).unwrap();
         (queued == BLOCKED).then_some(())
     });
     let (took, cpu) = (started.elapsed().as_secs_f64(), cpu_seconds(&mut connection) - before);

@@ -1,6 +1,6 @@
 //! The parsers and what is held against each: a text is read or refused, never a panic; what is read means the same when it is
 //! written and read again; the next time is later; a refusal is one line that says what was wanted and points into the text;
-//! and no text takes long. Shared by the fuzzer and the suite, which tries the corpus and spoilt copies of it.
+//! and no text takes long. Shared by the fuzzer and the suite, which tries the corpus and damaged copies of it.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Display};

@@ -1,5 +1,5 @@
 //! The fuzzer's targets as an ordinary test: every seed of the corpus, which also has what the fuzzer once found, and copies of
-//! them spoilt at random, the same at each run. `script/fuzz` looks further.
+//! them damaged at random, the same at each run. `script/fuzz` looks further.
 
 #[path = "../fuzz/targets.rs"]
 mod targets;
@@ -10,7 +10,7 @@ use std::path::Path;
 const COPIES: usize = 1_500;
 
 #[test]
-fn no_text_of_the_corpus_nor_a_spoilt_copy_breaks_a_parser() {
+fn no_text_of_the_corpus_nor_a_damaged_copy_breaks_a_parser() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
     for (name, judge) in targets::TARGETS {
         let seeds = targets::seeds(&corpus, name);
@@ -20,7 +20,7 @@ fn no_text_of_the_corpus_nor_a_spoilt_copy_breaks_a_parser() {
         }
         let copies = if seeds.iter().any(|seed| seed.contains('\n')) { COPIES / 5 } else { COPIES };
         for number in 0..copies {
-            judge(&spoilt(&seeds, number, &mut random));
+            judge(&damaged(&seeds, number, &mut random));
         }
         let (took, text) = targets::slowest();
         println!("{name}: at most {} us, for {text:?}", took.as_micros());
@@ -39,7 +39,7 @@ fn every_target_has_seeds_and_all_seeds_a_target() {
 }
 
 /// One of `seeds` with one to three parts taken out, doubled, replaced by a sign, or by a part of another.
-fn spoilt(seeds: &[String], number: usize, random: &mut fastrand::Rng) -> String {
+fn damaged(seeds: &[String], number: usize, random: &mut fastrand::Rng) -> String {
     const SIGNS: &str = "0123456789*/,;:.-+~@#|= \t\"[]{}TZPé\u{2212}\0";
     let signs: Vec<char> = SIGNS.chars().collect();
     let mut text: Vec<char> = seeds[number % seeds.len()].chars().collect();

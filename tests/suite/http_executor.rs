@@ -132,8 +132,8 @@ async fn another_origin_gets_no_secret_header_by_a_redirect() {
         let sent = &away.requests()[0];
         assert_eq!((sent.header("x-other"), sent.body.as_str()), (Some("kept"), ""), "{status}");
         assert!(sent.header("idempotency-key").is_some(), "{status}");
-        let told = sent.headers.iter().find(|(name, value)| value == "s3cret" || name.starts_with("webhook-"));
-        assert_eq!(told, None, "{status}");
+        let reported = sent.headers.iter().find(|(name, value)| value == "s3cret" || name.starts_with("webhook-"));
+        assert_eq!(reported, None, "{status}");
     }
 }
 
@@ -146,9 +146,10 @@ async fn a_redirect_that_would_send_the_body_to_another_origin_ends_the_attempt(
         let mut job = request(method, sink.url("/"));
         (job.redirects, job.body) = (5, "text".to_owned());
         let (outcome, _) = bench.run(&of(job)).await;
-        let told = format!("status {status} redirects to another origin ({}), which must not get the request body", away.url(""));
+        let reported =
+            format!("status {status} redirects to another origin ({}), which must not get the request body", away.url(""));
         let error = outcome.error.unwrap();
-        assert!(error.starts_with(&told) && error.contains("wanted the URL of that origin in the job"), "{method}: {error}");
+        assert!(error.starts_with(&reported) && error.contains("wanted the URL of that origin in the job"), "{method}: {error}");
         assert_eq!(outcome.ending, Ending::Failed);
     }
     assert!(away.requests().is_empty());
@@ -166,7 +167,7 @@ async fn a_redirect_that_leads_to_no_answer_is_none() {
 }
 
 #[tokio::test]
-async fn how_long_a_refusal_asks_to_be_left_alone_is_told_and_a_success_asks_for_nothing() {
+async fn how_long_a_refusal_asks_to_be_left_alone_is_named_and_a_success_asks_for_nothing() {
     let bench = Bench::start().await;
     let sink = HttpSink::start([503, 429, 200].map(|status| Answer::status(status).header("retry-after", "120"))).await;
     for (status, wanted) in [(503, Some(120)), (429, Some(120)), (200, None)] {
@@ -222,7 +223,7 @@ async fn a_stop_or_a_passed_lease_ends_the_request() {
     let running = bench.begin(&of(request("GET", sink.url("/"))));
     eventually("the request is sent", || (sink.requests().len() == 2).then_some(())).await;
     running.deadline.send_replace(BootInstant::now());
-    assert_eq!(running.task.await.unwrap().ending, Ending::OutOfSight);
+    assert_eq!(running.task.await.unwrap().ending, Ending::MaybeAlive);
 }
 
 #[tokio::test]

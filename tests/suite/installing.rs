@@ -96,7 +96,7 @@ fn units_go_where_systemd_looks_for_those_of_a_package_and_of_the_host() {
 }
 
 #[test]
-fn a_person_installs_it_below_their_own_home() {
+fn a_user_installs_it_below_their_own_home() {
     let Some(built) = built() else { return };
     let (home, dest) = (Path::new("/home/somebody"), tempfile::tempdir().unwrap());
     let words = ["--user", "--destdir", dest.path().to_str().unwrap(), "--from", built.to_str().unwrap()];
@@ -112,7 +112,7 @@ fn a_person_installs_it_below_their_own_home() {
 }
 
 #[test]
-fn a_person_with_another_config_directory_has_unit_and_jobs_file_there() {
+fn a_user_with_another_config_directory_has_unit_and_jobs_file_there() {
     let Some(built) = built() else { return };
     let dest = tempfile::tempdir().unwrap();
     let words = ["--user", "--destdir", dest.path().to_str().unwrap(), "--from", built.to_str().unwrap()];
@@ -125,7 +125,7 @@ fn a_person_with_another_config_directory_has_unit_and_jobs_file_there() {
 }
 
 #[test]
-fn without_a_way_to_systemd_a_person_is_told_what_is_left_to_do() {
+fn without_a_way_to_systemd_a_user_is_reported_what_is_left_to_do() {
     let Some(built) = built() else { return };
     // A host booted by systemd, and no session on it.
     let booted = "mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec \"$@\"";

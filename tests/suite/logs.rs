@@ -225,7 +225,7 @@ fn another_stream_than_the_one_systemd_named_gets_text() {
 }
 
 #[test]
-fn a_journal_that_stands_still_holds_up_nothing_and_is_told_later_what_it_missed() {
+fn a_journal_that_stands_still_holds_up_nothing_and_is_named_later_what_it_missed() {
     let Some(journal) = Journal::bind() else { return };
     let redis = TestRedis::start();
     let (theirs, said, _ours) = stream();
@@ -246,7 +246,7 @@ fn a_journal_that_stands_still_holds_up_nothing_and_is_told_later_what_it_missed
 }
 
 #[test]
-fn a_journal_that_is_asked_for_and_not_there_is_told() {
+fn a_journal_that_is_asked_for_and_not_there_is_reported() {
     if Path::new("/run/systemd/journal/socket").exists() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Rules of the house that a machine can hold: imports only go down, and what the crate's front page says is there.
+//! Rules that a machine can check: imports only go down, and what the crate's front page says is there.
 
 use std::collections::BTreeMap;
 use std::fs;

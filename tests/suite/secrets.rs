@@ -69,20 +69,20 @@ impl Host {
     }
 
     /// Everything a person, another program or a thief of files can look at has no secret in it.
-    fn assert_nothing_is_told(&self, jobs: &[&str]) {
+    fn assert_nothing_is_reported(&self, jobs: &[&str]) {
         let redis = snapshot(&mut self.redis.connection());
         assert!(redis.values().any(|held| held.contains("credential:token")), "the reference is what is kept");
-        let mut told = vec![format!("redis {redis:?}"), format!("log {}", self.daemon.log()), self.command_lines()];
+        let mut reported = vec![format!("redis {redis:?}"), format!("log {}", self.daemon.log()), self.command_lines()];
         let exported = self.ctl.run(&["export", "--all"]).good().stdout;
         assert!(exported.contains("${credential:token}"), "as it is written, to be taken again: {exported}");
-        told.push(format!("export {exported}"));
+        reported.push(format!("export {exported}"));
         let file = self.daemon.jobs_file().to_str().unwrap().to_owned();
         for args in [["diff", &file], ["check", &file]] {
-            told.push(format!("{args:?} {:?}", self.ctl.run(&args)));
+            reported.push(format!("{args:?} {:?}", self.ctl.run(&args)));
         }
         for verb in ["list", "history", "nodes", "doctor", "stats", "queues", "export"] {
             for more in [&[][..], &["--json"]] {
-                told.push(format!("{:?}", self.ctl.run(&[&[verb], more].concat())));
+                reported.push(format!("{:?}", self.ctl.run(&[&[verb], more].concat())));
             }
         }
         for job in jobs {
@@ -93,21 +93,21 @@ impl Host {
                 &["explain", job, "--json"],
                 &["export", job],
             ] {
-                told.push(format!("{args:?} {:?}", self.ctl.run(args)));
+                reported.push(format!("{args:?} {:?}", self.ctl.run(args)));
             }
             let runs = self.ctl.run(&["history", job, "--json"]).good().json();
             for run in runs.as_array().unwrap() {
                 let id = run["run_id"].as_str().unwrap();
                 for args in [&["show", id][..], &["show", id, "--json"], &["logs", id], &["explain", id]] {
-                    told.push(format!("{args:?} {:?}", self.ctl.run(args)));
+                    reported.push(format!("{args:?} {:?}", self.ctl.run(args)));
                 }
             }
         }
         let state = fs::read_dir(self.daemon.state_home().join("schedd")).unwrap().flatten();
         for file in state.filter(|file| file.path().is_file()) {
-            told.push(format!("{file:?} {}", String::from_utf8_lossy(&fs::read(file.path()).unwrap())));
+            reported.push(format!("{file:?} {}", String::from_utf8_lossy(&fs::read(file.path()).unwrap())));
         }
-        for text in told {
+        for text in reported {
             assert!(!text.contains(SECRET), "a secret is told: {text}");
         }
     }
@@ -160,7 +160,7 @@ fn a_process_gets_its_secrets_by_its_environment_and_nothing_else_holds_them() {
         assert!(words.iter().all(|word| error.contains(word)), "{job}: {error}");
     }
     assert!(!host.dir.path().join("started").exists());
-    host.assert_nothing_is_told(&["backup", "gone", "nofile", "faulty"]);
+    host.assert_nothing_is_reported(&["backup", "gone", "nofile", "faulty"]);
     let shown = host.ctl.run(&["show", "backup"]).good().stdout;
     assert!(
         shown.contains("TOKEN=Bearer ${credential:token}") && shown.contains("env file") && shown.contains("backup.env"),
@@ -198,7 +198,7 @@ fn a_request_gets_its_secrets_and_another_host_it_is_sent_to_does_not() {
     assert_eq!(sent[0].header("x-key"), Some("hunter2-token"));
     let [last] = &away.requests()[..] else { panic!("one request goes on") };
     assert_eq!((last.header("x-key"), last.header("x-other")), (None, Some("x")));
-    host.assert_nothing_is_told(&["hook", "header", "body", "bad"]);
+    host.assert_nothing_is_reported(&["hook", "header", "body", "bad"]);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn what_is_added_by_hand_may_refer_to_secrets_too() {
         let finished = host.ctl.run(&[&["add"], &args[..], &["--", "true"]].concat());
         finished.refused(2, &[args[0], "wanted"]);
     }
-    host.assert_nothing_is_told(&["j"]);
+    host.assert_nothing_is_reported(&["j"]);
 }
 
 #[test]

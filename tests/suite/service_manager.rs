@@ -31,7 +31,7 @@ fn has_sign(heard: &[String]) -> bool {
 }
 
 #[test]
-fn ready_is_told_once_the_node_is_in_redis_and_its_state_in_words() {
+fn ready_is_reported_once_the_node_is_in_redis_and_its_state_in_words() {
     let (redis, manager) = (TestRedis::start(), Notified::new());
     let mut node = watched(Schedd::on(&redis), &manager).jobs(JOBS).start();
     manager.wait_for("READY=1");
@@ -147,10 +147,11 @@ fn capabilities_of_the_service_never_reach_a_job() {
 fn capabilities_of_the_service_never_reach_its_private_redis() {
     let Some(service) = Service::with_capabilities("true") else { return };
     // Asked for its version, and started, by what notes down who it is.
-    let told = service.dir.path().join("told");
-    fs::write(&told, "").unwrap();
-    fs::set_permissions(&told, fs::Permissions::from_mode(0o666)).unwrap();
-    let server = format!("#!/bin/sh\ncat /proc/self/status >>{}\nPATH=${{PATH#*:}} exec redis-server \"$@\"\n", told.display());
+    let reported = service.dir.path().join("told");
+    fs::write(&reported, "").unwrap();
+    fs::set_permissions(&reported, fs::Permissions::from_mode(0o666)).unwrap();
+    let server =
+        format!("#!/bin/sh\ncat /proc/self/status >>{}\nPATH=${{PATH#*:}} exec redis-server \"$@\"\n", reported.display());
     service.write("redis-server", &server);
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", service.dir.path().display());
     let node = Schedd::with_private_redis().played_by(&service.program()).env("PATH", &path).start();
@@ -166,10 +167,10 @@ fn capabilities_of_the_service_never_reach_its_private_redis() {
     });
     assert_powerless(&fs::read_to_string(format!("/proc/{}/status", next.as_raw_nonzero())).unwrap());
     // A process has the name of its script from its first instant on, before that has written anything.
-    let told = until("both were asked and started", LONG, || {
-        fs::read_to_string(&told).ok().filter(|told| told.matches("nonvoluntary_ctxt_switches").count() == 4)
+    let reported = until("both were asked and started", LONG, || {
+        fs::read_to_string(&reported).ok().filter(|reported| reported.matches("nonvoluntary_ctxt_switches").count() == 4)
     });
-    told.split("Name:").skip(1).for_each(assert_powerless);
+    reported.split("Name:").skip(1).for_each(assert_powerless);
 }
 
 #[track_caller]

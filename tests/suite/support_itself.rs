@@ -102,7 +102,7 @@ fn the_command_line_gives_its_code_its_output_and_its_json() {
 
 #[test]
 #[should_panic(expected = "waited 30ms in vain: the moon")]
-fn what_was_awaited_in_vain_is_told() {
+fn what_was_awaited_in_vain_is_reported() {
     until("the moon", Duration::from_millis(30), || None::<()>);
 }
 

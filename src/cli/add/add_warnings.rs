@@ -112,7 +112,7 @@ pub(super) fn stranger_words(name: &JobName) -> String {
 #[derive(Debug, Default)]
 pub(super) struct LineDoubts {
     host: Host,
-    told: usize,
+    shown_count: usize,
     failed_notices: u64,
     /// The jobs named in `not_while`, each with the first line that names the job. Names are looked
     /// up at the end, because a later line may add the named job.
@@ -121,7 +121,7 @@ pub(super) struct LineDoubts {
 
 impl LineDoubts {
     /// Prints the warnings about the job that line `line` added.
-    pub(super) fn tell(&mut self, line: usize, job: &NamedJob, added: &Added, console: &mut Console) {
+    pub(super) fn warn(&mut self, line: usize, job: &NamedJob, added: &Added, console: &mut Console) {
         for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
             self.say(line, &doubt.to_string(), console);
         }
@@ -155,8 +155,8 @@ impl LineDoubts {
     }
 
     fn say(&mut self, line: usize, doubt: &str, console: &mut Console) {
-        if self.told < MOST {
-            self.told += 1;
+        if self.shown_count < MOST {
+            self.shown_count += 1;
             console.warn(&format!("line {line}: {doubt}"));
         } else {
             self.failed_notices += 1;

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_an_hour_off_is_told_and_a_slow_answer_is_not() {
+    fn a_clock_an_hour_off_is_reported_and_a_slow_answer_is_not() {
         let at = |secs: i64| UnixMillis::new(1_790_000_000_000 + secs * 1_000).unwrap();
         assert!(difference(at(3_600), at(0), at(3_600)).unwrap().contains("1h ahead of"));
         assert!(difference(at(0), at(3_600), at(1)).unwrap().contains("59m 59s behind"));

@@ -28,7 +28,7 @@ pub(super) fn job_of_flags(
     refuse_flags_alone(args)?;
     let value = keys_of(args, at, bounds)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
-        let line = problems.iter().map(|problem| told(args, problem)).collect::<Vec<_>>().join("; ");
+        let line = problems.iter().map(|problem| flag_message(args, problem)).collect::<Vec<_>>().join("; ");
         // The caret marks the first problem that has a position.
         match problems.into_iter().find_map(|problem| problem.within) {
             Some((text, offset)) => CliFailure::Pointed { line, text, offset },
@@ -179,7 +179,7 @@ fn env_of(pairs: &[&str]) -> Result<Value, CliFailure> {
 }
 
 /// Returns the message of a problem, in which the flag replaces the key of the definition.
-pub(super) fn told(args: &AddArgs, problem: &Problem) -> String {
+pub(super) fn flag_message(args: &AddArgs, problem: &Problem) -> String {
     let Problem { path, message, .. } = problem;
     if path.is_empty() {
         return message.clone();
@@ -267,7 +267,7 @@ mod tests {
             "limits.memory",
             "limits.nice",
         ];
-        let told = flags.map(flag_of);
+        let found = flags.map(flag_of);
         let wanted = [
             "--name",
             "--in",
@@ -295,7 +295,7 @@ mod tests {
             "--limit-memory",
             "--nice",
         ];
-        assert_eq!(told, wanted);
+        assert_eq!(found, wanted);
     }
 
     #[test]

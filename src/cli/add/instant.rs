@@ -47,7 +47,7 @@ pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<
 }
 
 /// Prints the understood instants of `--anchor`, `--start` and `--end`.
-pub(super) fn tell_bounds(bounds: &AddBounds, now: UnixMillis, zone: &Zone, console: &mut Console) {
+pub(super) fn report_bounds(bounds: &AddBounds, now: UnixMillis, zone: &Zone, console: &mut Console) {
     for (word, bound) in [("anchor", &bounds.anchor), ("start", &bounds.start), ("end", &bounds.end)] {
         let Some(Instant { at, note }) = bound else { continue };
         console.note(&format!("{word} {} ({}), {}", rfc3339(*at, zone), zone.name(), Relative { now }.either(*at)));
@@ -70,14 +70,14 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
 /// instant without a note has a local time shown once, or an explicit offset.
 fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else { return read };
-    let tell = |at: UnixMillis| rfc3339(at, zone);
+    let report = |at: UnixMillis| rfc3339(at, zone);
     let (at, said) = match fold {
         None if read.at == second => return read,
         None => {
-            (first, format!("the first time, {}, is used; --fold second uses the second time, {}", tell(first), tell(second)))
+            (first, format!("the first time, {}, is used; --fold second uses the second time, {}", report(first), report(second)))
         }
-        Some(FoldFlag::First) => (first, format!("the first time, {}, is used", tell(first))),
-        Some(FoldFlag::Second) => (second, format!("the second time, {}, is used", tell(second))),
+        Some(FoldFlag::First) => (first, format!("the first time, {}, is used", report(first))),
+        Some(FoldFlag::Second) => (second, format!("the second time, {}, is used", report(second))),
     };
     let note = format!("this time occurs twice in {}: {said}", zone.name());
     Instant { at, note: Some(note) }
@@ -94,7 +94,7 @@ fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)>
 }
 
 /// Prints the instant at which a job runs once. An instant within the next second counts as now.
-pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &mut Console) {
+pub(super) fn report_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &mut Console) {
     if at >= now && at.since(now) < Duration::from_secs(1) {
         return console.note("runs now");
     }
@@ -117,7 +117,7 @@ pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis,
 ///
 /// Returns the past instant that is to run. Only when the job is applied, it is known if that
 /// instant ran before.
-pub(super) fn tell_instants(
+pub(super) fn report_instants(
     args: &AddArgs,
     instants: &[Instant],
     job: &NamedJob,
@@ -135,7 +135,7 @@ pub(super) fn tell_instants(
             }
             (Some(why), false) => console.warn(&format!("--at {text:?} does not run: {why}")),
             (None, true) => owed = Some(at),
-            (None, false) => tell_due(at, now, zone, console),
+            (None, false) => report_due(at, now, zone, console),
         }
         if let Some(note) = &instant.note {
             console.note(note);

@@ -94,8 +94,8 @@ fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
     if text.is_empty() {
         return None;
     }
-    let told = |problems: Vec<config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Some(config::job_from_json(text, host_zone).map_err(told))
+    let joined = |problems: Vec<config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Some(config::job_from_json(text, host_zone).map_err(joined))
 }
 
 /// The result of reading one line: its text, a line that is too long, or the end of input.

@@ -64,13 +64,13 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     let bounds = bounds_of(args, now, &zone)?;
     let at: Vec<UnixMillis> = instants.iter().map(|instant| instant.at).collect();
     let job = from_flags::job_of_flags(args, &at, &bounds, &host_zone)?;
-    let owed = instant::tell_instants(args, &instants, &job, now, &zone, console)?;
-    instant::tell_bounds(&bounds, now, &zone, console);
+    let owed = instant::report_instants(args, &instants, &job, now, &zone, console)?;
+    instant::report_bounds(&bounds, now, &zone, console);
     if let Some(why) = Pools::read(&store).await?.unknown_to(&job) {
         return Err(CliFailure::Invalid(why));
     }
     for doubt in Host::default().lacks(&job).iter().chain(&job.warnings) {
-        console.warn(&from_flags::told(args, doubt));
+        console.warn(&from_flags::flag_message(args, doubt));
     }
     let others: Vec<JobName> = job.spec.not_while.iter().cloned().collect();
     for other in add_warnings::strangers(&store, &others).await? {
@@ -78,7 +78,7 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     }
     let mut added = apply(&store, args, &job, seen, &host_zone).await?;
     match owed {
-        Some(at) if added.2 == Some(at) => instant::tell_due(at, now, &zone, console),
+        Some(at) if added.2 == Some(at) => instant::report_due(at, now, &zone, console),
         Some(at) => console.warn(&format!(
             "job {} does not run for {at}: it ran at that time already, or it existed before and was not changed",
             added.0
@@ -96,7 +96,7 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     }
     let (name, result, next_due) = added;
     if let Some(due) = next_due.filter(|_| job.start_in.is_some() && matches!(result, "created" | "updated")) {
-        instant::tell_due(due, now, &zone, console);
+        instant::report_due(due, now, &zone, console);
     }
     if result == "created" && job.spec.schedule == Schedule::Manual && job.start_in.is_none() && job.spec.unique.is_some() {
         console.note(&format!("no time is given: the job runs only by schedctl run {name}; with --in 0s it runs now"));
@@ -138,9 +138,9 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
             Applied::Moved(first, next) => Ok((first, "updated", next)),
             Applied::Taken(first) if args.if_absent || is_dropped(job) => pending(store, first, "exists").await,
             Applied::Taken(first) => Err(key_taken(store, &first, job).await),
-            Applied::Exists | Applied::Held(_) if is_drawn => continue,
+            Applied::Exists | Applied::OtherKind(_) if is_drawn => continue,
             Applied::Exists if args.if_absent => pending(store, name, "exists").await,
-            Applied::Exists | Applied::Held(_) => Err(name_conflict::name_taken(store, &name, job).await),
+            Applied::Exists | Applied::OtherKind(_) => Err(name_conflict::name_taken(store, &name, job).await),
             Applied::Newer(now) => Err(CliFailure::Conflict(name_conflict::changed_meanwhile(&name, &now))),
             Applied::Past(at) => Err(CliFailure::Invalid(format!("job {name}: its time {at} is past"))),
             Applied::Done(at) => Err(CliFailure::Conflict(name_conflict::done_already(&name, at))),

@@ -51,11 +51,11 @@ fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
         let old = changed.iter().position(|change| change.key == "at").and_then(|at| changed.remove(at).old);
         changed.push(KeyChange { key: "at".to_owned(), old, new: Some(format!("in {}", format_duration(delay)).into()) });
     }
-    let mut told: Vec<String> = changed.iter().take(SHOWN_KEYS).map(key_change).collect();
+    let mut changes: Vec<String> = changed.iter().take(SHOWN_KEYS).map(key_change).collect();
     if changed.len() > SHOWN_KEYS {
-        told.push(format!("and {} more", changed.len() - SHOWN_KEYS));
+        changes.push(format!("and {} more", changed.len() - SHOWN_KEYS));
     }
-    told
+    changes
 }
 
 /// Returns the message for a job that somebody else changed after schedctl had read the job.
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn a_difference_names_the_keys_and_both_values() {
         let wanted = config::job_from_json(r#"{"shell": "b", "cron": "0 3 * * *", "timeout": "2h"}"#, &Zone::utc()).unwrap();
-        let told = difference(r#"{"cron":"0 2 * * *","shell":"b"}"#, &wanted);
-        assert_eq!(told, [r#"cron: "0 2 * * *" -> "0 3 * * *""#, r#"timeout: none -> "2h""#]);
+        let changes = difference(r#"{"cron":"0 2 * * *","shell":"b"}"#, &wanted);
+        assert_eq!(changes, [r#"cron: "0 2 * * *" -> "0 3 * * *""#, r#"timeout: none -> "2h""#]);
         assert!(difference(&config::to_canonical(&wanted.spec), &wanted).is_empty());
     }
 }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_told_where_the_whole_is_known() {
+    fn what_is_left_is_reported_where_the_whole_is_known() {
         let four = Duration::from_secs(4);
         assert_eq!(words(2_000, 500, Some(1_500), four), "2000 lines, 500 a second, 8s left");
         assert_eq!(words(2_000, 500, None, four), "2000 lines, 500 a second");

@@ -122,24 +122,24 @@ impl Sheet<'_> {
     /// Adds batches and reports each line in order. Batches that share a name or a unique key are
     /// applied one after the other, so that the later line wins.
     async fn add(&mut self, batches: Vec<Batch>, console: &mut Console) -> Result<(), CliFailure> {
-        let mut settled = Vec::with_capacity(batches.len());
+        let mut results = Vec::with_capacity(batches.len());
         let (lines, bytes) = batches.iter().fold((0, 0), |(lines, bytes), batch| (lines + batch.lines(), bytes + batch.consumed));
         if shares_a_name(&batches) {
             for batch in batches {
-                let told = self.settle(batch).await;
-                let has_failed = told.is_err();
-                settled.push(told);
+                let outcomes = self.add_batch(batch).await;
+                let has_failed = outcomes.is_err();
+                results.push(outcomes);
                 if has_failed {
                     break;
                 }
             }
         } else {
-            settled = join_all(batches.into_iter().map(|batch| self.settle(batch))).await;
+            results = join_all(batches.into_iter().map(|batch| self.add_batch(batch))).await;
         }
         let mut outcome = Ok(());
-        for told in settled {
-            match told {
-                Ok(told) => self.tell(told, console),
+        for result in results {
+            match result {
+                Ok(outcomes) => self.report(outcomes, console),
                 Err(failure) => outcome = outcome.and(Err(failure)),
             }
         }
@@ -148,14 +148,14 @@ impl Sheet<'_> {
     }
 
     /// Adds one batch and returns the result for each of its lines.
-    async fn settle(&self, batch: Batch) -> Result<AddedLines, CliFailure> {
+    async fn add_batch(&self, batch: Batch) -> Result<AddedLines, CliFailure> {
         let Batch { jobs, refused, .. } = batch;
-        let mut told: AddedLines = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
+        let mut outcomes: AddedLines = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
         let mut open = Vec::with_capacity(jobs.len());
         for (line, job) in jobs {
             match self.pools.unknown_to(&job) {
                 Some(why) => {
-                    told.insert(line, Err(why));
+                    outcomes.insert(line, Err(why));
                 }
                 None => open.push((line, job)),
             }
@@ -171,19 +171,19 @@ impl Sheet<'_> {
             for (((line, job), request), answer) in open.into_iter().zip(requests).zip(applied) {
                 let is_drawn = job.name.is_none();
                 match answer {
-                    Ok(Applied::Exists | Applied::Held(_)) if is_drawn => clashed.push((line, job)),
+                    Ok(Applied::Exists | Applied::OtherKind(_)) if is_drawn => clashed.push((line, job)),
                     answer => {
                         let added = self.answered(request.name, &job, answer).await?;
-                        told.insert(line, added.map(|added| (added, job)));
+                        outcomes.insert(line, added.map(|added| (added, job)));
                     }
                 }
             }
             open = clashed;
         }
         for (line, _) in open {
-            told.insert(line, Err("no free random name was found; give a name".to_owned()));
+            outcomes.insert(line, Err("no free random name was found; give a name".to_owned()));
         }
-        Ok(told)
+        Ok(outcomes)
     }
 
     fn request(&self, job: &NamedJob) -> Result<Request, crate::domain::name::names::IdError> {
@@ -204,14 +204,14 @@ impl Sheet<'_> {
         let applied = planting::apply(self.store, &self.host_zone, requests).await;
         applied.map_err(|error| {
             let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
-            let told = CliFailure::from(error);
-            let line = told.lines().join("; ");
+            let failure = CliFailure::from(error);
+            let line = failure.lines().join("; ");
             let nameless =
                 if open.iter().any(|(_, job)| job.name.is_none()) { ", which adds lines without a name twice" } else { "" };
             let hint = format!(
                 "{line}; it is not known which of lines {first} to {last} were added: run the command again with --if-absent{nameless}"
             );
-            if told.code() == 69 { CliFailure::Unreachable(hint) } else { CliFailure::Failed(hint) }
+            if failure.code() == 69 { CliFailure::Unreachable(hint) } else { CliFailure::Failed(hint) }
         })
     }
 
@@ -233,7 +233,7 @@ impl Sheet<'_> {
                 Ok(pending(self.store, first, "exists").await?)
             }
             Ok(Applied::Taken(first)) => Err(key_taken(self.store, &first, job).await.lines().join("; ")),
-            Ok(Applied::Exists | Applied::Held(_)) => {
+            Ok(Applied::Exists | Applied::OtherKind(_)) => {
                 Err(name_conflict::name_taken(self.store, &name, job).await.lines().join("; "))
             }
             Ok(Applied::Newer(now)) => Err(name_conflict::changed_meanwhile(&name, &now)),
@@ -243,17 +243,17 @@ impl Sheet<'_> {
         })
     }
 
-    fn tell(&mut self, told: AddedLines, console: &mut Console) {
+    fn report(&mut self, outcomes: AddedLines, console: &mut Console) {
         // The bar is hidden while lines are printed.
         let Self { array, progress, doubts, refused, added, there, .. } = self;
         progress.aside(|| {
-            for (line, what) in told {
+            for (line, what) in outcomes {
                 let what = what.map(|(line_added, job)| {
                     if line_added.1 == "exists" {
                         *there += 1;
                     } else {
                         *added += 1;
-                        doubts.tell(line, &job, &line_added, console);
+                        doubts.warn(line, &job, &line_added, console);
                     }
                     line_added
                 });

@@ -18,17 +18,17 @@ pub(super) fn comparison(comparison: &Comparison, said: &LastChange<'_>, prune: 
             Section::Queue(queue) => format!("queue {queue}"),
             Section::Group(group) => format!("group {group}"),
         };
-        tell(&name, standing, &[], prune, console);
+        report(&name, standing, &[], prune, console);
     }
     for JobStanding { name, standing, others, .. } in &comparison.jobs {
         // A list that still names a job that is over is corrected without a message.
         if *standing != ApplyState::Over || said.jobs.contains_key(name) {
-            tell(name.as_str(), standing, others, prune, console);
+            report(name.as_str(), standing, others, prune, console);
         }
     }
 }
 
-fn tell(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, console: &mut Console) {
+fn report(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, console: &mut Console) {
     if console.is_json() {
         return;
     }
@@ -52,7 +52,9 @@ fn tell(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, 
                 "job {name}: the node already applied this definition; {by} changed the job later, and that change wins"
             ));
         }
-        ApplyState::Held => ('!', Colour::Red, vec!["not applied: the name belongs to a job added with schedctl add".to_owned()]),
+        ApplyState::NameTaken => {
+            ('!', Colour::Red, vec!["not applied: the name belongs to a job added with schedctl add".to_owned()])
+        }
         ApplyState::Over => return console.note(&format!("job {name}: its last time is past, so it gets no run")),
         ApplyState::Gone if !others.is_empty() => {
             ('-', Colour::Dim, vec![format!("no longer in the file, but kept because it is also in {}", elsewhere())])
@@ -70,11 +72,11 @@ fn tell(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, 
 }
 
 /// Prints the planned changes that `apply` could not make.
-pub(super) fn deeds(done: &[AppliedChange], console: &mut Console) {
-    for AppliedChange { name, deed } in done {
-        match deed {
+pub(super) fn changes(done: &[AppliedChange], console: &mut Console) {
+    for AppliedChange { name, change } in done {
+        match change {
             PlannedChange::Failed(why) => console.error(&format!("job {name}: {why}")),
-            PlannedChange::Held => {
+            PlannedChange::NameTaken => {
                 console.error(&format!("job {name} is not applied: the name belongs to a job added with schedctl add"));
             }
             PlannedChange::Past(at) => console.note(&format!("job {name}: its time {at} is past, so it gets no run")),
@@ -103,14 +105,14 @@ pub(super) fn summary(comparison: &Comparison, said: &LastChange<'_>, prune: Pru
 /// Returns the comparison of file and live jobs as one JSON document.
 pub(super) fn document(file: &str, said: &LastChange<'_>, comparison: &Comparison, done: &[AppliedChange]) -> Value {
     let job = |job: &JobStanding| {
-        let deed = done.iter().find(|done| done.name == job.name);
+        let change = done.iter().find(|done| done.name == job.name);
         let others: Vec<&str> = job.others.iter().map(SourceName::as_str).collect();
         json!({
             "name": job.name.as_str(),
             "change": word(&job.standing),
             "keys": keys(&job.standing),
             "also_in": others,
-            "result": deed.map(|done| result(&done.deed)),
+            "result": change.map(|done| result(&done.change)),
         })
     };
     let section = |section: &SectionStanding| {
@@ -135,7 +137,7 @@ fn word(standing: &ApplyState) -> &'static str {
         ApplyState::New => "added",
         ApplyState::Changed(_) => "changed",
         ApplyState::Overruled(..) => "overruled",
-        ApplyState::Held => "name_taken",
+        ApplyState::NameTaken => "name_taken",
         ApplyState::Over => "over",
         ApplyState::Gone => "removed",
     }
@@ -146,14 +148,14 @@ fn keys(standing: &ApplyState) -> Value {
     keys.iter().map(|KeyChange { key, old, new }| json!({"key": key, "old": old, "new": new})).collect()
 }
 
-fn result(deed: &PlannedChange) -> &'static str {
-    match deed {
+fn result(change: &PlannedChange) -> &'static str {
+    match change {
         PlannedChange::Added(_) => "created",
         PlannedChange::Changed(_) => "updated",
         PlannedChange::Removed => "removed",
         PlannedChange::LeftToOthers => "unlisted",
         PlannedChange::Nothing => "unchanged",
-        PlannedChange::Held => "name_taken",
+        PlannedChange::NameTaken => "name_taken",
         PlannedChange::Past(_) => "past",
         PlannedChange::Failed(_) => "failed",
     }

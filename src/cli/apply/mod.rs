@@ -125,7 +125,7 @@ pub(crate) async fn apply(global: &Global, args: &ApplyArgs, console: &mut Conso
     let comparison = file_change::compare(&store, &said).await?;
     let done = if args.dry_run { Vec::new() } else { carry_out(&store, &said, &comparison, prune).await? };
     change_report::comparison(&comparison, &said, prune, console);
-    change_report::deeds(&done, console);
+    change_report::changes(&done, console);
     if console.is_json() {
         let mut document = change_report::document(&read.file, &said, &comparison, &done);
         document["dry_run"] = json!(args.dry_run);
@@ -147,11 +147,11 @@ async fn carry_out(
 
 /// Returns the highest exit code of all jobs of the file.
 fn worst(comparison: &Comparison, done: &[AppliedChange]) -> u8 {
-    if done.iter().any(|done| matches!(done.deed, PlannedChange::Failed(_))) {
+    if done.iter().any(|done| matches!(done.change, PlannedChange::Failed(_))) {
         return 1;
     }
-    let is_held = comparison.jobs.iter().any(|job| job.standing == file_change::ApplyState::Held);
-    if is_held || done.iter().any(|done| matches!(done.deed, PlannedChange::Held)) { 4 } else { 0 }
+    let is_name_taken = comparison.jobs.iter().any(|job| job.standing == file_change::ApplyState::NameTaken);
+    if is_name_taken || done.iter().any(|done| matches!(done.change, PlannedChange::NameTaken)) { 4 } else { 0 }
 }
 
 /// Returns the source name for the jobs of a file: the name `named`, or else the file's name

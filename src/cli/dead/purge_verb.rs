@@ -90,7 +90,7 @@ pub(crate) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Conso
     if args.is_unsure() && !runs.is_empty() {
         ask(store.namespace(), &letters(u64::try_from(runs.len()).unwrap_or(u64::MAX)), "deleted")?;
     }
-    tell(purged(&store, &runs, args).await?, args, console);
+    report(purged(&store, &runs, args).await?, args, console);
     Ok(worst)
 }
 
@@ -105,7 +105,7 @@ async fn purged(store: &Store, runs: &[RunId], args: &PurgeArgs) -> Result<u64, 
     Ok(store.purge_dead(runs).await?)
 }
 
-fn tell(count: u64, args: &PurgeArgs, console: &mut Console) {
+fn report(count: u64, args: &PurgeArgs, console: &mut Console) {
     if console.is_json() {
         console.json(&json!({"purged": count, "dry_run": args.dry_run}));
     } else if !console.is_quiet() {

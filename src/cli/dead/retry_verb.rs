@@ -55,7 +55,7 @@ pub(crate) async fn retry(global: &Global, args: &RetryArgs, console: &mut Conso
     let mut outcomes = Outcomes::on(console);
     for run in &runs {
         let done = if args.dry_run { look(&store, run).await } else { retry_run(&store, run).await };
-        outcomes.tell(done.map(|(result, sentence)| (json!({"run_id": run.to_string(), "result": result}), sentence)));
+        outcomes.report(done.map(|(result, sentence)| (json!({"run_id": run.to_string(), "result": result}), sentence)));
     }
     let worst = outcomes.end();
     if runs.is_empty() && !console.is_json() {

@@ -14,7 +14,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 use crate::engine::maintenance::background_check::EVERY;
 use crate::engine::maintenance::full_check::{Examination, Mended};
-use crate::store::{AuditNote, CheckLevel, NodeRecord, ServerCheck, Store};
+use crate::store::{CheckLevel, CheckNote, NodeRecord, ServerCheck, Store};
 
 /// The time without a consistency check by any node that counts as a problem. A node checks a slice
 /// of the data each minute.
@@ -24,19 +24,19 @@ const OVERDUE: Duration = EVERY.saturating_mul(10);
 pub(super) async fn summary(store: &Store, exam: &Examination, nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
     let looked_at = format!("{} keys, {} jobs, {} runs looked at", exam.keys, exam.jobs, exam.runs);
     let mut checks = vec![match (exam.findings.len(), &exam.partial) {
-        (_, Some(why)) => ServerCheck::new("books", CheckLevel::Fail, format!("{looked_at}; {why}")),
-        (0, None) => ServerCheck::new("books", CheckLevel::Ok, format!("{looked_at}; they are consistent")),
-        (1, None) => ServerCheck::new("books", CheckLevel::Fail, format!("{looked_at}; 1 finding")),
-        (count, None) => ServerCheck::new("books", CheckLevel::Fail, format!("{looked_at}; {count} findings")),
+        (_, Some(why)) => ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; {why}")),
+        (0, None) => ServerCheck::new("consistency", CheckLevel::Ok, format!("{looked_at}; they are consistent")),
+        (1, None) => ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; 1 finding")),
+        (count, None) => ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; {count} findings")),
     }];
-    checks.push(match store.read_audit().await {
+    checks.push(match store.read_check_note().await {
         Ok(audit) => slow_check(audit.as_ref(), nodes, now),
         Err(error) => ServerCheck::new("slow check", CheckLevel::Warn, error.to_string()),
     });
     checks
 }
 
-fn slow_check(audit: Option<&AuditNote>, nodes: &[NodeRecord], now: UnixMillis) -> ServerCheck {
+fn slow_check(audit: Option<&CheckNote>, nodes: &[NodeRecord], now: UnixMillis) -> ServerCheck {
     let ago = |at: UnixMillis| format!("{} ago", span(now.since(at)));
     let text = match audit {
         Some(audit) => {
@@ -51,7 +51,7 @@ fn slow_check(audit: Option<&AuditNote>, nodes: &[NodeRecord], now: UnixMillis) 
     let is_long = |at: UnixMillis| now.since(at) > OVERDUE;
     let was_there = nodes.iter().any(|node| is_present(node, now) && node.started_at.is_some_and(is_long));
     if was_there && audit.is_none_or(|audit| is_long(audit.at)) {
-        let why = "a slice is due each minute; the logs of the nodes say what keeps them from it (\"the books are not checked\")";
+        let why = "a slice is due each minute; the logs of the nodes say what keeps them from it (\"the consistency of the data is not checked\")";
         return ServerCheck::new("slow check", CheckLevel::Warn, format!("{text}: {why}"));
     }
     ServerCheck::new("slow check", CheckLevel::Ok, text)
@@ -61,8 +61,8 @@ fn slow_check(audit: Option<&AuditNote>, nodes: &[NodeRecord], now: UnixMillis) 
 pub(super) fn text(mended: &[Mended], exam: &Examination, console: &mut Console) {
     for Mended { finding, done } in mended {
         let word = console.paint("done", Colour::Green);
-        let told = format!("{}: {}", finding.subject, done.join(", "));
-        console.line(&format!("  {word}  {:<14}  {}", finding.code(), one_line(&told)));
+        let repairs = format!("{}: {}", finding.subject, done.join(", "));
+        console.line(&format!("  {word}  {:<14}  {}", finding.code(), one_line(&repairs)));
     }
     for finding in &exam.findings {
         line(CheckLevel::Fail, &finding.code(), &finding.to_string(), console);

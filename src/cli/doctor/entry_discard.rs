@@ -23,7 +23,7 @@ pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &
         if gone.is_empty() {
             return Err(no_entry(name));
         }
-        tell(&gone, 0, console);
+        report(&gone, 0, console);
         return Ok(0);
     }
     let namespace = store.namespace();
@@ -38,7 +38,7 @@ pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &
         ask(namespace, &counted(entries.len()), "discarded")?;
     }
     let gone = gone(store, entries, (dropped > 0).then_some(dropped)).await?;
-    tell(&gone, dropped, console);
+    report(&gone, dropped, console);
     Ok(0)
 }
 
@@ -52,7 +52,7 @@ fn counted(count: usize) -> String {
     if count == 1 { "1 entry of quarantine".to_owned() } else { format!("{count} entries of quarantine") }
 }
 
-fn tell(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
+fn report(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
     if console.is_json() {
         console.json(
             &json!({"discarded": gone.iter().map(super::quarantine_entries::entry_json).collect::<Vec<_>>(), "dropped": dropped}),

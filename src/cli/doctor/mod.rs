@@ -102,7 +102,7 @@ pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Con
         CheckLevel::Ok,
         format!("{}, namespace {}, {place}", store.address(), store.namespace()),
     )];
-    redis.extend(store.check_server().await.or_else(node_sections::spoilt)?);
+    redis.extend(store.check_server().await.or_else(node_sections::wrong_type_check)?);
     redis.extend(node_sections::spellings(&store).await?);
     redis.push(node_sections::losses(&store).await);
     report.add("redis", redis);
@@ -110,27 +110,27 @@ pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Con
     let nodes = match store.list_nodes().await {
         Ok((_, nodes)) => {
             let mut checks = node_sections::nodes(&nodes, now);
-            checks.extend(node_sections::clock_steps(&store, now).await.or_else(node_sections::spoilt)?);
-            checks.extend(node_sections::overdue(&store, &nodes, now).await.or_else(node_sections::spoilt)?);
-            checks.extend(node_sections::unserved(&store, &nodes, now).await.or_else(node_sections::spoilt)?);
-            checks.extend(node_sections::unserved_at_gates(&store, &nodes, now).await.or_else(node_sections::spoilt)?);
+            checks.extend(node_sections::clock_steps(&store, now).await.or_else(node_sections::wrong_type_check)?);
+            checks.extend(node_sections::overdue(&store, &nodes, now).await.or_else(node_sections::wrong_type_check)?);
+            checks.extend(node_sections::unserved(&store, &nodes, now).await.or_else(node_sections::wrong_type_check)?);
+            checks.extend(node_sections::unserved_at_gates(&store, &nodes, now).await.or_else(node_sections::wrong_type_check)?);
             report.add("nodes", checks);
             nodes
         }
         Err(error) => {
-            report.add("nodes", node_sections::spoilt(error)?);
+            report.add("nodes", node_sections::wrong_type_check(error)?);
             Vec::new()
         }
     };
     let exam = full_check::examine(&store).await?;
     let (mended, exam) = if args.fix { exam.mend(&store).await? } else { (Vec::new(), exam) };
     report.add("sources", node_sections::sources(&store, &nodes).await);
-    report.add("books", consistency_section::summary(&store, &exam, &nodes, now).await);
+    report.add("consistency", consistency_section::summary(&store, &exam, &nodes, now).await);
     let (count, quarantined) = store.list_quarantine(quarantine_entries::SHOWN).await.unwrap_or_default();
     let dropped = store.read_stats().await.map_or(0, |stats| stats.totals.get("quarantine_dropped").copied().unwrap_or(0));
     let discarded = store.list_discarded().await.unwrap_or_default();
     report.add("quarantine", quarantine_entries::summary(count, dropped, &discarded));
-    report.add("notices", notice_section::notices(&store, now).await.or_else(node_sections::spoilt)?);
+    report.add("notices", notice_section::notices(&store, now).await.or_else(node_sections::wrong_type_check)?);
     report.add("host", host_section::host(&store, &nodes, now).await);
     let code = u8::from(report.has_failed() || !exam.findings.is_empty() || exam.partial.is_some());
     if console.is_json() {
@@ -147,7 +147,7 @@ pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Con
         console.json(&document);
     } else {
         report.text(console, |group, console| match group {
-            "books" => consistency_section::text(&mended, &exam, console),
+            "consistency" => consistency_section::text(&mended, &exam, console),
             "quarantine" => quarantine_entries::text(count, &quarantined, console),
             _ => {}
         });

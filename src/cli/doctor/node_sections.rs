@@ -45,12 +45,12 @@ pub(super) async fn spellings(store: &Store) -> Result<Vec<ServerCheck>, StoreEr
 
 /// Replaces the error for a key of the wrong type by a line that refers to the consistency check,
 /// which reports the key. Returns other errors unchanged.
-pub(super) fn spoilt(error: StoreError) -> Result<Vec<ServerCheck>, StoreError> {
+pub(super) fn wrong_type_check(error: StoreError) -> Result<Vec<ServerCheck>, StoreError> {
     match error {
         StoreError::WrongType { key, .. } => Ok(vec![ServerCheck::new(
             "not known",
             CheckLevel::Warn,
-            format!("the key {key} has the wrong type, see books below"),
+            format!("the key {key} has the wrong type, see consistency below"),
         )]),
         error => Err(error),
     }
@@ -119,10 +119,10 @@ pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<Se
     let Some(steps) = nodes.iter().map(steps).max_by_key(Vec::len).filter(|steps| !steps.is_empty()) else {
         return Ok(Vec::new());
     };
-    let told: Vec<String> = steps.iter().take(SHOWN).map(|(at, by)| format!("{} to {at}", step_text(*by))).collect();
+    let listed: Vec<String> = steps.iter().take(SHOWN).map(|(at, by)| format!("{} to {at}", step_text(*by))).collect();
     let text = format!(
         "Redis' clock was set {}; runs were early or late by that: see that its host keeps the time (NTP)",
-        told.join(", and ")
+        listed.join(", and ")
     );
     Ok(vec![ServerCheck::new("redis clock", CheckLevel::Warn, text)])
 }
@@ -134,7 +134,7 @@ pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis
     }
     let mut lanes = store.list_lanes().await?;
     lanes.extend(store.list_host_lanes().await?);
-    let (count, first) = store.count_ripe(&lanes.into_iter().collect::<Vec<_>>(), now).await?;
+    let (count, first) = store.count_due(&lanes.into_iter().collect::<Vec<_>>(), now).await?;
     let Some(first) = first else { return Ok(Vec::new()) };
     let runs = counted(count, "run is", "runs are");
     let text = format!("{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd");
@@ -146,12 +146,12 @@ pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMilli
     let running = serving(nodes, now);
     let lanes: Vec<Lane> = store.list_lanes().await?.into_iter().collect();
     let counts = store.count_scheduled(&lanes).await?;
-    let told = lanes.iter().zip(counts).filter(|(_, count)| *count > 0).filter_map(|(lane, count)| {
+    let listed = lanes.iter().zip(counts).filter(|(_, count)| *count > 0).filter_map(|(lane, count)| {
         let why = Unserved::of(lane, &running)?;
         let runs = if count == 1 { "1 run waits".to_owned() } else { format!("{count} runs wait") };
         Some(ServerCheck::new(format!("lane {lane}"), CheckLevel::Warn, format!("{runs} there that no node takes: {why}")))
     });
-    Ok(told.collect())
+    Ok(listed.collect())
 }
 
 /// Reports gates with waiting runs that no present node takes.
@@ -163,7 +163,7 @@ pub(super) async fn unserved_at_gates(
     let running = serving(nodes, now);
     let gates = store.list_waited_at().await?;
     let lanes = store.read_waiting_lanes(&gates).await?;
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     for (gate, lanes) in gates.iter().zip(lanes) {
         let unserved = |(lane, _)| Unserved::of(&lane, &running).map(|why| format!("lane {lane} ({why})"));
         let found: Vec<String> = lanes.into_iter().filter_map(unserved).collect();
@@ -172,27 +172,28 @@ pub(super) async fn unserved_at_gates(
             let more = if more > 0 { format!(", and {more} more lanes") } else { String::new() };
             let named = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
             let text = format!("runs wait there that no node takes, and all other runs pass them: {named}{more}");
-            told.push(ServerCheck::new(format!("gate {}", gate.words()), CheckLevel::Warn, text));
+            listed.push(ServerCheck::new(format!("gate {}", gate.words()), CheckLevel::Warn, text));
         }
     }
-    let more = told.len().saturating_sub(GATES);
-    told.truncate(GATES);
+    let more = listed.len().saturating_sub(GATES);
+    listed.truncate(GATES);
     if more > 0 {
         let text = format!(
             "runs that no node takes also wait at {}",
             counted(u64::try_from(more).unwrap_or(0), "more gate", "more gates")
         );
-        told.push(ServerCheck::new("gates", CheckLevel::Warn, text));
+        listed.push(ServerCheck::new("gates", CheckLevel::Warn, text));
     }
-    Ok(told)
+    Ok(listed)
 }
 
 fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
     if !is_present(node, now) {
         return ServerCheck::new(&node.name, CheckLevel::Warn, format!("gone: it was not seen for 15 s, on host {}", node.host));
     }
-    let held = node.held.as_ref().map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
-    let about = format!("{}, version {}, host {}{held}", node.state, node.version, node.host);
+    let at_limit =
+        node.at_limit.as_ref().map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
+    let about = format!("{}, version {}, host {}{at_limit}", node.state, node.version, node.host);
     if node.hindrance().is_some() {
         return ServerCheck::new(&node.name, CheckLevel::Warn, about);
     }
@@ -254,8 +255,8 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         Err(failure) => checks.push(not_read(&failure)),
     }
     match astray(store).await {
-        Ok(Astray { undeclared, unsaid, shunned }) => {
-            checks.extend(shunned.into_iter().map(|(other, jobs)| {
+        Ok(Astray { undeclared, unsaid, needs_gate }) => {
+            checks.extend(needs_gate.into_iter().map(|(other, jobs)| {
                 let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
                 let have = counted(jobs.len() as u64, "job names", "jobs name");
                 let text = format!(
@@ -281,7 +282,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         }
         Err(error) => checks.push(not_read(&error.into())),
     }
-    match spoilt_settings(store).await {
+    match unreadable_settings(store).await {
         Ok(queues) => checks.extend(queues.into_iter().map(|(queue, fields)| {
             let text = format!(
                 "its stored {} cannot be read and counts as not set: set it by schedctl queue set {queue}, or edit [queues.{queue}]",
@@ -291,7 +292,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         })),
         Err(error) => checks.push(not_read(&error.into())),
     }
-    match store.read_spoilt_groups().await {
+    match store.read_unreadable_groups().await {
         Ok(groups) => checks.extend(groups.into_iter().map(|(group, fields)| {
             let text = format!(
                 "its stored {} cannot be read and counts as not set, and without mode and order no members take turns: edit [groups.{group}]",
@@ -314,7 +315,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
 /// Reports groups that jobs name although no file declares these groups any more.
 async fn undeclared_groups(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
     let undeclared = groups::undeclared(store, &store.read_groups().await?).await?;
-    let told = undeclared.into_iter().map(|(group, jobs)| {
+    let listed = undeclared.into_iter().map(|(group, jobs)| {
         let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
         let have = counted(jobs.len() as u64, "job has", "jobs have");
         let text = format!(
@@ -322,7 +323,7 @@ async fn undeclared_groups(store: &Store) -> Result<Vec<ServerCheck>, StoreError
         );
         ServerCheck::new(format!("group {group}"), CheckLevel::Warn, text)
     });
-    Ok(told.collect())
+    Ok(listed.collect())
 }
 
 fn not_read(failure: &CliFailure) -> ServerCheck {
@@ -330,11 +331,11 @@ fn not_read(failure: &CliFailure) -> ServerCheck {
 }
 
 /// Returns the queues that have unreadable settings, each with the names of these settings.
-async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>, StoreError> {
+async fn unreadable_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>, StoreError> {
     let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
     let records = store.read_queue_settings(&names).await?;
-    let spoilt = names.into_iter().zip(records).map(|(name, record)| (name, record.spoilt));
-    Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
+    let wrong_type_check = names.into_iter().zip(records).map(|(name, record)| (name, record.unreadable));
+    Ok(wrong_type_check.filter(|(_, fields)| !fields.is_empty()).collect())
 }
 
 /// The names and definitions in Redis that no file contains.
@@ -346,7 +347,7 @@ struct Astray {
     /// files.
     unsaid: Vec<(JobName, Vec<String>)>,
     /// The names in `not_while` that no job has, each with the jobs that use the name.
-    shunned: BTreeMap<JobName, Vec<JobName>>,
+    needs_gate: BTreeMap<JobName, Vec<JobName>>,
 }
 
 async fn astray(store: &Store) -> Result<Astray, StoreError> {
@@ -358,7 +359,7 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
         if definition.contains("\"not_while\"")
             && let Ok(spec) = config::from_canonical(&definition)
         {
-            spec.not_while.into_iter().for_each(|other| found.shunned.entry(other).or_default().push(name.clone()));
+            spec.not_while.into_iter().for_each(|other| found.needs_gate.entry(other).or_default().push(name.clone()));
         }
         if !listed_by.is_empty() && !listed_by.values().any(|said| *said == hash) {
             found.unsaid.push((name.clone(), listed_by.into_keys().collect()));
@@ -369,12 +370,12 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
         }
     })
     .await?;
-    let named: Vec<JobName> = found.shunned.keys().cloned().collect();
+    let named: Vec<JobName> = found.needs_gate.keys().cloned().collect();
     for names in named.chunks(PAGE) {
         for (name, record) in names.iter().zip(store.read_jobs(names).await?) {
             // A record that cannot be read belongs to an existing job.
             if !matches!(record, Ok(None)) && !record.is_ok_and(|job| job.is_some_and(|job| !job.is_live())) {
-                found.shunned.remove(name);
+                found.needs_gate.remove(name);
             }
         }
     }

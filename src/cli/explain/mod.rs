@@ -27,7 +27,7 @@ The answer has six parts: what was planned and by whom (planned), how it ended o
 as add --at does, in the job's zone; a time of day or a weekday alone means the last past one.
 Without --at and --last the job is explained as it is now.";
 
-/// Tells in plain words why a run did or did not start when it was due; also of jobs that are no longer defined.
+/// Says in plain words why a run did or did not start when it was due; also of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {

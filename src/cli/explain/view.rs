@@ -42,7 +42,7 @@ fn line(label: &str, text: &str, console: &mut Console) {
 
 /// Returns the explanation as one JSON document in which every field is always present.
 pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
-    let tell = |at: UnixMillis| rfc3339(at, &facts.zone);
+    let report = |at: UnixMillis| rfc3339(at, &facts.zone);
     let job = facts.job.as_ref();
     let definition = job.and_then(|job| job.definition.as_ref().ok());
     let nodes_of = job.and_then(|job| match &job.source {
@@ -51,21 +51,21 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
     });
     let findings: Vec<Value> =
         findings.iter().map(|found| json!({"part": found.part.as_str(), "code": found.code, "sentence": found.text})).collect();
-    let deeds: Vec<Value> = facts
-        .deeds
+    let audit_log: Vec<Value> = facts
+        .audit_log
         .iter()
-        .map(|deed| {
-            let (old, new) = deed.schedules.clone().unzip();
+        .map(|entry| {
+            let (old, new) = entry.schedules.clone().unzip();
             json!({
-                "at": deed.at.to_string(),
-                "what": deed.what,
-                "by": deed.by,
-                "run_id": deed.run,
-                "count": deed.count,
+                "at": entry.at.to_string(),
+                "what": entry.what,
+                "by": entry.by,
+                "run_id": entry.run,
+                "count": entry.count,
                 "old": old,
                 "new": new,
-                "first_due": deed.dues.map(|(first, _)| first.to_string()),
-                "last_due": deed.dues.map(|(_, last)| last.to_string()),
+                "first_due": entry.dues.map(|(first, _)| first.to_string()),
+                "last_due": entry.dues.map(|(_, last)| last.to_string()),
             })
         })
         .collect();
@@ -74,7 +74,7 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         "job": facts.name.as_str(),
         "now": facts.now.to_string(),
         "subject": subject(&facts.subject),
-        "at": facts.at().map(tell),
+        "at": facts.at().map(report),
         "tz": facts.zone.name().as_str(),
         "schedule": definition.map(|(spec, timetable)| spec.schedule.text(timetable.zone())),
         "since": job.map(|job| job.since.to_string()),
@@ -84,7 +84,7 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         "created_by": job.and_then(|job| job.created.as_ref()).and_then(|(_, by)| by.clone()),
         "paused_at": job.and_then(|job| job.paused_at).map(|at| at.to_string()),
         "ended": job.and_then(|job| job.ended.as_ref()).map(|(how, _)| how),
-        "next_due": next.map(tell),
+        "next_due": next.map(report),
         "losses": facts.losses.iter().map(loss_json).collect::<Vec<_>>(),
         "backfills_waiting": facts.making_up,
         "backfilled_by": facts.made_up_by.as_ref().map(|(run, state)| json!({"run_id": run.to_string(), "state": state.as_str()})),
@@ -99,7 +99,7 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         },
         "findings": findings,
         "nodes": facts.nodes.iter().map(node_json).collect::<Vec<_>>(),
-        "deeds": deeds,
+        "audit_log": audit_log,
     })
 }
 
@@ -110,7 +110,7 @@ fn loss_json(loss: &Loss) -> Value {
         "what": loss.what,
         "data_until": loss.kept.map(|at| at.to_string()),
         "last_complete_at": loss.whole.map(|at| at.to_string()),
-        "told_by": loss.told_by,
+        "reported_by": loss.reported_by,
     })
 }
 
@@ -118,7 +118,7 @@ fn subject(subject: &Subject) -> &'static str {
     match subject {
         Subject::Job { .. } => "job",
         Subject::Run(_) => "run",
-        Subject::Stretch { .. } => "skipped_range",
+        Subject::InRange { .. } => "skipped_range",
         Subject::Ledger { .. } => "ledger",
         Subject::BeforeLedger { .. } => "before_ledger",
         Subject::Behind { .. } => "behind",

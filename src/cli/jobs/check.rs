@@ -82,7 +82,7 @@ pub(crate) fn check(global: &Global, args: &CheckArgs, console: &mut Console) ->
 
 /// Returns a warning for each job whose schedule has no time after `now`, with its last time.
 fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
-    let told = |(name, spec): (&JobName, &JobSpec)| {
+    let warnings = |(name, spec): (&JobName, &JobSpec)| {
         if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_)) || spec.schedule.is_at_boot() {
             return None;
         }
@@ -95,35 +95,35 @@ fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
         let last = last.unwrap_or_default();
         Some(format!("jobs.{name}: no future time{last}; it runs only by schedctl run {name}"))
     };
-    config.jobs.iter().filter_map(told).collect()
+    config.jobs.iter().filter_map(warnings).collect()
 }
 
 /// Returns a warning for each job in `not_while` that this file does not define. The name may be
 /// mistyped, or another file may declare the job.
 fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let others = spec.not_while.iter().filter(|other| !config.jobs.contains_key(other));
-    let told = others.map(|other| {
+    let warnings = others.map(|other| {
         let meant = config::nearest(other.as_str(), config.jobs.keys().map(JobName::as_str));
         let meant = meant.map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
         format!("jobs.{name}.not_while: this file has no job {other}{meant}; the name has no effect unless another file or schedctl add defines such a job")
     });
-    told.collect()
+    warnings.collect()
 }
 
 /// Returns the problems that would prevent the runs of a job from starting on a node on this host.
 fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let user = spec.process.user.as_ref().map(RunAs::user);
     let faults = spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user));
-    let mut told: Vec<String> = faults.map(|fault| format!("jobs.{name}: {fault}: its runs cannot start")).collect();
+    let mut warnings: Vec<String> = faults.map(|fault| format!("jobs.{name}: {fault}: its runs cannot start")).collect();
     if let (Some(users), Some(run_as)) = (&config.daemon.users, &spec.process.user)
         && !users.contains(run_as.user())
     {
         let listed = users.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         let listed = if listed.is_empty() { "nobody".to_owned() } else { listed };
         let user = run_as.user();
-        told.push(format!(
+        warnings.push(format!(
             "jobs.{name}.user: {user} is not among [daemon] users of this file, which lists {listed}: its runs cannot start, unless schedd itself runs as {user}"
         ));
     }
-    told
+    warnings
 }

@@ -69,23 +69,23 @@ pub(crate) async fn describe(global: &Global, args: &DescribeArgs, console: &mut
     };
     // A moment is shown in the requested zone. An expression is read in the job's own zone.
     let shown_in = asked.or_else(|| zone.clone()).unwrap_or_else(Zone::utc);
-    let told = in_words(&schedule, PhraseOf { zone: &shown_in, job: job.as_ref(), anchor: shape.anchor });
+    let phrases = in_words(&schedule, PhraseOf { zone: &shown_in, job: job.as_ref(), anchor: shape.anchor });
     let shape = shape_in_words(&shape, &shown_in);
-    let read_in = zone.filter(|_| told.iter().any(|told| told.is_on_the_wall));
+    let read_in = zone.filter(|_| phrases.iter().any(|phrase| phrase.is_on_the_wall));
     if console.is_json() {
         console.json(&json!({
             "job": job.as_ref().map(JobName::as_str),
             "schedule": schedule.text(&shown_in),
             "zone": read_in.as_ref().map(|zone| zone.name().as_str()),
-            "words": told.iter().map(|told| told.words.as_str()).collect::<Vec<_>>(),
+            "words": phrases.iter().map(|phrase| phrase.words.as_str()).collect::<Vec<_>>(),
             "modifiers": shape,
         }));
         return Ok(0);
     }
-    for told in told {
+    for phrase in phrases {
         match &read_in {
-            Some(zone) if told.is_on_the_wall => console.line(&format!("{} ({})", told.words, zone.name())),
-            _ => console.line(&told.words),
+            Some(zone) if phrase.is_on_the_wall => console.line(&format!("{} ({})", phrase.words, zone.name())),
+            _ => console.line(&phrase.words),
         }
     }
     for line in &shape {

@@ -21,12 +21,12 @@ pub(crate) struct OfJob {
 
 /// Reads the notices of a job that were not delivered.
 pub(crate) async fn failed_notices(store: &Store, name: &JobName) -> Result<OfJob, CliFailure> {
-    let telling = NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind));
-    let failed = store.read_failed_notices(&telling).await?;
+    let kinds = NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind));
+    let failed = store.read_failed_notices(&kinds).await?;
     let last: Vec<RunId> = failed.iter().map(|notice| notice.last.0.clone()).collect();
     let records = store.read_runs(&last).await?.into_iter().map(|record| record.ok().flatten());
     let why = records.map(|record| record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record))));
-    Ok(OfJob { failed: failed.into_iter().zip(why).collect(), retried: store.read_retried_notices(&telling).await? })
+    Ok(OfJob { failed: failed.into_iter().zip(why).collect(), retried: store.read_retried_notices(&kinds).await? })
 }
 
 impl OfJob {
@@ -73,10 +73,10 @@ fn retried_json(notice: &RunRecord) -> Value {
 /// Replaces the definition of a hidden job by the notification that its main job defines now. Redis
 /// gets this definition only with the next notice.
 pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), CliFailure> {
-    let (Some((told, kind)), Ok(definition)) = (job.record.name.told_of(), &mut job.definition) else { return Ok(()) };
+    let (Some((subject, kind)), Ok(definition)) = (job.record.name.notice_subject(), &mut job.definition) else { return Ok(()) };
     // If the main job cannot be read, its notices keep the stored definition.
-    let told = store.read_jobs(std::slice::from_ref(&told)).await?.into_iter().flatten().flatten().next();
-    if let Some(spec) = said_now(told, kind) {
+    let subject = store.read_jobs(std::slice::from_ref(&subject)).await?.into_iter().flatten().flatten().next();
+    if let Some(spec) = said_now(subject, kind) {
         definition.spec = spec;
     }
     Ok(())
@@ -98,7 +98,7 @@ pub(crate) async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<
 
 /// Returns the kind of the notice as text, such as `on_failure`.
 pub(crate) fn kind_of(notice: &RunRecord) -> &'static str {
-    notice.run.job().told_of().map_or("", |(_, kind)| kind.as_str())
+    notice.run.job().notice_subject().map_or("", |(_, kind)| kind.as_str())
 }
 
 /// Returns the JSON of a notice, which is part of the JSON of its run.

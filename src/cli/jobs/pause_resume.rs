@@ -54,7 +54,7 @@ pub(crate) async fn switch(global: &Global, args: &PauseArgs, to: To, console: &
     let mut outcomes = Outcomes::on(console);
     for name in names {
         let done = turn(&store, &name, to).await;
-        outcomes.tell(done.map(|Done { result, sentence, next_due }| {
+        outcomes.report(done.map(|Done { result, sentence, next_due }| {
             (json!({"name": name.as_str(), "result": result, "next_due": next_due}), sentence)
         }));
     }

@@ -154,7 +154,7 @@ fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[Run
 /// Returns how the job ended. A hidden job, which delivers notices, is always stored as over. So it
 /// counts as over only while none of its notices is open.
 fn ended(job: &JobView) -> Option<&str> {
-    let is_open = job.record.name.told_of().is_some() && (job.is_running || job.open > 0);
+    let is_open = job.record.name.notice_subject().is_some() && (job.is_running || job.open > 0);
     job.record.ended.as_deref().filter(|_| !is_open)
 }
 
@@ -212,8 +212,8 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
 /// Describes where the job was defined: in files, or by schedctl.
 fn source_words(job: &JobView) -> String {
     let record = &job.record;
-    if let Some((told, _)) = record.name.told_of() {
-        return format!("the notices of job {told}");
+    if let Some((subject, _)) = record.name.notice_subject() {
+        return format!("the notices of job {subject}");
     }
     let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
     let has_applied = nodes.iter().any(|name| name.parse().is_ok_and(|source: SourceName| source.is_applied()));

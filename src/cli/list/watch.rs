@@ -22,7 +22,7 @@ use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::{Colour, Console, shown, span};
-use crate::cli::runs::run_poller::Sight;
+use crate::cli::runs::run_poller::RunPoller;
 use crate::domain::time::duration::parse_duration;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
@@ -55,12 +55,12 @@ pub(super) async fn watch(global: &Global, args: &ListArgs, interval: Duration, 
     if screen.is_some() {
         signals.handle().add_signal(SIGTSTP).context(UNHEARD)?;
     }
-    let mut sight = Sight::default();
+    let mut poller = RunPoller::default();
     loop {
         let turn = async {
             match &mut screen {
                 Some(screen) => screen.draw(&store, args, &wanted, interval, console).await?,
-                None => append(&store, args, &wanted, &mut sight, console).await?,
+                None => append(&store, args, &wanted, &mut poller, console).await?,
             }
             console.flush();
             if !console.is_deserted() {
@@ -96,13 +96,13 @@ async fn append(
     store: &Store,
     args: &ListArgs,
     wanted: &Wanted,
-    sight: &mut Sight,
+    poller: &mut RunPoller,
     console: &mut Console,
 ) -> Result<(), CliFailure> {
     let mut page = console.page();
     match print(store, args, wanted, usize::MAX, &mut page).await {
         Ok(Printed { now, .. }) => {
-            sight.answered();
+            poller.answered();
             if console.is_json() {
                 // Strings in JSON contain no raw line breaks, so this joins the document into one
                 // line.
@@ -115,7 +115,7 @@ async fn append(
             console.line(&page.take_page());
             Ok(())
         }
-        Err(failure) => sight.bear(failure, "the jobs cannot be listed", console),
+        Err(failure) => poller.report_outage(failure, "the jobs cannot be listed", console),
     }
 }
 

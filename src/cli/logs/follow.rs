@@ -13,13 +13,13 @@ use signal_hook_tokio::Signals;
 
 use super::found_output::last_with_output;
 use super::output_diff::{Growth, LogPiece};
-use super::output_writer::{Escaping, Pour};
+use super::output_writer::{Escaping, OutputWriter};
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{Target, find_run};
 use crate::cli::render::{Console, Zones, facts_in_words, shown, view_runs};
 use crate::cli::runs::open_runs::open_runs;
-use crate::cli::runs::run_poller::{PolledRun, Sight};
+use crate::cli::runs::run_poller::{PolledRun, RunPoller};
 use crate::cli::runs::run_verb::{INTERRUPTED, ending};
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::run::run_state::RunState;
@@ -44,17 +44,17 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
             Err(stop) => return Ok(stop.code(&format!("job {job} continues"), console)),
         },
     };
-    let mut sight = Sight::default();
+    let mut poller = RunPoller::default();
     let mut scene = Scene { store, run: &run, escaping, shown: None, said: None };
     loop {
-        let seen = match sight.look(store, &run, console).await? {
+        let seen = match poller.look(store, &run, console).await? {
             PolledRun::Run(record) => scene.show(*record, console).await,
             PolledRun::Away => Ok(false),
         };
         match seen {
             Ok(true) => return Ok(0),
             Ok(false) => {}
-            Err(failure) => sight.bear(failure, &format!("the output of run {run} cannot be read"), console)?,
+            Err(failure) => poller.report_outage(failure, &format!("the output of run {run} cannot be read"), console)?,
         }
         if let Err(stop) = clock.pause(PAUSE, console).await {
             return Ok(stop.code(&format!("run {run} continues (schedctl cancel {run} stops it)"), console));
@@ -114,8 +114,8 @@ async fn next_of(
 ) -> Result<Result<RunId, Stop>, CliFailure> {
     let newest_ended = |runs: Vec<RunRecord>| runs.into_iter().next().map(|run| run.run);
     let before = newest_ended(store.read_history(Some(job), 0, 1).await?.runs);
-    let mut sight = Sight::default();
-    let mut has_told = false;
+    let mut poller = RunPoller::default();
+    let mut has_reported = false;
     loop {
         let look = async {
             let mut open = open_runs(store, job).await?;
@@ -139,12 +139,12 @@ async fn next_of(
             Ok(Seen::None(None, _)) => return Err(not_defined(store, job).await),
             Ok(Seen::None(Some(sentence), until_next)) => {
                 pause = until_next;
-                sight.answered();
-                if !std::mem::replace(&mut has_told, true) {
+                poller.answered();
+                if !std::mem::replace(&mut has_reported, true) {
                     console.note(&sentence);
                 }
             }
-            Err(failure) => sight.bear(failure, &format!("the next run of job {job} cannot be read"), console)?,
+            Err(failure) => poller.report_outage(failure, &format!("the next run of job {job} cannot be read"), console)?,
         }
         if let Err(stop) = clock.pause(pause, console).await {
             return Ok(Err(stop));
@@ -191,7 +191,7 @@ struct Shown {
     attempt: u32,
     fence: Option<Fence>,
     growth: Growth,
-    pour: Pour,
+    writer: OutputWriter,
 }
 
 impl Scene<'_> {
@@ -200,7 +200,7 @@ impl Scene<'_> {
     async fn show(&mut self, record: RunRecord, console: &mut Console) -> Result<bool, CliFailure> {
         let attempt = last_with_output(&record);
         if self.shown.as_ref().is_some_and(|shown| shown.attempt < attempt) {
-            self.pour_new(console).await?;
+            self.write_new(console).await?;
             self.end_attempt(console);
             if record.state != RunState::Scheduled {
                 console.note(&begun(&record, attempt));
@@ -213,14 +213,14 @@ impl Scene<'_> {
             Some(shown) if shown.attempt >= attempt => shown.fence = record.fence,
             _ if attempt == 0 => {}
             shown => {
-                let pour = Pour::new(self.run, attempt, self.escaping);
-                *shown = Some(Shown { attempt, fence: record.fence, growth: Growth::default(), pour });
+                let writer = OutputWriter::new(self.run, attempt, self.escaping);
+                *shown = Some(Shown { attempt, fence: record.fence, growth: Growth::default(), writer });
             }
         }
-        self.pour_new(console).await?;
+        self.write_new(console).await?;
         if record.state.is_final() {
             self.end_attempt(console);
-            self.tell_end(record, attempt, console).await?;
+            self.report_end(record, attempt, console).await?;
             return Ok(true);
         }
         if let Some(sentence) = standing(&record).filter(|sentence| self.said.as_ref() != Some(sentence)) {
@@ -231,14 +231,14 @@ impl Scene<'_> {
     }
 
     /// Prints the output that the attempt has written since the last read.
-    async fn pour_new(&mut self, console: &mut Console) -> Result<(), CliFailure> {
-        let Some(Shown { attempt, growth, pour, .. }) = &mut self.shown else { return Ok(()) };
+    async fn write_new(&mut self, console: &mut Console) -> Result<(), CliFailure> {
+        let Some(Shown { attempt, growth, writer, .. }) = &mut self.shown else { return Ok(()) };
         let Some(output) = self.store.read_output_since(self.run, *attempt, growth.mark()).await? else { return Ok(()) };
         for piece in growth.take(output) {
             match piece {
-                LogPiece::Anew => pour.end(console),
-                LogPiece::Bytes(stream, bytes) => pour.write(stream, &bytes, console),
-                LogPiece::Missed(count) => pour.missed(count, console),
+                LogPiece::Anew => writer.end(console),
+                LogPiece::Bytes(stream, bytes) => writer.write(stream, &bytes, console),
+                LogPiece::Missed(count) => writer.missed(count, console),
             }
         }
         Ok(())
@@ -246,13 +246,13 @@ impl Scene<'_> {
 
     fn end_attempt(&mut self, console: &mut Console) {
         if let Some(shown) = &mut self.shown {
-            shown.pour.end(console);
+            shown.writer.end(console);
         }
     }
 
-    async fn tell_end(&self, record: RunRecord, attempt: u32, console: &mut Console) -> Result<(), CliFailure> {
+    async fn report_end(&self, record: RunRecord, attempt: u32, console: &mut Console) -> Result<(), CliFailure> {
         if console.is_json() {
-            Pour::new(self.run, attempt, self.escaping).over(record.state, console);
+            OutputWriter::new(self.run, attempt, self.escaping).over(record.state, console);
             return Ok(());
         }
         for view in view_runs(self.store, &mut Zones::default(), vec![record]).await? {

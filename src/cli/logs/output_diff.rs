@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_thrown_away_on_the_way_are_told_and_nothing_is_shown_again() {
+    fn bytes_thrown_away_on_the_way_are_reported_and_nothing_is_shown_again() {
         assert_eq!(shown(&[("abcd", 0, "ef"), ("abcd", 7, "ef")]), "abcdef<7>");
     }
 

@@ -23,17 +23,17 @@ pub(super) enum Escaping {
 }
 
 /// A writer for the two output streams of one attempt.
-pub(super) struct Pour {
+pub(super) struct OutputWriter {
     run: RunId,
     attempt: u32,
     escaping: Escaping,
-    held: [Vec<u8>; 2],
+    unfinished_bytes: [Vec<u8>; 2],
 }
 
-impl Pour {
+impl OutputWriter {
     /// Creates a writer for the output of an attempt.
     pub(super) fn new(run: &RunId, attempt: u32, escaping: Escaping) -> Self {
-        Self { run: run.clone(), attempt, escaping, held: Default::default() }
+        Self { run: run.clone(), attempt, escaping, unfinished_bytes: Default::default() }
     }
 
     /// Writes bytes of a stream. An unfinished character at the end is held back until its rest
@@ -45,17 +45,17 @@ impl Pour {
                 OutputStream::Stderr => console.aside_bytes(bytes),
             };
         }
-        let held = &mut self.held[usize::from(stream == OutputStream::Stderr)];
-        held.extend_from_slice(bytes);
-        let rest = held.split_off(held.len() - unfinished(held));
-        let whole = std::mem::replace(held, rest);
+        let unfinished_bytes = &mut self.unfinished_bytes[usize::from(stream == OutputStream::Stderr)];
+        unfinished_bytes.extend_from_slice(bytes);
+        let rest = unfinished_bytes.split_off(unfinished_bytes.len() - unfinished(unfinished_bytes));
+        let whole = std::mem::replace(unfinished_bytes, rest);
         self.text(stream, &whole, console);
     }
 
     /// Writes the held-back bytes of both streams at the end of the attempt.
     pub(super) fn end(&mut self, console: &mut Console) {
         for (stream, at) in [(OutputStream::Stdout, 0), (OutputStream::Stderr, 1)] {
-            let rest = std::mem::take(&mut self.held[at]);
+            let rest = std::mem::take(&mut self.unfinished_bytes[at]);
             self.text(stream, &rest, console);
         }
     }
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_go_on_is_held_back_and_what_is_spoilt_is_not() {
-        for (bytes, held) in [
+    fn what_may_go_on_is_held_back_and_what_is_damaged_is_not() {
+        for (bytes, unfinished_bytes) in [
             (&b"abc"[..], 0),
             (b"", 0),
             (b"a\r", 1),
@@ -142,7 +142,7 @@ mod tests {
             (b"\xff\xff", 0),
             (b"\x80\x80\x80", 0),
         ] {
-            assert_eq!(unfinished(bytes), held, "{bytes:?}");
+            assert_eq!(unfinished(bytes), unfinished_bytes, "{bytes:?}");
         }
     }
 }

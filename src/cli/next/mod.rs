@@ -22,7 +22,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneName};
 
 pub(crate) use next_flags::NextArgs;
-use next_rows::{Coming, Style, comings, tell};
+use next_rows::{Coming, Style, comings, report};
 use planned_times::Planned;
 
 /// The number of times shown of one job or expression, unless `-n` is given. For the jobs of a
@@ -85,7 +85,7 @@ pub(crate) async fn next(global: &Global, args: &NextArgs, console: &mut Console
         }
     }
     times.sort_by(|left, right| left.at.cmp(&right.at).then_with(|| left.job.cmp(&right.job)));
-    tell(&times, found.now, if args.file.is_some() { Style::OfJobs } else { Style::OfOne }, args.long, console);
+    report(&times, found.now, if args.file.is_some() { Style::OfJobs } else { Style::OfOne }, args.long, console);
     if !console.is_json() {
         found.rules.iter().for_each(|rule| console.note(rule));
         if !over.is_empty() && args.file.is_some() {

@@ -80,7 +80,7 @@ impl Coming<'_> {
 }
 
 /// Prints the times as a table or as JSON. `is_long` adds all fields to the JSON.
-pub(super) fn tell(times: &[Coming<'_>], now: UnixMillis, style: Style, is_long: bool, console: &mut Console) {
+pub(super) fn report(times: &[Coming<'_>], now: UnixMillis, style: Style, is_long: bool, console: &mut Console) {
     if console.is_json() {
         let mut array = JsonArray::default();
         for time in times {

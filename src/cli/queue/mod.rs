@@ -84,14 +84,14 @@ async fn set(global: &Global, queue: &str, changes: &[String], console: &mut Con
         let (key, value) = pair.ok_or_else(|| CliFailure::Invalid(format!("{change}: wanted KEY=VALUE such as limit=5")))?;
         pairs.push((key.trim().to_owned(), value.trim().to_owned()));
     }
-    let told = |problems: Vec<config::Problem>| {
-        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        CliFailure::Invalid(told.join("; "))
+    let joined = |problems: Vec<config::Problem>| {
+        let joined: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        CliFailure::Invalid(joined.join("; "))
     };
     let store = connect(global, console).await?;
     let read = store.read_queue_settings(std::slice::from_ref(&queue)).await?;
     let read = read.into_iter().next().map(|record| record.settings).unwrap_or_default();
-    let change = config::change_queue(&read, &pairs).map_err(told)?;
+    let change = config::change_queue(&read, &pairs).map_err(joined)?;
     match store.set_queue(&queue, &change).await? {
         QueueReply::Unknown => Err(no_such_queue(&store, &queue).await),
         QueueReply::Done | QueueReply::Already => {

@@ -48,7 +48,7 @@ pub(crate) struct QueueOverview {
     pub(crate) untaken: Vec<(Unserved, u64)>,
     /// The nodes that serve the queue, each with the reason why it claims nothing. The list is
     /// empty if a node claims runs.
-    pub(crate) held: Vec<(String, String)>,
+    pub(crate) at_limit: Vec<(String, String)>,
     /// The time since which the longest-waiting run has been ready. Only runs with labels that some
     /// node carries count.
     pub(crate) oldest_wanted: Option<UnixMillis>,
@@ -58,16 +58,16 @@ impl QueueOverview {
     /// Returns remarks about the queue that the word for its state does not express: runs that no
     /// node takes, and nodes that claim nothing.
     pub(crate) fn remark(&self) -> Option<String> {
-        let told = self.untaken.iter().map(|(why, runs)| {
+        let reasons = self.untaken.iter().map(|(why, runs)| {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
             format!("no node takes {runs}: {why}")
         });
-        let told: Vec<String> = told.chain(self.held_words()).collect();
-        Some(told.join("; ")).filter(|text| !text.is_empty())
+        let reasons: Vec<String> = reasons.chain(self.limit_words()).collect();
+        Some(reasons.join("; ")).filter(|text| !text.is_empty())
     }
 
-    fn held_words(&self) -> Option<String> {
-        let ((node, why), others) = self.held.split_first()?;
+    fn limit_words(&self) -> Option<String> {
+        let ((node, why), others) = self.at_limit.split_first()?;
         Some(match others {
             [] => format!("the only node that serves the queue starts no runs: {node}, {why}"),
             others => format!("all {} nodes that serve the queue start no runs: {node}, {why}, ...", others.len() + 1),
@@ -140,14 +140,14 @@ pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOve
     let serving = serving(&nodes, now);
     let depths = store.read_depths(&lanes, now).await?;
     let asked: Vec<LaneAsk> = lanes.iter().map(|lane| LaneAsk::new(lane.clone(), 1)).collect();
-    let polls = store.list_ripe(&asked).await?.lanes;
-    let stands: Vec<((Lane, QueueDepth), LanePoll)> = lanes.into_iter().zip(depths).zip(polls).collect();
+    let polls = store.list_due(&asked).await?.lanes;
+    let lanes_now: Vec<((Lane, QueueDepth), LanePoll)> = lanes.into_iter().zip(depths).zip(polls).collect();
     let standings = names.into_iter().zip(records).map(|(name, record)| {
-        let own: Vec<&((Lane, QueueDepth), LanePoll)> = stands.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
+        let own: Vec<&((Lane, QueueDepth), LanePoll)> = lanes_now.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
         let depth = own.iter().map(|((_, depth), _)| *depth).reduce(together).unwrap_or_default();
-        let ripe = own.iter().map(|(of_lane, _)| of_lane).filter(|(_, depth)| depth.ready > 0);
+        let due = own.iter().map(|(of_lane, _)| of_lane).filter(|(_, depth)| depth.ready > 0);
         let (mut untaken, mut oldest_wanted): (Vec<(Unserved, u64)>, Option<UnixMillis>) = (Vec::new(), None);
-        for (lane, depth) in ripe {
+        for (lane, depth) in due {
             let why = Unserved::of(lane, &serving);
             if !matches!(why, Some(Unserved::Labels(_))) {
                 oldest_wanted = oldest_wanted.into_iter().chain(depth.oldest).min();
@@ -166,7 +166,7 @@ pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOve
             },
             untaken,
             oldest_wanted,
-            held: held_of(&name, &nodes, now),
+            at_limit: limits_of(&name, &nodes, now),
             nodes: serving.iter().filter(|node: &&Serving| node.takes_queue(&name)).count() as u64,
             name,
             record,
@@ -178,10 +178,10 @@ pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOve
 
 /// Returns the present nodes that serve a queue, each with the reason why it claims nothing.
 /// Returns nothing if one of these nodes claims runs.
-fn held_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(String, String)> {
+fn limits_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(String, String)> {
     let serving = nodes.iter().filter(|node| is_present(node, now) && node.serving.takes_queue(queue));
-    let held = serving.map(|node| Some((node.name.clone(), node.held.as_ref()?.0.clone())));
-    held.collect::<Option<Vec<_>>>().unwrap_or_default()
+    let at_limit = serving.map(|node| Some((node.name.clone(), node.at_limit.as_ref()?.0.clone())));
+    at_limit.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 /// Adds up the depths of two lanes of one queue. The field `running` counts the whole queue, so it
@@ -203,7 +203,7 @@ fn state<'p>(record: &QueueRecord, depth: QueueDepth, mut polls: impl Iterator<I
         "paused"
     } else if record.settings.limit.is_some_and(|limit| depth.running >= u64::from(limit)) {
         "full"
-    } else if polls.any(|poll| matches!(poll, LanePoll::Due { room: Some(0), .. })) {
+    } else if polls.any(|poll| matches!(poll, LanePoll::Due { capacity: Some(0), .. })) {
         "rate_limited"
     } else {
         "open"
@@ -294,7 +294,7 @@ impl View {
             "run_ms": spread_json(&self.times.run_ms),
             "sampled_runs": self.times.run_ms.len(),
             "nodes": self.standing.nodes,
-            "held": self.standing.held.iter().map(|(node, why)| json!({"node": node, "why": why})).collect::<Vec<_>>(),
+            "at_limit": self.standing.at_limit.iter().map(|(node, why)| json!({"node": node, "why": why})).collect::<Vec<_>>(),
             "unserved": self.standing.untaken.iter().map(|(why, runs)| untaken_json(why, *runs)).collect::<Vec<_>>(),
         })
     }

@@ -135,8 +135,8 @@ impl Console {
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let is_told = rustix::event::poll(&mut asked, Some(&at_once)).is_ok();
-        self.is_closed |= is_told && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
+        let is_reported = rustix::event::poll(&mut asked, Some(&at_once)).is_ok();
+        self.is_closed |= is_reported && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
         self.is_closed
     }
 

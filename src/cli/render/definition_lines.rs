@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::action_line::action_line;
 use super::lane_words::queue_words;
-use super::notification_lines::telling_lines;
+use super::notification_lines::reporting_lines;
 use crate::config;
 use crate::domain::job::job_spec::{AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule};
 use crate::domain::job::process_limits::Limits;
@@ -155,9 +155,9 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
             format!("{}, {}, for at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on)),
         ));
     }
-    lines.extend(telling_lines(spec));
+    lines.extend(reporting_lines(spec));
     if let Some(unique) = &spec.unique {
-        let held = match unique.second {
+        let duration = match unique.second {
             Second::Refused { window: None } => "until it is over; a second add is refused".to_owned(),
             Second::Refused { window: Some(window) } => {
                 format!("for {} from its add; a second add is refused", format_duration(window))
@@ -171,7 +171,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
                 format!("for {} from its add; a second add is dropped (throttle)", format_duration(window))
             }
         };
-        lines.push(("unique", format!("{:?}, {held}", unique.key.as_str())));
+        lines.push(("unique", format!("{:?}, {duration}", unique.key.as_str())));
     }
     lines.extend(spec.env_files.iter().map(|file| ("env file", file.to_string())));
     if spec.log_output {

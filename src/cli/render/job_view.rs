@@ -118,7 +118,7 @@ impl JobView {
             JobState::Running
         } else if self.retry.is_some() {
             JobState::Retrying
-        } else if !record.is_live() && (record.name.told_of().is_none() || self.open == 0) {
+        } else if !record.is_live() && (record.name.notice_subject().is_none() || self.open == 0) {
             JobState::Finished
         } else if record.paused_at.is_some() {
             JobState::Paused

@@ -7,7 +7,7 @@ use crate::domain::job::webhook::SigningSecret;
 use crate::domain::time::duration::format_duration;
 
 /// Returns the lines of `show` for the given notification settings: a label and the value.
-pub(super) fn telling_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
+pub(super) fn reporting_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let mut lines: Vec<(&'static str, String)> =
         spec.notices.iter().map(|(kind, action)| (word_of(*kind), action_line(action, &spec.process))).collect();
     let times = [("must start", spec.must_start_within), ("must finish", spec.must_finish_within)];

@@ -20,7 +20,7 @@ impl<'a> Outcomes<'a> {
     }
 
     /// Adds the outcome for one object: JSON and a sentence for a success, or a failure.
-    pub(crate) fn tell(&mut self, done: Result<(Value, String), CliFailure>) {
+    pub(crate) fn report(&mut self, done: Result<(Value, String), CliFailure>) {
         match done {
             Ok((entry, _)) if self.console.is_json() => self.document.push(entry),
             Ok((_, sentence)) if !self.console.is_quiet() => self.console.line(&sentence),

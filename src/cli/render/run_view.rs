@@ -123,11 +123,11 @@ impl RunView {
     pub(crate) fn reason(&self) -> Option<String> {
         let record = &self.record;
         let waits_for_retry = record.state == RunState::Scheduled && record.attempt > 0;
-        let told = record.reason.clone().filter(|_| !waits_for_retry);
+        let reason = record.reason.clone().filter(|_| !waits_for_retry);
         match record.state {
             RunState::Running | RunState::Succeeded => record.reason.clone().filter(|_| !self.is_running()),
-            RunState::TimedOut => told.or_else(|| record.error.clone()),
-            _ => told.or_else(|| facts_in_words(record)).or_else(|| record.reason.clone()),
+            RunState::TimedOut => reason.or_else(|| record.error.clone()),
+            _ => reason.or_else(|| facts_in_words(record)).or_else(|| record.reason.clone()),
         }
     }
 

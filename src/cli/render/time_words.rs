@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stretch_is_told_in_its_two_largest_units() {
+    fn a_stretch_is_reported_in_its_two_largest_units() {
         let texts = [0, 12_000, 350, 310_000, 3_600_000, 183_600_000, 86_405_000].map(|ms| span(Duration::from_millis(ms)));
         assert_eq!(texts, ["0ms", "12s", "350ms", "5m 10s", "1h", "2d 3h", "1d"]);
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn late_and_early_are_told_apart() {
+    fn late_and_early_are_reported_apart() {
         let at = |ms| UnixMillis::new(ms).unwrap();
         let now = Relative { now: at(100_000) };
         assert_eq!((now.left(at(160_000)), now.left(at(97_000))), ("1m".to_owned(), "3s late".to_owned()));

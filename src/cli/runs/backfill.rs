@@ -89,7 +89,7 @@ pub(crate) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);
     let plan = backfill_plan::plan(&store, &definition, window, most).await?;
     let planted = if args.dry_run { 0 } else { plant(&store, &name, &plan.runs).await? };
-    tell(args, &name, &plan, planted, &zone, console);
+    report(args, &name, &plan, planted, &zone, console);
     if plan.runs.is_empty() && plan.cut_at.is_none() {
         let (from, to) = (shown(window.from, &zone), shown(window.to, &zone));
         console.note(&format!("no occurrences of {name} to backfill between {from} and {to}"));
@@ -138,7 +138,7 @@ async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, Cli
     }
 }
 
-fn tell(args: &BackfillArgs, name: &JobName, plan: &BackfillPlan, planted: u64, zone: &Zone, console: &mut Console) {
+fn report(args: &BackfillArgs, name: &JobName, plan: &BackfillPlan, planted: u64, zone: &Zone, console: &mut Console) {
     let times = plan.runs.iter().map(RunId::due);
     if console.is_json() {
         console.json(&json!({

@@ -70,7 +70,7 @@ pub(crate) async fn cancel(global: &Global, args: &CancelArgs, console: &mut Con
             Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
             Target::Job(name) => cancel_job(&store, name, running).await,
         };
-        outcomes.tell(done.map(|done| (json!({"target": text, "result": done.result}), done.sentence)));
+        outcomes.report(done.map(|done| (json!({"target": text, "result": done.result}), done.sentence)));
     }
     Ok(outcomes.end())
 }
@@ -107,10 +107,10 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
                 0 => going_on(store, name).await?,
                 stopped => format!("; {}", being_stopped(stopped)),
             };
-            let told = still_told(store, name).await?;
-            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{open}{told}") })
+            let notices = notices_left(store, name).await?;
+            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{open}{notices}") })
         }
-        RemoveReply::Over(_) | RemoveReply::Held(_) | RemoveReply::Listed => match store.read_job(name).await? {
+        RemoveReply::Over(_) | RemoveReply::OtherKind(_) | RemoveReply::Listed => match store.read_job(name).await? {
             Some(job) if !job.is_live() => over(store, &job, running).await,
             Some(job) => Err(of_file(&job)),
             None => Err(no_such_job(store, name).await),
@@ -163,7 +163,7 @@ async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
 
 /// Returns a sentence about notices that are still sent for a removed job, and how to cancel these
 /// notices. The text is empty without such notices.
-async fn still_told(store: &Store, name: &JobName) -> Result<String, CliFailure> {
+async fn notices_left(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     let (mut count, mut cancelled_by) = (0, String::new());
     for kind in NoticeKind::ALL {
         let hidden = JobName::of_notice(name, kind);
@@ -190,7 +190,7 @@ fn being_stopped(count: usize) -> String {
 async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, CliFailure> {
     let name = &job.name;
     // A hidden job is always over, so only its open notices can be cancelled.
-    let has_notices = name.told_of().is_some();
+    let has_notices = name.notice_subject().is_some();
     let has_finished = job.ended.as_deref() == Some("finished");
     if running == StopRunning::Yes || has_notices || has_finished && job.is_once {
         let stopped = stop_open(store, name).await?;

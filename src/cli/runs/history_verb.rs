@@ -75,7 +75,7 @@ pub(crate) async fn history(global: &Global, args: &HistoryArgs, console: &mut C
     }
     let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
     let mut sheet =
-        Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0, told: HashSet::new() };
+        Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0, shown: HashSet::new() };
 
     let mut open = match &job {
         Some(job) if looks_at_open => open_runs(&store, job).await?,
@@ -111,7 +111,7 @@ pub(crate) async fn history(global: &Global, args: &HistoryArgs, console: &mut C
 async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
     // The hidden job of notices is created with its first notice, so the job it belongs to is
     // looked up.
-    let known = job.told_of().map_or_else(|| job.clone(), |(told, _)| told);
+    let known = job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject);
     Ok(store.read_job(&known).await?.is_none() && store.read_history(Some(job), 0, 1).await?.entries == 0)
 }
 
@@ -131,12 +131,12 @@ struct Sheet {
     count: usize,
     /// The runs that were already printed. A run that ends during the reading appears again on a
     /// later page.
-    told: HashSet<RunId>,
+    shown: HashSet<RunId>,
 }
 
 impl Sheet {
     async fn page(&mut self, store: &Store, mut runs: Vec<RunRecord>, console: &mut Console) -> Result<(), CliFailure> {
-        runs.retain(|run| self.told.insert(run.run.clone()));
+        runs.retain(|run| self.shown.insert(run.run.clone()));
         self.count += runs.len();
         let views = view_runs(store, &mut self.zones, runs).await?;
         if console.is_json() {

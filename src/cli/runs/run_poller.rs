@@ -17,7 +17,7 @@ const AWAY_AT_MOST: Duration = Duration::from_secs(30);
 /// A tolerance for outages of Redis. It contains the start of the current outage, if Redis is out
 /// of reach.
 #[derive(Debug, Default)]
-pub(crate) struct Sight {
+pub(crate) struct RunPoller {
     away_since: Option<Instant>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum PolledRun {
     Away,
 }
 
-impl Sight {
+impl RunPoller {
     /// Reads the record of a run. Fails if the run is no longer stored, or if Redis has been out of
     /// reach for too long.
     pub(crate) async fn look(&mut self, store: &Store, run: &RunId, console: &mut Console) -> Result<PolledRun, CliFailure> {
@@ -41,7 +41,7 @@ impl Sight {
             }
             Err(failure) => {
                 let unknown = format!("the end of run {run} is not known here; see schedctl show {run}");
-                self.bear(failure, &unknown, console)?;
+                self.report_outage(failure, &unknown, console)?;
                 Ok(PolledRun::Away)
             }
         }
@@ -51,7 +51,7 @@ impl Sight {
     ///
     /// A long outage is a failure too. The message then ends with `unknown`, a phrase about the
     /// fact left unknown.
-    pub(crate) fn bear(&mut self, failure: CliFailure, unknown: &str, console: &mut Console) -> Result<(), CliFailure> {
+    pub(crate) fn report_outage(&mut self, failure: CliFailure, unknown: &str, console: &mut Console) -> Result<(), CliFailure> {
         let CliFailure::Unreachable(why) = failure else { return Err(failure) };
         let since = *self.away_since.get_or_insert_with(|| {
             console.note(&format!("{why}; waiting for Redis"));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
 
-use super::run_poller::{PolledRun, Sight};
+use super::run_poller::{PolledRun, RunPoller};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
@@ -131,10 +131,10 @@ async fn wait(
 ) -> Result<u8, CliFailure> {
     let started = Instant::now();
     let mut pause = FIRST_PAUSE;
-    let mut sight = Sight::default();
+    let mut poller = RunPoller::default();
     loop {
-        match sight.look(store, run, console).await? {
-            PolledRun::Run(record) if record.state.is_final() => return told(store, *record, console).await,
+        match poller.look(store, run, console).await? {
+            PolledRun::Run(record) if record.state.is_final() => return report_end(store, *record, console).await,
             PolledRun::Run(_) | PolledRun::Away => {}
         }
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
@@ -154,7 +154,7 @@ async fn wait(
 }
 
 /// Prints how a run ended. Returns the exit code for this end.
-async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result<u8, CliFailure> {
+async fn report_end(store: &Store, record: RunRecord, console: &mut Console) -> Result<u8, CliFailure> {
     let code = code_of(&record);
     for view in view_runs(store, &mut Zones::default(), vec![record]).await? {
         if console.is_json() {

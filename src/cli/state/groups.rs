@@ -107,7 +107,7 @@ pub(crate) async fn undeclared(
 /// turn of a removed or paused member passes on only when a run comes.
 async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut GroupStanding) -> Result<(), CliFailure> {
     let (GroupSettings::Alternate(turns), Some((turn, since))) = (settings, standing.turn.clone()) else { return Ok(()) };
-    if standing.waiting > 0 || !standing.held.is_empty() || !standing.let_in.is_empty() {
+    if standing.waiting > 0 || !standing.holders.is_empty() || !standing.let_in.is_empty() {
         return Ok(());
     }
     let records = store.read_jobs(&turns.order).await?;
@@ -124,7 +124,7 @@ async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut Group
 /// the gap.
 fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
     let GroupSettings::Alternate(turns) = settings else { return };
-    if standing.waiting > 0 && standing.held.is_empty() && standing.let_in.is_empty() {
+    if standing.waiting > 0 && standing.holders.is_empty() && standing.let_in.is_empty() {
         standing.next = standing.next.max(turns.gap_over(standing.last_ended, now));
     }
 }
@@ -132,7 +132,7 @@ fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMil
 /// Returns the runs that block a group without a holder. These runs were let in, did not start,
 /// gave up their places, and now block their lanes.
 async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Vec<RunId>, StoreError> {
-    if !standing.held.is_empty() || !standing.let_in.is_empty() {
+    if !standing.holders.is_empty() || !standing.let_in.is_empty() {
         return Ok(Vec::new());
     }
     let gate = Gate::of_group(group);
@@ -167,7 +167,7 @@ fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStandi
         "turn": turn.map(|(job, _)| job),
         "since": turn.map(|(_, since)| since.to_string()),
         "last_ended_at": standing.last_ended.map(|at| at.to_string()),
-        "running": standing.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "running": standing.holders.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "admitted": standing.let_in.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "waiting": standing.waiting,
         "first_waiting": standing.first_waiting.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -205,7 +205,7 @@ fn group_row(
         Cell::new(settings.mode()),
         Cell::maybe(turn.map(|(job, _)| job.to_owned())),
         Cell::maybe(turn.map(|(_, since)| when.passed(since))),
-        Cell::maybe(named(texts(&standing.held), standing.held.len() as u64)),
+        Cell::maybe(named(texts(&standing.holders), standing.holders.len() as u64)),
         Cell::maybe(named(waiting, count)),
         Cell::maybe(standing.next.filter(|_| standing.waiting > 0).map(|at| shown(at, local))),
     ]

@@ -76,8 +76,8 @@ fn labels(node: &NodeRecord) -> String {
 
 /// Returns why a present node claims nothing, and since when, or `None` if the node claims runs or
 /// is gone.
-fn held(node: &NodeRecord, now: UnixMillis) -> Option<&(String, UnixMillis)> {
-    node.held.as_ref().filter(|_| is_present(node, now))
+fn at_limit(node: &NodeRecord, now: UnixMillis) -> Option<&(String, UnixMillis)> {
+    node.at_limit.as_ref().filter(|_| is_present(node, now))
 }
 
 /// Returns the queues and labels that each present node serves.
@@ -114,15 +114,15 @@ pub(crate) async fn differences(store: &Store, sources: &[SourceName]) -> Result
 
 /// Describes the problems of a node's file. Returns `None` if the file has no problems.
 fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
-    let mut told: Vec<String> = node.config_error.iter().cloned().collect();
+    let mut texts: Vec<String> = node.config_error.iter().cloned().collect();
     let jobs = differences.get(&node.name);
-    let tell = |(job, others): (&JobName, &Vec<String>)| format!("job {job} differs from {}", others.join(", "));
-    told.extend(jobs.into_iter().flatten().take(DIFFERENCES_SHOWN).map(tell));
+    let report = |(job, others): (&JobName, &Vec<String>)| format!("job {job} differs from {}", others.join(", "));
+    texts.extend(jobs.into_iter().flatten().take(DIFFERENCES_SHOWN).map(report));
     let more = jobs.map_or(0, BTreeMap::len).saturating_sub(DIFFERENCES_SHOWN);
     if more > 0 {
-        told.push(format!("{more} more jobs differ"));
+        texts.push(format!("{more} more jobs differ"));
     }
-    (!told.is_empty()).then(|| told.join("; "))
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> Value {
@@ -140,7 +140,7 @@ fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> V
         "clock_offset_ms": node.clock_offset_ms,
         "queues": node.serving.queues.as_ref().map(|all| all.iter().map(QueueName::as_str).collect::<Vec<_>>()),
         "labels": labels_json(&node.serving.labels),
-        "held": held(node, now).map(|(why, since)| json!({"why": why, "since": since.to_string()})),
+        "at_limit": at_limit(node, now).map(|(why, since)| json!({"why": why, "since": since.to_string()})),
         "differs": differing.map(|(job, others)| json!({"job": job.as_str(), "from": others})).collect::<Vec<_>>(),
     })
 }
@@ -149,7 +149,7 @@ fn node_row(node: &NodeRecord, when: Relative, local: &Zone, differences: &Diffe
     let state = state(node, when.now);
     let colour = if state == "running" { Colour::Green } else { Colour::Yellow };
     let config = trouble(node, differences);
-    let held = held(node, when.now).map(|(why, since)| format!("{why}, {}", when.passed(*since)));
+    let at_limit = at_limit(node, when.now).map(|(why, since)| format!("{why}, {}", when.passed(*since)));
     let config_colour = match (&node.config_error, &config) {
         (Some(_), _) => Colour::Red,
         (None, Some(_)) => Colour::Yellow,
@@ -163,7 +163,7 @@ fn node_row(node: &NodeRecord, when: Relative, local: &Zone, differences: &Diffe
         Cell::maybe(node.running.map(|count| count.to_string())),
         Cell::new(queues(node).unwrap_or_else(|| "all".to_owned())),
         Cell::maybe(Some(labels(node)).filter(|labels| !labels.is_empty())),
-        Cell::maybe(held).coloured(Colour::Yellow),
+        Cell::maybe(at_limit).coloured(Colour::Yellow),
         Cell::new(&node.version),
         Cell::new(config.as_deref().unwrap_or("ok")).coloured(config_colour),
     ]

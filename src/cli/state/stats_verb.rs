@@ -54,7 +54,7 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
     ];
     let numbers: [(&str, Option<u64>, &str); 29] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
     let rows = numbers.into_iter().chain(memory);
-    let instants = [("audited_at", stats.audited_at), ("audit_round_at", stats.audit_round_at)];
+    let instants = [("checked_at", stats.checked_at), ("check_round_at", stats.check_round_at)];
     let instants = instants.map(|(word, at)| (word, at.map(|at| at.to_string())));
     if console.is_json() {
         let mut fields: Map<String, Value> = rows.map(|(word, count, _)| (word.to_owned(), count.into())).collect();

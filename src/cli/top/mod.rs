@@ -103,7 +103,7 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
         while let Some(one) = next {
             match take(&mut model, one) {
                 Some(TopAction::Quit(code)) => return Ok(code),
-                Some(wish) => carry_out(&store, wish, &sender),
+                Some(action) => carry_out(&store, action, &sender),
                 None => {}
             }
             next = news.try_recv().ok();
@@ -173,10 +173,10 @@ fn take(model: &mut Model, news: News) -> Option<TopAction> {
     None
 }
 
-fn carry_out(store: &Store, wish: TopAction, sender: &mpsc::Sender<News>) {
+fn carry_out(store: &Store, action: TopAction, sender: &mpsc::Sender<News>) {
     let (store, sender) = (store.clone(), sender.clone());
     tokio::spawn(async move {
-        let answer = top_actions::carry_out(&store, wish).await.map_err(|failure| failure.lines().join("; "));
+        let answer = top_actions::carry_out(&store, action).await.map_err(|failure| failure.lines().join("; "));
         // A failed send needs no report: the user has quit.
         let _ = sender.send(News::Answered(answer)).await;
     });

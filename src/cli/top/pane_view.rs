@@ -27,11 +27,11 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
     let rows = model.rows(pane);
     let has_cursor = model.pane == pane;
     let width = usize::from(area.width);
-    let room = usize::from(area.height.saturating_sub(2));
+    let height = usize::from(area.height.saturating_sub(2));
     let at = model.position(pane).min(rows.len().saturating_sub(1));
     // The selected row stays visible.
-    let from = if at < room { 0 } else { at + 1 - room };
-    let seen = rows.get(from..rows.len().min(from.saturating_add(room))).unwrap_or_default();
+    let from = if at < height { 0 } else { at + 1 - height };
+    let seen = rows.get(from..rows.len().min(from.saturating_add(height))).unwrap_or_default();
     let fitted = fit(pane.columns(), seen, width);
 
     let mut lines = vec![title(model, pane, rows.len(), theme, width)];

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_anywhere_gives_the_terminal_back_before_it_is_told() {
+    fn a_panic_anywhere_gives_the_terminal_back_before_it_is_reported() {
         const ENTER: &str = "\u{1b}[?1049h";
         const LEAVE: &str = "\u{1b}[?1049l";
         const SHOW_CURSOR: &str = "\u{1b}[?25h";

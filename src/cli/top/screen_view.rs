@@ -103,8 +103,8 @@ fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
     if head.gone_nodes > 0 {
         say(format!("{} gone", head.gone_nodes), Colour::Yellow);
     }
-    if head.held_nodes > 0 {
-        say(format!("{} at a limit", head.held_nodes), Colour::Yellow);
+    if head.nodes_at_limit > 0 {
+        say(format!("{} at a limit", head.nodes_at_limit), Colour::Yellow);
     }
     say(format!("{} running", head.running), Colour::Plain);
     if let Some(lag) = head.lag {

@@ -12,8 +12,8 @@ use crate::engine::planning::job_operations;
 use crate::store::{QueueReply, QueueSwitch, Store};
 
 /// Carries out an action. Returns a line about the outcome.
-pub(super) async fn carry_out(store: &Store, wish: TopAction) -> Result<String, CliFailure> {
-    match wish {
+pub(super) async fn carry_out(store: &Store, action: TopAction) -> Result<String, CliFailure> {
+    match action {
         TopAction::Quit(_) => Ok(String::new()),
         TopAction::Cancel(run) => cancel_run(store, &run).await,
         TopAction::Run(job) => run_now(store, &job).await,

@@ -92,7 +92,7 @@ fn head(stats: &Stats, nodes: &[NodeRecord], queues: &[QueueOverview], now: Unix
     Head {
         nodes: present.len(),
         gone_nodes: nodes.len() - present.len(),
-        held_nodes: present.iter().filter(|node| node.held.is_some()).count(),
+        nodes_at_limit: present.iter().filter(|node| node.at_limit.is_some()).count(),
         jobs: stats.jobs,
         running: stats.running,
         scheduled: stats.scheduled,
@@ -146,12 +146,12 @@ async fn running(store: &Store, leases: Vec<ExpiredLease>, when: Relative) -> Re
     let mut records: Vec<RunRecord> = store.read_runs(&ids).await?.into_iter().flatten().flatten().collect();
     records.sort_by_key(|run| run.started_at);
     let row = |record: RunRecord| {
-        let stands_at: Vec<String> = record.places.iter().map(Gate::words).collect();
+        let known_places: Vec<String> = record.places.iter().map(Gate::words).collect();
         let cells = [
             record.started_at.map_or_else(|| "-".to_owned(), |at| span(when.now.since(at))),
             record.node.clone().unwrap_or_else(|| "-".to_owned()),
             record.attempt.to_string(),
-            if stands_at.is_empty() { "-".to_owned() } else { stands_at.join(", ") },
+            if known_places.is_empty() { "-".to_owned() } else { known_places.join(", ") },
             record.run.to_string(),
         ];
         let run = Some(record.run.clone());
@@ -201,8 +201,11 @@ fn queue_row(queue: &QueueOverview, now: UnixMillis) -> Row {
         queue.nodes.to_string(),
         queue.name.as_str().to_owned(),
     ];
-    let colour =
-        if queue.state == "open" && queue.untaken.is_empty() && queue.held.is_empty() { Colour::Plain } else { Colour::Yellow };
+    let colour = if queue.state == "open" && queue.untaken.is_empty() && queue.at_limit.is_empty() {
+        Colour::Plain
+    } else {
+        Colour::Yellow
+    };
     Row { subject: TopSubject::Queue(queue.name.clone()), run: None, cells: safe(cells), colour }
 }
 

@@ -110,7 +110,7 @@ pub(super) struct TopList {
 pub(super) struct Head {
     pub(super) nodes: usize,
     pub(super) gone_nodes: usize,
-    pub(super) held_nodes: usize,
+    pub(super) nodes_at_limit: usize,
     pub(super) jobs: u64,
     pub(super) running: u64,
     pub(super) scheduled: u64,

@@ -219,9 +219,9 @@ impl Model {
                 None
             }
             Mode::Confirm(run) => {
-                let wish = matches!(key.code, KeyCode::Char('y' | 'Y')).then(|| TopAction::Cancel(run.clone()));
+                let action = matches!(key.code, KeyCode::Char('y' | 'Y')).then(|| TopAction::Cancel(run.clone()));
                 self.mode = Mode::Browse;
-                wish
+                action
             }
             Mode::Help => {
                 self.mode = Mode::Browse;

@@ -68,7 +68,7 @@ fn data(jobs: &[&str]) -> TopData {
     let head = Head {
         nodes: 2,
         gone_nodes: 1,
-        held_nodes: 0,
+        nodes_at_limit: 0,
         jobs: 100_000,
         running: 1,
         scheduled: 99_000,
@@ -88,7 +88,7 @@ fn model(jobs: &[&str]) -> Model {
 
 /// Presses keys: `>` is tab, `!` is enter, `~` is escape. Returns the action of the last key.
 fn press(model: &mut Model, keys: &str) -> Option<TopAction> {
-    let mut wish = None;
+    let mut action = None;
     for key in keys.chars() {
         let code = match key {
             '>' => KeyCode::Tab,
@@ -96,9 +96,9 @@ fn press(model: &mut Model, keys: &str) -> Option<TopAction> {
             '~' => KeyCode::Esc,
             key => KeyCode::Char(key),
         };
-        wish = model.take_key(KeyEvent::new(code, KeyModifiers::NONE));
+        action = model.take_key(KeyEvent::new(code, KeyModifiers::NONE));
     }
-    wish
+    action
 }
 
 fn theme() -> Theme {
@@ -211,12 +211,12 @@ fn lists_are_sorted_by_time_by_name_and_by_state_with_trouble_first() {
     let jobs = |model: &Model, pane: Pane| -> String {
         model.rows(pane).iter().filter_map(|row| row.subject.job()).map(JobName::as_str).collect()
     };
-    for (recent, due, told) in
+    for (recent, due, message) in
         [("dcbae", "ba", "3 Recent (5 of 1) "), ("abcde", "ab", ", by name) "), ("aecbd", "ba", ", by state) ")]
     {
         assert_eq!((jobs(&model, Pane::Recent), jobs(&model, Pane::Due)), (recent.to_owned(), due.to_owned()));
         let shown = seen(&model, &theme(), 80, 24).join("\n");
-        assert!(shown.contains(told), "{shown}");
+        assert!(shown.contains(message), "{shown}");
         press(&mut model, "s");
     }
     assert_eq!(jobs(&model, Pane::Recent), "dcbae", "by time again");
@@ -309,7 +309,7 @@ fn no_size_and_no_state_is_too_small_or_too_odd_to_be_drawn() {
 }
 
 #[test]
-fn a_redis_that_is_away_is_told_and_what_was_known_stays() {
+fn a_redis_that_is_away_is_reported_and_what_was_known_stays() {
     let mut model = model(&["nightly"]);
     model.take_silence("Redis at redis://h: no answer\u{1b}".to_owned());
     let screen = seen(&model, &theme(), 80, 24);
@@ -320,7 +320,7 @@ fn a_redis_that_is_away_is_told_and_what_was_known_stays() {
 }
 
 #[test]
-fn the_chosen_row_stays_in_sight_of_a_long_list() {
+fn the_chosen_row_of_a_long_list_stays_visible() {
     let jobs: Vec<String> = (0..100).map(|n| format!("j{n:02}")).collect();
     let mut model = model(&jobs.iter().map(String::as_str).collect::<Vec<_>>());
     press(&mut model, &"j".repeat(60));

@@ -32,8 +32,10 @@ pub fn differences(old: &str, new: &str) -> Vec<KeyChange> {
     let (old, new) = (leaves_of(old), leaves_of(new));
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let changed = keys.into_iter().filter(|key| old.get(*key) != new.get(*key));
-    let told = |key: &String, value: Option<&Value>| value.map(|value| shown(key, value));
-    changed.map(|key| KeyChange { key: key.clone(), old: told(key, old.get(key)), new: told(key, new.get(key)) }).collect()
+    let described = |key: &String, value: Option<&Value>| value.map(|value| shown(key, value));
+    changed
+        .map(|key| KeyChange { key: key.clone(), old: described(key, old.get(key)), new: described(key, new.get(key)) })
+        .collect()
 }
 
 /// Returns all values of a definition except its tables, by their keys.
@@ -77,7 +79,7 @@ fn without_password(url: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(old: &str, new: &str) -> Vec<String> {
+    fn described(old: &str, new: &str) -> Vec<String> {
         let text = |value: Option<Value>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
         let line = |change: KeyChange| format!("{}: {} -> {}", change.key, text(change.old), text(change.new));
         differences(old, new).into_iter().map(line).collect()
@@ -86,24 +88,24 @@ mod tests {
     #[test]
     fn a_difference_names_each_key_with_what_it_was_and_is() {
         assert_eq!(
-            told(
+            described(
                 r#"{"cron":"0 2 * * *","retry":{"limit":3}}"#,
                 r#"{"cron":"0 3 * * *","retry":{"limit":3,"delay":"5s"},"tz":"UTC"}"#
             ),
             [r#"cron: "0 2 * * *" -> "0 3 * * *""#, r#"retry.delay: none -> "5s""#, r#"tz: none -> "UTC""#]
         );
-        assert!(told(r#"{"shell":"a"}"#, r#"{"shell":"a"}"#).is_empty());
-        assert_eq!(told("spoilt", r#"{"shell":"a"}"#), [r#"shell: none -> "a""#]);
+        assert!(described(r#"{"shell":"a"}"#, r#"{"shell":"a"}"#).is_empty());
+        assert_eq!(described("damaged", r#"{"shell":"a"}"#), [r#"shell: none -> "a""#]);
     }
 
     #[test]
-    fn a_secret_that_changed_is_told_and_not_repeated() {
-        let told = told(
+    fn a_secret_that_changed_is_reported_and_not_repeated() {
+        let described = described(
             r#"{"env":{"TOKEN":"old1"},"http":{"headers":{"Authorization":"old2"},"body":"old3","url":"http://u:old4@h/"}}"#,
             r#"{"env":{"TOKEN":"new1","B.C":"new5"},"http":{"headers":{"Authorization":"new2"},"body":"new3","url":"http://u:new4@h/x"}}"#,
         );
         assert_eq!(
-            told,
+            described,
             [
                 r#"env.B.C: none -> "(hidden)""#,
                 r#"env.TOKEN: "(hidden)" -> "(hidden)""#,

@@ -47,8 +47,8 @@ fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> 
     if let Some(word) = unknown {
         // Anything but a mere word may be part of what keeps the address secret.
         let is_word = word.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'{' | b'_' | b'}'));
-        let shown = if is_word { quoted(word) } else { "what stands in { }".to_owned() };
-        problems.warning(&spot.path, spot.span(), format!("{shown} stands for nothing and is sent as it is, wanted {JOB}"));
+        let shown = if is_word { quoted(word) } else { "what is in { }".to_owned() };
+        problems.warning(&spot.path, spot.span(), format!("{shown} means nothing and is sent as it is, wanted {JOB}"));
     }
     Some(url)
 }

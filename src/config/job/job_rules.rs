@@ -124,11 +124,11 @@ pub(crate) fn refuse_per_key_alone(table: &TableReader<'_>, rules: &Rules, probl
 pub(crate) fn refuse_late_without_notice(table: &TableReader<'_>, rules: &Rules, problems: &mut Problems) {
     let late = NoticeKind::Late.as_str();
     // An `on_late` with a fault, or misspelt, is there all the same.
-    let is_told =
+    let is_reported =
         rules.spec.notices.contains_key(&NoticeKind::Late) || rules.faulty.contains(late) || rules.slips.are_of(&[late]);
     let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
-    if let Some(spot) = spot.filter(|_| !is_told) {
-        spot.fault(problems, "nobody would be told, wanted it together with on_late = { shell = \"mail -s late me\" }");
+    if let Some(spot) = spot.filter(|_| !is_reported) {
+        spot.fault(problems, "nobody would be notified, wanted it together with on_late = { shell = \"mail -s late me\" }");
     }
 }
 

@@ -145,7 +145,7 @@ fn calendar_named(name: &str, spot: &Spot<'_>, origin: Origin<'_>, problems: &mu
     let Origin::File { calendars, .. } = origin else {
         spot.fault(
             problems,
-            format!("calendar {} is not known here: [calendars.NAME] stands in a jobs file; wanted dates", quoted(name)),
+            format!("calendar {} is not known here: [calendars.NAME] belongs into a jobs file; wanted dates", quoted(name)),
         );
         return None;
     };

@@ -3,7 +3,7 @@
 use super::faults;
 
 /// Checks the places and beginnings of the problems of `text`, in the order of the text.
-fn told(text: &str, wanted: &[&str]) {
+fn assert_faults(text: &str, wanted: &[&str]) {
     let faults = faults(text);
     assert_eq!(faults.len(), wanted.len(), "{text}\n{faults:#?}");
     for (fault, wanted) in faults.iter().zip(wanted) {
@@ -17,15 +17,15 @@ fn a_misspelt_schedule_does_not_hide_that_there_is_no_action() {
         "jobs.toml:1:1: jobs.a: no action, wanted exactly one of",
         "jobs.toml:2:1: jobs.a.evry: unknown key, did you mean \"every\"?",
     ];
-    told("[jobs.a]\nevry = '1h'\n", &wanted);
-    told(
+    assert_faults("[jobs.a]\nevry = '1h'\n", &wanted);
+    assert_faults(
         "[jobs.a]\nzebra = 1\n",
         &["jobs.toml:1:1: jobs.a: no action", "jobs.toml:2:1: jobs.a.zebra: unknown key, the nearest are"],
     );
 }
 
 #[test]
-fn what_is_missing_by_a_slip_of_the_finger_is_not_told_twice() {
+fn what_is_missing_by_a_slip_of_the_finger_is_not_reported_twice() {
     for (job, wanted) in [
         ("comand = ['true']", "jobs.a.comand: unknown key"),
         ("script = 'true'", "jobs.a.script: unknown key"),
@@ -66,7 +66,7 @@ fn what_is_missing_by_a_slip_of_the_finger_is_not_told_twice() {
 
 #[test]
 fn one_faulty_key_hides_no_other_of_its_job() {
-    told(
+    assert_faults(
         "\
 [jobs.a]
 cron = '61 * * * *'
@@ -87,13 +87,13 @@ ping_url = 'ftp://h/'
             "jobs.toml:5:12: jobs.a.max_runs: ",
             "jobs.toml:6:9: jobs.a.shell: ",
             "jobs.toml:7:15: jobs.a.dst.gap: ",
-            "jobs.toml:8:21: jobs.a.must_start_within: nobody would be told",
+            "jobs.toml:8:21: jobs.a.must_start_within: nobody would be notified",
             "jobs.toml:9:13: jobs.a.not_while: it names the job itself",
             "jobs.toml:10:14: jobs.a.env.A: found ${",
             "jobs.toml:11:12: jobs.a.ping_url: ",
         ],
     );
-    told(
+    assert_faults(
         "[jobs.a]\nhttp = { method = 'GTE', expect = 3 }\noverlap = { mode = 'qeue', max = 0 }\nretry = { on = 3, delay = '2h', max_delay = '1h' }\n",
         &[
             "jobs.toml:2:8: jobs.a.http: no url",
@@ -109,7 +109,7 @@ ping_url = 'ftp://h/'
 
 #[test]
 fn a_faulty_job_hides_no_problem_of_another_nor_of_its_group() {
-    told(
+    assert_faults(
         "\
 [redis]
 urll = 'redis://h/'

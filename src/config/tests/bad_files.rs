@@ -2,7 +2,7 @@ use super::{compile, fault, faults};
 use crate::config::Rendering;
 
 #[test]
-fn all_problems_of_a_file_are_told_at_once_in_the_order_of_the_text() {
+fn all_problems_of_a_file_are_reported_at_once_in_the_order_of_the_text() {
     let text = "\
 [daemon]
 tick = 5
@@ -48,7 +48,7 @@ fn on_a_terminal_the_line_is_shown_with_a_caret() {
 }
 
 #[test]
-fn a_fault_of_the_syntax_is_told_with_its_place() {
+fn a_fault_of_the_syntax_is_reported_with_its_place() {
     for (text, place) in [
         ("[jobs.a\nshell = 'true'", "jobs.toml:1:8: not valid TOML: "),
         ("[jobs.a]\nshell = \"true", "jobs.toml:2:"),
@@ -191,7 +191,7 @@ fn redis_has_one_address_and_a_bad_one_is_not_repeated() {
 }
 
 #[test]
-fn a_fault_in_the_defaults_is_told_once() {
+fn a_fault_in_the_defaults_is_reported_once() {
     let jobs = "[jobs.a]\nshell = 'true'\n[jobs.b]\nshell = 'true'";
     for (text, wanted) in [
         ("timeout = '0s'", "2:11: defaults.timeout: found \"0s\", wanted"),
@@ -210,7 +210,7 @@ fn a_fault_in_the_defaults_is_told_once() {
 }
 
 #[test]
-fn a_job_of_at_most_once_is_told_that_its_retries_come_from_the_defaults() {
+fn a_job_of_at_most_once_is_reported_that_its_retries_come_from_the_defaults() {
     let fault = fault("[defaults]\nretry = 2\n[jobs.a]\nshell = 'true'\ndelivery = 'at-most-once'");
     assert!(fault.contains("5:12: jobs.a.delivery: ") && fault.contains("retry.limit 2 (from [defaults])"), "{fault}");
 }

@@ -50,7 +50,7 @@ fn clock_changes_have_two_rules_of_their_words() {
 }
 
 #[test]
-fn a_fault_of_an_expression_is_told_at_its_character() {
+fn a_fault_of_an_expression_is_reported_at_its_character() {
     let place = |line: &str| job_fault(&format!("shell = 'true'\n{line}")).split(": ").next().map(str::to_owned).unwrap();
     assert_eq!(place("cron = '0 60 * * *'"), "jobs.toml:3:11");
     assert_eq!(place("cron = ['@daily', \"* * * * 9\"]"), "jobs.toml:3:28");
@@ -341,7 +341,7 @@ fn a_request_cannot_be_bent_by_its_parts() {
 }
 
 #[test]
-fn every_fault_of_one_request_is_told() {
+fn every_fault_of_one_request_is_reported() {
     let text =
         "[jobs.a]\nhttp = { url = 'ftp://h', method = 'X', headers = { Host = 'x', B = 1 }, expect = [1], redirects = 99 }";
     let faults = faults(text);
@@ -349,7 +349,7 @@ fn every_fault_of_one_request_is_told() {
 }
 
 #[test]
-fn every_fault_of_one_rule_is_told() {
+fn every_fault_of_one_rule_is_reported() {
     let found = faults(
         "[jobs.a]\nshell = 'true'\nretry = { limit = -1, delay = 'x', backoff = 'y', max_delay = 3, jitter = 4 }\n\
          catch_up = { mode = 'x', max_age = 3, max_count = 0 }\noverlap = { mode = 'x', max = 0 }",
@@ -377,10 +377,10 @@ fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
         ("{ limits = 1 }", "unknown key, did you mean \"limit\"?"),
         ("'x'", "wanted how many at once, or a table such as"),
     ] {
-        let told = super::faults(&format!("[jobs.a]\nshell = 'true'\nkey = 'k'\nper_key = {per_key}\n")).join("\n");
-        assert!(told.contains(wanted), "{per_key}: {told}");
+        let message = super::faults(&format!("[jobs.a]\nshell = 'true'\nkey = 'k'\nper_key = {per_key}\n")).join("\n");
+        assert!(message.contains(wanted), "{per_key}: {message}");
     }
     let many: Vec<String> = (0..17).map(|n| format!("'b{n}'")).collect();
-    let told = job_fault(&format!("shell = 'true'\nnot_while = [{}]", many.join(", ")));
-    assert!(told.contains("found 17 jobs, wanted at most 16"), "{told}");
+    let message = job_fault(&format!("shell = 'true'\nnot_while = [{}]", many.join(", ")));
+    assert!(message.contains("found 17 jobs, wanted at most 16"), "{message}");
 }

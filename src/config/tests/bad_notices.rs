@@ -55,7 +55,7 @@ fn a_notice_is_an_action_and_nothing_else() {
 }
 
 #[test]
-fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_told_of_it() {
+fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_reported_of_it() {
     for key in ["must_start_within", "must_finish_within"] {
         for (value, wanted) in [
             ("'0s'", "found \"0s\", wanted 1s to 365 days"),
@@ -69,8 +69,8 @@ fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_told_of_it() {
             let line = format!("{key} = {value}\non_late = {{ shell = 'x' }}");
             each_is_refused(&[(&line, &format!("jobs.a.{key}: ")), (&line, wanted)]);
         }
-        each_is_refused(&[(&format!("{key} = '5m'"), "nobody would be told, wanted it together with on_late = ")]);
-        each_is_refused(&[(&format!("{key} = '5m'\non_late = false"), "nobody would be told")]);
+        each_is_refused(&[(&format!("{key} = '5m'"), "nobody would be notified, wanted it together with on_late = ")]);
+        each_is_refused(&[(&format!("{key} = '5m'\non_late = false"), "nobody would be notified")]);
         assert!(compile(&format!("[defaults]\non_late = {{ shell = 'x' }}\n[jobs.a]\nshell = 'x'\n{key} = '5m'")).is_ok());
     }
 }
@@ -206,7 +206,7 @@ fn what_defaults_say_of_processes_is_not_for_a_request() {
 fn a_line_is_refused_as_a_file_is() {
     for (line, wanted) in [
         (r#"{"shell":"x","on_failure":"mail me"}"#, "on_failure: found string (not shown), wanted a table"),
-        (r#"{"shell":"x","must_start_within":"5m"}"#, "must_start_within: nobody would be told"),
+        (r#"{"shell":"x","must_start_within":"5m"}"#, "must_start_within: nobody would be notified"),
         (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found no valid URL"),
         (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is not a signing secret"),
         (r#"{"http":"http://h/","umask":"0027"}"#, "umask: an HTTP request starts no process: take umask out"),
@@ -220,7 +220,7 @@ fn a_line_is_refused_as_a_file_is() {
 }
 
 #[test]
-fn a_file_with_all_of_them_wrong_is_told_all_of_them() {
+fn a_file_with_all_of_them_wrong_is_reported_all_of_them() {
     let text = "\
 [defaults]
 on_failure = { shel = 'mail me' }
@@ -251,7 +251,7 @@ must_finish_within = '1h'
         "jobs.toml:13:9: jobs.b.umask: ",
         "jobs.toml:14:9: jobs.b.stdin: ",
         "jobs.toml:15:17: jobs.b.shell_program: ",
-        "jobs.toml:16:22: jobs.b.must_finish_within: nobody would be told",
+        "jobs.toml:16:22: jobs.b.must_finish_within: nobody would be notified",
     ];
     let faults = faults(text);
     assert_eq!(faults.len(), wanted.len(), "{faults:#?}");

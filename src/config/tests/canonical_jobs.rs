@@ -70,13 +70,13 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
 #[test]
 fn settings_an_older_version_kept_with_a_request_are_read_and_not_rewritten() {
     let rules = r#""limits":{"memory":"1GiB"},"shell_program":"/bin/bash","stdin":"x","umask":"0027","user":"backup""#;
-    let told = r#""on_failure":{"shell":"mail"}"#;
+    let message = r#""on_failure":{"shell":"mail"}"#;
     for (kept, wanted) in [
         (r#"{"http":{"url":"http://h/"},"#.to_owned() + rules + "}", r#"{"http":{"url":"http://h/"}}"#.to_owned()),
         (
-            r#"{"http":{"url":"http://h/"},"#.to_owned() + told + "," + rules + "}",
+            r#"{"http":{"url":"http://h/"},"#.to_owned() + message + "," + rules + "}",
             r#"{"http":{"url":"http://h/"},"#.to_owned()
-                + told
+                + message
                 + r#","shell_program":"/bin/bash","umask":"0027","user":"backup"}"#,
         ),
     ] {
@@ -102,7 +102,7 @@ fn a_key_nobody_here_knows_was_written_by_a_newer_schedd() {
 }
 
 #[test]
-fn a_damaged_text_is_told_as_such() {
+fn a_damaged_text_is_reported_as_such() {
     for text in [
         "",
         "{",

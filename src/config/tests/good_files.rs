@@ -267,8 +267,11 @@ fn what_is_doubtful_is_a_warning_with_its_place() {
 fn the_address_of_redis_may_be_in_a_file_and_is_never_in_a_debug_print() {
     let config = good("[redis]\nurl_file = '/run/credentials/redis'");
     assert_eq!(config.redis.url_file, Some(PathBuf::from("/run/credentials/redis")));
-    let told: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-    assert!(told.len() == 1 && told[0].contains("redis.url_file: no file \"/run/credentials/redis\" on this host"), "{told:?}");
+    let message: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        message.len() == 1 && message[0].contains("redis.url_file: no file \"/run/credentials/redis\" on this host"),
+        "{message:?}"
+    );
     assert!(!format!("{:?}", good("[redis]\nurl = 'redis://u:hunter2@h/'")).contains("hunter2"));
 }
 

@@ -43,7 +43,7 @@ fn two_forms_of_a_schedule_are_refused() {
 }
 
 #[test]
-fn all_problems_of_a_line_are_told_at_once() {
+fn all_problems_of_a_line_are_reported_at_once() {
     let problems = line(r#"{"name": "A B", "in": "x", "shel": "true", "timeout": 30, "weight": 1}"#).unwrap_err();
     assert_eq!(problems.len(), 5, "{problems:#?}");
     for wanted in
@@ -153,8 +153,8 @@ fn a_unique_key_that_cannot_be_meant_is_refused_with_why() {
 #[test]
 fn a_file_has_no_unique_keys_and_says_why() {
     for line in ["unique = 'k'", "unique_for = '1h'", "unique = { key = 'k', mode = 'debounce' }"] {
-        let told = fault(&format!("[jobs.a]\nshell = 'true'\n{line}"));
-        assert!(told.contains("jobs.a.unique") && told.contains("is there once, by its name"), "{told}");
+        let message = fault(&format!("[jobs.a]\nshell = 'true'\n{line}"));
+        assert!(message.contains("jobs.a.unique") && message.contains("is there once, by its name"), "{message}");
     }
     assert!(fault("[defaults]\nunique = 'k'").contains("unique belongs to one job"));
 }

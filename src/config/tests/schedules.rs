@@ -140,7 +140,7 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
         assert!(fault.contains(wanted), "{text}\n{fault}\n{wanted}");
     }
     let line = job_from_json(r#"{"shell": "true", "every": "5s", "exclude": ["calendar:x"]}"#, &host()).unwrap_err();
-    assert!(line[0].message.contains("stands in a jobs file"), "{line:?}");
+    assert!(line[0].message.contains("belongs into a jobs file"), "{line:?}");
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn a_calendar_of_the_file_travels_in_the_definitions_that_name_it() {
             "did you mean \"fre\"?",
         ),
     ] {
-        let told = compile_text(text, "jobs.toml", &host()).unwrap_err().to_string();
-        assert!(told.contains(wanted), "{text}\n{told}");
+        let message = compile_text(text, "jobs.toml", &host()).unwrap_err().to_string();
+        assert!(message.contains(wanted), "{text}\n{message}");
     }
 }
 
@@ -175,8 +175,8 @@ fn a_calendar_of_the_file_travels_in_the_definitions_that_name_it() {
 fn a_calendar_without_a_day_leaves_nothing_to_run_on_but_excludes_nothing_either() {
     let file = |lines: &str| format!("[calendars.none]\ndates = []\n[jobs.a]\nshell = 'true'\nevery = '1h'\n{lines}");
     for lines in ["only_on = 'calendar:none'", "only_on = ['calendar:none']"] {
-        let told = compile_text(&file(lines), "jobs.toml", &host()).unwrap_err().to_string();
-        assert!(told.contains("jobs.a.only_on: names calendars that hold no day"), "{told}");
+        let message = compile_text(&file(lines), "jobs.toml", &host()).unwrap_err().to_string();
+        assert!(message.contains("jobs.a.only_on: names calendars that hold no day"), "{message}");
     }
     let faulty = file("only_on = 'calendar:none'").replace("[]", "['soon']");
     assert_eq!(compile_text(&faulty, "jobs.toml", &host()).unwrap_err().to_string().matches("jobs.toml:").count(), 1);
@@ -197,6 +197,6 @@ fn a_calendar_file_is_read_beside_the_jobs_file_and_faults_name_its_line() {
     let ics = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261225\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
     let config = compile(ics).unwrap();
     assert_eq!(config.jobs[&"a".parse().unwrap()].shape.exclude.texts(), ["2026-12-25"]);
-    let told = compile(&ics.replace("20261225", "2026-12-25")).unwrap_err().to_string();
-    assert!(told.contains("free.ics\" line 3: DTSTART \"2026-12-25\": no date or time"), "{told}");
+    let message = compile(&ics.replace("20261225", "2026-12-25")).unwrap_err().to_string();
+    assert!(message.contains("free.ics\" line 3: DTSTART \"2026-12-25\": no date or time"), "{message}");
 }

@@ -128,7 +128,7 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
 }
 
 #[test]
-fn a_faulty_header_is_told_without_its_value() {
+fn a_faulty_header_is_reported_without_its_value() {
     let error = compile("[jobs.a]\nhttp = { url = 'http://h/', headers = { Authorization = \"hunter2\\n\" } }").unwrap_err();
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
@@ -186,14 +186,14 @@ fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
     for key in of_jobs {
         places.extend([format!("jobs.a.{key}"), format!("defaults.{key}")]);
     }
-    let is_silent = |told: &str| !told.contains(WORD) && !told.contains("s3cr3t") && !told.contains("53337");
+    let is_silent = |message: &str| !message.contains(WORD) && !message.contains("s3cr3t") && !message.contains("53337");
     let mut refused = 0;
     for place in &places {
         // The names of jobs are public.
         for slip in slips.iter().filter(|slip| place != "jobs" || !slip.starts_with("{ '")) {
             for beside in ["", "jobs.a.user = 'nobody'\n", "jobs.a.shell = 'true'\n", "jobs.a.http = 'https://h/'\n"] {
                 let text = format!("{beside}{place} = {slip}\n");
-                let told = match compile(&text) {
+                let message = match compile(&text) {
                     Ok(config) => {
                         if config.warnings.is_empty() {
                             String::new()
@@ -203,8 +203,8 @@ fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
                     }
                     Err(error) => format!("{error} {error:?}"),
                 };
-                refused += usize::from(!told.is_empty());
-                assert!(is_silent(&told), "{text}{told}");
+                refused += usize::from(!message.is_empty());
+                assert!(is_silent(&message), "{text}{message}");
             }
         }
     }

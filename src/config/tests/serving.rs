@@ -51,8 +51,8 @@ fn what_cannot_be_served_or_required_is_refused_with_what_is_wanted() {
         ("min_free_memory = 5", "wanted a size such as \"256MiB\""),
         ("max_running = 0", "wanted an integer from 1 to 100000"),
     ] {
-        let told = daemon(text);
-        assert!(told.contains(words), "{text}: {told}");
+        let message = daemon(text);
+        assert!(message.contains(words), "{text}: {message}");
     }
     let many = (0..9).map(|n| format!("'l{n}'")).collect::<Vec<_>>().join(", ");
     for (text, words) in [
@@ -61,7 +61,7 @@ fn what_cannot_be_served_or_required_is_refused_with_what_is_wanted() {
         ("requires = [5]", "wanted a string such as \"gpu\""),
         (&*format!("requires = [{many}]"), "found 9 labels, wanted at most 8"),
     ] {
-        let told = faults(&format!("[jobs.a]\nshell = 'x'\n{text}\n"));
-        assert!(told.len() == 1 && told[0].contains(words), "{text}: {told:?}");
+        let message = faults(&format!("[jobs.a]\nshell = 'x'\n{text}\n"));
+        assert!(message.len() == 1 && message[0].contains(words), "{text}: {message:?}");
     }
 }

@@ -90,9 +90,9 @@ impl LineLimit {
     /// their next period.
     pub(super) fn summaries(&self, now: Instant) -> Vec<LogEntry> {
         let mut kinds = self.kinds();
-        let told = kinds.values().filter(|kind| now.duration_since(kind.since) >= WHILE).filter_map(Kind::summary).collect();
+        let summaries = kinds.values().filter(|kind| now.duration_since(kind.since) >= WHILE).filter_map(Kind::summary).collect();
         kinds.retain(|_, kind| now.duration_since(kind.since) < WHILE);
-        told
+        summaries
     }
 
     /// Returns the summaries of suppressed lines for all kinds, at the end of the process.
@@ -156,10 +156,10 @@ mod tests {
             assert_eq!(written(&limit, 1, &other, LogSource::Schedd, start), 1, "{other:?}");
         }
         assert!(limit.summaries(start + Duration::from_millis(9_999)).is_empty());
-        let told = limit.summaries(start + WHILE);
-        let [told] = &told[..] else { panic!("{told:?}") };
+        let summaries = limit.summaries(start + WHILE);
+        let [summary] = &summaries[..] else { panic!("{summaries:?}") };
         assert_eq!(
-            (told.message.as_str(), told.level, told.job()),
+            (summary.message.as_str(), summary.level, summary.job()),
             ("again ... 123 more of these lines within 10 s", Level::WARN, Some("a"))
         );
         assert_eq!(written(&limit, 101, &entry("again", "a"), LogSource::Schedd, start + WHILE), 100, "it begins anew");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_of_its_kind_is_told_of_first() {
+    fn the_next_of_its_kind_is_reported_of_first() {
         let (limit, start) = (LineLimit::default(), Instant::now());
         written(&limit, 102, &entry("again", "a"), LogSource::Schedd, start);
         let Admission::Written(Some(summary)) = limit.admit(&entry("again", "a"), LogSource::Schedd, start + WHILE) else {

@@ -137,11 +137,11 @@ pub(super) fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
         LogFormat::Auto | LogFormat::Text => LogForm::KeyValue,
     };
     let shared = Arc::new(Shared { form, node: OnceLock::new(), limit: LineLimit::default() });
-    let telling = shared.clone();
-    let tell = move |told| telling.tell(told);
+    let shared_log = shared.clone();
+    let entries_of = move |written| shared_log.entries_of(written);
     let writer = match form {
-        LogForm::Journal => LogWriter::start(journal::Socket::open()?, tell)?,
-        _ => LogWriter::start(io::stderr(), tell)?,
+        LogForm::Journal => LogWriter::start(journal::Socket::open()?, entries_of)?,
+        _ => LogWriter::start(io::stderr(), entries_of)?,
     };
     let lines = Lines { shared: shared.clone(), writer: writer.clone() };
     // A second start in one process changes nothing.
@@ -156,8 +156,8 @@ impl Shared {
 
     /// Returns the lines that the writer requests: a count of lost lines, or summaries of
     /// suppressed lines.
-    fn tell(&self, told: WrittenLines) -> Vec<Vec<u8>> {
-        let entries = match told {
+    fn entries_of(&self, written: WrittenLines) -> Vec<Vec<u8>> {
+        let entries = match written {
             WrittenLines::Lost(count) => {
                 vec![
                     LogEntry::new(Level::WARN, "Log lines were lost because their reader was too slow.".to_owned())

@@ -52,14 +52,14 @@ struct Counts {
 
 impl LogWriter {
     /// Starts a thread that writes lines to `to`. The thread gets lines about the log itself from
-    /// `tell`. Fails if no thread can be started.
+    /// `entries_of`. Fails if no thread can be started.
     pub(super) fn start(
         to: impl Write + Send + 'static,
-        tell: impl Fn(WrittenLines) -> Vec<Vec<u8>> + Send + 'static,
+        entries_of: impl Fn(WrittenLines) -> Vec<Vec<u8>> + Send + 'static,
     ) -> io::Result<Self> {
         let (items, received) = sync_channel(WAITING);
         let counts = Arc::new(Counts::default());
-        let carrier = Carrier { counts: counts.clone(), to, tell };
+        let carrier = Carrier { counts: counts.clone(), to, entries_of };
         std::thread::Builder::new().name("log".to_owned()).spawn(move || carrier.carry(&received))?;
         Ok(Self { items, counts })
     }
@@ -87,7 +87,7 @@ impl LogWriter {
 struct Carrier<W, T> {
     counts: Arc<Counts>,
     to: W,
-    tell: T,
+    entries_of: T,
 }
 
 impl<W: Write, T: Fn(WrittenLines) -> Vec<Vec<u8>>> Carrier<W, T> {
@@ -117,14 +117,14 @@ impl<W: Write, T: Fn(WrittenLines) -> Vec<Vec<u8>>> Carrier<W, T> {
         }
         let count = self.counts.lost.swap(0, Ordering::Relaxed);
         if count > 0 {
-            for line in (self.tell)(WrittenLines::Lost(count)) {
+            for line in (self.entries_of)(WrittenLines::Lost(count)) {
                 let _ = self.to.write_all(&line);
             }
         }
     }
 
-    fn say(&mut self, told: WrittenLines) {
-        for line in (self.tell)(told) {
+    fn say(&mut self, written: WrittenLines) {
+        for line in (self.entries_of)(written) {
             self.write(&line);
         }
     }
@@ -153,8 +153,8 @@ mod tests {
         }
     }
 
-    fn tell(told: WrittenLines) -> Vec<Vec<u8>> {
-        match told {
+    fn entries_of(written: WrittenLines) -> Vec<Vec<u8>> {
+        match written {
             WrittenLines::Lost(count) => vec![format!("{count} lost\n").into_bytes()],
             WrittenLines::Rest => vec![b"rest\n".to_vec()],
             WrittenLines::Due => Vec::new(),
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn logging_does_not_wait_for_a_stuck_reader_and_lost_lines_are_counted() {
         let gate = Gate::default();
-        let writer = LogWriter::start(gate.clone(), tell).unwrap();
+        let writer = LogWriter::start(gate.clone(), entries_of).unwrap();
         let shut = gate.written.lock().unwrap();
         // Those of jobs leave room for the daemon's own.
         for _ in 0..WAITING {
@@ -181,14 +181,14 @@ mod tests {
         writer.flush();
         let text = String::from_utf8(gate.written.lock().unwrap().clone()).unwrap();
         let count = |wanted: &str| text.lines().filter(|line| *line == wanted).count();
-        let told: usize = text.lines().find_map(|line| line.strip_suffix(" lost")?.parse().ok()).unwrap();
+        let written: usize = text.lines().find_map(|line| line.strip_suffix(" lost")?.parse().ok()).unwrap();
         assert!(count("line") >= WAITING / 2 - 1, "{}", count("line"));
-        assert!((WAITING / 2 - 1..=WAITING / 2 + 1).contains(&told), "{told}");
+        assert!((WAITING / 2 - 1..=WAITING / 2 + 1).contains(&written), "{written}");
         assert!(text.ends_with("rest\n"));
     }
 
     #[test]
-    fn a_reader_that_is_gone_and_comes_back_is_told_what_it_missed() {
+    fn a_reader_that_is_gone_and_comes_back_is_reported_what_it_missed() {
         struct Door(Arc<Mutex<(bool, Vec<u8>)>>);
         impl Write for Door {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -205,9 +205,9 @@ mod tests {
             }
         }
         let door = Arc::new(Mutex::new((false, Vec::new())));
-        let writer = LogWriter::start(Door(door.clone()), |told| match told {
+        let writer = LogWriter::start(Door(door.clone()), |written| match written {
             WrittenLines::Rest => Vec::new(),
-            told => tell(told),
+            written => entries_of(written),
         });
         let writer = writer.unwrap();
         (0..3).for_each(|_| writer.put(b"line\n".to_vec(), LogSource::Schedd));

@@ -68,7 +68,7 @@ impl CountFacts {
     pub fn in_key(&self, rest: &str) -> Self {
         let mut facts = Self { fence: self.fence.clone(), highest: self.highest, ..Self::default() };
         match rest {
-            "totals" => {
+            "counters" => {
                 (facts.waiting, facts.waiting_counted) = (self.waiting.clone(), self.waiting_counted);
                 (facts.ledger_ranges, facts.ledger_counted) = (self.ledger_ranges.clone(), self.ledger_counted);
             }
@@ -93,9 +93,9 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<In
     let wrong = |place: &'static str, found: String| Inconsistency::wrong(FindingSubject::Key(name(place)), place, found);
     let mut findings = Vec::new();
     let counters = [
-        ("totals", "waiting runs", &facts.waiting, facts.waiting_counted),
+        ("counters", "waiting runs", &facts.waiting, facts.waiting_counted),
         ("output_bytes", "bytes of output", &facts.output_bytes, facts.output_counted),
-        ("totals", "ranges in ledgers", &facts.ledger_ranges, facts.ledger_counted),
+        ("counters", "ranges in ledgers", &facts.ledger_ranges, facts.ledger_counted),
     ];
     for (key, what, counter, counted) in counters {
         let Some(counted) = counted.filter(|counted| number(counter.as_deref()) != Some(*counted)) else { continue };
@@ -108,8 +108,8 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<In
         findings.push(wrong("output_sizes", found));
     }
     let last = facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);
-    let is_spoilt = facts.fence.is_some() && last.is_none();
-    if is_spoilt || facts.highest.is_some_and(|highest| last.is_none_or(|last| last < highest)) {
+    let is_damaged = facts.fence.is_some() && last.is_none();
+    if is_damaged || facts.highest.is_some_and(|highest| last.is_none_or(|last| last < highest)) {
         let is = facts.fence.as_ref().map_or_else(|| "missing".to_owned(), |text| format!("{text:?}"));
         let found = match facts.highest {
             Some(highest) => format!("is {is}, and {highest} is in use"),

@@ -36,11 +36,11 @@ pub fn has_judged_fields(rest: &str) -> bool {
     matches!(
         family,
         "queues"
-            | "totals"
+            | "counters"
             | "groups"
-            | "stops"
-            | "servers"
-            | "audit"
+            | "stop_requests"
+            | "known_servers"
+            | "consistency_check"
             | "node"
             | "source"
             | "ledger_before"
@@ -60,10 +60,12 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "queues" if field.parse::<QueueName>().is_err() => Some("it is no name of a queue"),
         "queues" => (!value.parse::<u32>().is_ok_and(|count| count > 0)).then_some("it is no concurrency"),
         "groups" => field.parse::<GroupName>().is_err().then_some("it is no name of a group"),
-        "stops" => field.parse::<RunId>().is_err().then_some("it is no run"),
-        "servers" => (!is_count_at(value)).then_some("it is no fence with a time (FENCE:MS)"),
-        "audit" if matches!(field, "taken_at" | "at" | "round_at") => (!is_instant(value)).then_some("it is no instant"),
-        "audit" if field == "findings" => (!is_count()).then_some("it is no count"),
+        "stop_requests" => field.parse::<RunId>().is_err().then_some("it is no run"),
+        "known_servers" => (!is_count_at(value)).then_some("it is no fence with a time (FENCE:MS)"),
+        "consistency_check" if matches!(field, "taken_at" | "at" | "round_at") => {
+            (!is_instant(value)).then_some("it is no instant")
+        }
+        "consistency_check" if field == "findings" => (!is_count()).then_some("it is no count"),
         "source" if field.parse::<JobName>().is_err() => Some("it is no name of a job"),
         "source" => (!is_hash(value)).then_some("it is no hash of a definition"),
         "declared" if !is_section(field) => Some("it is no queue or group"),
@@ -73,10 +75,10 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "queue_state" => (!is_count()).then_some("it is no number"),
         "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some("it is no count"),
         // The rule of counters compares these two with what they count.
-        "totals" if matches!(field, "waiting" | "ledger_ranges") => None,
-        "totals" | "ledger_before" if !is_word(field) => Some("it is no word"),
+        "counters" if matches!(field, "waiting" | "ledger_ranges") => None,
+        "counters" | "ledger_before" if !is_word(field) => Some("it is no word"),
         "ledger_before" if matches!(field, "until" | "latest") => (!is_instant(value)).then_some("it is no instant"),
-        "totals" | "ledger_before" => (!is_count()).then_some("it is no count"),
+        "counters" | "ledger_before" => (!is_count()).then_some("it is no count"),
         "node" => judge_node(field, value),
         _ => None,
     }
@@ -184,12 +186,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_schedd_writes_is_sound_and_what_it_never_writes_is_told() {
+    fn what_schedd_writes_is_sound_and_what_it_never_writes_is_reported() {
         let hash = "0123456789abcdef0123456789abcdef01234567";
         for (rest, field, value) in [
             ("queues", "default", "32"),
-            ("totals", "succeeded", "7"),
-            ("totals", "waiting", "x"),
+            ("counters", "succeeded", "7"),
+            ("counters", "waiting", "x"),
             ("node:n1", "clock_offset_ms", ""),
             ("node:n1", "state", "running"),
             ("node:n1", "config_error", "line 3: no; wanted yes"),
@@ -204,8 +206,8 @@ mod tests {
             ("gate:key:k", "lane:a@5", "default!5"),
             ("gate:key:k", "job:a", "1 0 1"),
             ("output:a@5#1", "head", "\\xff"),
-            ("servers", "any", "7:0"),
-            ("stops", "a@5", "whatever"),
+            ("known_servers", "any", "7:0"),
+            ("stop_requests", "a@5", "whatever"),
             ("queue:default", "limit", "x"),
         ] {
             assert_eq!(judge_field(rest, field, value), None, "{rest} {field}");
@@ -214,8 +216,8 @@ mod tests {
             ("queues", "No Queue", "32"),
             ("queues", "default", "many"),
             ("queues", "default", "0"),
-            ("totals", "succeeded", "-1"),
-            ("totals", "\\xff\\xfe", "7"),
+            ("counters", "succeeded", "-1"),
+            ("counters", "\\xff\\xfe", "7"),
             ("node:n1", "started_at", "then"),
             ("node:n1", "incarnation", ""),
             ("node:n1", "host", "\\xff"),
@@ -232,10 +234,10 @@ mod tests {
             ("gate:key:k", "job:a", "1 0"),
             ("queue_state:default", "tat", "1e300"),
             ("output:a@5#1", "size", "-1"),
-            ("servers", "any", "7"),
-            ("stops", "No Run", "cancelled"),
+            ("known_servers", "any", "7"),
+            ("stop_requests", "No Run", "cancelled"),
             ("groups", "No Group", "exclusive"),
-            ("audit", "at", "x"),
+            ("consistency_check", "at", "x"),
         ] {
             assert!(judge_field(rest, field, value).is_some(), "{rest} {field}");
         }
@@ -244,8 +246,8 @@ mod tests {
     #[test]
     fn a_long_value_is_cut_where_it_is_shown() {
         let bad = BadField { field: "pid".to_owned(), value: "x".repeat(100_000), why: "no" };
-        let told = bad_fields("totals", "k", &[bad]).unwrap().to_string();
-        assert!(told.len() < 300 && told.contains("(100000 bytes)"), "{told}");
-        assert_eq!(bad_fields("totals", "k", &[]), None);
+        let message = bad_fields("counters", "k", &[bad]).unwrap().to_string();
+        assert!(message.len() < 300 && message.contains("(100000 bytes)"), "{message}");
+        assert_eq!(bad_fields("counters", "k", &[]), None);
     }
 }

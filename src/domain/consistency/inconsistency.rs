@@ -23,7 +23,7 @@ pub enum FindingKind {
 
 /// The values that are right only together with many other keys: counters, and the indexes of
 /// outputs. Their check reads all these keys.
-const OF_MANY_KEYS: [&str; 5] = ["wrong:totals", "wrong:output_bytes", "wrong:output_sizes", "wrong:outputs", "wrong:fence"];
+const OF_MANY_KEYS: [&str; 5] = ["wrong:counters", "wrong:output_bytes", "wrong:output_sizes", "wrong:outputs", "wrong:fence"];
 
 /// The place of a planned run whose due time was computed while Redis' clock was ahead.
 pub(super) const DUE_TIME: &str = "due_time";

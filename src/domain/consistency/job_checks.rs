@@ -161,7 +161,7 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     }
     findings.extend(passed_over(facts));
     if facts.is_gate_unlisted && facts.pending.is_some() {
-        findings.push(facts.missing("gated", "it has a gate, and its runs would be found late behind many others"));
+        findings.push(facts.missing("job_gates", "it has a gate, and its runs would be found late behind many others"));
     }
     if let (Some(PendingFacts { run, .. }), Some(open)) = (facts.to_come(), &facts.open_unasked) {
         let finding = facts.extra("pending", format!("{open} is open, and its end plans another run beside {run}"));

@@ -42,32 +42,32 @@ pub const SINGLE_KEYS: [(&str, &str); 33] = [
     ("dead", "zset"),
     ("outputs", "zset"),
     ("nodes", "zset"),
-    ("noted_nodes", "zset"),
-    ("losses", "zset"),
+    ("event_nodes", "zset"),
+    ("data_losses", "zset"),
     ("discarded", "zset"),
     ("backfills", "zset"),
     ("boots", "zset"),
     ("boot_runs", "zset"),
     ("uniques", "zset"),
     ("lanes", "zset"),
-    ("gate_wakes", "zset"),
-    ("shunned", "zset"),
-    ("shunned_lately", "zset"),
-    ("gated", "zset"),
+    ("gate_timers", "zset"),
+    ("not_while", "zset"),
+    ("not_while_recent", "zset"),
+    ("job_gates", "zset"),
     ("notices", "zset"),
     ("deadlines", "zset"),
-    ("stops", "hash"),
-    ("totals", "hash"),
+    ("stop_requests", "hash"),
+    ("counters", "hash"),
     ("queues", "hash"),
     ("groups", "hash"),
     ("quarantine", "hash"),
-    ("audit", "hash"),
+    ("consistency_check", "hash"),
     ("output_sizes", "hash"),
-    ("servers", "hash"),
+    ("known_servers", "hash"),
     ("fence", "string"),
     ("output_bytes", "string"),
     ("epoch", "string"),
-    ("settling", "string"),
+    ("restoring_until", "string"),
 ];
 
 /// The families of keys, `FAMILY:OF`, each with its type.
@@ -77,20 +77,20 @@ pub const FAMILIES: [(&str, &str); 32] = [
     ("open", "zset"),
     ("manual", "zset"),
     ("waiting", "zset"),
-    ("spread", "zset"),
+    ("catch_up", "zset"),
     ("history", "zset"),
     ("dead", "zset"),
     ("outputs", "zset"),
-    ("deeds", "zset"),
-    ("eras", "zset"),
+    ("audit_log", "zset"),
+    ("schedule_versions", "zset"),
     ("events", "zset"),
     ("ledger", "zset"),
     ("backfill", "zset"),
-    ("held", "zset"),
-    ("queued", "zset"),
-    ("queued_by_job", "zset"),
-    ("queued_by_lane", "zset"),
-    ("queued_lanes", "zset"),
+    ("gate_holders", "zset"),
+    ("gate_waiters", "zset"),
+    ("gate_waiters_by_job", "zset"),
+    ("gate_waiters_by_lane", "zset"),
+    ("gate_waiter_lanes", "zset"),
     ("job", "hash"),
     ("run", "hash"),
     ("output", "hash"),
@@ -175,7 +175,17 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     let family = rest.split(':').next().unwrap_or_default();
     let is_run = matches!(
         family,
-        "due" | "running" | "open" | "manual" | "waiting" | "spread" | "history" | "dead" | "backfill" | "held" | "queued"
+        "due"
+            | "running"
+            | "open"
+            | "manual"
+            | "waiting"
+            | "catch_up"
+            | "history"
+            | "dead"
+            | "backfill"
+            | "gate_holders"
+            | "gate_waiters"
     );
     let read = match family {
         "leases" => {
@@ -192,29 +202,29 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             Some((run, _)) => Err(format!("it is an output of job {}", run.job())),
             None => Err("it does not name an output, wanted RUN#ATTEMPT".to_owned()),
         },
-        "nodes" | "noted_nodes" => member.parse().map(|_: NodeName| Member::Other).map_err(|error| error.to_string()),
+        "nodes" | "event_nodes" => member.parse().map(|_: NodeName| Member::Other).map_err(|error| error.to_string()),
         "boots" => is_boot(member).then_some(Member::Other).ok_or_else(|| "it is no boot (@HOST BOOT)".to_owned()),
         "boot_runs" => {
             let job_and_boot = member.split_once(' ').filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
             job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
         }
         "lanes" => member.parse().map(|_: Lane| Member::Other).map_err(|_| "it is no lane".to_owned()),
-        "gate_wakes" => Gate::from_name(member).map(|_| Member::Other).ok_or_else(|| "it is no gate (KIND:NAME)".to_owned()),
-        "shunned" | "shunned_lately" => {
+        "gate_timers" => Gate::from_name(member).map(|_| Member::Other).ok_or_else(|| "it is no gate (KIND:NAME)".to_owned()),
+        "not_while" | "not_while_recent" => {
             let parts = member.split_once(' ').filter(|(a, b)| a.parse::<JobName>().is_ok() && b.parse::<JobName>().is_ok());
             parts.map(|_| Member::Other).ok_or_else(|| "it is no rule between two jobs (JOB JOB)".to_owned())
         }
-        "queued_by_job" => {
+        "gate_waiters_by_job" => {
             let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
             let is_entry = run.is_some_and(|run| member.starts_with(&format!("{} ", run.job())));
             is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (JOB LANE DUE RUN)".to_owned())
         }
-        "queued_by_lane" => {
+        "gate_waiters_by_lane" => {
             let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
             let is_entry = run.is_some() && member.split(' ').count() == 3;
             is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (LANE DUE RUN)".to_owned())
         }
-        "queued_lanes" => {
+        "gate_waiter_lanes" => {
             let parts = member.split_once(' ').filter(|(run, lane)| run.parse::<RunId>().is_ok() && lane.parse::<Lane>().is_ok());
             parts.map(|_| Member::Other).ok_or_else(|| "it is no first run of a lane (RUN LANE)".to_owned())
         }
@@ -228,20 +238,22 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             Ok(Ok(key)) => Ok(Member::Unique(key)),
             _ => Err("it is no unique key".to_owned()),
         },
-        "gated" => is_gated(member).then_some(Member::Other).ok_or_else(|| "it is no job with a gate (LANE GATE JOB)".to_owned()),
+        "job_gates" => {
+            is_gated(member).then_some(Member::Other).ok_or_else(|| "it is no job with a gate (LANE GATE JOB)".to_owned())
+        }
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
         "notices" => {
             let read = crate::domain::job::notice::read_notice(&member_bytes(member));
             read.map(|_| Member::Other).ok_or_else(|| "it is no notice (JSON with run, kind and stamp)".to_owned())
         }
-        "deeds" | "eras" | "events" | "losses" | "discarded" => {
+        "audit_log" | "schedule_versions" | "events" | "data_losses" | "discarded" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }
         _ if is_run => match member.parse::<RunId>() {
             Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => Err("it is no backfill run".to_owned()),
             Ok(run)
-                if matches!(family, "due" | "running" | "held" | "queued")
+                if matches!(family, "due" | "running" | "gate_holders" | "gate_waiters")
                     || rest == family
                     || rest[family.len() + 1..] == *run.job().as_str() =>
             {
@@ -255,7 +267,8 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     // A lease with an impossible end is still a lease, and the index of jobs has its own rule.
     // At a gate, a run that was let in but has not begun has a negative score, as does the first
     // run of a stuck lane.
-    let score_read = score.parse::<f64>().map(|at| if matches!(family, "held" | "queued_lanes") { at.abs() } else { at });
+    let score_read =
+        score.parse::<f64>().map(|at| if matches!(family, "gate_holders" | "gate_waiter_lanes") { at.abs() } else { at });
     let ready = score_read.ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
     let is_instant = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));
@@ -323,11 +336,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deed_that_names_a_cron_expression_is_one_as_redis_writes_it_and_as_it_is_shown() {
-        for deed in [r#"{"new":"*/5 * * * *"}"#, r#"{"new":"*\x5c/5 * * * *"}"#, r#"{"by":"\xc3\xa9","new":"\x5c/"}"#] {
-            assert_eq!(judge_member("deeds:a", deed, "5"), Ok(Member::Other), "{deed}");
+    fn an_entry_with_a_cron_expression_is_read_as_redis_writes_and_as_it_is_shown() {
+        for entry in [r#"{"new":"*/5 * * * *"}"#, r#"{"new":"*\x5c/5 * * * *"}"#, r#"{"by":"\xc3\xa9","new":"\x5c/"}"#] {
+            assert_eq!(judge_member("audit_log:a", entry, "5"), Ok(Member::Other), "{entry}");
         }
-        assert!(judge_member("deeds:a", r"{\xff", "5").is_err());
+        assert!(judge_member("audit_log:a", r"{\xff", "5").is_err());
     }
 
     #[test]

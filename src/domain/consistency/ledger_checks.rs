@@ -9,23 +9,23 @@
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 
 /// Returns the finding for an occurrence that has a record and is counted by a range too.
-pub fn told_twice(run: &RunId, range: SkippedStretch, state: RunState) -> Inconsistency {
-    let SkippedStretch { first, last, count } = range;
+pub fn counted_twice(run: &RunId, range: SkippedRange, state: RunState) -> Inconsistency {
+    let SkippedRange { first, last, count } = range;
     let found =
         format!("counts {run} twice: it has a record, and the ledger counts it in {count} {state} from {first} to {last}");
     let subject = FindingSubject::Job(run.job().clone());
     Inconsistency::wrong(subject, "ledger", found).fixed_by("removes occurrences with records from the ledger")
 }
 
-/// Returns the finding for a ledger that counts `told` occurrences between the ends of `range`,
+/// Returns the finding for a ledger that counts `total` occurrences between the ends of `range`,
 /// where the schedule has only `has`.
-pub fn told_over(job: &JobName, range: SkippedStretch, state: RunState, (told, has): (u64, u64)) -> Inconsistency {
-    let SkippedStretch { first, last, count } = range;
+pub fn ledger_excess(job: &JobName, range: SkippedRange, state: RunState, (total, has): (u64, u64)) -> Inconsistency {
+    let SkippedRange { first, last, count } = range;
     let found = format!(
-        "counts {told} occurrences from {first} to {last}, {count} {state} of them in one range, and its schedule has {has}"
+        "counts {total} occurrences from {first} to {last}, {count} {state} of them in one range, and its schedule has {has}"
     );
     let subject = FindingSubject::Job(job.clone());
     Inconsistency::wrong(subject, "ledger", found).fixed_by("reduces the range by the difference")

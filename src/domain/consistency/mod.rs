@@ -27,8 +27,8 @@ pub use key_checks::{
     FAMILIES, KeyFacts, KnownNames, Member, SINGLE_KEYS, bad_entries, family_of, judge_key, judge_member, judge_outputs,
     known_key, member_bytes, unknown_lane,
 };
-pub use ledger_checks::{told_over, told_twice};
-pub use range_checks::{StretchFacts, judge_stretch};
+pub use ledger_checks::{counted_twice, ledger_excess};
+pub use range_checks::{SkippedRangeFacts, judge_skipped_range};
 pub use run_differences::{RunRepair, judge_run};
 pub use run_places::{PlacedRun, RecordFacts, RunPlace};
 pub use text_checks::{has_judged_text, judge_text};

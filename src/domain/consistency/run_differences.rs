@@ -163,7 +163,7 @@ mod tests {
             is_job_known: true,
             job_lane: Some(lane),
             is_pending: false,
-            is_held: false,
+            is_paused_run: false,
             is_first_behind: false,
             places,
             ready_by: None,

@@ -75,9 +75,9 @@ impl RunPlace {
             Self::Open if run.is_manual() => "manual",
             Self::Open => "open",
             Self::Waiting => "waiting",
-            Self::Queued(_) => "queued",
-            Self::Spread => "spread",
-            Self::Stops => "stops",
+            Self::Queued(_) => "gate_waiters",
+            Self::Spread => "catch_up",
+            Self::Stops => "stop_requests",
             Self::History | Self::JobHistory => "history",
             Self::Dead | Self::JobDead => "dead",
             Self::StartDeadline | Self::EndDeadline => "deadlines",
@@ -121,8 +121,8 @@ pub struct PlacedRun {
     pub job_lane: Option<Lane>,
     /// True if the run is the planned run of its job.
     pub is_pending: bool,
-    /// True if the run is held because its job is paused.
-    pub is_held: bool,
+    /// True if the run is kept because its job is paused.
+    pub is_paused_run: bool,
     /// True if the run was the first to be skipped because of a run that is still open. The
     /// deadline of such a run reports that the open run hangs.
     pub is_first_behind: bool,
@@ -253,7 +253,7 @@ impl PlacedRun {
             RunPlace::Spread => allowed(is_scheduled && (is_due || !waits)),
             RunPlace::Stops if state.is_none() => allowed(is_due || is_leased_later),
             RunPlace::StartDeadline if self.is_first_behind => Right::Allowed,
-            RunPlace::StartDeadline | RunPlace::EndDeadline if state.is_none() => allowed(self.is_pending || self.is_held),
+            RunPlace::StartDeadline | RunPlace::EndDeadline if state.is_none() => allowed(self.is_pending || self.is_paused_run),
             RunPlace::Stops | RunPlace::StartDeadline | RunPlace::EndDeadline => allowed(!has_ended),
             RunPlace::History | RunPlace::JobHistory if is_dead => Right::Allowed,
             RunPlace::History | RunPlace::JobHistory => needed(has_ended),

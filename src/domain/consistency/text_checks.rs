@@ -10,7 +10,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 
 /// Returns true if this rule judges the text of the key `rest` of a namespace.
 pub fn has_judged_text(rest: &str) -> bool {
-    matches!(rest, "settling" | "epoch") || rest.starts_with("gate_rate:")
+    matches!(rest, "restoring_until" | "epoch") || rest.starts_with("gate_rate:")
 }
 
 /// Returns the finding about the text of the key `rest`, if the text is wrong. `key` is the full
@@ -21,7 +21,7 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> 
         "epoch" if !text.split_once('-').is_some_and(|(at, _)| is_instant(at)) => {
             ("epoch", "the epoch of the data (MS-NODE-NUMBER)")
         }
-        "settling" if !is_instant(text) => ("settling", "the instant up to which data settles"),
+        "restoring_until" if !is_instant(text) => ("restoring_until", "the instant up to which data settles"),
         _ if rest.starts_with("gate_rate:") && !is_rates(text) => {
             ("gate_rate", "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)")
         }
@@ -45,9 +45,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_and_a_rate_are_told_from_garbage() {
+    fn an_instant_and_a_rate_are_reported_from_garbage() {
         for (rest, good) in
-            [("settling", "1790000000000"), ("gate_rate:key:k", "1790000000000000:500000:1 1790000000000001:1000:3")]
+            [("restoring_until", "1790000000000"), ("gate_rate:key:k", "1790000000000000:500000:1 1790000000000001:1000:3")]
         {
             assert!(has_judged_text(rest));
             assert_eq!(judge_text(rest, "k".to_owned(), good), None, "{rest}");

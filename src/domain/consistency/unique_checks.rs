@@ -38,12 +38,12 @@ pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistenc
         let why = "it does not say which job holds the key";
         return Some(Inconsistency::unreadable(subject, "unique", why, "the name of a job").fixed_by("deletes it"));
     };
-    let is_held = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
+    let is_owned = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
     #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]
     let soon = now.as_i64() as f64 + SOON_MS;
     match facts.look_at {
-        Some(at) if is_held || at <= soon => None,
-        _ if is_held => Some(Inconsistency::missing(subject, "uniques", "uniques", format!("job {holder} holds it"))),
+        Some(at) if is_owned || at <= soon => None,
+        _ if is_owned => Some(Inconsistency::missing(subject, "uniques", "uniques", format!("job {holder} holds it"))),
         _ => {
             let why = format!("it points at job {holder}, which does not hold it any more");
             Some(Inconsistency::extra(subject, "unique", "the namespace", why).fixed_by("deletes it"))
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_or_about_to_go_is_sound_and_the_rest_is_told() {
+    fn what_is_held_or_about_to_go_is_sound_and_the_rest_is_reported() {
         let now = UnixMillis::new(1_000).unwrap();
         let found = |facts: UniqueFacts| judge_unique(&facts, now).map(|finding| finding.to_string()).unwrap_or_default();
         for sound in [

@@ -15,7 +15,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
 /// The number of entries that the audit log of a job keeps.
-const DEEDS_KEPT: usize = 100;
+const ENTRIES_KEPT: usize = 100;
 
 /// The schedule of a job at a past time.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub struct PastSchedule {
 impl PastSchedule {
     /// Returns true if this schedule was in force at `at`. The time of a one-shot counts whenever
     /// that time was set.
-    fn held_at(&self, at: UnixMillis) -> bool {
+    fn schedule_at(&self, at: UnixMillis) -> bool {
         let is_instant = || self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at));
         at <= self.until && (self.from < at || is_instant())
     }
@@ -65,7 +65,7 @@ pub(super) fn past_at(past: &[PastSchedule], since: UnixMillis, at: UnixMillis) 
     if since < at {
         return None;
     }
-    past.iter().rev().find(|one| one.held_at(at))?.definition.as_ref()
+    past.iter().rev().find(|one| one.schedule_at(at))?.definition.as_ref()
 }
 
 fn has(timetable: &Timetable, at: UnixMillis) -> bool {
@@ -78,7 +78,7 @@ impl ScheduleThen {
     /// count.
     pub fn at(
         past: &[PastSchedule],
-        deeds: &[AuditEntry],
+        audit_log: &[AuditEntry],
         job: &JobName,
         spec: &JobSpec,
         now: &Timetable,
@@ -90,13 +90,13 @@ impl ScheduleThen {
         {
             return Self::Known(Box::new(timetable.clone()));
         }
-        let change = deeds.iter().filter(|deed| deed.at > at).find_map(|deed| deed.schedules.as_ref());
+        let change = audit_log.iter().filter(|entry| entry.at > at).find_map(|entry| entry.schedules.as_ref());
         // A one-shot may have been added after its time.
         if since <= at || now.is_one_shot() && change.is_none() {
             return Self::Known(Box::new(now.clone()));
         }
-        let is_cut = deeds.len() >= DEEDS_KEPT && deeds.first().is_some_and(|deed| deed.at > at);
-        let is_older_job = deeds.iter().any(|deed| deed.what == AuditEntry::ADDED && deed.at > at);
+        let is_cut = audit_log.len() >= ENTRIES_KEPT && audit_log.first().is_some_and(|entry| entry.at > at);
+        let is_older_job = audit_log.iter().any(|entry| entry.what == AuditEntry::ADDED && entry.at > at);
         if is_cut || is_older_job {
             return Self::Unknown;
         }
@@ -104,7 +104,7 @@ impl ScheduleThen {
         let known = match change {
             Some((old, _)) if *old == text => Some(now.clone()),
             Some((old, _)) => rebuilt(old, job, spec, anchor),
-            None => (since_before_resume(deeds, since) <= at).then(|| now.clone()),
+            None => (since_before_resume(audit_log, since) <= at).then(|| now.clone()),
         };
         known.map_or(Self::Unknown, |timetable| Self::Known(Box::new(timetable)))
     }
@@ -132,7 +132,7 @@ impl ScheduleThen {
 /// schedule's occurrences, which a resume of the job moves.
 pub(super) fn schedule_since(
     past: &[PastSchedule],
-    deeds: &[AuditEntry],
+    audit_log: &[AuditEntry],
     (spec, now): (&JobSpec, &Timetable),
     since: UnixMillis,
 ) -> UnixMillis {
@@ -144,17 +144,17 @@ pub(super) fn schedule_since(
         }
         begins = one.from.min(begins);
     }
-    since_before_resume(deeds, begins)
+    since_before_resume(audit_log, begins)
 }
 
 /// Returns when the schedule was added or last edited, if `since` is the time of a resume. Returns
 /// `since` otherwise, and if the audit log does not have that entry.
-fn since_before_resume(deeds: &[AuditEntry], since: UnixMillis) -> UnixMillis {
-    if !deeds.iter().any(|deed| deed.what == AuditEntry::RESUMED && deed.at == since) {
+fn since_before_resume(audit_log: &[AuditEntry], since: UnixMillis) -> UnixMillis {
+    if !audit_log.iter().any(|entry| entry.what == AuditEntry::RESUMED && entry.at == since) {
         return since;
     }
-    let begins = |deed: &&AuditEntry| (deed.what == AuditEntry::ADDED || deed.what == AuditEntry::EDITED) && deed.at <= since;
-    deeds.iter().rev().find(begins).map_or(since, |deed| deed.at)
+    let begins = |entry: &&AuditEntry| (entry.what == AuditEntry::ADDED || entry.what == AuditEntry::EDITED) && entry.at <= since;
+    audit_log.iter().rev().find(begins).map_or(since, |entry| entry.at)
 }
 
 /// Returns a timetable made from the text of a schedule, and `None` if the text is incomplete.
@@ -178,15 +178,15 @@ mod tests {
         UnixMillis::new(seconds * 1000).unwrap()
     }
 
-    fn deed(what: &str, at: i64, schedules: Option<(&str, &str)>) -> AuditEntry {
+    fn entry(what: &str, at: i64, schedules: Option<(&str, &str)>) -> AuditEntry {
         let schedules = schedules.map(|(old, new)| (old.to_owned(), new.to_owned()));
         AuditEntry { at: s(at), what: what.to_owned(), by: None, run: None, count: None, schedules, dues: None }
     }
 
-    fn is_due(deeds: &[AuditEntry], since: i64, at: i64) -> Option<bool> {
+    fn is_due(audit_log: &[AuditEntry], since: i64, at: i64) -> Option<bool> {
         let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
-        ScheduleThen::at(&[], deeds, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
+        ScheduleThen::at(&[], audit_log, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
     }
 
     #[test]
@@ -195,34 +195,41 @@ mod tests {
         let spec = JobSpec::with_defaults(Schedule::At(at), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         let text = spec.schedule.text_with_zone(&Zone::utc());
-        let edited = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::EDITED, 50, Some(("every 3s", &text)))];
-        let held =
-            |deeds: &[AuditEntry], at| ScheduleThen::at(&[], deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
-        assert_eq!((held(&edited, 30), held(&edited, 31), held(&edited, 100)), (Some(true), Some(false), Some(true)));
+        let edited = [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::EDITED, 50, Some(("every 3s", &text)))];
+        let schedule_then = |audit_log: &[AuditEntry], at| {
+            ScheduleThen::at(&[], audit_log, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at))
+        };
+        assert_eq!(
+            (schedule_then(&edited, 30), schedule_then(&edited, 31), schedule_then(&edited, 100)),
+            (Some(true), Some(false), Some(true))
+        );
         // It was a one-shot from the start, and past when added.
         assert_eq!(
-            ScheduleThen::at(&[], &[deed(AuditEntry::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
+            ScheduleThen::at(&[], &[entry(AuditEntry::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at)
+                .is_occurrence(at),
             Some(true)
         );
     }
 
     #[test]
     fn a_resume_leaves_the_schedule_as_it_was() {
-        let deeds = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::PAUSED, 50, None), deed(AuditEntry::RESUMED, 60, None)];
-        assert_eq!(since_before_resume(&deeds, s(60)), s(1));
-        assert_eq!(since_before_resume(&deeds, s(55)), s(55));
-        assert_eq!((is_due(&deeds, 60, 30), is_due(&deeds, 60, 31)), (Some(true), Some(false)));
+        let audit_log =
+            [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::PAUSED, 50, None), entry(AuditEntry::RESUMED, 60, None)];
+        assert_eq!(since_before_resume(&audit_log, s(60)), s(1));
+        assert_eq!(since_before_resume(&audit_log, s(55)), s(55));
+        assert_eq!((is_due(&audit_log, 60, 30), is_due(&audit_log, 60, 31)), (Some(true), Some(false)));
     }
 
     #[test]
     fn a_change_names_the_schedule_before_it() {
-        let deeds = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::EDITED, 60, Some(("every 2s", "every 3s")))];
+        let audit_log = [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::EDITED, 60, Some(("every 2s", "every 3s")))];
         assert_eq!(
-            (is_due(&deeds, 60, 32), is_due(&deeds, 60, 33), is_due(&deeds, 60, 63)),
+            (is_due(&audit_log, 60, 32), is_due(&audit_log, 60, 33), is_due(&audit_log, 60, 63)),
             (Some(true), Some(false), Some(true))
         );
-        let deeds = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::EDITED, 999, Some(("*/5 * * * * in UTC", "every 3s")))];
-        assert_eq!((is_due(&deeds, 999, 600), is_due(&deeds, 999, 660)), (Some(true), Some(false)));
+        let audit_log =
+            [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::EDITED, 999, Some(("*/5 * * * * in UTC", "every 3s")))];
+        assert_eq!((is_due(&audit_log, 999, 600), is_due(&audit_log, 999, 660)), (Some(true), Some(false)));
     }
 
     #[test]
@@ -250,10 +257,10 @@ mod tests {
 
     #[test]
     fn a_gap_in_the_audit_log_leaves_the_schedule_unknown() {
-        let anew = [deed(AuditEntry::REMOVED, 50, None), deed(AuditEntry::ADDED, 60, None)];
-        let odd = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::EDITED, 60, Some(("5m after each run", "every 3s")))];
-        for deeds in [&anew[..], &odd, &[]] {
-            assert_eq!(is_due(deeds, 60, 30), None, "{deeds:?}");
+        let anew = [entry(AuditEntry::REMOVED, 50, None), entry(AuditEntry::ADDED, 60, None)];
+        let odd = [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::EDITED, 60, Some(("5m after each run", "every 3s")))];
+        for audit_log in [&anew[..], &odd, &[]] {
+            assert_eq!(is_due(audit_log, 60, 30), None, "{audit_log:?}");
         }
     }
 }

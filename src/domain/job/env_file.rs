@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_by_its_line_and_without_a_word_of_the_text() {
+    fn a_fault_is_reported_by_its_line_and_without_a_word_of_the_text() {
         for (text, line) in [
             ("A=1\nhunter2\nB=2", 2),
             ("hunter2", 1),

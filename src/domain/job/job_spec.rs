@@ -211,12 +211,12 @@ pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
     of_group.or_else(|| spec.not_while.first().map(Gate::of_job)).or_else(|| spec.key.as_ref().map(Gate::of_key))
 }
 
-/// Returns the gates that a run of `job` has to pass, in the order of passing. `is_shunned` is true
+/// Returns the gates that a run of `job` has to pass, in the order of passing. `is_gated` is true
 /// if other jobs may not run beside `job`.
-pub fn gates_of(job: &JobName, spec: &JobSpec, is_shunned: bool) -> Vec<Gate> {
+pub fn gates_of(job: &JobName, spec: &JobSpec, is_gated: bool) -> Vec<Gate> {
     let group = spec.group.as_ref().map(Gate::of_group);
     let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();
-    if is_shunned {
+    if is_gated {
         jobs.insert(job);
     }
     let key = spec.key.as_ref().map(Gate::of_key);
@@ -289,7 +289,7 @@ impl JobSpec {
     pub fn lane_in(&self, queue: QueueName) -> Lane {
         let lane = Lane::new(queue, self.priority, self.requires.clone());
         match first_gate(self) {
-            Some(first) => lane.strand_for(&first),
+            Some(first) => lane.shard_for(&first),
             None => lane,
         }
     }

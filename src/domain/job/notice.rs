@@ -7,7 +7,7 @@
 //!   of a run. It adds before it removes, and decides nothing else.
 //! * Any node's `engine::teller` makes a run of the record by `plant_notice.lua`. That script
 //!   writes the hidden job from the job's definition at that time.
-//! * Each attempt follows the definition at its own time, and `engine::telling` gives it its
+//! * Each attempt follows the definition at its own time, and `engine::notification` gives it its
 //!   content.
 //!
 //! From then on a notice is a run like any other: it is claimed, retried and recorded, and may
@@ -105,20 +105,22 @@ pub struct NoticeEntry {
 
 /// Parses an entry of `notices`, or returns `None` if it is malformed.
 pub fn read_notice(entry: &[u8]) -> Option<NoticeEntry> {
-    let told: serde_json::Value = serde_json::from_slice(entry).ok()?;
-    let about: RunId = told["run"].as_str()?.parse().ok()?;
-    let kind = NoticeKind::parse(told["kind"].as_str()?)?;
-    let stamp = told["stamp"].as_str()?;
+    let fields: serde_json::Value = serde_json::from_slice(entry).ok()?;
+    let about: RunId = fields["run"].as_str()?.parse().ok()?;
+    let kind = NoticeKind::parse(fields["kind"].as_str()?)?;
+    let stamp = fields["stamp"].as_str()?;
     let run = notice_id(&about, kind, stamp).ok()?;
     Some(NoticeEntry { about, kind, run, is_of_rest: is_of_rest(stamp) })
 }
 
-/// Returns the hidden job whose runs are the notices of `kind` about the job `told`. Returns
-/// `None` if `told` requests no such notice.
-pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
+/// Returns the hidden job whose runs are the notices of `kind` about the job `subject`. Returns
+/// `None` if `subject` requests no such notice.
+pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     let action = match kind {
-        NoticeKind::Ping => Action::Http(HttpRequest::post(told.ping_url.clone()?)),
-        NoticeKind::Failure | NoticeKind::Success | NoticeKind::Late | NoticeKind::Recovered => told.notices.get(&kind)?.clone(),
+        NoticeKind::Ping => Action::Http(HttpRequest::post(subject.ping_url.clone()?)),
+        NoticeKind::Failure | NoticeKind::Success | NoticeKind::Late | NoticeKind::Recovered => {
+            subject.notices.get(&kind)?.clone()
+        }
     };
     let mut spec = JobSpec::with_defaults(Schedule::Manual, action);
     spec.queue = QueueName::of_notices();
@@ -131,13 +133,13 @@ pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
         max_delay: LONGEST_DELAY,
         ..RetryRule::default()
     };
-    spec.env.clone_from(&told.env);
-    spec.env_files.clone_from(&told.env_files);
-    spec.cwd.clone_from(&told.cwd);
+    spec.env.clone_from(&subject.env);
+    spec.env_files.clone_from(&subject.env_files);
+    spec.cwd.clone_from(&subject.cwd);
     // The standard input and the limits of the work do not apply to its notices.
-    spec.process = ProcessRules { stdin: None, limits: Limits::default(), ..told.process.clone() }.obeyed_by(spec.started());
+    spec.process = ProcessRules { stdin: None, limits: Limits::default(), ..subject.process.clone() }.obeyed_by(spec.started());
     if kind != NoticeKind::Ping {
-        spec.webhook_secrets.clone_from(&told.webhook_secrets);
+        spec.webhook_secrets.clone_from(&subject.webhook_secrets);
     }
     Some(spec)
 }
@@ -146,7 +148,7 @@ pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
 /// timed entries. `late=` is the time in ms after the due time from which a start is late. `start=`
 /// and `finish=` are the times in ms after which the run must have started and ended. The text is
 /// empty if the job requests no notifications.
-pub fn tells(spec: &JobSpec, name: &JobName) -> String {
+pub fn notify_words(spec: &JobSpec, name: &JobName) -> String {
     let mut words: Vec<String> = spec.notices.keys().map(|kind| kind.as_str().to_owned()).collect();
     if spec.ping_url.is_some() {
         words.push(NoticeKind::Ping.as_str().to_owned());
@@ -171,12 +173,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_has_one_id_for_what_befell_a_run() {
+    fn a_notice_has_one_id_for_what_happened_to_a_run() {
         let about: RunId = "backup@1790000000000".parse().unwrap();
         let id = notice_id(&about, NoticeKind::Failure, "7").unwrap();
         assert_eq!(id.job().as_str(), "backup/on_failure");
         assert_eq!(
-            id.job().told_of().map(|(job, kind)| (job.to_string(), kind)),
+            id.job().notice_subject().map(|(job, kind)| (job.to_string(), kind)),
             Some(("backup".to_owned(), NoticeKind::Failure))
         );
         assert_eq!(id, notice_id(&about, NoticeKind::Failure, "7").unwrap());
@@ -191,20 +193,20 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_job_tells_nobody_and_waits_in_a_queue_every_node_serves() {
-        let mut told = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+    fn a_hidden_job_reports_nobody_and_waits_in_a_queue_every_node_serves() {
+        let mut subject = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
         let name: JobName = "a".parse().unwrap();
-        assert_eq!((notice_job(&told, NoticeKind::Late), tells(&told, &name)), (None, String::new()));
-        told.notices.insert(NoticeKind::Late, Action::Shell("mail".to_owned()));
-        told.env.insert("TO".to_owned(), "me".to_owned());
-        let hidden = notice_job(&told, NoticeKind::Late).unwrap();
-        assert!(hidden.notices.is_empty() && hidden.queue.is_of_host() && hidden.env == told.env);
-        assert_eq!(tells(&told, &name), "on_late late=60000");
-        told.must_start_within = Some(Duration::from_secs(9));
-        told.must_finish_within = Some(Duration::from_secs(99));
-        told.ping_url = Some("https://h/u".to_owned());
-        assert_eq!(tells(&told, &name), "on_late ping late=9000 start=9000 finish=99000");
-        assert_eq!(notice_job(&told, NoticeKind::Ping).unwrap().timeout, PING_TIMEOUT);
+        assert_eq!((notice_job(&subject, NoticeKind::Late), notify_words(&subject, &name)), (None, String::new()));
+        subject.notices.insert(NoticeKind::Late, Action::Shell("mail".to_owned()));
+        subject.env.insert("TO".to_owned(), "me".to_owned());
+        let hidden = notice_job(&subject, NoticeKind::Late).unwrap();
+        assert!(hidden.notices.is_empty() && hidden.queue.is_of_host() && hidden.env == subject.env);
+        assert_eq!(notify_words(&subject, &name), "on_late late=60000");
+        subject.must_start_within = Some(Duration::from_secs(9));
+        subject.must_finish_within = Some(Duration::from_secs(99));
+        subject.ping_url = Some("https://h/u".to_owned());
+        assert_eq!(notify_words(&subject, &name), "on_late ping late=9000 start=9000 finish=99000");
+        assert_eq!(notice_job(&subject, NoticeKind::Ping).unwrap().timeout, PING_TIMEOUT);
     }
 
     #[test]

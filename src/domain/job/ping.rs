@@ -28,7 +28,7 @@ pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     let base = base.split_once('#').map_or(base, |(base, _)| base).replace(JOB, run.job().as_str());
     let (path, query) = base.split_once('?').map_or((base.as_str(), None), |(path, query)| (path, Some(query)));
     let path = path.trim_end_matches('/');
-    let told = match ping {
+    let suffix = match ping {
         Ping::Start => "/start".to_owned(),
         Ping::Success => String::new(),
         Ping::Failure(Some(code @ 1..=255)) => format!("/{code}"),
@@ -36,7 +36,7 @@ pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
         Ping::Cancelled => "/log".to_owned(),
     };
     let query = query.filter(|query| !query.is_empty()).map(|query| format!("{query}&")).unwrap_or_default();
-    format!("{path}{told}?{query}rid={}", rid(run))
+    format!("{path}{suffix}?{query}rid={}", rid(run))
 }
 
 /// Returns a UUID derived from the id of `run`. The UUID has version 8, the version for custom
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ping_says_what_befell_behind_the_path_and_names_the_run() {
+    fn a_ping_says_what_happened_to_behind_the_path_and_names_the_run() {
         let run: RunId = "backup@1790000000000".parse().unwrap();
         let at = |base, ping| ping_address(base, &run, ping);
         let rid = rid(&run);

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_any_text_a_person_can_read() {
+    fn a_key_is_any_text_a_user_can_read() {
         for good in ["a", "customer-42", "Kunde Müller / 7: \\x41 {b}", &"é".repeat(256)] {
             assert_eq!(good.parse::<UniqueKey>().unwrap().as_str(), good);
         }

@@ -4,7 +4,7 @@
 //! `default!-3~2+eu,gpu`. The plain lane of a queue has the queue's own name, so records from the
 //! time before lanes remain valid.
 //!
-//! Runs that have gates to pass are in separate lanes, called strands. Many runs of a gate may come
+//! Runs that have gates to pass are in separate lanes, called shards. Many runs of a gate may come
 //! due at once. Even then, these runs precede no run without gates, and only few runs with other
 //! gates.
 //!
@@ -47,16 +47,16 @@ impl fmt::Display for Priority {
     }
 }
 
-/// The number of strands into which the runs of a lane with gates are divided. The first gate that
-/// a run has to pass decides its strand. A poll reads the head of each strand.
-const STRANDS: u8 = 16;
+/// The number of shards into which the runs of a lane with gates are divided. The first gate that
+/// a run has to pass decides its shard. A poll reads the head of each shard.
+const SHARDS: u8 = 16;
 
 /// The due set of a queue for runs of one priority that require the same labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
     queue: QueueName,
     priority: Priority,
-    strand: Option<u8>,
+    shard: Option<u8>,
     requires: BTreeSet<Label>,
     text: String,
 }
@@ -67,29 +67,29 @@ impl Lane {
         Self::of(queue, priority, None, requires)
     }
 
-    /// Returns the strand of this lane for runs whose first gate is `first_gate`. The number of the
-    /// strand is the first byte of the SHA-1 of the gate's name, modulo 16.
+    /// Returns the shard of this lane for runs whose first gate is `first_gate`. The number of the
+    /// shard is the first byte of the SHA-1 of the gate's name, modulo 16.
     #[must_use]
-    pub fn strand_for(self, first_gate: &Gate) -> Self {
+    pub fn shard_for(self, first_gate: &Gate) -> Self {
         let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
-        Self::of(self.queue, self.priority, Some(hash[0] % STRANDS), self.requires)
+        Self::of(self.queue, self.priority, Some(hash[0] % SHARDS), self.requires)
     }
 
-    fn of(queue: QueueName, priority: Priority, strand: Option<u8>, requires: BTreeSet<Label>) -> Self {
+    fn of(queue: QueueName, priority: Priority, shard: Option<u8>, requires: BTreeSet<Label>) -> Self {
         let mut text = queue.as_str().to_owned();
         if priority != Priority::default() {
             text.push('!');
             text.push_str(&priority.to_string());
         }
-        if let Some(strand) = strand {
+        if let Some(shard) = shard {
             text.push('~');
-            text.push_str(&strand.to_string());
+            text.push_str(&shard.to_string());
         }
         for (at, label) in requires.iter().enumerate() {
             text.push(if at == 0 { '+' } else { ',' });
             text.push_str(label.as_str());
         }
-        Self { queue, priority, strand, requires, text }
+        Self { queue, priority, shard, requires, text }
     }
 
     /// Returns the plain lane of the queue `default`, which is the queue of jobs that name no
@@ -169,13 +169,13 @@ impl FromStr for Lane {
 
 fn parse(text: &str) -> Option<Lane> {
     let (rest, labels) = text.split_once('+').map_or((text, None), |(rest, labels)| (rest, Some(labels)));
-    let (rest, strand) = rest.split_once('~').map_or((rest, None), |(rest, strand)| (rest, Some(strand)));
-    let strand = strand.map_or(Some(None), |strand| strand.parse().ok().filter(|strand| *strand < STRANDS).map(Some))?;
+    let (rest, shard) = rest.split_once('~').map_or((rest, None), |(rest, shard)| (rest, Some(shard)));
+    let shard = shard.map_or(Some(None), |shard| shard.parse().ok().filter(|shard| *shard < SHARDS).map(Some))?;
     let (queue, priority) = rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
     let priority = priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
     let requires: BTreeSet<Label> =
         labels.into_iter().flat_map(|all| all.split(',')).map(str::parse).collect::<Result<_, _>>().ok()?;
-    (requires.len() <= MAX_LABELS).then(|| Some(Lane::of(queue.parse().ok()?, priority, strand, requires)))?
+    (requires.len() <= MAX_LABELS).then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires)))?
 }
 
 #[cfg(test)]
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_gate_stand_in_one_strand_and_those_of_many_in_all() {
+    fn runs_of_one_gate_stand_in_one_shard_and_those_of_many_in_all() {
         let lane = || Lane::new("q".parse().unwrap(), Priority(1), BTreeSet::new());
-        let strand = |key: &str| lane().strand_for(&Gate::of_key(&key.parse().unwrap()));
-        assert_eq!(strand("k").as_str(), "q!1~5", "drawn alike on every node and in every version");
-        let all: BTreeSet<Lane> = (0..200).map(|number| strand(&format!("customer-{number}"))).collect();
-        assert_eq!(all.len(), usize::from(STRANDS));
+        let shard = |key: &str| lane().shard_for(&Gate::of_key(&key.parse().unwrap()));
+        assert_eq!(shard("k").as_str(), "q!1~5", "drawn alike on every node and in every version");
+        let all: BTreeSet<Lane> = (0..200).map(|number| shard(&format!("customer-{number}"))).collect();
+        assert_eq!(all.len(), usize::from(SHARDS));
         assert!(all.iter().all(|lane| lane.priority() == Priority(1) && lane.queue().as_str() == "q" && !lane.is_plain()));
     }
 }

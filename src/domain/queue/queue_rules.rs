@@ -49,7 +49,7 @@ impl Default for QueueSettings {
 
 /// The reason why no run of a queue starts, although runs are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum QueueHold {
+pub enum NoRoomReason {
     /// The queue is paused.
     Paused,
     /// The queue is at its limit.
@@ -58,7 +58,7 @@ pub enum QueueHold {
     Rate,
 }
 
-impl QueueHold {
+impl NoRoomReason {
     /// Returns the reason that a script calls `word`, or `None` if the word is unknown.
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {

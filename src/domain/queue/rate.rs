@@ -2,7 +2,7 @@
 //!
 //! The limit is applied where runs are claimed, by Redis' clock (GCRA). Each run uses a part of
 //! `per / count` of the time to come. Another run may start while at most `burst` such parts are
-//! used. So in any stretch of time, at most `burst` runs more than `count` in each `per` start.
+//! used. So in any period, at most `burst` runs more than `count` in each `per` start.
 
 use std::fmt;
 use std::str::FromStr;

@@ -57,15 +57,15 @@ pub enum NodeEventKind {
         rate: String,
     },
     /// The node took no runs because its keeper was not ready.
-    ClaimsHeld,
+    ClaimsSuspended,
     /// The node took no runs, or no more runs, because the node was past one of its own limits.
-    Held {
+    AtLimit {
         /// A text that gives the limit and the value found.
         why: String,
     },
     /// The node found no due runs because Redis had lost data and the nodes were writing back what
     /// they knew.
-    Settling,
+    Restoring,
     /// The node found no due runs because Redis was restarted or replaced. The nodes were given
     /// time to check the data of Redis.
     NewServer,
@@ -82,8 +82,8 @@ pub enum NodeEventKind {
 }
 
 impl NodeEventKind {
-    /// The name of [`NodeEventKind::Held`] in Redis and in JSON.
-    pub const HELD: &'static str = "held";
+    /// The name of [`NodeEventKind::AtLimit`] in Redis and in JSON.
+    pub const AT_LIMIT: &'static str = "at_limit";
 
     /// Returns the queue that the event concerns, if the event concerns a queue.
     pub fn queue(&self) -> Option<&QueueName> {
@@ -106,9 +106,9 @@ impl NodeEventKind {
             Self::QueuePaused { .. } => "queue_paused",
             Self::QueueFull { .. } => "queue_full",
             Self::QueueRated { .. } => "queue_rated",
-            Self::ClaimsHeld => "claims_held",
-            Self::Held { .. } => Self::HELD,
-            Self::Settling => "settling",
+            Self::ClaimsSuspended => "claims_suspended",
+            Self::AtLimit { .. } => Self::AT_LIMIT,
+            Self::Restoring => "restoring",
             Self::NewServer => "new_server",
             Self::ClockStepped { .. } => "clock_stepped",
             Self::FileRefused { .. } => "file_refused",

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_is_used_up_is_told_before_the_lists_and_no_answer_makes_it_larger() {
+    fn a_budget_that_is_used_up_is_named_before_the_lists_and_no_answer_makes_it_larger() {
         let retry = RetryRule { limit: 1, never_on: codes(&[3]), ..retry(Backoff::Fixed) };
         assert_eq!(next_attempt(&retry, &shell(), &exit(3), 2, 0.0), Next::UsedUp);
         let asked = AttemptOutcome { retry_after: Some(Duration::from_secs(1)), ..status(503, Ending::Failed) };

@@ -127,7 +127,7 @@ pub enum Ending {
     LeaseLost,
     /// The lease could not be renewed, and the attempt may still be at work. Some of its processes
     /// did not die, or its request was already sent.
-    OutOfSight,
+    MaybeAlive,
     /// The attempt never started, because the keeper or the node refused. The reason was not in the
     /// job.
     NotStarted,

@@ -21,17 +21,17 @@ const CHANGES: usize = 400;
 /// Examples: `02:30 does not exist this day: runs at 03:00`; `02:30 occurs twice this day: the
 /// first is taken`.
 pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: &Zone) -> Vec<String> {
-    let told = |zone: &Zone, note: String| {
+    let with_zone = |zone: &Zone, note: String| {
         if zone.name() == shown.name() { note } else { format!("in {}: {note}", zone.name()) }
     };
     let mut notes = Vec::new();
     for clock in table.by_wall_clocks() {
         let mut own = left_out(&clock, after, at);
         own.extend(twice(&clock, at).filter(|_| comes_at(&clock, at)));
-        notes.extend(own.into_iter().map(|note| told(clock.zone(), note)));
+        notes.extend(own.into_iter().map(|note| with_zone(clock.zone(), note)));
     }
     if table.is_one_shot() {
-        notes.extend(twice(table, at).map(|note| told(table.zone(), note)));
+        notes.extend(twice(table, at).map(|note| with_zone(table.zone(), note)));
     }
     notes
 }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_does_not_exist_is_told_where_it_runs_or_that_it_is_left_out() {
+    fn a_time_that_does_not_exist_is_reported_where_it_runs_or_that_it_is_left_out() {
         let eve = "2027-03-27T12:00:00Z";
         let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
         assert_eq!(berlin("30 2 * * *", 3), ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_comes_twice_is_told_which_one_it_is() {
+    fn a_time_that_comes_twice_is_reported_which_one_it_is() {
         let eve = "2027-10-30T12:00:00Z";
         let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
         assert_eq!(berlin("30 2 * * *", 3), ["10-31 02:30: 02:30 occurs twice this day: the first time is used"]);
@@ -192,8 +192,8 @@ mod tests {
         };
         let (before, change) = (at("2027-03-28T00:15:00Z"), at("2027-03-28T01:00:00Z"));
         let berlin = zone("Europe/Berlin");
-        let told = "02:30 does not exist this day: runs at 03:00";
-        assert_eq!(clock_notes(&mixed(None), before, change, &berlin), [told]);
+        let text = "02:30 does not exist this day: runs at 03:00";
+        assert_eq!(clock_notes(&mixed(None), before, change, &berlin), [text]);
         let skips = mixed(Some(Gap::Skip));
         let later = at("2027-03-28T01:15:00Z");
         assert_eq!(clock_notes(&skips, before, later, &berlin), ["02:30 does not exist this day and is left out"]);
@@ -203,7 +203,7 @@ mod tests {
         let own = Schedule::Calendar(vec!["02:30 Europe/Berlin".parse().unwrap()]);
         let table = Timetable::new(own, Zone::utc(), UnixMillis::EPOCH);
         let before = at("2027-03-27T12:00:00Z");
-        assert_eq!(clock_notes(&table, before, change, &Zone::utc()), [format!("in Europe/Berlin: {told}")]);
-        assert_eq!(clock_notes(&table, before, change, &berlin), [told]);
+        assert_eq!(clock_notes(&table, before, change, &Zone::utc()), [format!("in Europe/Berlin: {text}")]);
+        assert_eq!(clock_notes(&table, before, change, &berlin), [text]);
     }
 }

@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_what_looking_at_each_pair_tells(
+        fn they_are_what_looking_at_each_pair_reports(
             ranges in prop::collection::vec((0..40_i64, 0..20_i64, 0..9_u64), 0..30),
             points in prop::collection::btree_set(0..70_i64, 0..30),
         ) {

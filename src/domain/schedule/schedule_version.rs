@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A stretch of time in which a schedule was in force.
+/// A period in which a schedule was in force.
 #[derive(Debug, Clone)]
 pub struct ScheduleVersion {
     /// The instant after which the occurrences of this schedule version begin.
@@ -58,8 +58,8 @@ impl ScheduleVersion {
 
 impl ScheduleVersions {
     /// Creates a history of the given schedule versions, the oldest first.
-    pub fn new(eras: Vec<ScheduleVersion>) -> Self {
-        Self(eras)
+    pub fn new(versions: Vec<ScheduleVersion>) -> Self {
+        Self(versions)
     }
 
     /// Creates a history of a single schedule, with the occurrences after `since`.
@@ -68,36 +68,37 @@ impl ScheduleVersions {
     }
 
     /// Returns true if all occurrences after `first` up to `last` are known to this history.
-    pub fn tell(&self, first: UnixMillis, last: UnixMillis) -> bool {
-        let reaches_back = self.0.iter().any(|era| era.from <= first);
-        reaches_back && self.0.iter().all(|era| era.timetable.is_some() || era.until <= first || last <= era.from)
+    pub fn covers(&self, first: UnixMillis, last: UnixMillis) -> bool {
+        let reaches_back = self.0.iter().any(|version| version.from <= first);
+        reaches_back && self.0.iter().all(|version| version.timetable.is_some() || version.until <= first || last <= version.from)
     }
 
     /// Returns true if `at` is an occurrence of the job.
     pub fn has(&self, at: UnixMillis) -> bool {
-        self.0.iter().any(|era| era.holds(at))
+        self.0.iter().any(|version| version.holds(at))
     }
 
     /// Returns how many occurrences lie within `[first, last]`. The count of each schedule is exact
     /// up to `most`.
     pub fn count_up_to(&self, first: UnixMillis, last: UnixMillis, most: u32) -> u64 {
-        let parts = self.0.iter().enumerate().filter_map(|(place, era)| {
+        let parts = self.0.iter().enumerate().filter_map(|(place, version)| {
             // The instant of a one-shot may also be an occurrence of another schedule, or of a
             // later one-shot. Then only that other one counts it.
-            let tells = |other: usize, era: &ScheduleVersion| other > place || other < place && !era.is_one_shot();
-            let is_told = |at| self.0.iter().enumerate().any(|(other, era)| tells(other, era) && era.holds(at));
-            if era.instant_within(first, last).is_some_and(is_told) {
+            let replaces = |other: usize, version: &ScheduleVersion| other > place || other < place && !version.is_one_shot();
+            let is_replaced =
+                |at| self.0.iter().enumerate().any(|(other, version)| replaces(other, version) && version.holds(at));
+            if version.instant_within(first, last).is_some_and(is_replaced) {
                 return None;
             }
-            era.within(first, last).map(|(timetable, first, last)| timetable.count_up_to(first, last, most))
+            version.within(first, last).map(|(timetable, first, last)| timetable.count_up_to(first, last, most))
         });
         parts.sum()
     }
 
     /// Returns the first occurrence after `from`.
     pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
-        let next = |era: &ScheduleVersion| {
-            let (timetable, first, last) = era.within(one_after(from), UnixMillis::LAST)?;
+        let next = |version: &ScheduleVersion| {
+            let (timetable, first, last) = version.within(one_after(from), UnixMillis::LAST)?;
             timetable.next_after(first.saturating_sub(MOMENT)).filter(|next| *next <= last)
         };
         self.0.iter().filter_map(next).min()
@@ -105,8 +106,9 @@ impl ScheduleVersions {
 
     /// Returns the latest occurrence within `[first, last]`.
     pub fn latest_in(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
-        let latest =
-            |era: &ScheduleVersion| era.within(first, last).and_then(|(timetable, first, last)| timetable.latest_in(first, last));
+        let latest = |version: &ScheduleVersion| {
+            version.within(first, last).and_then(|(timetable, first, last)| timetable.latest_in(first, last))
+        };
         self.0.iter().filter_map(latest).max()
     }
 }
@@ -127,7 +129,7 @@ mod tests {
         UnixMillis::new(seconds * 1000).unwrap()
     }
 
-    fn era(schedule: Schedule, from: i64, until: i64) -> ScheduleVersion {
+    fn version(schedule: Schedule, from: i64, until: i64) -> ScheduleVersion {
         ScheduleVersion::new(Some(Timetable::new(schedule, Zone::utc(), s(0))), s(from), s(until))
     }
 
@@ -137,41 +139,45 @@ mod tests {
 
     #[test]
     fn an_occurrence_is_one_of_the_schedule_that_held_at_its_instant() {
-        let eras = ScheduleVersions::new(vec![era(every(10), 0, 50), era(every(7), 50, 80), era(every(10), 100, 1_000)]);
+        let versions =
+            ScheduleVersions::new(vec![version(every(10), 0, 50), version(every(7), 50, 80), version(every(10), 100, 1_000)]);
         for (at, wanted) in [(0, false), (50, true), (56, true), (60, false), (77, true), (84, false), (100, false), (110, true)]
         {
-            assert_eq!(eras.has(s(at)), wanted, "{at}");
+            assert_eq!(versions.has(s(at)), wanted, "{at}");
         }
-        let count = |first: i64, last: i64| eras.count_up_to(s(first), s(last), 100);
+        let count = |first: i64, last: i64| versions.count_up_to(s(first), s(last), 100);
         assert_eq!((count(0, 110), count(50, 63), count(81, 109)), (10, 3, 0));
         assert_eq!(
-            (eras.next_after(s(77)), eras.next_after(s(50)), eras.next_after(s(1_000))),
+            (versions.next_after(s(77)), versions.next_after(s(50)), versions.next_after(s(1_000))),
             (Some(s(110)), Some(s(56)), None)
         );
-        assert_eq!((eras.latest_in(s(0), s(109)), eras.latest_in(s(78), s(100))), (Some(s(77)), None));
+        assert_eq!((versions.latest_in(s(0), s(109)), versions.latest_in(s(78), s(100))), (Some(s(77)), None));
     }
 
     #[test]
     fn what_is_older_than_the_first_or_of_a_schedule_nobody_knows_is_not_known() {
         let unknown = ScheduleVersion::new(None, s(50), s(80));
-        let eras =
-            ScheduleVersions::new(vec![era(every(10), 20, 50), unknown, era(Schedule::Delay(Duration::from_secs(5)), 80, 90)]);
-        let told = |first: i64, last: i64| eras.tell(s(first), s(last));
-        assert!(told(20, 50) && told(30, 40) && told(90, 99));
-        assert!(!told(19, 30) && !told(30, 51) && !told(60, 70) && !told(85, 95));
-        assert!(!ScheduleVersions::default().tell(s(0), s(1)));
+        let versions = ScheduleVersions::new(vec![
+            version(every(10), 20, 50),
+            unknown,
+            version(Schedule::Delay(Duration::from_secs(5)), 80, 90),
+        ]);
+        let is_covered = |first: i64, last: i64| versions.covers(s(first), s(last));
+        assert!(is_covered(20, 50) && is_covered(30, 40) && is_covered(90, 99));
+        assert!(!is_covered(19, 30) && !is_covered(30, 51) && !is_covered(60, 70) && !is_covered(85, 95));
+        assert!(!ScheduleVersions::default().covers(s(0), s(1)));
     }
 
     #[test]
     fn the_instant_of_a_one_shot_counts_whenever_it_was_named_and_once() {
-        let eras = ScheduleVersions::new(vec![
-            era(every(10), 0, 50),
-            era(Schedule::At(s(30)), 50, 60),
-            era(Schedule::At(s(45)), 60, 99),
+        let versions = ScheduleVersions::new(vec![
+            version(every(10), 0, 50),
+            version(Schedule::At(s(30)), 50, 60),
+            version(Schedule::At(s(45)), 60, 99),
         ]);
-        assert!(eras.has(s(45)) && eras.has(s(30)) && !eras.has(s(60)));
-        assert_eq!(eras.count_up_to(s(1), s(99), 100), 6);
+        assert!(versions.has(s(45)) && versions.has(s(30)) && !versions.has(s(60)));
+        assert_eq!(versions.count_up_to(s(1), s(99), 100), 6);
         // A one-shot that was replaced before its time has no occurrence.
-        assert!(!ScheduleVersions::new(vec![era(Schedule::At(s(30)), 0, 20)]).has(s(30)));
+        assert!(!ScheduleVersions::new(vec![version(Schedule::At(s(30)), 0, 20)]).has(s(30)));
     }
 }

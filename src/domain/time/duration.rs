@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_panics_however_a_good_one_is_spoilt() {
+    fn no_text_panics_however_a_good_one_is_damaged() {
         const GOOD: [&str; 8] = ["90s", "2h30m", "1w2d3h4m5s6ms", "1.5h", "10 minutes", "PT2H30M", "P1DT12H", "P1W"];
         crate::domain::mutation::mutants_of(&GOOD, 40_000, |text, _| match parse_duration(text) {
             Ok(duration) => {

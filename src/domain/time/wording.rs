@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_told_in_words() {
+    fn a_failure_is_reported_in_words() {
         assert_eq!(in_words(Some("cannot start"), Some(9), None, None).as_deref(), Some("cannot start"));
         assert_eq!(in_words(None, Some(9), None, None).as_deref(), Some("signal 9 (KILL)"));
         assert_eq!(in_words(None, None, Some(3), None).as_deref(), Some("exit code 3"));

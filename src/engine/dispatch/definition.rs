@@ -6,7 +6,7 @@ use crate::config::CanonicalError;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::lateness;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::schedule::schedule_modifiers::Shape;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -64,7 +64,7 @@ impl Definition {
     /// Returns the instant from which occurrences are judged at `now`. If the planned run was moved
     /// to an earlier time, occurrences handled before that move are not handled again.
     pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
-        let dealt = self.record.dealt.iter().copied().filter(|dealt| *dealt <= now && !self.timetable.is_one_shot());
+        let dealt = self.record.handled.iter().copied().filter(|dealt| *dealt <= now && !self.timetable.is_one_shot());
         dealt.fold(self.since(), UnixMillis::max)
     }
 
@@ -115,13 +115,13 @@ impl Definition {
     /// Returns the occurrences up to `now` that a schedule change would lose. For a paused job they
     /// are all occurrences since the pause. Otherwise they are all occurrences after the pending
     /// run, which is owed.
-    pub fn passed(&self, now: UnixMillis) -> Option<SkippedStretch> {
+    pub fn passed(&self, now: UnixMillis) -> Option<SkippedRange> {
         let now = self.judged_at(now);
-        match (&self.record.pending, &self.record.held) {
-            (Some(pending), _) => lateness::stretch_behind(&self.timetable, pending.due(), self.since_at(now), now),
-            (None, Some(held)) => {
-                let (last, count) = lateness::paused_stretch(&self.timetable, held.due(), self.since(), now)?;
-                Some(SkippedStretch { first: held.due(), last, count })
+        match (&self.record.pending, &self.record.paused_run) {
+            (Some(pending), _) => lateness::range_behind(&self.timetable, pending.due(), self.since_at(now), now),
+            (None, Some(paused_run)) => {
+                let (last, count) = lateness::paused_range(&self.timetable, paused_run.due(), self.since(), now)?;
+                Some(SkippedRange { first: paused_run.due(), last, count })
             }
             (None, None) => None,
         }
@@ -130,11 +130,11 @@ impl Definition {
     /// Returns the occurrences up to `now` that come after an owed run. The owed run is the planned
     /// run, or the run that a pause keeps. Also returns the time at which one more occurrence will
     /// have passed.
-    pub fn passed_behind(&self, now: UnixMillis) -> (Option<SkippedStretch>, Option<UnixMillis>) {
-        let Some(planned) = self.record.pending.as_ref().or(self.record.held.as_ref()) else { return (None, None) };
+    pub fn passed_behind(&self, now: UnixMillis) -> (Option<SkippedRange>, Option<UnixMillis>) {
+        let Some(planned) = self.record.pending.as_ref().or(self.record.paused_run.as_ref()) else { return (None, None) };
         let now = self.judged_at(now);
-        let passed = lateness::stretch_behind(&self.timetable, planned.due(), self.since_at(now), now);
-        let last = passed.map_or(planned.due(), |stretch| stretch.last);
+        let passed = lateness::range_behind(&self.timetable, planned.due(), self.since_at(now), now);
+        let last = passed.map_or(planned.due(), |skipped_range| skipped_range.last);
         let shift = self.spec.shape.latest_shift(&self.record.name);
         let next = self.timetable.next_after(last.max(self.since()));
         (passed, next.map(|due| due.saturating_add(shift)))

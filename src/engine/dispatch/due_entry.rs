@@ -5,30 +5,30 @@
 
 use crate::domain::name::names::RunId;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::RipeEntry;
+use crate::store::DueEntry;
 
 /// A due run that is still to be handled.
 #[derive(Debug)]
-pub(crate) struct Ripe {
+pub(crate) struct DueRun {
     /// The id of the run.
     pub(crate) run: RunId,
     /// The entry of the due set that names the run.
-    pub(crate) entry: RipeEntry,
+    pub(crate) entry: DueEntry,
     /// True if an attempt to skip the run showed that the run is not the pending run of its job.
     /// Such a run is owed, however old it is.
     pub(crate) is_owed: bool,
 }
 
-impl Ripe {
+impl DueRun {
     /// Returns the due run of `entry`, not yet known to be owed.
-    pub(crate) fn new(run: RunId, entry: RipeEntry) -> Self {
+    pub(crate) fn new(run: RunId, entry: DueEntry) -> Self {
         Self { run, entry, is_owed: false }
     }
 }
 
 /// Returns the run that an entry names, and the run's ready time in ms. The error says why the
 /// entry is not a valid run.
-pub(crate) fn well_formed(entry: &RipeEntry) -> Result<(RunId, i64), String> {
+pub(crate) fn well_formed(entry: &DueEntry) -> Result<(RunId, i64), String> {
     let ready = entry.score.parse::<f64>().ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
     let ready = ready.filter(|ready| (0.0..UnixMillis::END as f64).contains(ready));
@@ -42,8 +42,8 @@ pub(crate) fn well_formed(entry: &RipeEntry) -> Result<(RunId, i64), String> {
 mod tests {
     use super::*;
 
-    fn entry(member: &str, score: &str) -> RipeEntry {
-        RipeEntry { member: member.to_owned(), score: score.to_owned() }
+    fn entry(member: &str, score: &str) -> DueEntry {
+        DueEntry { member: member.to_owned(), score: score.to_owned() }
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Gatekeeper {
             if self.refused.contains_key(gate) {
                 continue;
             }
-            let is_likely = |lane: &&Lane| (*lane).clone().strand_for(gate) == **lane;
+            let is_likely = |lane: &&Lane| (*lane).clone().shard_for(gate) == **lane;
             let likely: Vec<Lane> = lanes.iter().map(|ask| &ask.lane).filter(is_likely).take(NAMED).cloned().collect();
             match node.store.open_gate(gate, &likely, &mut self.takers).await {
                 Ok(_) => looked_at += 1,

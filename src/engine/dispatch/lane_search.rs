@@ -28,7 +28,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
-use crate::store::{PlannedAtGate, RipeEntry, StoreError};
+use crate::store::{DueEntry, PlannedAtGate, StoreError};
 
 /// The number of entries read in one call. So few entries keep other calls to Redis waiting for
 /// some milliseconds at most.
@@ -83,18 +83,18 @@ impl LaneSearch {
         walk: &mut LaneWalk,
         most: usize,
         now: UnixMillis,
-    ) -> Result<Vec<RipeEntry>, StoreError> {
+    ) -> Result<Vec<DueEntry>, StoreError> {
         let store = &self.node.store;
-        let gated = store.list_gated(lane, walk.after_gate.as_ref(), JOBS, FEW_JOBS).await?;
+        let gated = store.list_job_gates(lane, walk.after_gate.as_ref(), JOBS, FEW_JOBS).await?;
         walk.after_gate = gated.last;
         let jobs: Vec<JobName> = gated.gates.iter().flat_map(|(_, jobs)| jobs).cloned().collect();
         let mut planned = store.list_planned(lane, &jobs, now).await?.into_iter();
         let (mut chosen, mut gone) = (Vec::new(), Vec::new());
         for (gate, jobs) in gated.gates {
-            let (mut ripe, mut is_clear) = (Vec::new(), true);
+            let (mut due_run, mut is_clear) = (Vec::new(), true);
             for (job, planned) in jobs.into_iter().zip(planned.by_ref()) {
                 match planned {
-                    PlannedAtGate::Ripe(entries) => ripe.extend(entries),
+                    PlannedAtGate::DueRun(entries) => due_run.extend(entries),
                     PlannedAtGate::Gone => {
                         let entry = gated_entry(&job, lane, &gate);
                         gone.push((job, entry));
@@ -102,16 +102,16 @@ impl LaneSearch {
                     PlannedAtGate::Unclear => is_clear = false,
                 }
             }
-            let mut ripe: Vec<(i64, RipeEntry)> =
-                ripe.into_iter().filter_map(|entry| Some((well_formed(&entry).ok()?.1, entry))).collect();
-            ripe.sort_by(|(ready, a), (other, b)| (ready, &a.member).cmp(&(other, &b.member)));
-            for (_, entry) in ripe.into_iter().filter(|_| is_clear) {
+            let mut due_run: Vec<(i64, DueEntry)> =
+                due_run.into_iter().filter_map(|entry| Some((well_formed(&entry).ok()?.1, entry))).collect();
+            due_run.sort_by(|(ready, a), (other, b)| (ready, &a.member).cmp(&(other, &b.member)));
+            for (_, entry) in due_run.into_iter().filter(|_| is_clear) {
                 if chosen.len() < most && walk.may_take(gate.clone(), &entry) {
                     chosen.push(entry);
                 }
             }
         }
-        store.unlist_gated(&gone).await?;
+        store.unlist_job_gates(&gone).await?;
         Ok(chosen)
     }
 
@@ -121,7 +121,7 @@ impl LaneSearch {
         mut walk: LaneWalk,
         most: usize,
         until: BootInstant,
-    ) -> Result<(LaneWalk, Vec<RipeEntry>), StoreError> {
+    ) -> Result<(LaneWalk, Vec<DueEntry>), StoreError> {
         let mut chosen = Vec::new();
         let mut at = walk.after.clone();
         loop {
@@ -148,7 +148,7 @@ impl LaneSearch {
     /// Returns each entry with the first gate that the run of the entry must pass. A job without
     /// gates counts as a gate of its own. An entry that is no run has no gate, and is handled at
     /// the head of the lane.
-    async fn with_gates(&self, entries: Vec<RipeEntry>) -> Result<Vec<(RipeEntry, Option<Gate>)>, StoreError> {
+    async fn with_gates(&self, entries: Vec<DueEntry>) -> Result<Vec<(DueEntry, Option<Gate>)>, StoreError> {
         let runs: Vec<Option<JobName>> =
             entries.iter().map(|entry| well_formed(entry).ok().map(|(run, _)| run.job().clone())).collect();
         let jobs: Vec<JobName> = runs.iter().flatten().cloned().collect::<BTreeSet<_>>().into_iter().collect();

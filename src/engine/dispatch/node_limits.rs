@@ -20,7 +20,7 @@ const MIB: u64 = 1 << 20;
 
 /// The reason why a node claims nothing, and the start of this state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NodeHold {
+pub(crate) struct NodeLimit {
     /// The limit with the value found, as in `load 9.1 > 8`, or the reason why the node could not
     /// start runs.
     pub(crate) why: String,
@@ -39,11 +39,11 @@ struct State {
     limits: FlowLimits,
     looked: Option<BootInstant>,
     /// The host's limit (load or memory) that keeps this node from claiming, if any.
-    by_host: Option<NodeHold>,
+    by_host: Option<NodeLimit>,
     /// The reason why this node cannot start any run, if there is one.
-    short: Option<NodeHold>,
+    short: Option<NodeLimit>,
     /// The limit of running jobs that keeps this node from claiming, if reached.
-    full: Option<NodeHold>,
+    full: Option<NodeLimit>,
 }
 
 /// The change that a comparison with the limits found.
@@ -74,50 +74,50 @@ impl NodeLimits {
     pub(crate) fn look(&self, host: &HostFacts, running: usize, short: Option<String>, now: UnixMillis) -> LimitLook {
         let mut state = self.lock();
         let was_short = state.short.is_some();
-        state.short = held(short, state.short.take(), now);
+        state.short = at_limit(short, state.short.take(), now);
         let look = if state.short.is_some() == was_short { LimitLook::Same } else { LimitLook::News };
         let FlowLimits { max_running, .. } = state.limits;
         let full = max_running.filter(|most| running >= *most as usize).map(|most| format!("{FULL} {running} of {most}"));
-        state.full = held(full, state.full.take(), now);
+        state.full = at_limit(full, state.full.take(), now);
         let at = BootInstant::now();
         if state.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {
             return look;
         }
         state.looked = Some(at);
-        let was_held = state.by_host.is_some();
-        let why = past(&state.limits, was_held, host);
-        state.by_host = held(why, state.by_host.take(), now);
-        if state.by_host.is_some() == was_held { look } else { LimitLook::News }
+        let was_at_limit = state.by_host.is_some();
+        let why = past(&state.limits, was_at_limit, host);
+        state.by_host = at_limit(why, state.by_host.take(), now);
+        if state.by_host.is_some() == was_at_limit { look } else { LimitLook::News }
     }
 
     /// Returns the reason why this node claims nothing now, if any.
-    pub(crate) fn held(&self) -> Option<NodeHold> {
+    pub(crate) fn at_limit(&self) -> Option<NodeLimit> {
         let state = self.lock();
         [&state.short, &state.by_host, &state.full].into_iter().find_map(Clone::clone)
     }
 
     /// Returns true if the host's load or memory keeps this node from claiming.
-    pub(crate) fn is_held_by_host(&self) -> bool {
+    pub(crate) fn is_limited_by_host(&self) -> bool {
         self.lock().by_host.is_some()
     }
 }
 
-fn held(why: Option<String>, before: Option<NodeHold>, now: UnixMillis) -> Option<NodeHold> {
-    why.map(|why| NodeHold { why, since: before.map_or(now, |held| held.since) })
+fn at_limit(why: Option<String>, before: Option<NodeLimit>, now: UnixMillis) -> Option<NodeLimit> {
+    why.map(|why| NodeLimit { why, since: before.map_or(now, |at_limit| at_limit.since) })
 }
 
 /// Returns the limit that the host is past, as text. If the limit already kept the node from
 /// claiming, the value must be a tenth below the limit first. A value the host does not report
 /// counts as within the limit.
-fn past(limits: &FlowLimits, was_held: bool, host: &HostFacts) -> Option<String> {
+fn past(limits: &FlowLimits, was_at_limit: bool, host: &HostFacts) -> Option<String> {
     if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)())) {
-        let bound = if was_held && load <= max { max * 0.9 } else { max };
+        let bound = if was_at_limit && load <= max { max * 0.9 } else { max };
         if load > bound {
             return Some(format!("load {} > {}", rounded(load), rounded(bound)));
         }
     }
     if let (Some(min), Some(free)) = (limits.min_free_memory, limits.min_free_memory.and_then(|_| (host.free_memory)())) {
-        let bound = if was_held && free >= min { min.saturating_add(min / 10) } else { min };
+        let bound = if was_at_limit && free >= min { min.saturating_add(min / 10) } else { min };
         if free < bound {
             return Some(format!("free memory {} MiB < {} MiB", free / MIB, bound.div_ceil(MIB)));
         }
@@ -160,7 +160,7 @@ mod tests {
     fn looked(flow: &NodeLimits, now: i64) -> Option<(String, i64)> {
         flow.lock().looked = None;
         flow.look(&host(), 0, None, at(now));
-        flow.held().map(|held| (held.why, held.since.as_i64()))
+        flow.at_limit().map(|at_limit| (at_limit.why, at_limit.since.as_i64()))
     }
 
     #[test]
@@ -172,8 +172,8 @@ mod tests {
             LOAD.set(load);
             said.push(looked(&flow, now));
         }
-        let held = |why: &str| Some((why.to_owned(), 2));
-        assert_eq!(said, [None, held("load 9.1 > 8"), held("load 7.5 > 7.2"), None, None]);
+        let at_limit = |why: &str| Some((why.to_owned(), 2));
+        assert_eq!(said, [None, at_limit("load 9.1 > 8"), at_limit("load 7.5 > 7.2"), None, None]);
     }
 
     #[test]
@@ -185,8 +185,8 @@ mod tests {
             FREE.set(free * MIB);
             said.push(looked(&flow, now));
         }
-        let held = |why: &str| Some((why.to_owned(), 2));
-        assert_eq!(said, [None, held("free memory 99 MiB < 100 MiB"), held("free memory 109 MiB < 110 MiB"), None]);
+        let at_limit = |why: &str| Some((why.to_owned(), 2));
+        assert_eq!(said, [None, at_limit("free memory 99 MiB < 100 MiB"), at_limit("free memory 109 MiB < 110 MiB"), None]);
     }
 
     #[test]
@@ -195,15 +195,15 @@ mod tests {
         flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
         LOAD.set(0.5);
         flow.look(&host(), 2, None, at(5));
-        assert_eq!(flow.held(), Some(NodeHold { why: "running 2 of 2".to_owned(), since: at(5) }));
+        assert_eq!(flow.at_limit(), Some(NodeLimit { why: "running 2 of 2".to_owned(), since: at(5) }));
         flow.look(&host(), 1, None, at(6));
-        assert_eq!(flow.held(), None);
+        assert_eq!(flow.at_limit(), None);
         LOAD.set(3.0);
         flow.look(&host(), 2, None, at(7));
-        assert_eq!(flow.held().map(|held| held.why), Some("running 2 of 2".to_owned()), "it looks once a second");
+        assert_eq!(flow.at_limit().map(|at_limit| at_limit.why), Some("running 2 of 2".to_owned()), "it looks once a second");
         flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
         assert_eq!(flow.look(&host(), 2, None, at(8)), LimitLook::News);
-        assert_eq!(flow.held().map(|held| held.why), Some("load 3 > 1".to_owned()));
+        assert_eq!(flow.at_limit().map(|at_limit| at_limit.why), Some("load 3 > 1".to_owned()));
     }
     #[test]
     fn a_node_that_can_start_nothing_says_so_at_once_and_before_all_else() {
@@ -211,8 +211,8 @@ mod tests {
         flow.set_limits(FlowLimits { max_running: Some(2), ..FlowLimits::default() });
         flow.look(&host(), 2, None, at(5));
         assert_eq!(flow.look(&host(), 2, Some("no descriptors".to_owned()), at(6)), LimitLook::News);
-        assert_eq!(flow.held(), Some(NodeHold { why: "no descriptors".to_owned(), since: at(6) }));
+        assert_eq!(flow.at_limit(), Some(NodeLimit { why: "no descriptors".to_owned(), since: at(6) }));
         assert_eq!(flow.look(&host(), 2, None, at(7)), LimitLook::News);
-        assert_eq!(flow.held().map(|held| held.why), Some("running 2 of 2".to_owned()));
+        assert_eq!(flow.at_limit().map(|at_limit| at_limit.why), Some("running 2 of 2".to_owned()));
     }
 }

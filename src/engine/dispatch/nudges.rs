@@ -20,7 +20,7 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
                 let mut nudges = std::pin::pin!(nudges);
                 while let Some(nudge) = nudges.next().await {
                     match nudge.as_str() {
-                        "told" => node.wakeups.notice_planter.notify_one(),
+                        "notices" => node.wakeups.notice_planter.notify_one(),
                         "stop" => node.wakeups.lease_keeper.notify_one(),
                         // No file declares a section in force any more. Perhaps the file of this
                         // node does.

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Serving;
-use crate::domain::queue::queue_rules::{QueueHold, QueueSettings, Share};
+use crate::domain::queue::queue_rules::{NoRoomReason, QueueSettings, Share};
 use crate::domain::run::node_event::NodeEventKind;
 use crate::store::QueueRecord;
 
@@ -205,9 +205,9 @@ impl Slots {
     }
 
     /// Returns how many more runs this node may execute, of all queues together.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         #[cfg(feature = "mutants")]
-        if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::RoomUnbounded) {
+        if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::SlotsUnbounded) {
             return usize::MAX;
         }
         let most = self.lock().max_running;
@@ -216,18 +216,18 @@ impl Slots {
 
     /// Returns the node event that says why `queue` lets no run start. The event names the limit,
     /// rate or pause that this node knows of the queue.
-    pub(crate) fn why_held(&self, queue: &QueueName, hold: QueueHold) -> NodeEventKind {
+    pub(crate) fn why_no_room(&self, queue: &QueueName, hold: NoRoomReason) -> NodeEventKind {
         let state = self.lock();
         let (queue, known) = (queue.clone(), state.known.get(queue));
         match hold {
-            QueueHold::Paused => {
+            NoRoomReason::Paused => {
                 let by = known.and_then(|record| record.paused.as_ref()).map_or_else(String::new, |(_, by)| by.clone());
                 NodeEventKind::QueuePaused { queue, by }
             }
-            QueueHold::Full => {
+            NoRoomReason::Full => {
                 NodeEventKind::QueueFull { queue, limit: known.and_then(|record| record.settings.limit).unwrap_or(0) }
             }
-            QueueHold::Rate => {
+            NoRoomReason::Rate => {
                 let rate = known.and_then(|record| record.settings.rate).map_or_else(String::new, |rate| rate.to_string());
                 NodeEventKind::QueueRated { queue, rate }
             }
@@ -280,11 +280,11 @@ mod tests {
         slots.set_serving(Serving::default(), Some(3));
         let free = |slots: &Slots| slots.offers().into_iter().find(|offer| offer.queue == queue).unwrap().slots;
         let first = slots.take(&queue);
-        assert_eq!((free(&slots), slots.room()), (1, 2));
+        assert_eq!((free(&slots), slots.capacity()), (1, 2));
         let second = slots.take(&queue);
-        assert_eq!((free(&slots), slots.room()), (0, 1));
+        assert_eq!((free(&slots), slots.capacity()), (0, 1));
         drop((first, second));
-        assert_eq!((free(&slots), slots.room()), (2, 3));
+        assert_eq!((free(&slots), slots.capacity()), (2, 3));
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_in_use_that_is_known_no_more_is_told_once() {
+    fn a_lane_in_use_that_is_known_no_more_is_reported_once() {
         let slots = Slots::new(Arc::default());
         let all = lanes("default default!1 default!2");
         for lane in &all {
@@ -341,6 +341,6 @@ mod tests {
 
     fn known(concurrency: u32) -> QueueRecord {
         let settings = QueueSettings { concurrency, ..QueueSettings::default() };
-        QueueRecord { settings, is_concurrency_by_hand: false, paused: None, set: None, spoilt: Vec::new() }
+        QueueRecord { settings, is_concurrency_by_hand: false, paused: None, set: None, unreadable: Vec::new() }
     }
 }

@@ -28,7 +28,7 @@ use crate::engine::node_context::{NodeContext, Phase};
 use crate::engine::status::event_notes::{Claims, NoteData};
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::{BootInstant, BootTimer};
-use crate::store::{LanePoll, Met, Poll, RipeEntry};
+use crate::store::{DueEntry, LanePoll, Met, Poll};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// The divisor of a tick that gives the longest time a round spends on searches behind the heads of
@@ -106,21 +106,21 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     let tick = ticker.node.settings.tick;
     if !ticker.runner.executors.are_ready() {
         // Nodes that can start runs claim them.
-        ticker.health.notes.claims(Claims::Held);
+        ticker.health.notes.claims(Claims::Suspended);
         return tick;
     }
     ticker.health.notes.claims(Claims::Taken);
     // Nothing is claimed before queues and lanes are known. The poll still shows whether Redis
     // answers.
     let mut offers = if ticker.runner.slots.has_learnt() { ticker.runner.slots.offers() } else { Vec::new() };
-    let room = hold_back(ticker);
+    let capacity = hold_back(ticker);
     for offer in &mut offers {
-        offer.slots = offer.slots.min(room);
+        offer.slots = offer.slots.min(capacity);
     }
     let lanes = parts.dispatcher.asks(&offers);
     let known = ticker.runner.loss_watch.known_now();
     let sent = BootInstant::now();
-    let poll = match ticker.node.store.list_ripe(&lanes).await {
+    let poll = match ticker.node.store.list_due(&lanes).await {
         Ok(poll) => poll,
         Err(error) => {
             ticker.node.outage_log.failed(&error, "this node starts no runs");
@@ -155,7 +155,7 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     }
     let (found, next_head) = read_lanes(ticker, parts, offers, poll.lanes, (poll.now, poll.past_now));
     next = next.min(next_head.unwrap_or(next));
-    parts.dispatcher.begin_round(found, room);
+    parts.dispatcher.begin_round(found, capacity);
     work(ticker, parts, poll.now).await;
     if claim_behind(ticker, parts, poll.now).await.is_err() {
         next = next.min(tick);
@@ -184,24 +184,24 @@ fn read_lanes(
         for (lane, answer) in lanes.into_iter().zip(answers.by_ref()) {
             match answer {
                 LanePoll::WrongType(error) => parts.claimer.report_wrong_type(&lane, &error),
-                LanePoll::Due { ripe, next: head, room, held } => {
-                    hold = hold.or(held);
-                    slots = slots.min(room.unwrap_or(slots));
-                    if head.is_some() || !ripe.is_empty() {
+                LanePoll::Due { due, next: head, capacity, no_room } => {
+                    hold = hold.or(no_room);
+                    slots = slots.min(capacity.unwrap_or(slots));
+                    if head.is_some() || !due.is_empty() {
                         ticker.runner.slots.saw(&lane);
                     }
                     if let Some(head) = head {
                         let ahead = head.since(now).saturating_sub(past_now);
                         next = Some(next.map_or(ahead, |first| first.min(ahead)));
                     }
-                    note_wait(ticker, &queue, &ripe);
-                    if !ripe.is_empty() {
-                        in_lanes.push((lane, ripe));
+                    note_wait(ticker, &queue, &due);
+                    if !due.is_empty() {
+                        in_lanes.push((lane, due));
                     }
                 }
             }
         }
-        ticker.health.notes.queue(&queue, hold.map(|hold| ticker.runner.slots.why_held(&queue, hold)));
+        ticker.health.notes.queue(&queue, hold.map(|hold| ticker.runner.slots.why_no_room(&queue, hold)));
         if !in_lanes.is_empty() {
             found.push(FoundQueue { queue, share, slots, lanes: in_lanes });
         }
@@ -211,8 +211,8 @@ fn read_lanes(
 }
 
 /// Notes that the due runs of `queue` waited for a slot until now, if all slots were taken before.
-fn note_wait(ticker: &Ticker, queue: &QueueName, ripe: &[RipeEntry]) {
-    let ready = ripe.first().and_then(|first| first.score.parse().ok()).and_then(UnixMillis::new);
+fn note_wait(ticker: &Ticker, queue: &QueueName, due: &[DueEntry]) {
+    let ready = due.first().and_then(|first| first.score.parse().ok()).and_then(UnixMillis::new);
     if let Some(ready) = ready {
         ticker.health.notes.waits_for_slot(queue, ready);
     }
@@ -271,7 +271,7 @@ async fn claim_behind(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMilli
 
 /// Returns the state of the polled data, which decides whether any run can be due.
 fn state_of_data(poll: &Poll) -> NoteData {
-    match (poll.is_settling, poll.is_held || poll.marks.met == Met::No) {
+    match (poll.is_restoring, poll.is_on_new_server || poll.marks.met == Met::No) {
         (true, _) => NoteData::Settles,
         (false, true) => NoteData::IsLookedAt,
         (false, false) => NoteData::IsSettled,
@@ -287,6 +287,6 @@ fn hold_back(ticker: &Ticker) -> usize {
     {
         ticker.node.wakeups.presence.notify_one();
     }
-    ticker.health.notes.held(ticker.limits.held().map(|held| held.why));
-    if ticker.limits.is_held_by_host() { 0 } else { ticker.runner.slots.room().min(ticker.runner.executors.room()) }
+    ticker.health.notes.at_limit(ticker.limits.at_limit().map(|limit| limit.why));
+    if ticker.limits.is_limited_by_host() { 0 } else { ticker.runner.slots.capacity().min(ticker.runner.executors.capacity()) }
 }

@@ -29,7 +29,7 @@ pub(super) struct EndedAttempt<'a> {
     pub(super) journal: &'a Journal,
     pub(super) retention: &'a Retention,
     pub(super) claim: &'a Claim,
-    pub(super) settled: &'a AttemptVerdict,
+    pub(super) decision: &'a AttemptVerdict,
     pub(super) outcome: &'a AttemptOutcome,
     pub(super) end: AttemptEnd,
     /// The answer of Redis to the end of the attempt.
@@ -70,11 +70,11 @@ fn note_in_journal<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
             }
             FinishReply::Finished(_) => {
                 // A run that was to go back and yet ended was cancelled by an operator.
-                let state = match run.settled.verdict {
+                let state = match run.decision.verdict {
                     Verdict::Final(state) => state,
                     _ => RunState::Cancelled,
                 };
-                JournalLine::Ended(ended(run.claim, run.settled, state, run.outcome, run.end))
+                JournalLine::Ended(ended(run.claim, run.decision, state, run.outcome, run.end))
             }
         };
         run.journal.note([line]);
@@ -83,7 +83,7 @@ fn note_in_journal<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
 
 /// Logs the end of the attempt.
 fn log_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
-    Box::pin(async move { report(run.outcome, run.settled, run.reply, run.end.took) })
+    Box::pin(async move { report(run.outcome, run.decision, run.reply, run.end.took) })
 }
 
 /// Asks the janitor to trim a job's history if the number of kept runs exceeds the bound by the
@@ -101,8 +101,8 @@ fn trim_history<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
 fn forget_notices<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         if run.kept().is_some()
-            && let Some((told, _)) = run.claim.run.job().told_of()
-            && let Err(error) = notice_cleanup::forget_if_removed(&run.node.store, &told).await
+            && let Some((reported, _)) = run.claim.run.job().notice_subject()
+            && let Err(error) = notice_cleanup::forget_if_removed(&run.node.store, &reported).await
         {
             run.node.outage_log.failed(&error, "the janitor removes the job of the notice later");
         }
@@ -121,16 +121,16 @@ fn advance_backfill<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     })
 }
 
-fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishReply, took: Duration) {
+fn report(outcome: &AttemptOutcome, decision: &AttemptVerdict, reply: &FinishReply, took: Duration) {
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let why = describe(outcome);
-    match (reply, &settled.verdict) {
+    match (reply, &decision.verdict) {
         (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has claimed the run, or Redis lost the run."),
         (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
-        (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
-        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
-        (_, Verdict::Final(state)) if settled.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),
-        (_, Verdict::Final(state)) => warn!(ms, reason = settled.reason, "Run ended as {state}{why}."),
+        (_, Verdict::Final(RunState::Succeeded)) if decision.reason.is_empty() => info!(ms, "Run succeeded."),
+        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = decision.reason, "Run succeeded."),
+        (_, Verdict::Final(state)) if decision.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),
+        (_, Verdict::Final(state)) => warn!(ms, reason = decision.reason, "Run ended as {state}{why}."),
         (_, Verdict::Retry(delay)) => {
             let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             warn!(ms, retry_in_ms, "Attempt failed{why}. The run will be retried.");
@@ -140,11 +140,11 @@ fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishRepl
             warn!(
                 ms,
                 ask_in_ms,
-                reason = settled.reason,
+                reason = decision.reason,
                 "The run did not start, because its done_check was unclear. The done_check will be asked again."
             );
         }
-        (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
+        (_, Verdict::Release) => info!(ms, reason = decision.reason, "Run handed back."),
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn judge(check: &DoneCheck, outcome: AttemptOutcome) -> Option<Course
         Ending::Succeeded => Some(Course::Done),
         Ending::Failed if is_clear_no(&check.question, &outcome) => None,
         Ending::Failed | Ending::TimedOut => Some(Course::Unclear(in_words(outcome))),
-        Ending::Stopped | Ending::ShutDown | Ending::LeaseLost | Ending::OutOfSight | Ending::NotStarted => {
+        Ending::Stopped | Ending::ShutDown | Ending::LeaseLost | Ending::MaybeAlive | Ending::NotStarted => {
             Some(Course::CutShort(outcome))
         }
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn what_ends_an_attempt_from_outside_cuts_a_question_short() {
         let check = check(Action::Shell("x".to_owned()));
-        for ending in [Ending::Stopped, Ending::ShutDown, Ending::LeaseLost, Ending::OutOfSight, Ending::NotStarted] {
+        for ending in [Ending::Stopped, Ending::ShutDown, Ending::LeaseLost, Ending::MaybeAlive, Ending::NotStarted] {
             let outcome = AttemptOutcome { exit_code: Some(1), ..AttemptOutcome::bare(ending) };
             let course = judge(&check, outcome.clone());
             assert_eq!(course, Some(Course::CutShort(outcome)));

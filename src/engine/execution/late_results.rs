@@ -40,18 +40,18 @@ pub(crate) struct AttemptEnd {
 /// Returns the end of an attempt in the form of the journal.
 pub(crate) fn ended(
     claim: &Claim,
-    settled: &AttemptVerdict,
+    decision: &AttemptVerdict,
     state: RunState,
     outcome: &AttemptOutcome,
     end: AttemptEnd,
 ) -> EndedRun {
     let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
-    facts.extend(verdict::facts(outcome, settled, end.took).into_iter().filter(|(_, value)| !value.is_empty()));
+    facts.extend(verdict::facts(outcome, decision, end.took).into_iter().filter(|(_, value)| !value.is_empty()));
     EndedRun {
         run: claim.run.to_string(),
         queue: claim.lane.as_str().to_owned(),
         state: state.as_str().to_owned(),
-        reason: if matches!(settled.verdict, Verdict::Final(_)) { settled.reason.clone() } else { String::new() },
+        reason: if matches!(decision.verdict, Verdict::Final(_)) { decision.reason.clone() } else { String::new() },
         ended_at: end.at.as_i64(),
         fence: claim.fence.as_u64(),
         facts: facts.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
@@ -70,7 +70,7 @@ pub(crate) async fn offer_end(node: &NodeContext, loss_watch: &LossWatch, claim:
         let is_lost = loss_watch.epoch() != claimed_in;
         let known = loss_watch.known_now();
         if !is_lost
-            && let Ok(poll) = node.store.list_ripe(&[]).await
+            && let Ok(poll) = node.store.list_due(&[]).await
             && loss_watch.knows(&poll, known)
         {
             looks += 1;

@@ -56,17 +56,17 @@ async fn renew_all(keeper: &LeaseKeeper) -> Result<(), StoreError> {
     // that was stopped here.
     let now = BootInstant::now();
     let leases: Vec<Lease> =
-        keeper.leases.all().iter().filter(|(_, held)| !held.has_passed(now)).map(|(lease, _)| lease.clone()).collect();
+        keeper.leases.all().iter().filter(|(_, state)| !state.has_passed(now)).map(|(lease, _)| lease.clone()).collect();
     for batch in leases.chunks(BATCH) {
         let sent = BootInstant::now();
         let words = keeper.node.store.renew_leases(keeper.node.settings.lease, batch).await?;
         let deadline = keeper.node.settings.lease_deadline(sent);
-        let mut held = keeper.leases.all();
+        let mut leases = keeper.leases.all();
         for (lease, word) in batch.iter().zip(words) {
             // The run may have ended since the list was made.
-            let Some(entry) = held.get_mut(lease) else { continue };
+            let Some(entry) = leases.get_mut(lease) else { continue };
             match word {
-                LeaseWord::Held => {
+                LeaseWord::Extended => {
                     entry.deadline.send_replace(deadline);
                 }
                 LeaseWord::Stop(cause) => {

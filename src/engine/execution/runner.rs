@@ -93,7 +93,7 @@ impl ClaimedAttempt {
         }
         let (course, output) = self.follow(control).await;
         let stop_cause = handle.stop_cause();
-        let Some(settled) = verdict::verdict_of(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
+        let Some(decision) = verdict::verdict_of(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
             if let Some(output) = &output {
                 let _ = write_output(runner, claim, output, &mut none_written(claim)).await;
             }
@@ -110,18 +110,18 @@ impl ClaimedAttempt {
         let outcome = course.into_outcome();
         // A node that is short of its own means claims nothing for a while, so another node may have the run at once.
         let is_refused = outcome.ending == Ending::NotStarted && runner.executors.short_of().is_none();
-        if is_refused && settled.verdict == Verdict::Release {
+        if is_refused && decision.verdict == Verdict::Release {
             tokio::time::sleep(NOT_STARTED_PAUSE).await;
         }
         let end =
             AttemptEnd { took: started.elapsed(), at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)) };
-        let reply = self.record_end(&settled, &outcome, end, output.as_ref(), &mut handle).await;
+        let reply = self.record_end(&decision, &outcome, end, output.as_ref(), &mut handle).await;
         let ended_run = EndedAttempt {
             node: &runner.node,
             journal: runner.loss_watch.journal(),
             retention: &runner.retention,
             claim,
-            settled: &settled,
+            decision: &decision,
             outcome: &outcome,
             end,
             reply: &reply,
@@ -129,13 +129,13 @@ impl ClaimedAttempt {
         after_end::run_steps(&ended_run).await;
         if matches!(reply, FinishReply::Lost) {
             drop(handle);
-            match settled.verdict {
+            match decision.verdict {
                 Verdict::Final(state) => {
                     offer_end(
                         &runner.node,
                         &runner.loss_watch,
                         claim,
-                        &ended(claim, &settled, state, &outcome, end),
+                        &ended(claim, &decision, state, &outcome, end),
                         &claimed_in,
                     )
                     .await;
@@ -152,7 +152,7 @@ impl ClaimedAttempt {
         let Self { runner, definition, claim, lease, .. } = self;
         let mut attempt = attempt_of(runner, definition, claim);
         if claim.run.job().is_hidden()
-            && let Err(error) = notice_payload::tell_of(&runner.node.store, &mut attempt).await
+            && let Err(error) = notice_payload::notice_facts_of(&runner.node.store, &mut attempt).await
         {
             runner.node.outage_log.failed(&error, "notices are not sent");
             return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
@@ -190,15 +190,15 @@ impl ClaimedAttempt {
     /// decides.
     async fn record_end(
         &self,
-        settled: &AttemptVerdict,
+        decision: &AttemptVerdict,
         outcome: &AttemptOutcome,
         end: AttemptEnd,
         output: Option<&OutputBuffer>,
         handle: &mut LeaseHandle,
     ) -> FinishReply {
         let Self { runner, claim, .. } = self;
-        let facts = verdict::facts(outcome, settled, end.took);
-        let past = match settled.verdict {
+        let facts = verdict::facts(outcome, decision, end.took);
+        let past = match decision.verdict {
             // An attempt with output has begun, so it was cut short.
             Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {
                 verdict::past(claim, runner.node.settings.node.as_str(), outcome, end.took)
@@ -217,7 +217,7 @@ impl ClaimedAttempt {
                 // If Redis cannot be reached for the output, it cannot be reached for the end
                 // either.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
-                _ => runner.node.store.finish_run(claim, &settled.verdict, &settled.reason, &facts, &past).await,
+                _ => runner.node.store.finish_run(claim, &decision.verdict, &decision.reason, &facts, &past).await,
             };
             let error = match recorded {
                 Ok(reply) => return reply,
@@ -226,10 +226,10 @@ impl ClaimedAttempt {
             runner.node.outage_log.failed(&error, &format!("the ends of runs of job {} are not recorded", claim.run.job()));
             if error.is_passing() {
                 // Redis may come back in its state from before the run began.
-                if let Verdict::Final(state) = settled.verdict
+                if let Verdict::Final(state) = decision.verdict
                     && !std::mem::replace(&mut is_noted, true)
                 {
-                    runner.loss_watch.journal().note([JournalLine::Ended(ended(claim, settled, state, outcome, end))]);
+                    runner.loss_watch.journal().note([JournalLine::Ended(ended(claim, decision, state, outcome, end))]);
                 }
                 tokio::time::sleep(RECORD_AGAIN).await;
             } else {
@@ -263,7 +263,7 @@ fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attemp
         env_files: spec.env_files.clone(),
         webhook_secrets: spec.webhook_secrets.clone(),
         by_redis: (claim.claimed_at, BootInstant::now()),
-        tidings: NoticeFacts::default(),
+        notice_facts: NoticeFacts::default(),
         cwd: spec.cwd.clone(),
         process: spec.process.clone(),
         timeout: spec.timeout,

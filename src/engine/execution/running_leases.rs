@@ -25,7 +25,7 @@ pub(crate) type Lease = (RunId, Fence);
 /// The runs whose leases this node has.
 #[derive(Default)]
 pub(crate) struct RunningLeases {
-    held: Mutex<HashMap<Lease, LeaseState>>,
+    leases: Mutex<HashMap<Lease, LeaseState>>,
     /// The leases that could not be renewed and whose runs have no live process. No node need wait
     /// for these leases to end.
     given_up: Mutex<HashSet<Lease>>,
@@ -60,7 +60,7 @@ impl RunningLeases {
     /// Returns all runs whose leases this node has, under a lock. A panic under this lock leaves
     /// the map intact, because entries are inserted and removed in one step.
     pub(crate) fn all(&self) -> MutexGuard<'_, HashMap<Lease, LeaseState>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a claimed run, whose lease is renewed from now on. Returns the handle of the lease, and
@@ -74,8 +74,8 @@ impl RunningLeases {
     ) -> (LeaseHandle, Control) {
         let (deadline_sender, deadline) = watch::channel(deadline);
         let (stop_sender, stop) = watch::channel(None);
-        let held = LeaseState { deadline: deadline_sender, stop: stop_sender, stop_cause: None, kill_grace };
-        self.all().insert(lease.clone(), held);
+        let state = LeaseState { deadline: deadline_sender, stop: stop_sender, stop_cause: None, kill_grace };
+        self.all().insert(lease.clone(), state);
         (LeaseHandle { leases: self.clone(), lease, slot: Some(slot) }, Control { deadline, stop })
     }
 
@@ -115,7 +115,7 @@ impl RunningLeases {
     /// lost a run and claimed it again, the earlier execution must have ended first.
     pub(crate) async fn earlier_ended(&self, (run, fence): &Lease) {
         let is_earlier =
-            |((other, earlier), held): (&Lease, &LeaseState)| other == run && earlier < fence && !held.deadline.is_closed();
+            |((other, earlier), state): (&Lease, &LeaseState)| other == run && earlier < fence && !state.deadline.is_closed();
         while self.all().iter().any(is_earlier) {
             let _ = tokio::time::timeout(Duration::from_millis(20), self.freed.notified()).await;
         }
@@ -138,7 +138,7 @@ impl LeaseHandle {
 
     /// Returns the reason why the run was asked to stop, in the form that history shows.
     pub(crate) fn stop_cause(&self) -> Option<String> {
-        self.leases.all().get(&self.lease).and_then(|held| held.stop_cause.clone())
+        self.leases.all().get(&self.lease).and_then(|state| state.stop_cause.clone())
     }
 }
 

@@ -68,7 +68,7 @@ fn verdict_of_attempt(
             let why = outcome.error.clone().filter(|error| error.starts_with("not started"));
             Some((Verdict::Release, why.unwrap_or_else(|| "not started".to_owned())))
         }
-        Ending::LeaseLost | Ending::OutOfSight => None,
+        Ending::LeaseLost | Ending::MaybeAlive => None,
     }
 }
 
@@ -92,7 +92,7 @@ fn verdict_of_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (V
 
 /// Returns the facts of an attempt as fields of the run's record. Every field is written, so that
 /// no field is left from an earlier attempt.
-pub(crate) fn facts(outcome: &AttemptOutcome, settled: &AttemptVerdict, took: Duration) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(outcome: &AttemptOutcome, decision: &AttemptVerdict, took: Duration) -> Vec<(&'static str, String)> {
     let text = |value: Option<String>| value.unwrap_or_default();
     vec![
         ("exit_code", text(outcome.exit_code.map(|code| code.to_string()))),
@@ -101,7 +101,7 @@ pub(crate) fn facts(outcome: &AttemptOutcome, settled: &AttemptVerdict, took: Du
         ("error", text(outcome.error.clone())),
         ("left_processes", u8::from(outcome.left_processes).to_string()),
         ("not_enforced", text(outcome.not_enforced.clone())),
-        ("unclear", settled.unclear.to_string()),
+        ("unclear", decision.unclear.to_string()),
         ("took_ms", took.as_millis().to_string()),
     ]
 }
@@ -158,7 +158,7 @@ mod tests {
 
     fn verdict(spec: &JobSpec, failures: u32, ending: Ending) -> Option<Verdict> {
         let course = Course::Attempted(AttemptOutcome::bare(ending));
-        verdict_of(spec, &claim(failures), &course, None, 0.0).map(|settled| settled.verdict)
+        verdict_of(spec, &claim(failures), &course, None, 0.0).map(|decision| decision.verdict)
     }
 
     fn spec() -> JobSpec {
@@ -190,17 +190,17 @@ mod tests {
         let mut spec = spec();
         spec.retry = RetryRule { limit: 3, never_on: [3].into(), ..RetryRule::default() };
         let course = Course::Attempted(AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) });
-        let settled = verdict_of(&spec, &claim(0), &course, None, 0.0).unwrap();
-        assert_eq!(settled.verdict, Verdict::Final(RunState::Failed));
-        assert_eq!(settled.reason, "not retried, because never_on lists exit code 3");
+        let decision = verdict_of(&spec, &claim(0), &course, None, 0.0).unwrap();
+        assert_eq!(decision.verdict, Verdict::Final(RunState::Failed));
+        assert_eq!(decision.reason, "not retried, because never_on lists exit code 3");
     }
 
     #[test]
     fn work_already_done_is_success_and_none_of_it_has_a_code() {
-        let settled = verdict_of(&spec(), &claim(1), &Course::Done, None, 0.0).unwrap();
-        assert_eq!(settled.verdict, Verdict::Final(RunState::Succeeded));
-        assert_eq!(settled.reason, "done_check: already done");
-        let facts = facts(&Course::Done.into_outcome(), &settled, Duration::ZERO);
+        let decision = verdict_of(&spec(), &claim(1), &Course::Done, None, 0.0).unwrap();
+        assert_eq!(decision.verdict, Verdict::Final(RunState::Succeeded));
+        assert_eq!(decision.reason, "done_check: already done");
+        let facts = facts(&Course::Done.into_outcome(), &decision, Duration::ZERO);
         assert!(facts.contains(&("exit_code", String::new())) && facts.contains(&("unclear", "0".to_owned())), "{facts:?}");
     }
 
@@ -225,10 +225,10 @@ mod tests {
         spec.delivery = Delivery::AtMostOnce;
         let course = |ending| Course::CutShort(AttemptOutcome::bare(ending));
         let after = |ending| verdict_of(&spec, &Claim { unclear: 2, ..claim(0) }, &course(ending), Some("why"), 0.0);
-        let settled = |verdict, reason: &str| Some(AttemptVerdict { verdict, reason: reason.to_owned(), unclear: 2 });
-        assert_eq!(after(Ending::ShutDown), settled(Verdict::Release, "shutdown"));
-        assert_eq!(after(Ending::NotStarted), settled(Verdict::Release, "not started"));
-        assert_eq!(after(Ending::Stopped), settled(Verdict::Final(RunState::Cancelled), "why"));
+        let decision = |verdict, reason: &str| Some(AttemptVerdict { verdict, reason: reason.to_owned(), unclear: 2 });
+        assert_eq!(after(Ending::ShutDown), decision(Verdict::Release, "shutdown"));
+        assert_eq!(after(Ending::NotStarted), decision(Verdict::Release, "not started"));
+        assert_eq!(after(Ending::Stopped), decision(Verdict::Final(RunState::Cancelled), "why"));
         assert_eq!(after(Ending::LeaseLost), None);
         let attempted = verdict_of(
             &spec,

@@ -70,7 +70,7 @@ impl Known<'_> {
     pub(super) async fn made_up_by(&self, subject: &Subject, waiting: &[RunId]) -> Result<Option<(RunId, RunState)>, StoreError> {
         let at = match subject {
             Subject::Run(run) if run.run.kind() == RunKind::Regular => run.run.due(),
-            Subject::Stretch { at, .. } | Subject::Ledger { at, .. } | Subject::BeforeLedger { at, .. } => *at,
+            Subject::InRange { at, .. } | Subject::Ledger { at, .. } | Subject::BeforeLedger { at, .. } => *at,
             _ => return Ok(None),
         };
         let id = RunId::backfill(self.name.clone(), at);
@@ -139,7 +139,7 @@ impl Known<'_> {
         let newest = found.into_iter().max_by_key(|(due, run)| (!run.is_manual(), *due));
         match newest.filter(|(_, run)| !run.is_manual() || !self.has_times()) {
             Some((at, id)) => Ok(match self.run(&id).await? {
-                Some(run) if at != id.due() => Subject::Stretch { at, run: Box::new(run) },
+                Some(run) if at != id.due() => Subject::InRange { at, run: Box::new(run) },
                 Some(run) => Subject::Run(Box::new(run)),
                 None => Subject::Never,
             }),

@@ -15,7 +15,7 @@ use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
 /// Returns how long the gap or the turn timeout of `group` keeps the group shut, judged by its
 /// `standing`.
 pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Shut, StoreError> {
-    let is_free = standing.held.is_empty() && standing.let_in.is_empty();
+    let is_free = standing.holders.is_empty() && standing.let_in.is_empty();
     let GroupSettings::Alternate(turns) = store.read_group(group).await? else { return Ok(Shut::default()) };
     if !is_free || standing.waiting == 0 {
         return Ok(Shut::default());

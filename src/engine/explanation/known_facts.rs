@@ -20,7 +20,7 @@ pub(super) struct Known<'s> {
     pub(super) now: UnixMillis,
     pub(super) record: Option<JobRecord>,
     pub(super) definition: Option<Result<Definition, DefinitionError>>,
-    pub(super) deeds: &'s [AuditEntry],
+    pub(super) audit_log: &'s [AuditEntry],
     pub(super) past: &'s [PastSchedule],
     pub(super) losses: &'s [Loss],
     /// The nodes that are running.
@@ -83,6 +83,6 @@ impl Known<'_> {
     /// Returns the planned run of the job, even if a pause took the run out of the queue.
     pub(super) fn planned(&self) -> Option<&RunId> {
         let record = self.record.as_ref()?;
-        record.pending.as_ref().or(record.held.as_ref())
+        record.pending.as_ref().or(record.paused_run.as_ref())
     }
 }

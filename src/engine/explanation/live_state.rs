@@ -7,7 +7,7 @@ use crate::domain::explain::{Blocker, Executing};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::{Serving, Unserved};
-use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueRecord, Store, StoreError};
 
@@ -22,16 +22,16 @@ pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -
         return Ok(vec![Blocker::NoNode]);
     }
     let queue = lane.queue();
-    let poll = store.list_ripe(&[LaneAsk::new(lane.clone(), 1)]).await?;
-    let held = match poll.lanes.into_iter().next() {
-        Some(LanePoll::Due { held, .. }) => held,
+    let poll = store.list_due(&[LaneAsk::new(lane.clone(), 1)]).await?;
+    let no_room = match poll.lanes.into_iter().next() {
+        Some(LanePoll::Due { no_room, .. }) => no_room,
         Some(LanePoll::WrongType(error)) => return Ok(vec![Blocker::WrongType { why: error.to_string() }]),
         _ => return Ok(Vec::new()),
     };
     let Some(record) = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop() else { return Ok(Vec::new()) };
     let (ids, count) = store.list_running(queue, READ).await?;
     let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count };
-    if let Some(hold) = held {
+    if let Some(hold) = no_room {
         let (detail, since) = detail(&record, hold);
         return Ok(vec![Blocker::Queue { hold, detail, since, running }]);
     }
@@ -41,7 +41,7 @@ pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -
     }
     let (mut found, mut full) = (Vec::new(), Vec::new());
     for node in nodes.iter().filter(|node| node.serving.takes(lane)) {
-        if let Some((why, since)) = node.held.clone() {
+        if let Some((why, since)) = node.at_limit.clone() {
             found.push(Blocker::NodeLimit { node: node.name.clone(), why, since });
         } else if by_node.get(&node.name).is_some_and(|taken| *taken >= record.settings.concurrency) {
             full.push(node.name.clone());
@@ -65,10 +65,10 @@ pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) 
     }
     let queue = lane.queue();
     Ok(blockers(store, lane, nodes).await?.into_iter().next().map(|blocker| match blocker {
-        Blocker::Queue { hold: QueueHold::Paused, detail, .. } if detail.is_empty() => format!("queue {queue} is paused"),
-        Blocker::Queue { hold: QueueHold::Paused, detail, .. } => format!("queue {queue} is paused by {detail}"),
-        Blocker::Queue { hold: QueueHold::Full, .. } => format!("queue {queue} is full"),
-        Blocker::Queue { hold: QueueHold::Rate, .. } => format!("queue {queue} is at its rate limit"),
+        Blocker::Queue { hold: NoRoomReason::Paused, detail, .. } if detail.is_empty() => format!("queue {queue} is paused"),
+        Blocker::Queue { hold: NoRoomReason::Paused, detail, .. } => format!("queue {queue} is paused by {detail}"),
+        Blocker::Queue { hold: NoRoomReason::Full, .. } => format!("queue {queue} is full"),
+        Blocker::Queue { hold: NoRoomReason::Rate, .. } => format!("queue {queue} is at its rate limit"),
         Blocker::WrongType { why } => why,
         Blocker::Slots { .. } => "no node that serves the queue has a free slot".to_owned(),
         Blocker::NodeLimit { node, why, .. } => format!("node {node} claims no runs: {why}"),
@@ -79,18 +79,18 @@ pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) 
 /// Returns the pause of `queue`, which will keep the next run of a job, or no blocker.
 pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Blocker>, StoreError> {
     let record = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop();
-    let told = |record: QueueRecord| {
-        let (detail, since) = detail(&record, QueueHold::Paused);
-        Blocker::Queue { hold: QueueHold::Paused, detail, since, running: Executing::default() }
+    let described = |record: QueueRecord| {
+        let (detail, since) = detail(&record, NoRoomReason::Paused);
+        Blocker::Queue { hold: NoRoomReason::Paused, detail, since, running: Executing::default() }
     };
-    Ok(record.filter(|record| record.paused.is_some()).map(told).into_iter().collect())
+    Ok(record.filter(|record| record.paused.is_some()).map(described).into_iter().collect())
 }
 
-fn detail(record: &QueueRecord, hold: QueueHold) -> (String, Option<UnixMillis>) {
+fn detail(record: &QueueRecord, hold: NoRoomReason) -> (String, Option<UnixMillis>) {
     let paused = record.paused.as_ref();
     match hold {
-        QueueHold::Paused => (paused.map_or_else(String::new, |(_, by)| by.clone()), paused.map(|(at, _)| *at)),
-        QueueHold::Full => (record.settings.limit.map_or_else(String::new, |limit| limit.to_string()), None),
-        QueueHold::Rate => (record.settings.rate.map_or_else(String::new, |rate| rate.to_string()), None),
+        NoRoomReason::Paused => (paused.map_or_else(String::new, |(_, by)| by.clone()), paused.map(|(at, _)| *at)),
+        NoRoomReason::Full => (record.settings.limit.map_or_else(String::new, |limit| limit.to_string()), None),
+        NoRoomReason::Rate => (record.settings.rate.map_or_else(String::new, |rate| rate.to_string()), None),
     }
 }

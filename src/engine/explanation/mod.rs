@@ -29,11 +29,11 @@ const WAITING: usize = 10_000;
 /// Reads in three stages, each of which sends its calls at once. First come the job and the nodes,
 /// then the subject. Last come node events and blockers, which depend on the subject.
 pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
-    let (now, record, (deeds, deeds_error), waiting, (losses, gone), past, nodes) = Box::pin(async {
+    let (now, record, (audit_log, audit_log_error), waiting, (losses, gone), past, nodes) = Box::pin(async {
         tokio::try_join!(
             store.now(),
             store.read_job(name),
-            deeds(store, name),
+            audit_log(store, name),
             store.list_backfill(name, WAITING),
             losses(store, name),
             past_schedules(store, name),
@@ -42,9 +42,18 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     })
     .await?;
     let definition = record.clone().map(Definition::of);
-    let known =
-        Known { store, name, now, definition, record, deeds: &deeds, past: &past, losses: &losses, nodes: running(nodes) };
-    let may_be_unknown = known.record.is_none() && gone.is_none() && deeds.is_empty() && !matches!(ask, Ask::Run(_));
+    let known = Known {
+        store,
+        name,
+        now,
+        definition,
+        record,
+        audit_log: &audit_log,
+        past: &past,
+        losses: &losses,
+        nodes: running(nodes),
+    };
+    let may_be_unknown = known.record.is_none() && gone.is_none() && audit_log.is_empty() && !matches!(ask, Ask::Run(_));
     if may_be_unknown && known.has_no_past().await? {
         return Ok(None);
     }
@@ -55,9 +64,9 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         zone: known.zone(),
         job: known.facts(),
         subject,
-        deeds: Vec::new(),
+        audit_log: Vec::new(),
         past: Vec::new(),
-        deeds_error,
+        audit_log_error,
         losses: Vec::new(),
         gone,
         making_up: u64::try_from(waiting.len()).unwrap_or(u64::MAX),
@@ -77,15 +86,15 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     facts.nodes = events.into_iter().map(|node| known.node(node)).collect();
     (facts.blockers, facts.made_up_by) = (blockers, made_up_by);
     drop(known);
-    (facts.deeds, facts.past, facts.losses) = (deeds, past, losses);
+    (facts.audit_log, facts.past, facts.losses) = (audit_log, past, losses);
     Ok(Some(facts))
 }
 
 /// Returns the audit log of a job, or the reason why the log cannot be read. An unreadable log does
 /// not prevent the rest of the explanation.
-async fn deeds(store: &Store, name: &JobName) -> Result<(Vec<AuditEntry>, Option<String>), StoreError> {
-    match store.read_deeds(name).await {
-        Ok(deeds) => Ok((deeds, None)),
+async fn audit_log(store: &Store, name: &JobName) -> Result<(Vec<AuditEntry>, Option<String>), StoreError> {
+    match store.read_audit_log(name).await {
+        Ok(audit_log) => Ok((audit_log, None)),
         Err(error @ StoreError::WrongType { .. }) => Ok((Vec::new(), Some(error.to_string()))),
         Err(error) => Err(error),
     }
@@ -113,11 +122,11 @@ async fn losses(store: &Store, name: &JobName) -> Result<(Vec<Loss>, Gone), Stor
     let gone = read.iter().find_map(took);
     let known = |ms: i64| UnixMillis::new(ms).filter(|at| *at > UnixMillis::EPOCH);
     let losses = read.into_iter().rev().filter_map(|record| {
-        let mut told_by: Vec<String> = record.reports.iter().map(|report| report.node.clone()).collect();
-        told_by.sort();
+        let mut reported_by: Vec<String> = record.reports.iter().map(|report| report.node.clone()).collect();
+        reported_by.sort();
         let loss = record.loss;
         let (kept, whole) = (known(loss.kept_to_ms), known(loss.whole_at_ms));
-        Some(Loss { noticed: record.at?, by: loss.by, what: loss.kind.words(), kept, whole, told_by })
+        Some(Loss { noticed: record.at?, by: loss.by, what: loss.kind.words(), kept, whole, reported_by })
     });
     Ok((losses.collect(), gone))
 }

@@ -12,7 +12,7 @@ use crate::domain::name::names::{RunId, RunKind};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
-use crate::engine::maintenance::ledger_view::eras_of;
+use crate::engine::maintenance::ledger_view::versions_of;
 use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
 
 /// The time for which history is kept. An occurrence due within this time has a record, unless
@@ -25,21 +25,21 @@ impl Known<'_> {
         if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
             return Ok(Subject::Run(Box::new(run)));
         }
-        let (ended, told, open, ledger) = tokio::try_join!(
+        let (ended, recorded_at, open, ledger) = tokio::try_join!(
             self.store.read_ended_from(self.name, at, LOOKED_THROUGH),
-            self.store.told_at(self.name, at),
+            self.store.reported_at(self.name, at),
             self.store.list_open(self.name),
             self.store.read_ledger(self.name),
         )?;
         let mut candidates: Vec<RunId> = self.planned().cloned().into_iter().collect();
         candidates.extend(open);
-        candidates.extend(told.due);
-        let held = self.held(at);
-        let is_occurrence = held.is_occurrence(at);
+        candidates.extend(recorded_at.due);
+        let schedule_then = self.schedule_then(at);
+        let is_occurrence = schedule_then.is_occurrence(at);
         let is_folded = ledger.fate_at(at).is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
-        let stretch = match told.stretch {
-            Some(first) if self.is_told_by(&first, at, is_occurrence).await? => {
-                self.run(&first).await?.map(|run| Subject::Stretch { at, run: Box::new(run) })
+        let range_run = match recorded_at.skipped_range {
+            Some(first) if self.is_recorded_by(&first, at, is_occurrence).await? => {
+                self.run(&first).await?.map(|run| Subject::InRange { at, run: Box::new(run) })
             }
             _ => None,
         };
@@ -48,15 +48,15 @@ impl Known<'_> {
         let is_meant = |run: &&RunId| {
             let is_beside = run.kind() == RunKind::Backfill || is_occurrence == Some(true);
             run.due() == at && run.kind() != RunKind::Backfill
-                || !is_folded && run.due().floor_to_second() == at && (stretch.is_none() || !is_beside)
+                || !is_folded && run.due().floor_to_second() == at && (range_run.is_none() || !is_beside)
         };
         if let Some(id) = candidates.iter().find(is_meant)
             && let Some(run) = self.run(id).await?
         {
             return Ok(Subject::Run(Box::new(run)));
         }
-        if let Some(stretch) = stretch {
-            return Ok(stretch);
+        if let Some(range_run) = range_run {
+            return Ok(range_run);
         }
         if self.is_over_by(at, &ended) {
             return Ok(Subject::Over { at });
@@ -67,7 +67,7 @@ impl Known<'_> {
         if let Some(range) = ledger.fate_at(at)
             && (is_occurrence != Some(false) || range.ends_at(at))
         {
-            let is_sure = range.ends_at(at) || self.is_filled(&held, &ledger, range).await?;
+            let is_sure = range.ends_at(at) || self.is_filled(&schedule_then, &ledger, range).await?;
             let (state, reason) = (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
             return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count, is_sure });
         }
@@ -91,9 +91,9 @@ impl Known<'_> {
     /// Returns true if the skipped range that begins with `first` and spans `at` has an occurrence
     /// at `at`. The schedule that counted the range decides, or, if that schedule is not kept, the
     /// schedule at that instant.
-    async fn is_told_by(&self, first: &RunId, at: UnixMillis, is_occurrence: Option<bool>) -> Result<bool, StoreError> {
-        let kept = self.store.read_stretches(std::slice::from_ref(first)).await?.pop().flatten();
-        if kept.as_ref().is_some_and(|kept| at == kept.stretch.first || at == kept.stretch.last) {
+    async fn is_recorded_by(&self, first: &RunId, at: UnixMillis, is_occurrence: Option<bool>) -> Result<bool, StoreError> {
+        let kept = self.store.read_skipped_ranges(std::slice::from_ref(first)).await?.pop().flatten();
+        if kept.as_ref().is_some_and(|kept| at == kept.skipped_range.first || at == kept.skipped_range.last) {
             return Ok(true);
         }
         let counted_by = kept.and_then(|kept| kept.counted_by).and_then(|by| definition::counted_by(self.name, &by).ok());
@@ -105,11 +105,11 @@ impl Known<'_> {
 
     /// Returns the schedule that the job had at an instant, if that schedule is kept or the audit
     /// log names it.
-    fn held(&self, at: UnixMillis) -> ScheduleThen {
+    fn schedule_then(&self, at: UnixMillis) -> ScheduleThen {
         match self.understood() {
             Some(job) => {
                 let counted = (job.record.anchor, job.record.since);
-                ScheduleThen::at(self.past, self.deeds, self.name, &job.spec, &job.timetable, counted, at)
+                ScheduleThen::at(self.past, self.audit_log, self.name, &job.spec, &job.timetable, counted, at)
             }
             None => ScheduleThen::Unknown,
         }
@@ -117,22 +117,22 @@ impl Known<'_> {
 
     /// Returns true if all occurrences of the schedule within a range are accounted for: by the
     /// range, by narrower ranges within the range, or by records.
-    async fn is_filled(&self, held: &ScheduleThen, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
-        let Some(wanted) = held.count_in(range.from, range.to) else { return Ok(false) };
+    async fn is_filled(&self, schedule_then: &ScheduleThen, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
+        let Some(wanted) = schedule_then.count_in(range.from, range.to) else { return Ok(false) };
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
         let folded: u64 = ledger.ranges.iter().filter(|one| is_within(one.from, one.to)).map(|one| one.count).sum();
         if folded >= wanted {
             return Ok(true);
         }
         let recorded = self.store.recorded_within(self.name, range.from, range.to).await?.len();
-        let told = folded.saturating_add(u64::try_from(recorded).unwrap_or(u64::MAX));
-        if told >= wanted {
+        let total = folded.saturating_add(u64::try_from(recorded).unwrap_or(u64::MAX));
+        if total >= wanted {
             return Ok(true);
         }
-        let stretches = self.store.list_stretches(self.name).await?.into_iter().map(|kept| kept.stretch);
-        let within = stretches.filter(|stretch| is_within(stretch.first, stretch.last));
-        let behind_them: u64 = within.map(|stretch| stretch.count.saturating_sub(1)).sum();
-        Ok(told.saturating_add(behind_them) >= wanted)
+        let skipped_ranges = self.store.list_skipped_ranges(self.name).await?.into_iter().map(|kept| kept.skipped_range);
+        let within = skipped_ranges.filter(|range_run| is_within(range_run.first, range_run.last));
+        let behind_them: u64 = within.map(|range| range.count.saturating_sub(1)).sum();
+        Ok(total.saturating_add(behind_them) >= wanted)
     }
 
     /// Returns true if nothing of the job was due any more at the instant `at`. `ended_after` are
@@ -149,7 +149,7 @@ impl Known<'_> {
     async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else { return Ok(Subject::Unrecorded { at }) };
         let Some(run) = self.run(&planned).await? else { return Ok(Subject::Unrecorded { at }) };
-        Ok(if run.place == Place::Held {
+        Ok(if run.place == Place::Paused {
             Subject::Run(Box::new(RunFacts { run: RunId::regular(self.name.clone(), at), ready: None, ready_at: at, ..run }))
         } else {
             Subject::Behind { at, run: Box::new(run) }
@@ -172,15 +172,15 @@ impl Known<'_> {
     /// after `at`.
     async fn not_due(&self, at: UnixMillis, ended_after: &[RunRecord]) -> Result<Subject, StoreError> {
         let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
-        let eras = eras_of(self.past, self.record.as_ref());
+        let versions = versions_of(self.past, self.record.as_ref());
         // Records answer for the time between two schedules that are not known.
-        let before = match eras.latest_in(UnixMillis::EPOCH, at).filter(|before| eras.tell(*before, at)) {
+        let before = match versions.latest_in(UnixMillis::EPOCH, at).filter(|before| versions.covers(*before, at)) {
             Some(before) => Some(before),
             None => self.before(at).await?,
         };
         let since = definition.record.since;
         let recorded = || ended_after.iter().map(|record| record.run.due()).filter(|due| *due > at).min();
-        let after = match eras.next_after(at).filter(|after| eras.tell(at, *after)) {
+        let after = match versions.next_after(at).filter(|after| versions.covers(at, *after)) {
             Some(after) => Some(after),
             None if since <= at => None,
             None => recorded().or_else(|| definition.timetable.next_after(since)),

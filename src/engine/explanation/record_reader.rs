@@ -73,13 +73,13 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     // Where only its done_check was asked, nothing was started.
     let is_asked_only =
         record.state != RunState::Running && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
-    let is_told = is_asked_only || !record.has_current();
+    let is_reported = is_asked_only || !record.has_current();
     let said = in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status);
     // The end of a lost run is known if it was stopped with its node.
     let is_end_known = record.state != RunState::Lost
         || record.reason.as_deref() == Some("shutdown")
         || in_words(None, record.signal, record.exit_code, record.http_status).is_some();
-    let current = (!is_told).then(|| AttemptFacts {
+    let current = (!is_reported).then(|| AttemptFacts {
         is_end_known,
         number: record.attempt,
         node: record.node.clone(),

@@ -37,11 +37,11 @@ impl Known<'_> {
                 None => Ok(false),
             }
         };
-        let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
-        let place = match (standing.is_waiting, is_held) {
+        let is_paused_run = self.record.as_ref().is_some_and(|job| job.paused_run.as_ref() == Some(&record.run));
+        let place = match (standing.is_waiting, is_paused_run) {
             _ if standing.gate.is_some() => Place::AtGate,
             (true, _) => Place::Waiting,
-            (false, true) => Place::Held,
+            (false, true) => Place::Paused,
             (false, false) => Place::Queue,
         };
         let passed = async { if place == Place::Queue { Box::pin(self.passed(&record)).await } else { Ok(None) } };

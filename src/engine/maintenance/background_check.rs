@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::consistency_check;
-use super::consistency_check::Books;
+use super::consistency_check::ConsistencyChecker;
 use super::count_check;
 use crate::domain::consistency::{FindingSubject, Inconsistency, is_of_many_keys, judge_key};
 use crate::domain::name::names::{Fence, JobName, QueueName, RunId};
@@ -23,7 +23,7 @@ use crate::domain::queue::lane::Lane;
 use crate::engine::node_context::NodeContext;
 use crate::engine::planning::replan;
 use crate::engine::status::node_health::NodeHealth;
-use crate::store::{AuditNote, IndexName, Store, StoreError};
+use crate::store::{CheckNote, IndexName, Store, StoreError};
 
 /// The interval between slices. The first node that asks after this interval checks the next slice.
 pub const EVERY: Duration = Duration::from_secs(60);
@@ -51,19 +51,19 @@ pub(crate) async fn run(check: Arc<BackgroundCheck>) {
     loop {
         tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
         if let Err(error) = turn(&check).await {
-            check.node.outage_log.failed(&error, "the books are not checked");
+            check.node.outage_log.failed(&error, "the consistency of the data is not checked");
         }
     }
 }
 
 async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
     let store = &check.node.store;
-    let Some(turn) = store.take_audit(&check.node.settings.node, EVERY).await? else { return Ok(()) };
+    let Some(turn) = store.take_check_turn(&check.node.settings.node, EVERY).await? else { return Ok(()) };
     let known = Known::read(&turn.list);
     let no_more = BTreeSet::new();
-    let mut books = Books::open(store, &no_more).await?;
-    let mut found = books.look_at(&known.subjects).await?;
-    let lanes = books.lanes();
+    let mut checker = ConsistencyChecker::open(store, &no_more).await?;
+    let mut found = checker.look_at(&known.subjects).await?;
+    let lanes = checker.lanes();
     let mut place = Place::parse(&turn.place, &lanes);
     let (first, mut looked_at, mut round_at) = (place.part.clone(), 0, turn.round_at);
     // A finding that depends on many keys is confirmed only by reading all of these keys again.
@@ -72,7 +72,7 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
         if place.part == Part::Counters {
             is_counted = true;
         } else {
-            let (findings, members) = look(check, &mut books, &mut place).await?;
+            let (findings, members) = look(check, &mut checker, &mut place).await?;
             found.extend(findings);
             looked_at += members.max(1);
         }
@@ -111,14 +111,14 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
         info!("The consistency check passes again.");
     }
     let list: Vec<Value> = found.iter().take(KEPT).map(finding_json).collect();
-    let note = AuditNote {
+    let note = CheckNote {
         at: turn.now,
         round_at,
         place: place.text(),
         list: Value::Array(list).to_string(),
         findings: found.len() as u64,
     };
-    store.note_audit(&note).await
+    store.write_check_note(&note).await
 }
 
 /// Returns the findings about counters and output indexes. Returns nothing if there are too many
@@ -135,13 +135,13 @@ async fn count(store: &Store) -> Result<Vec<Inconsistency>, StoreError> {
 /// of members checked.
 async fn look(
     check: &BackgroundCheck,
-    books: &mut Books<'_>,
+    checker: &mut ConsistencyChecker<'_>,
     place: &mut Place,
 ) -> Result<(Vec<Inconsistency>, usize), StoreError> {
     let index = match &place.part {
         Part::Index(index) => index.clone(),
         Part::Keys => {
-            return match look_at_keys(check, books, place).await {
+            return match look_at_keys(check, checker, place).await {
                 // A user without the right to scan all keys still checks the rest.
                 Err(StoreError::Denied { .. }) => {
                     place.cursor = 0;
@@ -158,7 +158,7 @@ async fn look(
         // the same.
         Err(StoreError::WrongType { key, .. }) => {
             place.cursor = 0;
-            return Ok((books.look_at(&BTreeSet::from([FindingSubject::Key(key)])).await?, 0));
+            return Ok((checker.look_at(&BTreeSet::from([FindingSubject::Key(key)])).await?, 0));
         }
         Err(error) => return Err(error),
     };
@@ -166,7 +166,7 @@ async fn look(
     let count = page.members.len();
     if matches!(index, IndexName::Jobs | IndexName::Finished) {
         let names: Vec<JobName> = page.members.iter().filter_map(|name| name.parse().ok()).collect();
-        let mut findings = books.look_at_jobs(&names).await?;
+        let mut findings = checker.look_at_jobs(&names).await?;
         if check.health.redis_clock.is_steady() {
             check.node.store.forget_dealt(&names, check.node.store.now().await?).await?;
         }
@@ -175,20 +175,20 @@ async fn look(
             let Ok(places) = check.node.store.list_places(name, PLACES).await else { continue };
             let runs: Vec<(RunId, Option<Fence>)> = places.into_iter().map(|run| (run, None)).collect();
             if !runs.is_empty() {
-                findings.extend(books.look_at_runs(&runs).await?);
+                findings.extend(checker.look_at_runs(&runs).await?);
             }
         }
         return Ok((findings, count));
     }
     let runs: Vec<(RunId, Option<Fence>)> = page.members.iter().filter_map(|member| index.run_of(member)).collect();
-    Ok((books.look_at_runs(&runs).await?, count))
+    Ok((checker.look_at_runs(&runs).await?, count))
 }
 
 /// Checks one page of the keys themselves, and the jobs and runs to which these keys belong, even
 /// if no index names them.
 async fn look_at_keys(
     check: &BackgroundCheck,
-    books: &mut Books<'_>,
+    checker: &mut ConsistencyChecker<'_>,
     place: &mut Place,
 ) -> Result<(Vec<Inconsistency>, usize), StoreError> {
     let (keys, next) = check.node.store.scan_some_keys(place.cursor, PAGE).await?;
@@ -199,14 +199,14 @@ async fn look_at_keys(
     for key in &keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
-            "job" | "open" | "manual" | "waiting" | "spread" => jobs.extend(name.parse::<JobName>().ok()),
+            "job" | "open" | "manual" | "waiting" | "catch_up" => jobs.extend(name.parse::<JobName>().ok()),
             "run" => runs.extend(name.parse::<RunId>().ok().map(|run| (run, None))),
             _ => {}
         }
     }
-    findings.extend(books.look_at_jobs(&jobs.into_iter().collect::<Vec<_>>()).await?);
+    findings.extend(checker.look_at_jobs(&jobs.into_iter().collect::<Vec<_>>()).await?);
     if !runs.is_empty() {
-        findings.extend(books.look_at_runs(&runs).await?);
+        findings.extend(checker.look_at_runs(&runs).await?);
     }
     // Foreign keys that the scan passed over cost as much.
     Ok((findings, PAGE.max(keys.len())))
@@ -248,7 +248,7 @@ impl Place {
             Part::Index(IndexName::Due(lane)) => format!("due:{lane}"),
             Part::Index(IndexName::Running(queue)) => format!("running:{queue}"),
             Part::Index(IndexName::Leases) => "leases".to_owned(),
-            Part::Index(IndexName::Stops) => "stops".to_owned(),
+            Part::Index(IndexName::Stops) => "stop_requests".to_owned(),
             Part::Index(IndexName::History) => "history".to_owned(),
             Part::Index(IndexName::Dead) => "dead".to_owned(),
             Part::Index(IndexName::Deadlines) => "deadlines".to_owned(),
@@ -286,7 +286,7 @@ impl Place {
 
 /// The findings of earlier slices.
 struct Known {
-    told: BTreeSet<(String, FindingSubject)>,
+    known: BTreeSet<(String, FindingSubject)>,
     subjects: BTreeSet<FindingSubject>,
 }
 
@@ -297,20 +297,20 @@ impl Known {
             Ok(Value::Array(items)) => items,
             _ => Vec::new(),
         };
-        let told: BTreeSet<(String, FindingSubject)> = items.iter().filter_map(told).collect();
-        Self { subjects: told.iter().map(|(_, subject)| subject.clone()).collect(), told }
+        let known: BTreeSet<(String, FindingSubject)> = items.iter().filter_map(known).collect();
+        Self { subjects: known.iter().map(|(_, subject)| subject.clone()).collect(), known }
     }
 
     fn has_of_many_keys(&self) -> bool {
-        self.told.iter().any(|(code, _)| is_of_many_keys(code))
+        self.known.iter().any(|(code, _)| is_of_many_keys(code))
     }
 
     fn has(&self, finding: &Inconsistency) -> bool {
-        self.told.contains(&(finding.code(), finding.subject.clone()))
+        self.known.contains(&(finding.code(), finding.subject.clone()))
     }
 }
 
-fn told(item: &Value) -> Option<(String, FindingSubject)> {
+fn known(item: &Value) -> Option<(String, FindingSubject)> {
     let text = |word: &str| item.get(word).and_then(Value::as_str);
     let subject = match (text("job"), text("run"), text("key")) {
         (Some(name), _, _) => FindingSubject::Job(name.parse().ok()?),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_reads_back_as_it_was_told() {
+    fn a_finding_reads_back_as_it_was_reported() {
         let (run, fence) = ("a@5".parse::<RunId>().unwrap(), Fence::new(7));
         let subject = FindingSubject::Run(run, fence);
         let finding = Inconsistency {
@@ -366,6 +366,6 @@ mod tests {
         let known = Known::read(&Value::Array(vec![finding_json(&finding)]).to_string());
         assert!(known.has(&finding));
         assert!(!known.has(&Inconsistency { place: "due", ..finding }));
-        assert!(Known::read("{\"spoilt\":").subjects.is_empty());
+        assert!(Known::read("{\"damaged\":").subjects.is_empty());
     }
 }

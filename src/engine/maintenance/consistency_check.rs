@@ -17,7 +17,7 @@ use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::{Definition, DefinitionError};
@@ -34,14 +34,14 @@ pub(crate) const LEASES: usize = 20_000;
 pub(crate) const STEP: usize = 500;
 
 /// One pass of the consistency check.
-pub struct Books<'a> {
+pub struct ConsistencyChecker<'a> {
     store: &'a Store,
     now: UnixMillis,
     lanes: BTreeSet<Lane>,
     leased: BTreeMap<RunId, Vec<Fence>>,
 }
 
-impl<'a> Books<'a> {
+impl<'a> ConsistencyChecker<'a> {
     /// Starts a pass. The pass covers every known lane, the lanes of hosts with boot runs, the
     /// lanes of `more`, and the leases.
     pub async fn open(store: &'a Store, more: &BTreeSet<Lane>) -> Result<Self, StoreError> {
@@ -86,7 +86,7 @@ impl<'a> Books<'a> {
         let known: Vec<&JobRecord> = records.iter().filter_map(|(_, record)| record.as_ref()).collect();
         let has_ledger = self.store.have_ledgers(known.iter().map(|record| &record.name)).await?;
         for (record, _) in known.into_iter().zip(has_ledger).filter(|(_, has_ledger)| *has_ledger) {
-            findings.extend(self.told_twice(record).await?);
+            findings.extend(self.counted_twice(record).await?);
         }
         let lost: Vec<JobName> = records.iter().filter(|(_, record)| record.is_none()).map(|(name, _)| (*name).clone()).collect();
         let mut listed = self.store.read_listed(&lost).await?;
@@ -115,21 +115,21 @@ impl<'a> Books<'a> {
 
     /// Returns a finding if an occurrence of `job` is both in a record and in the ledger, or if the
     /// ledger counts too many.
-    async fn told_twice(&self, job: &JobRecord) -> Result<Vec<Inconsistency>, StoreError> {
+    async fn counted_twice(&self, job: &JobRecord) -> Result<Vec<Inconsistency>, StoreError> {
         let (folded, recorded) = match passed_ranges::look_at_ledger(self.store, job).await {
             Ok(found) => found,
             Err(error) => return self.of_key(error).await,
         };
-        let found = folded.told_twice(&job.name, &recorded).map(|(run, range, _)| {
-            let told = SkippedStretch { first: range.from, last: range.to, count: range.count };
-            consistency::told_twice(&run, told, range.state)
+        let found = folded.counted_twice(&job.name, &recorded).map(|(run, range, _)| {
+            let skipped = SkippedRange { first: range.from, last: range.to, count: range.count };
+            consistency::counted_twice(&run, skipped, range.state)
         });
         if found.is_some() {
             return Ok(found.into_iter().collect());
         }
-        let over = folded.told_over(&job.name, &recorded).map(|over| {
-            let range = SkippedStretch { first: over.range.from, last: over.range.to, count: over.range.count };
-            consistency::told_over(&job.name, range, over.range.state, (over.told, over.has))
+        let over = folded.ledger_excess(&job.name, &recorded).map(|over| {
+            let range = SkippedRange { first: over.range.from, last: over.range.to, count: over.range.count };
+            consistency::ledger_excess(&job.name, range, over.range.state, (over.total, over.has))
         });
         Ok(over.into_iter().collect())
     }
@@ -149,8 +149,10 @@ impl<'a> Books<'a> {
         let jobs = self.store.read_jobs(&names).await?;
         self.add_lanes(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.lane));
         // A run found elsewhere may be leased under a fence that its record does not have.
-        let held = |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
-        let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
+        let with_fence =
+            |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
+        let runs: BTreeSet<(RunId, Option<Fence>)> =
+            runs.iter().map(|(run, fence)| (run.clone(), with_fence(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
         let (mut findings, mut skipped) = (Vec::new(), Vec::new());
         for facts in inspect_runs(self.store, &runs, &self.lanes(), self.now).await? {
@@ -164,8 +166,8 @@ impl<'a> Books<'a> {
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
         }
-        match passed_ranges::look_at_stretches(self.store, &skipped).await {
-            Ok(stretches) => findings.extend(stretches.iter().filter_map(consistency::judge_stretch)),
+        match passed_ranges::look_at_skipped_ranges(self.store, &skipped).await {
+            Ok(skipped_ranges) => findings.extend(skipped_ranges.iter().filter_map(consistency::judge_skipped_range)),
             Err(error) => findings.extend(self.of_key(error).await?),
         }
         Ok(findings)
@@ -298,7 +300,7 @@ pub async fn confirm(
     }
     tokio::time::sleep(MOMENT).await;
     let subjects: BTreeSet<FindingSubject> = findings.iter().map(|finding| finding.subject.clone()).collect();
-    let again = Books::open(store, more).await?.look_at(&subjects).await?;
+    let again = ConsistencyChecker::open(store, more).await?.look_at(&subjects).await?;
     let owned = |finding: &Inconsistency| {
         let (subject, kind, place) = finding.identity();
         (subject.clone(), kind, place)
@@ -317,7 +319,7 @@ pub(crate) fn unique_key(rest: &str) -> Option<UniqueKey> {
 pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix)?;
-    Gate::from_name(rest.strip_prefix("queued:").or_else(|| rest.strip_prefix("held:"))?)
+    Gate::from_name(rest.strip_prefix("gate_waiters:").or_else(|| rest.strip_prefix("gate_holders:"))?)
 }
 
 /// Adds to the facts of a job what its schedule says about the planned run. A job without a planned

@@ -37,7 +37,7 @@ impl Names {
         let mut names = Self::default();
         for key in keys {
             let list = match (key.rest.split(':').next().unwrap_or_default(), key.kind.as_str()) {
-                ("waiting" | "queued", "zset") => &mut names.counted.waiting,
+                ("waiting" | "gate_waiters", "zset") => &mut names.counted.waiting,
                 ("ledger", "zset") => &mut names.counted.ledgers,
                 ("output", "hash") => &mut names.counted.outputs,
                 ("outputs", "zset") => &mut names.indexes,
@@ -51,7 +51,7 @@ impl Names {
     /// Returns the names of all keys of the namespace that are checked together.
     pub(crate) async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut keys = Vec::new();
-        for of in ["waiting:*", "queued:*", "ledger:*", "output*"] {
+        for of in ["waiting:*", "gate_waiters:*", "ledger:*", "output*"] {
             keys.extend(store.scan_keys(of).await?);
         }
         Ok(Self::among(keys.iter()))

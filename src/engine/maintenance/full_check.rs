@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::consistency_check;
-use super::consistency_check::{Books, STEP, unique_key};
+use super::consistency_check::{ConsistencyChecker, STEP, unique_key};
 use super::count_check;
 use super::repair;
 use crate::domain::consistency::{
@@ -17,7 +17,7 @@ use crate::domain::consistency::{
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
-use crate::store::{OutputFacts, Quarantined, RipeEntry, Store, StoreError};
+use crate::store::{DueEntry, OutputFacts, Quarantined, Store, StoreError};
 
 /// The number of sets read in one call.
 const SETS: usize = 100;
@@ -37,7 +37,7 @@ pub struct Examination {
     pub runs: usize,
     /// The reason why some data could not be judged, or `None` if all data was judged.
     pub partial: Option<String>,
-    entries: BTreeMap<String, Vec<RipeEntry>>,
+    entries: BTreeMap<String, Vec<DueEntry>>,
     counts: CountFacts,
     outputs: OutputFacts,
     lanes: BTreeSet<Lane>,
@@ -60,7 +60,7 @@ struct Census {
     /// because the record says to which index the run belongs.
     runs: BTreeSet<(RunId, Option<Fence>)>,
     uniques: BTreeSet<UniqueKey>,
-    entries: BTreeMap<String, Vec<(RipeEntry, String)>>,
+    entries: BTreeMap<String, Vec<(DueEntry, String)>>,
 }
 
 /// Checks all data of the namespace.
@@ -127,21 +127,21 @@ impl Examination {
         let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
         let unknown: Vec<_> = unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))).collect();
         self.findings.extend(unknown);
-        let mut books = Books::open(store, &self.lanes).await?;
+        let mut checker = ConsistencyChecker::open(store, &self.lanes).await?;
         let jobs: Vec<JobName> = census.jobs.into_iter().collect();
         for some in jobs.chunks(STEP) {
-            found.extend(books.look_at_jobs(some).await?);
+            found.extend(checker.look_at_jobs(some).await?);
         }
         let runs: Vec<(RunId, Option<Fence>)> = census.runs.into_iter().collect();
         for some in runs.chunks(STEP) {
-            found.extend(books.look_at_runs(some).await?);
+            found.extend(checker.look_at_runs(some).await?);
         }
         let uniques: Vec<UniqueKey> = census.uniques.into_iter().collect();
         for some in uniques.chunks(STEP) {
-            found.extend(books.look_at_uniques(some).await?);
+            found.extend(checker.look_at_uniques(some).await?);
         }
-        for key in keys.iter().filter(|key| key.rest.starts_with("queued:") || key.rest.starts_with("held:")) {
-            found.extend(books.look_at_gate(&key.name).await?);
+        for key in keys.iter().filter(|key| key.rest.starts_with("gate_waiters:") || key.rest.starts_with("gate_holders:")) {
+            found.extend(checker.look_at_gate(&key.name).await?);
         }
         let whole = count_check::judge(store, &count_check::Names::among(keys.iter().copied())).await?;
         self.findings.extend(whole.findings);
@@ -186,8 +186,8 @@ impl Examination {
                 store.mend_outputs(&self.outputs).await?;
                 Ok(vec![format!("{} entries taken out, {} outputs put in", missing.len(), unlisted.len())])
             }
-            (FindingKind::Wrong, "gate") => repair::mend_gate(store, key).await,
-            (FindingKind::Wrong, _) => repair::mend_counts(store, &self.counts.in_key(rest)).await,
+            (FindingKind::Wrong, "gate") => repair::repair_gate(store, key).await,
+            (FindingKind::Wrong, _) => repair::repair_counts(store, &self.counts.in_key(rest)).await,
             (FindingKind::Unreadable, _) if self.entries.contains_key(rest) => self.mend_entries(store, rest).await,
             _ => repair::mend_key(store, key, finding).await,
         };
@@ -222,7 +222,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     for key in keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
-            "job" | "open" | "manual" | "waiting" | "spread" => census.jobs.extend(name.parse().ok()),
+            "job" | "open" | "manual" | "waiting" | "catch_up" => census.jobs.extend(name.parse().ok()),
             "unique" => census.uniques.extend(unique_key(&key.rest)),
             "run" => census.runs.extend(name.parse().ok().map(|run| (run, None))),
             _ => {}
@@ -261,7 +261,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
 }
 
 /// Returns the entries of `bad` that are still in their set.
-async fn still_there(store: &Store, rest: &str, bad: &[(RipeEntry, String)]) -> Result<Vec<(RipeEntry, String)>, StoreError> {
+async fn still_there(store: &Store, rest: &str, bad: &[(DueEntry, String)]) -> Result<Vec<(DueEntry, String)>, StoreError> {
     let (mut there, mut cursor) = (BTreeSet::new(), 0);
     loop {
         let pages = store.scan_sets(&[(rest.to_owned(), cursor)]).await?;
@@ -272,7 +272,7 @@ async fn still_there(store: &Store, rest: &str, bad: &[(RipeEntry, String)]) -> 
             break;
         }
     }
-    let mut still: Vec<(RipeEntry, String)> =
+    let mut still: Vec<(DueEntry, String)> =
         bad.iter().filter(|(entry, _)| there.contains(&(entry.member.clone(), entry.score.clone()))).cloned().collect();
     still.dedup_by(|(a, _), (b, _)| a == b);
     Ok(still)

@@ -18,7 +18,7 @@ use crate::engine::node_context::NodeContext;
 use crate::engine::planning::backfill_plan;
 use crate::engine::planning::job_operations;
 use crate::engine::status::node_health::NodeHealth;
-use crate::engine::status::redis_clock::HELD;
+use crate::engine::status::redis_clock::STEADY_FOR;
 use crate::keeper::BootInstant;
 use crate::store::{NodeEvents, SourceKind, Store, StoreError};
 
@@ -95,7 +95,7 @@ async fn recall(janitor: &Janitor) {
 /// - or a node came back after the jump, when this node and every other node had been away for
 ///   longer than an hour.
 fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
-    let is_of_late = |at: UnixMillis| now.since(at) < HELD && at.since(now) < HELD;
+    let is_of_late = |at: UnixMillis| now.since(at) < STEADY_FOR && at.since(now) < STEADY_FOR;
     let was_there = |node: &NodeEvents| {
         node.last_seen.is_some_and(is_of_late) && node.started_at.is_some_and(|started| started <= now && !is_of_late(started))
     };
@@ -103,7 +103,7 @@ fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
     let ahead = |event: &NodeEvent| match event.what {
         NodeEventKind::ClockStepped { by_ms } => u64::try_from(by_ms).ok().map(Duration::from_millis),
         NodeEventKind::Started { seen_before: Some(seen) } if !is_watched => {
-            Some(event.from.since(seen)).filter(|away| *away >= HELD)
+            Some(event.from.since(seen)).filter(|away| *away >= STEADY_FOR)
         }
         _ => None,
     };
@@ -122,7 +122,7 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
         // in only once it is sure which time is right.
         let jobs = store.list_ended_after(now).await?;
         if !jobs.is_empty() {
-            total += store.pull_in(&jobs).await?;
+            total += store.pull_scores_back(&jobs).await?;
         }
     }
     if *seen > now {

@@ -1,4 +1,4 @@
-//! A view of the ledger of a job, which tells about occurrences whose records were trimmed.
+//! A view of the ledger of a job, which accounts for occurrences whose records were trimmed.
 //!
 //! Invariant: no occurrence is counted twice. Both ends of a range are certain. An occurrence
 //! between the ends belongs to the range only if two conditions hold:
@@ -6,7 +6,7 @@
 //! - The range and other known occurrences between its ends together account for all that the
 //!   schedules had there.
 //!
-//! Schedules are taken one after the other (`eras`). Where a schedule is no longer known, the range
+//! Schedules are taken one after the other (`versions`). Where a schedule is no longer known, the range
 //! covers each instant between its ends.
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,14 +16,14 @@ use crate::domain::explain::PastSchedule;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
-use crate::domain::schedule::lateness::{Rest, SkippedStretch};
+use crate::domain::schedule::lateness::{Rest, SkippedRange};
 use crate::domain::schedule::nested_ranges;
 use crate::domain::schedule::nested_ranges::Ends;
 use crate::domain::schedule::schedule_version::{ScheduleVersion, ScheduleVersions};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
-use crate::store::{InLedger, JobRecord, KeptEra, KeptStretch, Ledger, LedgerRange, LedgerTells, Store, StoreError};
+use crate::store::{InLedger, JobRecord, Ledger, LedgerAnswer, LedgerRange, SkippedRecord, Store, StoreError, StoredVersion};
 
 /// The most occurrences of a range that is counted. A range with more occurrences is not counted
 /// and is assumed complete.
@@ -36,27 +36,27 @@ const COUNTED_IN_ALL: u64 = 100_000;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Folded {
     ledger: Ledger,
-    eras: ScheduleVersions,
+    versions: ScheduleVersions,
 }
 
 /// The occurrences of a job that have a record, and the skipped ranges in some of those records.
 #[derive(Clone, Copy)]
 pub(crate) struct Recorded<'a> {
     pub(crate) dues: &'a BTreeSet<UnixMillis>,
-    pub(crate) stretches: &'a [KeptStretch],
+    pub(crate) skipped_ranges: &'a [SkippedRecord],
 }
 
 /// A range of the ledger that counts more occurrences than the schedules had.
 #[derive(Debug, Clone)]
-pub(crate) struct ToldOver {
+pub(crate) struct LedgerExcess {
     /// The first occurrence of the range. This occurrence certainly belongs to the range.
     pub(crate) run: RunId,
     pub(crate) range: LedgerRange,
     /// The rest of the range after its count was lowered by one. `None` if nothing is left.
-    pub(crate) left: Option<SkippedStretch>,
+    pub(crate) left: Option<SkippedRange>,
     /// The number of occurrences recorded between the ends of the range. `has` is the number of
     /// occurrences that the schedules have there.
-    pub(crate) told: u64,
+    pub(crate) total: u64,
     pub(crate) has: u64,
 }
 
@@ -67,7 +67,7 @@ impl Folded {
         if ledger.ranges.is_empty() {
             return Ok(Self { ledger, ..Self::default() });
         }
-        Ok(Self { ledger, eras: read_eras(store, name, job).await? })
+        Ok(Self { ledger, versions: read_versions(store, name, job).await? })
     }
 
     /// Returns the first and the last instant of all ranges.
@@ -78,43 +78,45 @@ impl Folded {
 
     /// Returns the ledger's entry for `run`, which has no record. Returns `None` if no range spans
     /// the due time of the run.
-    pub(crate) fn tells_of(&self, run: &RunId, recorded: Recorded<'_>) -> Option<InLedger> {
+    pub(crate) fn answer_of(&self, run: &RunId, recorded: Recorded<'_>) -> Option<InLedger> {
         let range = self.ledger.fate_at(run.due())?;
-        let tells = match range.state {
+        let answer = match range.state {
             RunState::Skipped => match self.without(range, run, recorded) {
-                Rest::All => LedgerTells::Nothing,
-                Rest::Some(left) => LedgerTells::Skipped(Some(left)),
-                Rest::Nothing => LedgerTells::Skipped(None),
+                Rest::All => LedgerAnswer::Nothing,
+                Rest::Some(left) => LedgerAnswer::Skipped(Some(left)),
+                Rest::Nothing => LedgerAnswer::Skipped(None),
             },
-            _ if self.holds(range, run, recorded) => LedgerTells::End,
-            _ => LedgerTells::Nothing,
+            _ if self.holds(range, run, recorded) => LedgerAnswer::End,
+            _ => LedgerAnswer::Nothing,
         };
-        Some(InLedger { range: range.clone(), tells })
+        Some(InLedger { range: range.clone(), answer })
     }
 
-    /// Returns true if a range within `stretch` covers the occurrence `at`.
-    pub(crate) fn tells_within(&self, at: UnixMillis, stretch: SkippedStretch) -> bool {
+    /// Returns true if a range within `skipped_range` covers the occurrence `at`.
+    pub(crate) fn counts_within(&self, at: UnixMillis, skipped_range: SkippedRange) -> bool {
         let mut ranges = self.ledger.ranges.iter();
-        ranges.any(|range| stretch.first <= range.from && range.from <= at && at <= range.to && range.to <= stretch.last)
+        ranges.any(|range| {
+            skipped_range.first <= range.from && range.from <= at && at <= range.to && range.to <= skipped_range.last
+        })
     }
 
     /// Returns the first occurrence of `job` that has a record and is certainly in the ledger too.
     /// Also returns the range of that occurrence, and the rest of the range without the occurrence.
-    pub(crate) fn told_twice(
+    pub(crate) fn counted_twice(
         &self,
         job: &JobName,
         dues: &BTreeSet<UnixMillis>,
-    ) -> Option<(RunId, LedgerRange, Option<SkippedStretch>)> {
+    ) -> Option<(RunId, LedgerRange, Option<SkippedRange>)> {
         let (first, last) = self.bounds()?;
-        let held: Vec<UnixMillis> = dues.range(first..=last).copied().collect();
-        let narrowest = nested_ranges::narrowest_at(&self.ends(), held.iter().copied());
-        let told: Vec<(UnixMillis, usize)> =
-            held.into_iter().zip(narrowest).filter_map(|(due, place)| Some((due, place?))).collect();
+        let within: Vec<UnixMillis> = dues.range(first..=last).copied().collect();
+        let narrowest = nested_ranges::narrowest_at(&self.ends(), within.iter().copied());
+        let total: Vec<(UnixMillis, usize)> =
+            within.into_iter().zip(narrowest).filter_map(|(due, place)| Some((due, place?))).collect();
         let ranges = &self.ledger.ranges;
-        let at_end = told.iter().find(|(due, place)| ranges[*place].ends_at(*due));
-        let (due, place) = at_end.or_else(|| self.first_over(&told, dues))?;
+        let at_end = total.iter().find(|(due, place)| ranges[*place].ends_at(*due));
+        let (due, place) = at_end.or_else(|| self.first_over(&total, dues))?;
         let (run, range) = (RunId::regular(job.clone(), *due), &ranges[*place]);
-        match self.left_of(range, &run, Recorded { dues, stretches: &[] }) {
+        match self.left_of(range, &run, Recorded { dues, skipped_ranges: &[] }) {
             Rest::All => None,
             Rest::Some(left) => Some((run, range.clone(), Some(left))),
             Rest::Nothing => Some((run, range.clone(), None)),
@@ -124,27 +126,27 @@ impl Folded {
     /// Returns the first recorded occurrence in a range whose total exceeds what the schedules
     /// allow. The caller has already ruled out records at the ends of ranges, so the totals are
     /// exact.
-    fn first_over<'t>(&self, told: &'t [(UnixMillis, usize)], dues: &BTreeSet<UnixMillis>) -> Option<&'t (UnixMillis, usize)> {
+    fn first_over<'t>(&self, total: &'t [(UnixMillis, usize)], dues: &BTreeSet<UnixMillis>) -> Option<&'t (UnixMillis, usize)> {
         let (mut over, mut counted) = (HashMap::new(), 0_u64);
         let mut is_over = |place: usize| {
             *over.entry(place).or_insert_with(|| {
                 let range = &self.ledger.ranges[place];
-                let told = self.told_in(range, Recorded { dues, stretches: &[] });
-                counted = counted.saturating_add(told);
-                counted <= COUNTED_IN_ALL && self.eras.tell(range.from, range.to) && self.is_full(range, told, 1)
+                let total = self.total_in(range, Recorded { dues, skipped_ranges: &[] });
+                counted = counted.saturating_add(total);
+                counted <= COUNTED_IN_ALL && self.versions.covers(range.from, range.to) && self.is_full(range, total, 1)
             })
         };
-        told.iter().find(|(due, place)| self.eras.has(*due) && is_over(*place))
+        total.iter().find(|(due, place)| self.versions.has(*due) && is_over(*place))
     }
 
     /// Returns the narrowest range that counts more occurrences than the schedules had between its
     /// ends. The count includes narrower ranges and records within the range. Some occurrence was
     /// counted twice. The range gives up one occurrence, because narrower ranges are certain.
-    pub(crate) fn told_over(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<ToldOver> {
+    pub(crate) fn ledger_excess(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<LedgerExcess> {
         let (ranges, ends) = (&self.ledger.ranges, self.ends());
         // An end that is no occurrence of a schedule does not count against the schedules.
         let odd = |range: &LedgerRange| {
-            u64::from(!self.eras.has(range.from)) + u64::from(range.from < range.to && !self.eras.has(range.to))
+            u64::from(!self.versions.has(range.from)) + u64::from(range.from < range.to && !self.versions.has(range.to))
         };
         let counts: Vec<u64> = ranges.iter().map(|range| range.count.saturating_sub(odd(range))).collect();
         let in_ledger = nested_ranges::sums_within(&ends, &counts);
@@ -153,25 +155,31 @@ impl Folded {
             let range = &ranges[*place];
             named[*place] == Some(*place)
                 && (range.from < range.to || range.count > 1)
-                && self.eras.tell(range.from, range.to)
-                && self.eras.has(range.to)
+                && self.versions.covers(range.from, range.to)
+                && self.versions.has(range.to)
         };
         let mut judged: Vec<usize> = (0..ranges.len()).filter(is_judged).collect();
         judged.sort_by_key(|place| ranges[*place].to.since(ranges[*place].from));
         let mut counted = 0_u64;
         for place in judged {
             let range = &ranges[place];
-            let records = dues.range(range.from..=range.to).filter(|due| self.eras.has(**due)).count();
-            let told = in_ledger[place].saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
-            counted = counted.saturating_add(told);
-            if told > COUNTED || counted > COUNTED_IN_ALL {
+            let records = dues.range(range.from..=range.to).filter(|due| self.versions.has(**due)).count();
+            let total = in_ledger[place].saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
+            counted = counted.saturating_add(total);
+            if total > COUNTED || counted > COUNTED_IN_ALL {
                 continue;
             }
-            let has = self.eras.count_up_to(range.from, range.to, most(told));
-            if told > has {
-                let left = SkippedStretch { first: range.from, last: range.to, count: range.count.saturating_sub(1) };
+            let has = self.versions.count_up_to(range.from, range.to, most(total));
+            if total > has {
+                let left = SkippedRange { first: range.from, last: range.to, count: range.count.saturating_sub(1) };
                 let run = RunId::regular(job.clone(), range.from);
-                return Some(ToldOver { run, range: range.clone(), left: Some(left).filter(|left| left.count > 0), told, has });
+                return Some(LedgerExcess {
+                    run,
+                    range: range.clone(),
+                    left: Some(left).filter(|left| left.count > 0),
+                    total,
+                    has,
+                });
             }
         }
         None
@@ -179,43 +187,39 @@ impl Folded {
 
     /// Returns the missed ranges that count occurrences after `now`, each with what is left of it up
     /// to `now`. `dues` are the recorded occurrences after `now`.
-    pub(crate) fn missed_after(
-        &self,
-        now: UnixMillis,
-        dues: &BTreeSet<UnixMillis>,
-    ) -> Vec<(LedgerRange, Option<SkippedStretch>)> {
+    pub(crate) fn missed_after(&self, now: UnixMillis, dues: &BTreeSet<UnixMillis>) -> Vec<(LedgerRange, Option<SkippedRange>)> {
         let ranges = self.ledger.ranges.iter().filter(|range| range.to > now && range.is_missed());
         ranges.map(|range| (range.clone(), (range.from <= now).then(|| self.passed_of(range, now, dues)))).collect()
     }
 
     /// Returns the part up to `now` of a range that begins before.
-    fn passed_of(&self, range: &LedgerRange, now: UnixMillis, dues: &BTreeSet<UnixMillis>) -> SkippedStretch {
+    fn passed_of(&self, range: &LedgerRange, now: UnixMillis, dues: &BTreeSet<UnixMillis>) -> SkippedRange {
         let next = now.saturating_add(Duration::from_millis(1));
-        let last = if self.eras.tell(range.from, range.to) { self.eras.latest_in(range.from, now) } else { Some(now) };
-        let to_come = self.eras.count_up_to(next, range.to, most(range.count));
+        let last = if self.versions.covers(range.from, range.to) { self.versions.latest_in(range.from, now) } else { Some(now) };
+        let to_come = self.versions.count_up_to(next, range.to, most(range.count));
         // Occurrences with a record or in another range are not counted by this range.
         let inner = self.ledger.ranges.iter().filter(|other| range.from <= other.from && other.to <= range.to && *other != range);
         let of_others = inner.filter(|other| other.from > now).map(|other| other.count).fold(0, u64::saturating_add);
         let recorded = u64::try_from(dues.range(next..=range.to).count()).unwrap_or(u64::MAX);
         let own = to_come.saturating_sub(of_others).saturating_sub(recorded);
         let last = last.unwrap_or(range.from).max(range.from);
-        SkippedStretch { first: range.from, last, count: range.count.saturating_sub(own).max(1) }
+        SkippedRange { first: range.from, last, count: range.count.saturating_sub(own).max(1) }
     }
 
     fn ends(&self) -> Vec<Ends> {
         self.ledger.ranges.iter().map(|range| (range.from, range.to)).collect()
     }
 
-    /// Applies an answer of `tells_of` to this copy of the ledger, so that the next answer respects
+    /// Applies an answer of `answer_of` to this copy of the ledger, so that the next answer respects
     /// it.
-    pub(crate) fn note(&mut self, told: &InLedger) {
-        if let LedgerTells::Skipped(left) = told.tells {
-            self.shrink(&told.range, left);
+    pub(crate) fn note(&mut self, total: &InLedger) {
+        if let LedgerAnswer::Skipped(left) = total.answer {
+            self.shrink(&total.range, left);
         }
     }
 
     /// Reduces `range` to `left`, or removes the range if `left` is `None`.
-    pub(crate) fn shrink(&mut self, range: &LedgerRange, left: Option<SkippedStretch>) {
+    pub(crate) fn shrink(&mut self, range: &LedgerRange, left: Option<SkippedRange>) {
         let ranges = &mut self.ledger.ranges;
         let Some(place) = ranges.iter().position(|other| other == range) else { return };
         match (left, ranges.get_mut(place)) {
@@ -230,30 +234,31 @@ impl Folded {
 
     /// Returns true if `range` covers the occurrence of `run`.
     fn holds(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> bool {
-        if range.ends_at(run.due()) || !self.eras.tell(range.from, range.to) {
+        if range.ends_at(run.due()) || !self.versions.covers(range.from, range.to) {
             return true;
         }
-        self.eras.has(run.due()) && self.is_full(range, self.told_in(range, recorded), 0)
+        self.versions.has(run.due()) && self.is_full(range, self.total_in(range, recorded), 0)
     }
 
     /// Returns the number of occurrences recorded between the ends of `range`.
-    fn told_in(&self, range: &LedgerRange, recorded: Recorded<'_>) -> u64 {
+    fn total_in(&self, range: &LedgerRange, recorded: Recorded<'_>) -> u64 {
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
         let ranges = self.ledger.ranges.iter().filter(|other| is_within(other.from, other.to));
         let in_ledger: u64 = ranges.map(|other| other.count).fold(0, u64::saturating_add);
         let records = recorded.dues.range(range.from..=range.to).count();
-        let stretches = recorded.stretches.iter().map(|kept| kept.stretch).filter(|one| is_within(one.first, one.last));
-        let behind_them = stretches.map(|stretch| stretch.count.saturating_sub(1)).fold(0, u64::saturating_add);
+        let skipped_ranges =
+            recorded.skipped_ranges.iter().map(|kept| kept.skipped_range).filter(|one| is_within(one.first, one.last));
+        let behind_them = skipped_ranges.map(|skipped_range| skipped_range.count.saturating_sub(1)).fold(0, u64::saturating_add);
         in_ledger.saturating_add(behind_them).saturating_add(u64::try_from(records).unwrap_or(u64::MAX))
     }
 
-    /// Returns true if `told` counts all occurrences between the ends of `range`, and at least
+    /// Returns true if `total` counts all occurrences between the ends of `range`, and at least
     /// `beyond` more.
-    fn is_full(&self, range: &LedgerRange, told: u64, beyond: u64) -> bool {
+    fn is_full(&self, range: &LedgerRange, total: u64, beyond: u64) -> bool {
         // The first occurrence always counts as one: an older schedule may have owed it.
         let behind = range.from.saturating_add(Duration::from_millis(1));
-        let has = || self.eras.count_up_to(behind, range.to, most(told));
-        if told > COUNTED { beyond == 0 } else { told > has().saturating_add(beyond) }
+        let has = || self.versions.count_up_to(behind, range.to, most(total));
+        if total > COUNTED { beyond == 0 } else { total > has().saturating_add(beyond) }
     }
 
     /// Returns the rest of `range` without `run`. The range covers that run.
@@ -263,13 +268,14 @@ impl Folded {
         if range.count < 2 {
             return Rest::Nothing;
         }
-        let stretch = SkippedStretch { first: range.from, last: range.to, count: range.count };
-        let is_told = |at: UnixMillis| recorded.dues.contains(&at) || self.ledger.fate_at(at).is_some_and(|other| other != range);
-        let known = Some(&self.eras).filter(|eras| eras.tell(range.from, range.to));
-        match lateness::taken_out(known, stretch, run.due(), is_told) {
+        let skipped_range = SkippedRange { first: range.from, last: range.to, count: range.count };
+        let is_reported =
+            |at: UnixMillis| recorded.dues.contains(&at) || self.ledger.fate_at(at).is_some_and(|other| other != range);
+        let known = Some(&self.versions).filter(|versions| versions.covers(range.from, range.to));
+        match lateness::taken_out(known, skipped_range, run.due(), is_reported) {
             // Unlike the count of a skipped range, this count is a sum, and each occurrence lowers
             // it by one.
-            Rest::Some(left) => Rest::Some(SkippedStretch { count: range.count.saturating_sub(1), ..left }),
+            Rest::Some(left) => Rest::Some(SkippedRange { count: range.count.saturating_sub(1), ..left }),
             rest => rest,
         }
     }
@@ -277,39 +283,39 @@ impl Folded {
 
 /// Returns the schedule versions of a job, as far as they are known. A schedule that cannot be used
 /// on this host counts as unknown.
-async fn read_eras(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<ScheduleVersions, StoreError> {
-    Ok(eras_of(&past_schedules(store, name).await?, job))
+async fn read_versions(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<ScheduleVersions, StoreError> {
+    Ok(versions_of(&past_schedules(store, name).await?, job))
 }
 
 /// Returns the earlier schedules of a job, oldest first, as far as they are stored. A schedule that
 /// cannot be used on this host has no definition.
 pub(crate) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<PastSchedule>, StoreError> {
-    let past = |kept: KeptEra| PastSchedule {
+    let past = |kept: StoredVersion| PastSchedule {
         from: kept.from,
         until: kept.until,
         definition: kept.counted_by.and_then(|by| definition::kept_schedule(name, &by).ok()),
     };
-    Ok(or_nothing(store.read_eras(name).await)?.into_iter().map(past).collect())
+    Ok(or_nothing(store.read_versions(name).await)?.into_iter().map(past).collect())
 }
 
 /// Returns the schedule versions made of the earlier schedules and of the present schedule.
-pub(crate) fn eras_of(past: &[PastSchedule], job: Option<&JobRecord>) -> ScheduleVersions {
+pub(crate) fn versions_of(past: &[PastSchedule], job: Option<&JobRecord>) -> ScheduleVersions {
     let timetable_of = |one: &PastSchedule| one.definition.as_ref().map(|(_, timetable)| timetable.clone());
-    let mut eras: Vec<ScheduleVersion> =
+    let mut versions: Vec<ScheduleVersion> =
         past.iter().map(|one| ScheduleVersion::new(timetable_of(one), one.from, one.until)).collect();
     if let Some(job) = job {
         // A one-shot may have ended before its occurrence, which was recorded all the same.
         let until = job.ended_at.filter(|_| !job.is_once).unwrap_or(UnixMillis::LAST);
         let timetable = Definition::of(job.clone()).ok().map(|definition| definition.timetable);
-        eras.push(ScheduleVersion::new(timetable, job.since, until));
+        versions.push(ScheduleVersion::new(timetable, job.since, until));
     }
-    ScheduleVersions::new(eras)
+    ScheduleVersions::new(versions)
 }
 
-/// Returns the bound for counting occurrences: one more than `told`, which is enough to see whether
+/// Returns the bound for counting occurrences: one more than `total`, which is enough to see whether
 /// there are fewer.
-fn most(told: u64) -> u32 {
-    u32::try_from(told).unwrap_or(u32::MAX).saturating_add(1)
+fn most(total: u64) -> u32 {
+    u32::try_from(total).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// Returns the value read, or an empty value for a key of the wrong type.

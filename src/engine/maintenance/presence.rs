@@ -16,7 +16,7 @@ use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::NodeContext;
 use crate::engine::settings::{EngineSettings, HostFacts};
 use crate::engine::status::node_health::NodeHealth;
-use crate::engine::status::redis_clock::HELD;
+use crate::engine::status::redis_clock::STEADY_FOR;
 use crate::executor::{Execute, ExecutorAbilities};
 use crate::keeper::BootInstant;
 use crate::store::{BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError};
@@ -89,7 +89,7 @@ pub async fn announce(
         running: 0,
         clock_offset_ms: None,
         serving: serving.clone(),
-        held: None,
+        at_limit: None,
         limits: None,
         limits_why: String::new(),
         most_files: None,
@@ -103,7 +103,7 @@ pub async fn announce(
     loop {
         let seen_before = match store.last_seen(&name).await? {
             // No node was there, so a new name does not make the present time surer.
-            None => store.last_of_all().await?.filter(|seen| started_at.since(*seen) >= HELD),
+            None => store.last_of_all().await?.filter(|seen| started_at.since(*seen) >= STEADY_FOR),
             seen => seen,
         };
         match try_name(store, &name, incarnation, &facts, host).await? {
@@ -198,7 +198,7 @@ fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
         running: presence.leases.all().len(),
         clock_offset_ms,
         serving: presence.slots.serving(),
-        held: presence.limits.held().map(|held| (held.why, held.since)),
+        at_limit: presence.limits.at_limit().map(|at_limit| (at_limit.why, at_limit.since)),
         limits: Some(limits),
         limits_why: presence.node.settings.no_cgroups.clone().unwrap_or_default(),
         most_files,

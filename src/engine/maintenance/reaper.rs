@@ -28,7 +28,7 @@ use crate::engine::settings::EngineSettings;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::{BootInstant, EndedMark};
 use crate::store::{
-    Claim, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict,
+    Claim, DueEntry, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RunRecord, StoreError, Verdict,
 };
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -126,7 +126,7 @@ async fn pass(reaper: &Reaper, watched: &mut HashMap<(RunId, Fence), Watched>) -
         let lease = match lease {
             Ok(lease) => lease,
             Err((member, score)) => {
-                let entry = RipeEntry { member, score };
+                let entry = DueEntry { member, score };
                 match reaper.node.store.quarantine_lease(&entry, "the entry is not a lease").await {
                     Ok(Quarantined::Gone) => {}
                     Ok(Quarantined::Kept) => {
@@ -237,7 +237,7 @@ async fn recover(reaper: &Reaper, lease: &ExpiredLease, unchanged: Duration) -> 
         }
     };
     let Some(record) = record else {
-        let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
+        let entry = DueEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
         match reaper.node.store.quarantine_lease(&entry, "the run of the lease has no record").await? {
             Quarantined::Gone => {}
             Quarantined::Kept => error!(run = %lease.run, "A lease without a run was moved to quarantine."),

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::consistency_check::{Books, gate_of_key, inspect_runs, read_bad_fields, unique_key};
+use super::consistency_check::{ConsistencyChecker, gate_of_key, inspect_runs, read_bad_fields, unique_key};
 use crate::domain::consistency::{
-    CountFacts, FindingKind, FindingSubject, Inconsistency, KnownNames, Mend, PlacedRun, RunPlace, judge_stretch, known_key,
-    shown,
+    CountFacts, FindingKind, FindingSubject, Inconsistency, KnownNames, Mend, PlacedRun, RunPlace, judge_skipped_range,
+    known_key, shown,
 };
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
@@ -20,8 +20,8 @@ use crate::engine::planning::far_plans;
 use crate::engine::planning::far_plans::Far;
 use crate::engine::planning::passed_ranges;
 use crate::store::{
-    JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, SetAside, SourceKind, StopRunning, Store,
-    StoreError, Successor,
+    DueEntry, JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, SetAside, SourceKind, StopRunning, Store, StoreError,
+    Successor,
 };
 
 /// The number of rounds after which a job is left alone, because the job changes faster than it can
@@ -75,7 +75,7 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Inconsisten
                 jobs.entry(name).or_insert(new).is_far |= finding.is_of_clock();
             }
             FindingSubject::Run(run, _) if finding.place == "skipped_range" => {
-                note(&mut done, at, passing(mend_stretch(store, run).await)?);
+                note(&mut done, at, passing(repair_skipped_range(store, run).await)?);
             }
             FindingSubject::Run(run, found_under) => {
                 let new = BadRun { run, found_under: *found_under, at, places: BTreeSet::new() };
@@ -86,7 +86,7 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Inconsisten
     let mut jobs: Vec<BadJob<'_>> = jobs.into_values().collect();
     // Runs that wait wrongly go first. Otherwise the repair of an open run could let such a run
     // start as the next.
-    let is_waiting = |bad: &BadRun<'_>| bad.places.contains("waiting") || bad.places.contains("queued");
+    let is_waiting = |bad: &BadRun<'_>| bad.places.contains("waiting") || bad.places.contains("gate_waiters");
     let (waiting, others): (Vec<_>, Vec<_>) = runs.into_values().partition(is_waiting);
     for page in waiting.chunks(PAGE) {
         mend_runs(store, more, page, &mut done).await?;
@@ -116,8 +116,8 @@ fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreEr
 }
 
 /// Corrects the counters that are wrong, and returns the corrections as text.
-pub async fn mend_counts(store: &Store, facts: &CountFacts) -> Result<Vec<String>, StoreError> {
-    store.mend_counts(facts).await.map(words)
+pub async fn repair_counts(store: &Store, facts: &CountFacts) -> Result<Vec<String>, StoreError> {
+    store.repair_counts(facts).await.map(words)
 }
 
 fn words(reply: MendReply) -> Vec<String> {
@@ -128,11 +128,11 @@ fn words(reply: MendReply) -> Vec<String> {
 }
 
 /// Repairs the gate whose holders or waiters are under `key`, and returns the repairs as text.
-pub async fn mend_gate(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
+pub async fn repair_gate(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
     let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
     let facts = store.inspect_gate(&gate).await?;
     let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.aside).chain(facts.queued).collect();
-    let left = store.mend_gate(&gate, &runs).await?;
+    let left = store.repair_gate(&gate, &runs).await?;
     Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())])
 }
 
@@ -211,10 +211,10 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
 }
 
 /// Reduces the skipped range of `run` to the occurrences that have no end of their own.
-async fn mend_stretch(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
-    let facts = passed_ranges::look_at_stretches(store, std::slice::from_ref(run)).await?;
-    let Some(facts) = facts.first().filter(|facts| judge_stretch(facts).is_some()) else { return Ok(Vec::new()) };
-    let is_mended = store.mend_stretch(run, facts.told, facts.possible).await?;
+async fn repair_skipped_range(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
+    let facts = passed_ranges::look_at_skipped_ranges(store, std::slice::from_ref(run)).await?;
+    let Some(facts) = facts.first().filter(|facts| judge_skipped_range(facts).is_some()) else { return Ok(Vec::new()) };
+    let is_mended = store.repair_skipped_range(run, facts.written, facts.possible).await?;
     Ok(is_mended.then(|| format!("it counts {} now", facts.possible.count)).into_iter().collect())
 }
 
@@ -224,15 +224,15 @@ async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, Store
     let Some(job) = store.read_job(name).await? else { return Ok(Vec::new()) };
     let (mut folded, recorded) = passed_ranges::look_at_ledger(store, &job).await?;
     let mut taken_out = 0_u32;
-    while let Some((run, range, left)) = folded.told_twice(name, &recorded) {
-        if !store.mend_range(&run, &range, left).await? {
+    while let Some((run, range, left)) = folded.counted_twice(name, &recorded) {
+        if !store.repair_ledger_range(&run, &range, left).await? {
             break;
         }
         folded.shrink(&range, left);
         taken_out += 1;
     }
-    while let Some(over) = folded.told_over(name, &recorded) {
-        if !store.mend_range(&over.run, &over.range, over.left).await? {
+    while let Some(over) = folded.ledger_excess(name, &recorded) {
+        if !store.repair_ledger_range(&over.run, &over.range, over.left).await? {
             break;
         }
         folded.shrink(&over.range, over.left);
@@ -252,7 +252,7 @@ async fn mend_jobs(
         if left.is_empty() {
             break;
         }
-        let mut books = Books::open(store, more).await?;
+        let mut checker = ConsistencyChecker::open(store, more).await?;
         let names: Vec<JobName> = left.iter().map(|job| job.name.clone()).collect();
         let now = store.now().await?;
         let mut mendings = Vec::with_capacity(names.len());
@@ -263,7 +263,7 @@ async fn mend_jobs(
                 Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            books.add_lanes(record.iter().map(|record| record.lane.clone()));
+            checker.add_lanes(record.iter().map(|record| record.lane.clone()));
             let name = job.name.clone();
             let usable = record.as_ref().filter(|record| record.is_live() || job.is_far);
             mendings.push(match usable.and_then(|record| Definition::of(record.clone()).ok()) {
@@ -289,7 +289,7 @@ async fn mend_jobs(
             readable.push(job);
         }
         left = Vec::new();
-        let replies = store.mend_jobs(&mendings, &books.lanes()).await?;
+        let replies = store.mend_jobs(&mendings, &checker.lanes()).await?;
         for ((job, mending), reply) in readable.into_iter().zip(mendings).zip(replies) {
             match reply {
                 Ok(MendReply::Stale) => left.push(job),
@@ -333,7 +333,7 @@ async fn mend_runs(
     page: &[BadRun<'_>],
     done: &mut RepairOutcome,
 ) -> Result<(), StoreError> {
-    let lanes = Books::open(store, more).await?.lanes();
+    let lanes = ConsistencyChecker::open(store, more).await?.lanes();
     let mut left: Vec<&BadRun<'_>> = page.iter().collect();
     for _ in 0..ROUNDS {
         if left.is_empty() {
@@ -369,7 +369,7 @@ async fn mend_runs(
 async fn quarantine_stray(store: &Store, facts: &PlacedRun, now: UnixMillis) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
     for (place, score) in facts.to_quarantine() {
-        let entry = RipeEntry { member: place.member(&facts.run), score: score.clone() };
+        let entry = DueEntry { member: place.member(&facts.run), score: score.clone() };
         let kept = match place {
             RunPlace::Due(lane) => store.quarantine_run(lane, &entry, "its job is not known").await?,
             _ if score.parse::<f64>().is_ok_and(|end| end < as_score(now)) => {

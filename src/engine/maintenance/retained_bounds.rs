@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn of_notices_less_is_kept_than_of_what_people_wanted_done() {
         let job: JobName = "backup".parse().unwrap();
-        let told = JobName::of_notice(&job, crate::domain::job::notice::NoticeKind::Failure);
-        assert_eq!((bounds_of(&job, 500), bounds_of(&told, 500)), ((500, 1_000), (100, 100)));
-        assert_eq!(bounds_of(&told, 7), (7, 100));
+        let reported = JobName::of_notice(&job, crate::domain::job::notice::NoticeKind::Failure);
+        assert_eq!((bounds_of(&job, 500), bounds_of(&reported, 500)), ((500, 1_000), (100, 100)));
+        assert_eq!(bounds_of(&reported, 7), (7, 100));
     }
 }

@@ -42,7 +42,7 @@ async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError>
         for page in 0..PAGES {
             let (runs, is_last) = store.list_overdue(before, page * BATCH, BATCH).await?;
             for run in &runs {
-                unless_spoilt(store.watch_run(run).await)?;
+                unless_wrong_type(store.watch_run(run).await)?;
             }
             if is_last {
                 break;
@@ -66,8 +66,8 @@ async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError>
             if deadline.at > now {
                 return Ok(());
             }
-            match unless_spoilt(store.judge_deadline(&deadline).await)? {
-                Some(DeadlineReply::Told) => {
+            match unless_wrong_type(store.judge_deadline(&deadline).await)? {
+                Some(DeadlineReply::Notified) => {
                     warn!(job = %deadline.run.job(), run = %deadline.run, "The run has not {} by its deadline.", deadline.kind.past());
                 }
                 Some(DeadlineReply::Met | DeadlineReply::Gone) => {}
@@ -79,7 +79,7 @@ async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError>
 }
 
 /// Returns the answer of Redis, or `None` if the data has a wrong type or is corrupt.
-fn unless_spoilt<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+fn unless_wrong_type<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
         Err(error) if error.is_passing() => Err(error),
         Err(error) => {

@@ -9,11 +9,11 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::name::names::JobName;
 use crate::store::{Store, StoreError};
 
-/// Forgets the idle hidden jobs of the job `told` if that job was removed. A job that finished
+/// Forgets the idle hidden jobs of the job `subject` if that job was removed. A job that finished
 /// keeps its hidden jobs as long as the job itself is kept.
-pub(crate) async fn forget_if_removed(store: &Store, told: &JobName) -> Result<(), StoreError> {
-    let is_removed = store.read_job(told).await?.is_none_or(|job| !job.is_live() && job.ended.as_deref() != Some("finished"));
-    if is_removed { forget_of_removed(store, told).await } else { Ok(()) }
+pub(crate) async fn forget_if_removed(store: &Store, subject: &JobName) -> Result<(), StoreError> {
+    let is_removed = store.read_job(subject).await?.is_none_or(|job| !job.is_live() && job.ended.as_deref() != Some("finished"));
+    if is_removed { forget_of_removed(store, subject).await } else { Ok(()) }
 }
 
 /// Forgets the hidden jobs of `removed` that have no notice left to deliver.

@@ -34,16 +34,16 @@ const OUTPUT: usize = 8 * 1024;
 
 /// Adds the payload to an attempt that delivers a notice. Returns only errors that pass, such as an
 /// outage.
-pub(crate) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
-    let Some((job, kind)) = attempt.run.job().told_of() else { return Ok(()) };
+pub(crate) async fn notice_facts_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
+    let Some((job, kind)) = attempt.run.job().notice_subject() else { return Ok(()) };
     do_as_said_now(store, attempt, &job, kind).await?;
-    let about = unless_spoilt(&attempt.run, store.read_about(&attempt.run).await)?;
+    let about = unless_wrong_type(&attempt.run, store.read_about(&attempt.run).await)?;
     // A notice about many runs describes no single run.
     let subject = about.text("run").filter(|_| !about.text("stamp").is_some_and(is_of_rest));
     let subject: Option<RunId> = subject.and_then(|run| run.parse().ok());
     let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let printed = match &subject {
-        Some(subject) => unless_spoilt(&attempt.run, store.read_output_tail(subject, number, OUTPUT).await)?,
+        Some(subject) => unless_wrong_type(&attempt.run, store.read_output_tail(subject, number, OUTPUT).await)?,
         None => Vec::new(),
     };
     if let (NoticeKind::Ping, Some(subject)) = (kind, &subject) {
@@ -52,22 +52,22 @@ pub(crate) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
             Some("cancelled") => Ping::Cancelled,
             _ => Ping::Failure(about.number("exit_code")),
         };
-        attempt.tidings =
+        attempt.notice_facts =
             NoticeFacts { body: readable(&printed), ping: Some((subject.clone(), ended)), ..NoticeFacts::default() };
         return Ok(());
     }
     let known = match &subject {
-        Some(subject) if kind == NoticeKind::Late => unless_spoilt(&attempt.run, why_late(store, subject).await)?,
+        Some(subject) if kind == NoticeKind::Late => unless_wrong_type(&attempt.run, why_late(store, subject).await)?,
         _ => None,
     };
     let (zone, causes) = known.unwrap_or_else(|| (Zone::of_host(), Vec::new()));
-    let told =
+    let payload =
         PayloadSource { kind, job, about: &about, subject: subject.as_ref(), number, output: readable(&printed), zone, causes };
     let body = match attempt.action {
-        Action::Http(_) => told.body(&attempt.run).to_string(),
+        Action::Http(_) => payload.body(&attempt.run).to_string(),
         Action::Command(_) | Action::Shell(_) => String::new(),
     };
-    attempt.tidings = NoticeFacts { variables: told.variables().into_iter().collect(), body, ping: None };
+    attempt.notice_facts = NoticeFacts { variables: payload.variables().into_iter().collect(), body, ping: None };
     Ok(())
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
 /// that job is gone, cannot be read or has no such notice any more, the attempt stays as it was
 /// planned.
 async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kind: NoticeKind) -> Result<(), StoreError> {
-    let record = unless_spoilt(&attempt.run, store.read_job(job).await)?;
+    let record = unless_wrong_type(&attempt.run, store.read_job(job).await)?;
     let Some(hidden) = said_now(record, kind) else { return Ok(()) };
     attempt.action = hidden.action;
     attempt.env = hidden.env;
@@ -86,12 +86,12 @@ async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kin
     Ok(())
 }
 
-/// Returns the present definition of the hidden job of `kind` for the job `told`. Returns `None` if
-/// `told` is gone, cannot be read or has no such notice any more. Then the caller uses the
+/// Returns the present definition of the hidden job of `kind` for the job `payload`. Returns `None` if
+/// `payload` is gone, cannot be read or has no such notice any more. Then the caller uses the
 /// definition that was planned.
-pub fn said_now(told: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
-    let told = Definition::of(told?).ok()?;
-    notice_job(&told.spec, kind)
+pub fn said_now(subject: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
+    let definition = Definition::of(subject?).ok()?;
+    notice_job(&definition.spec, kind)
 }
 
 /// Returns the zone of a run's job, and why the run did not start in time, as `schedctl explain`
@@ -103,7 +103,7 @@ async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String
 
 /// Returns the data read, or empty data if the data has the wrong type or is corrupt. A notice with
 /// less data is better than no notice.
-fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
+fn unless_wrong_type<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => {
             warn!(run = %notice, "{error}; the notice is sent without this part.");

@@ -49,7 +49,7 @@ async fn round(node: &NodeContext) -> Result<usize, StoreError> {
     let mut left = 0;
     loop {
         let (notices, entries) = node.store.list_notices(left, BATCH).await?;
-        left += entries - tell(node, &notices).await?;
+        left += entries - plant(node, &notices).await?;
         if entries < BATCH {
             return Ok(left);
         }
@@ -57,7 +57,7 @@ async fn round(node: &NodeContext) -> Result<usize, StoreError> {
 }
 
 /// Handles `notices`. Returns the number of notices that were handled.
-async fn tell(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
+async fn plant(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
     let names: BTreeSet<JobName> = notices.iter().map(|notice| notice.about.job().clone()).collect();
     // Each node uses another order, so that not all nodes plant the same notices. Notices of one
     // job keep their order.
@@ -68,9 +68,9 @@ async fn tell(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, Sto
     for (name, record) in names.iter().zip(records) {
         let of_job = || notices.iter().filter(|notice| notice.about.job() == name);
         match read_job(record) {
-            Ok(told) => {
+            Ok(subject) => {
                 for notice in of_job() {
-                    orders.entry((name, notice.kind)).or_insert_with(|| order_of(told.as_ref(), notice.kind));
+                    orders.entry((name, notice.kind)).or_insert_with(|| order_of(subject.as_ref(), notice.kind));
                     chosen.push(notice);
                 }
             }
@@ -103,21 +103,24 @@ fn read_job(record: Result<Option<JobRecord>, StoreError>) -> Result<Option<Defi
     Definition::of(record).map(Some).map_err(|error| error.to_string())
 }
 
-fn order_of(told: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
-    let hidden = told.and_then(|told| notice_job(&told.spec, kind));
+fn order_of(subject: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
+    let hidden = subject.and_then(|subject| notice_job(&subject.spec, kind));
     let definition = hidden.map(|hidden| {
         let text = config::to_canonical(&hidden);
         let hash = config::hash(&text);
         (text, hash)
     });
-    NoticeOrder { definition, tz: told.map_or_else(String::new, |told| told.timetable.zone().name().as_str().to_owned()) }
+    NoticeOrder {
+        definition,
+        tz: subject.map_or_else(String::new, |subject| subject.timetable.zone().name().as_str().to_owned()),
+    }
 }
 
 fn note(node: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
     match reply {
         NoticeReply::Planted => debug!(run = %notice.run, about = %notice.about, "A notice is due."),
         NoticeReply::Suppressed => too_many(node, notice.about.job(), notice.kind),
-        NoticeReply::Waits | NoticeReply::Told | NoticeReply::Dropped | NoticeReply::Gone => {}
+        NoticeReply::Waits | NoticeReply::Obsolete | NoticeReply::Dropped | NoticeReply::Gone => {}
     }
 }
 

@@ -83,12 +83,12 @@ pub async fn plan(
                 Err(_) => Some(RunState::Running),
             };
             let is_to_come = definition.record.pending.as_ref().is_some_and(|pending| due >= pending.due());
-            let told = state(0).or_else(|| ledger.fate_at(due).map(|range| range.state));
+            let state_then = state(0).or_else(|| ledger.fate_at(due).map(|range| range.state));
             if state(1).is_some() || waiting.contains(&pair[1]) {
                 plan.repeated += 1;
-            } else if told == Some(RunState::Succeeded) {
+            } else if state_then == Some(RunState::Succeeded) {
                 plan.succeeded += 1;
-            } else if is_to_come || told.is_some_and(|state| !state.is_final()) {
+            } else if is_to_come || state_then.is_some_and(|state| !state.is_final()) {
                 plan.owed += 1;
             } else {
                 plan.runs.push(pair[1].clone());

@@ -37,7 +37,7 @@ pub(crate) struct BootPlanner {
 /// Plans the `@reboot` runs of this boot once, after this node's jobs file has been applied to
 /// Redis.
 pub(crate) async fn run(planner: Arc<BootPlanner>) {
-    if planner.wanted.is_told() {
+    if planner.wanted.is_reported() {
         planner.node.wakeups.boot_planner.notified().await;
     }
     while let Err(error) = plant(&planner).await {

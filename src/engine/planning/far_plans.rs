@@ -14,13 +14,13 @@ use tracing::debug;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::{Folded, Recorded};
-use crate::store::{InLedger, JobRecord, KeptStretch, LedgerTells, RunRecord, Store, StoreError};
+use crate::store::{InLedger, JobRecord, LedgerAnswer, RunRecord, SkippedRecord, Store, StoreError};
 
 /// The most occurrences with a run of their own that one search passes over. If there are more such
 /// occurrences, the planned run stays.
@@ -83,7 +83,7 @@ pub(crate) async fn look_at_plan(store: &Store, definition: &Definition, now: Un
     let mut at = now;
     for _ in 0..PASSED {
         let Some(next) = counted.planted_after(at).filter(|next| *next < planned) else { return Ok(None) };
-        let recorded = Recorded { dues: &dealt_with, stretches: &[] };
+        let recorded = Recorded { dues: &dealt_with, skipped_ranges: &[] };
         let is_by_clock = if dealt_with.contains(&next) {
             let record = store.read_run(&RunId::regular(name.clone(), next)).await?;
             if !record.is_some_and(|record| is_missed_ahead(&record, now)) {
@@ -92,10 +92,10 @@ pub(crate) async fn look_at_plan(store: &Store, definition: &Definition, now: Un
             }
             true
         } else {
-            match folded.tells_of(&RunId::regular(name.clone(), next), recorded) {
+            match folded.answer_of(&RunId::regular(name.clone(), next), recorded) {
                 Some(InLedger { range, .. }) if range.is_missed() => true,
-                None | Some(InLedger { tells: LedgerTells::Nothing, .. }) => {
-                    is_known_ahead || is_in_stretch(store, name, next).await?
+                None | Some(InLedger { answer: LedgerAnswer::Nothing, .. }) => {
+                    is_known_ahead || is_in_range(store, name, next).await?
                 }
                 Some(InLedger { range, .. }) => {
                     at = range.to.max(next);
@@ -111,9 +111,9 @@ pub(crate) async fn look_at_plan(store: &Store, definition: &Definition, now: Un
 }
 
 /// Returns true if a skipped range of `job` counts the occurrence `at`.
-async fn is_in_stretch(store: &Store, job: &JobName, at: UnixMillis) -> Result<bool, StoreError> {
-    let all = store.list_stretches(job).await?;
-    Ok(all.iter().map(|kept| kept.stretch).any(|stretch| stretch.first <= at && at <= stretch.last))
+async fn is_in_range(store: &Store, job: &JobName, at: UnixMillis) -> Result<bool, StoreError> {
+    let all = store.list_skipped_ranges(job).await?;
+    Ok(all.iter().map(|kept| kept.skipped_range).any(|skipped_range| skipped_range.first <= at && at <= skipped_range.last))
 }
 
 /// Returns the first occurrence from `next` on that did not run while Redis' clock was ahead. The
@@ -123,7 +123,7 @@ pub(crate) async fn not_run_early(
     definition: &Definition,
     next: Option<UnixMillis>,
 ) -> Result<Option<UnixMillis>, StoreError> {
-    let Some(mut at) = next.filter(|next| definition.record.dealt.iter().any(|dealt| next <= dealt)) else { return Ok(next) };
+    let Some(mut at) = next.filter(|next| definition.record.handled.iter().any(|dealt| next <= dealt)) else { return Ok(next) };
     let ledger = match store.read_ledger(&definition.record.name).await {
         Err(error) if error.is_passing() => return Err(error),
         // A ledger of the wrong type has no occurrence.
@@ -145,28 +145,28 @@ fn is_missed_ahead(record: &RunRecord, now: UnixMillis) -> bool {
 /// Shortens the skipped ranges of a job, and the missed ranges of its ledger, so that they count no
 /// future occurrence.
 pub(crate) async fn cut_ranges(store: &Store, job: &JobRecord, now: UnixMillis) -> Result<(), StoreError> {
-    cut_stretches(store, &job.name, now).await?;
+    cut_skipped_ranges(store, &job.name, now).await?;
     let folded = Folded::read(store, &job.name, Some(job)).await?;
     let Some((_, last)) = folded.bounds().filter(|(_, last)| *last > now) else { return Ok(()) };
     let recorded = store.recorded_within(&job.name, now, last).await?.into_iter().collect();
     for (range, left) in folded.missed_after(now, &recorded) {
-        if !store.mend_range(&RunId::regular(job.name.clone(), range.from), &range, left).await? {
+        if !store.repair_ledger_range(&RunId::regular(job.name.clone(), range.from), &range, left).await? {
             debug!(job = %job.name, "Its ledger has changed meanwhile.");
         }
     }
     Ok(())
 }
 
-async fn cut_stretches(store: &Store, job: &JobName, now: UnixMillis) -> Result<(), StoreError> {
-    for kept in store.list_stretches(job).await? {
-        if kept.stretch.last <= now || kept.stretch.count < 2 {
+async fn cut_skipped_ranges(store: &Store, job: &JobName, now: UnixMillis) -> Result<(), StoreError> {
+    for kept in store.list_skipped_ranges(job).await? {
+        if kept.skipped_range.last <= now || kept.skipped_range.count < 2 {
             continue;
         }
         let Some(left) = cut(job, &kept, now) else { continue };
         let known = store.recorded_within(job, left.first.saturating_add(Duration::from_millis(1)), left.last).await?;
         let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(job, by).ok());
         let left = counted_by.and_then(|(timetable, since)| lateness::without(&timetable, since, left, &known)).unwrap_or(left);
-        if !store.mend_stretch(&RunId::regular(job.clone(), kept.stretch.first), kept.stretch, left).await? {
+        if !store.repair_skipped_range(&RunId::regular(job.clone(), kept.skipped_range.first), kept.skipped_range, left).await? {
             debug!(job = %job, "The record of skipped occurrences changed at the same time.");
         }
     }
@@ -176,12 +176,12 @@ async fn cut_stretches(store: &Store, job: &JobName, now: UnixMillis) -> Result<
 /// Returns the part of a skipped range that has passed. A range wholly in the future keeps its
 /// first occurrence, which has a record. Returns `None` if the schedule that counted the range is
 /// not known.
-fn cut(job: &JobName, kept: &KeptStretch, now: UnixMillis) -> Option<SkippedStretch> {
-    let first = kept.stretch.first;
+fn cut(job: &JobName, kept: &SkippedRecord, now: UnixMillis) -> Option<SkippedRange> {
+    let first = kept.skipped_range.first;
     let (timetable, since) = definition::counted_by(job, kept.counted_by.as_ref()?).ok()?;
     let behind = first.max(since).saturating_add(Duration::from_millis(1));
     let last = if first < now { timetable.latest_in(behind, now).unwrap_or(first) } else { first };
-    Some(SkippedStretch { first, last, count: 1 + if last > first { timetable.count_in(behind, last) } else { 0 } })
+    Some(SkippedRange { first, last, count: 1 + if last > first { timetable.count_in(behind, last) } else { 0 } })
 }
 
 /// Returns the time at which a run that is not the planned run of its job is to start instead of

@@ -50,7 +50,7 @@ pub enum ApplyState {
     /// unchanged file of a node therefore changes nothing.
     Overruled(Vec<KeyChange>, Option<SourceName>),
     /// The name belongs to a job of the command line.
-    Held,
+    NameTaken,
     /// The job ran at its last time, or this last time has passed. No run is planned.
     Over,
     /// The job is no longer in the file, but an earlier version of the file listed the job.
@@ -96,7 +96,7 @@ impl Comparison {
     /// that left the file count only if `prune` removes them.
     pub fn differs(&self, prune: Prune) -> bool {
         let counts = |standing: &ApplyState, others: &[SourceName]| match standing {
-            ApplyState::New | ApplyState::Changed(_) | ApplyState::Held => true,
+            ApplyState::New | ApplyState::Changed(_) | ApplyState::NameTaken => true,
             ApplyState::Gone => prune == Prune::Yes && others.is_empty(),
             ApplyState::Same | ApplyState::Overruled(..) | ApplyState::Over => false,
         };
@@ -120,7 +120,7 @@ pub struct AppliedChange {
     /// The name of the job.
     pub name: JobName,
     /// The change that was made to the job.
-    pub deed: PlannedChange,
+    pub change: PlannedChange,
 }
 
 /// The change made to one job.
@@ -137,7 +137,7 @@ pub enum PlannedChange {
     /// Nothing was changed, because the job already was as the file says.
     Nothing,
     /// The job was left out, because its name belongs to a job of the command line.
-    Held,
+    NameTaken,
     /// The time of the job is past. If a live job had the same name, this source lists that job no
     /// longer.
     Past(UnixMillis),
@@ -175,7 +175,7 @@ pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison,
                     let by = record.as_ref().and_then(|job| job.source.parse().ok());
                     ApplyState::Overruled(keys, by.filter(|by| by != said.source))
                 }
-                ApplyState::Same if said.source.is_applied() => record.as_ref().map_or(ApplyState::Same, same_or_spoilt),
+                ApplyState::Same if said.source.is_applied() => record.as_ref().map_or(ApplyState::Same, same_or_damaged),
                 standing => standing,
             };
             let others = record.map(|job| others_of(&job, said.source)).unwrap_or_default();
@@ -193,7 +193,7 @@ fn others_of(job: &JobRecord, source: &SourceName) -> Vec<SourceName> {
 fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> ApplyState {
     let definition = config::to_canonical(spec);
     match record {
-        Some(job) if job.is_live() && job.kind == SourceKind::Api => ApplyState::Held,
+        Some(job) if job.is_live() && job.kind == SourceKind::Api => ApplyState::NameTaken,
         Some(job) if job.is_live() && (job.hash == config::hash(&definition) || means(job, &definition)) => ApplyState::Same,
         Some(job) if job.is_live() => ApplyState::Changed(config::differences(&job.definition, &definition)),
         Some(job) if job.ended.as_deref() == Some("finished") && job.hash == config::hash(&definition) => ApplyState::Over,
@@ -211,7 +211,7 @@ fn means(job: &JobRecord, definition: &str) -> bool {
 
 /// Returns `Changed` if the stored definition can no longer be read, so that the definition is
 /// written anew. The stored hash may still match in this case.
-fn same_or_spoilt(job: &JobRecord) -> ApplyState {
+fn same_or_damaged(job: &JobRecord) -> ApplyState {
     match config::from_canonical(&job.definition) {
         Ok(_) => ApplyState::Same,
         Err(_) => ApplyState::Changed(Vec::new()),
@@ -283,7 +283,7 @@ pub async fn apply(
     }
     let mut done = Vec::new();
     let wanted = |job: &&JobStanding| match job.standing {
-        ApplyState::New | ApplyState::Changed(_) | ApplyState::Held => true,
+        ApplyState::New | ApplyState::Changed(_) | ApplyState::NameTaken => true,
         ApplyState::Same => !job.is_listed,
         ApplyState::Overruled(..) | ApplyState::Over | ApplyState::Gone => false,
     };
@@ -291,13 +291,13 @@ pub async fn apply(
     for batch in requests.chunks(BATCH) {
         for (request, answer) in batch.iter().zip(planting::apply(store, host_zone, batch).await?) {
             let name = request.name.clone();
-            let deed = match answer {
+            let change = match answer {
                 Ok(Applied::Created(next)) => PlannedChange::Added(next),
                 Ok(Applied::Updated(next)) => PlannedChange::Changed(next),
                 Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {
                     PlannedChange::Nothing
                 }
-                Ok(Applied::Held(_)) => PlannedChange::Held,
+                Ok(Applied::OtherKind(_)) => PlannedChange::NameTaken,
                 Ok(Applied::Past(at) | Applied::Done(at)) => match unlist(store, said, &name).await? {
                     PlannedChange::Failed(why) => PlannedChange::Failed(why),
                     _ => PlannedChange::Past(at),
@@ -305,7 +305,7 @@ pub async fn apply(
                 Err(PlantingError::Store(error)) if error.is_passing() => return Err(error),
                 Err(error) => PlannedChange::Failed(error.to_string()),
             };
-            done.push(AppliedChange { name, deed });
+            done.push(AppliedChange { name, change });
         }
     }
     let is_needless = |job: &&JobStanding| match job.standing {
@@ -314,7 +314,7 @@ pub async fn apply(
         _ => false,
     };
     for job in comparison.jobs.iter().filter(is_needless) {
-        done.push(AppliedChange { name: job.name.clone(), deed: unlist(store, said, &job.name).await? });
+        done.push(AppliedChange { name: job.name.clone(), change: unlist(store, said, &job.name).await? });
     }
     // Sections go last, so that no job is left in a queue that no source declares.
     for gone in comparison.sections.iter().filter(|section| section.standing == ApplyState::Gone && prune == Prune::Yes) {

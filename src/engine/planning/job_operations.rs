@@ -11,7 +11,7 @@ use crate::domain::job::job_spec::gates_of;
 use crate::domain::name::names::{JobName, RunId, RunKind};
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
@@ -62,8 +62,8 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
             CancelReply::Stale => {}
             CancelReply::Occupied => not_before = successor.map_or(not_before, |next| next.run.due()),
             CancelReply::Cancelled if run.job().is_hidden() => {
-                if let Some((told, _)) = run.job().told_of() {
-                    notice_cleanup::forget_if_removed(store, &told).await?;
+                if let Some((subject, _)) = run.job().notice_subject() {
+                    notice_cleanup::forget_if_removed(store, &subject).await?;
                 }
                 return Ok(CancelReply::Cancelled);
             }
@@ -117,7 +117,7 @@ async fn remove(
             kind,
             source: source.to_owned(),
             read: job.as_ref().map(|job| (job.rev.clone(), job.lane.clone())),
-            pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone())),
+            pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.paused_run.clone())),
             running,
             reason: reason.to_owned(),
             // If the definition cannot be read, its waiters end when their turn comes.
@@ -141,13 +141,10 @@ async fn remove(
 
 /// Returns the passed but unrecorded occurrences after the planned run of a job, or after the run
 /// that a pause keeps. Also returns the time at which one more occurrence will have passed.
-async fn passed_behind(
-    store: &Store,
-    definition: &Definition,
-) -> Result<(Option<SkippedStretch>, Option<UnixMillis>), StoreError> {
+async fn passed_behind(store: &Store, definition: &Definition) -> Result<(Option<SkippedRange>, Option<UnixMillis>), StoreError> {
     let (passed, next) = definition.passed_behind(store.now().await?);
-    let Some(stretch) = passed else { return Ok((None, next)) };
-    Ok((unrecorded(store, definition, stretch).await?, next))
+    let Some(skipped_range) = passed else { return Ok((None, next)) };
+    Ok((unrecorded(store, definition, skipped_range).await?, next))
 }
 
 /// Stops all open runs of a removed job, and returns the number of stopped runs. This is needed if
@@ -203,18 +200,18 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
         let Some(job) = store.read_job(name).await? else { return Ok((ResumeReply::Unknown, None)) };
         let definition = understand(job)?;
         let (job, now) = (&definition.record, definition.judged_at(now));
-        let (skipped, next) = match (&definition.spec.schedule, &job.held) {
-            (Schedule::At(_), held) => (None, held.as_ref().map(RunId::due)),
-            (_, Some(held)) => {
-                let passed = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
+        let (skipped, next) = match (&definition.spec.schedule, &job.paused_run) {
+            (Schedule::At(_), paused_run) => (None, paused_run.as_ref().map(RunId::due)),
+            (_, Some(paused_run)) => {
+                let passed = lateness::paused_range(&definition.timetable, paused_run.due(), job.since, now);
                 let skipped = match passed {
                     Some((last, count)) => {
-                        unrecorded(store, &definition, SkippedStretch { first: held.due(), last, count }).await?
+                        unrecorded(store, &definition, SkippedRange { first: paused_run.due(), last, count }).await?
                     }
                     None => None,
                 };
-                let next = if held.due() > now.max(not_before) {
-                    Some(held.due())
+                let next = if paused_run.due() > now.max(not_before) {
+                    Some(paused_run.due())
                 } else {
                     definition.timetable.planted_after(now.max(not_before))
                 };
@@ -226,7 +223,7 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
             name: name.clone(),
             rev: job.rev.clone(),
             lane: job.lane.clone(),
-            held: job.held.clone(),
+            paused_run: job.paused_run.clone(),
             skipped,
             planted: next.filter(|_| !definition.is_used_up()).map(|due| definition.planned(due)),
         };

@@ -8,27 +8,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::domain::consistency::StretchFacts;
+use crate::domain::consistency::SkippedRangeFacts;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::lateness;
-use crate::domain::schedule::lateness::{Rest, SkippedStretch};
+use crate::domain::schedule::lateness::{Rest, SkippedRange};
 use crate::domain::schedule::schedule_version::ScheduleVersions;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::{Folded, Recorded};
-use crate::store::{InLedger, JobRecord, KeptStretch, LedgerTells, Store, StoreError, TakenFrom};
+use crate::store::{InLedger, JobRecord, LedgerAnswer, SkippedRecord, Store, StoreError, TakenFrom};
 
-/// Returns the part of `stretch` whose occurrences have no record, or `None` if all of them have
+/// Returns the part of `skipped_range` whose occurrences have no record, or `None` if all of them have
 /// records.
 pub(crate) async fn unrecorded(
     store: &Store,
     definition: &Definition,
-    stretch: SkippedStretch,
-) -> Result<Option<SkippedStretch>, StoreError> {
-    let known = store.recorded_within(&definition.record.name, stretch.first, stretch.last).await?;
-    Ok(lateness::without(&definition.timetable, definition.since(), stretch, &known))
+    skipped_range: SkippedRange,
+) -> Result<Option<SkippedRange>, StoreError> {
+    let known = store.recorded_within(&definition.record.name, skipped_range.first, skipped_range.last).await?;
+    Ok(lateness::without(&definition.timetable, definition.since(), skipped_range, &known))
 }
 
 /// Returns the part of a range from `run` to before the first occurrence that has a record: its
@@ -58,26 +58,27 @@ pub async fn up_to_recorded(
 /// Returns the ranges recorded in these runs, each with the largest range that is possible. The
 /// largest range has all occurrences of the schedule except those that have records. Left out are
 /// runs that record only themselves, more occurrences than are counted exactly, or no definition.
-pub(crate) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<Vec<StretchFacts>, StoreError> {
+pub(crate) async fn look_at_skipped_ranges(store: &Store, runs: &[RunId]) -> Result<Vec<SkippedRangeFacts>, StoreError> {
     let exact = 2..=u64::from(Timetable::COUNTED);
-    let mut of_job: BTreeMap<&JobName, Vec<(&RunId, KeptStretch)>> = BTreeMap::new();
-    for (run, kept) in runs.iter().zip(store.read_stretches(runs).await?) {
-        if let Some(kept) = kept.filter(|kept| kept.counted_by.is_some() && exact.contains(&kept.stretch.count)) {
+    let mut of_job: BTreeMap<&JobName, Vec<(&RunId, SkippedRecord)>> = BTreeMap::new();
+    for (run, kept) in runs.iter().zip(store.read_skipped_ranges(runs).await?) {
+        if let Some(kept) = kept.filter(|kept| kept.counted_by.is_some() && exact.contains(&kept.skipped_range.count)) {
             of_job.entry(run.job()).or_default().push((run, kept));
         }
     }
     let mut facts = Vec::new();
-    for (job, stretches) in of_job {
-        let Some((first, last)) = bounds(stretches.iter().map(|(_, kept)| kept)) else { continue };
+    for (job, skipped_ranges) in of_job {
+        let Some((first, last)) = bounds(skipped_ranges.iter().map(|(_, kept)| kept)) else { continue };
         let recorded = store.recorded_within(job, first, last).await?;
-        for (run, kept) in stretches {
-            let told = kept.stretch;
+        for (run, kept) in skipped_ranges {
+            let written = kept.skipped_range;
             let Some(Ok((timetable, since))) = kept.counted_by.map(|by| definition::counted_by(job, &by)) else { continue };
-            let behind = told.first.max(since).saturating_add(Duration::from_millis(1));
-            let whole = SkippedStretch { count: 1 + timetable.count_in(behind, told.last), ..told };
-            let others: Vec<UnixMillis> = recorded.iter().copied().filter(|due| told.first < *due && *due <= told.last).collect();
+            let behind = written.first.max(since).saturating_add(Duration::from_millis(1));
+            let whole = SkippedRange { count: 1 + timetable.count_in(behind, written.last), ..written };
+            let others: Vec<UnixMillis> =
+                recorded.iter().copied().filter(|due| written.first < *due && *due <= written.last).collect();
             let possible = lateness::without(&timetable, since, whole, &others);
-            facts.extend(possible.map(|possible| StretchFacts { run: run.clone(), told, possible }));
+            facts.extend(possible.map(|possible| SkippedRangeFacts { run: run.clone(), written, possible }));
         }
     }
     Ok(facts)
@@ -93,9 +94,9 @@ pub(crate) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Fo
 }
 
 /// Returns the earliest and the latest occurrence of all these ranges.
-fn bounds<'a>(stretches: impl Iterator<Item = &'a KeptStretch> + Clone) -> Option<(UnixMillis, UnixMillis)> {
-    let first = stretches.clone().map(|kept| kept.stretch.first).min()?;
-    Some((first, stretches.map(|kept| kept.stretch.last).max()?))
+fn bounds<'a>(skipped_ranges: impl Iterator<Item = &'a SkippedRecord> + Clone) -> Option<(UnixMillis, UnixMillis)> {
+    let first = skipped_ranges.clone().map(|kept| kept.skipped_range.first).min()?;
+    Some((first, skipped_ranges.map(|kept| kept.skipped_range.last).max()?))
 }
 
 /// The skipped ranges of a job, from which restored runs are taken out.
@@ -103,7 +104,7 @@ fn bounds<'a>(stretches: impl Iterator<Item = &'a KeptStretch> + Clone) -> Optio
 pub(crate) struct ReportedRange {
     /// The number of ranges recorded for the job when its record was read.
     pub(crate) count: u64,
-    stretches: Vec<KeptStretch>,
+    skipped_ranges: Vec<SkippedRecord>,
     recorded: BTreeSet<UnixMillis>,
     folded: Folded,
 }
@@ -111,14 +112,19 @@ pub(crate) struct ReportedRange {
 impl ReportedRange {
     /// Reads the skipped ranges of the job `name`. `job` is the record of this job, as read before.
     pub(crate) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
-        let stretches = store.list_stretches(name).await?;
+        let skipped_ranges = store.list_skipped_ranges(name).await?;
         let folded = Folded::read(store, name, job).await?;
-        let all = bounds(stretches.iter()).into_iter().chain(folded.bounds());
+        let all = bounds(skipped_ranges.iter()).into_iter().chain(folded.bounds());
         let recorded = match all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
             Some((first, last)) => store.recorded_within(name, first, last).await?,
             None => Vec::new(),
         };
-        Ok(Self { count: job.map_or(0, |job| job.told), stretches, recorded: recorded.into_iter().collect(), folded })
+        Ok(Self {
+            count: job.map_or(0, |job| job.skipped_records),
+            skipped_ranges,
+            recorded: recorded.into_iter().collect(),
+            folded,
+        })
     }
 
     /// Takes `run`, which now has an end of its own, out of the skipped range that covers it.
@@ -126,43 +132,43 @@ impl ReportedRange {
     /// already has a record, the ledger is not consulted.
     pub(crate) fn take(&mut self, run: &RunId) -> (Option<TakenFrom>, Option<InLedger>) {
         let at = run.due();
-        let recorded = Recorded { dues: &self.recorded, stretches: &self.stretches };
-        let folded = if self.recorded.contains(&at) { None } else { self.folded.tells_of(run, recorded) };
+        let recorded = Recorded { dues: &self.recorded, skipped_ranges: &self.skipped_ranges };
+        let folded = if self.recorded.contains(&at) { None } else { self.folded.answer_of(run, recorded) };
         // A ledger range within a skipped range covers occurrences that were taken out of it
         // before.
-        let is_in_ledger = |stretch: SkippedStretch| self.folded.tells_within(at, stretch);
-        let taken = self.stretches.iter().enumerate().find_map(|(place, kept)| {
+        let is_in_ledger = |skipped_range: SkippedRange| self.folded.counts_within(at, skipped_range);
+        let taken = self.skipped_ranges.iter().enumerate().find_map(|(place, kept)| {
             // A definition that cannot be used here counts as not stored.
             let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
             let counted_by = counted_by.map(|(timetable, since)| ScheduleVersions::of_one(timetable, since));
-            let is_told = |due| self.recorded.contains(&due) || self.folded.tells_within(due, kept.stretch);
-            match lateness::taken_out(counted_by.as_ref(), kept.stretch, at, is_told) {
-                Rest::Some(rest) if !is_in_ledger(kept.stretch) => Some((place, Some(rest))),
-                Rest::Nothing if !is_in_ledger(kept.stretch) => Some((place, None)),
+            let is_reported = |due| self.recorded.contains(&due) || self.folded.counts_within(due, kept.skipped_range);
+            match lateness::taken_out(counted_by.as_ref(), kept.skipped_range, at, is_reported) {
+                Rest::Some(rest) if !is_in_ledger(kept.skipped_range) => Some((place, Some(rest))),
+                Rest::Nothing if !is_in_ledger(kept.skipped_range) => Some((place, None)),
                 _ => None,
             }
         });
         self.recorded.insert(at);
         let Some((place, rest)) = taken else {
-            if let Some(told) = &folded {
-                self.folded.note(told);
+            if let Some(range) = &folded {
+                self.folded.note(range);
             }
             return (None, folded);
         };
         let taken = self.note(place, rest);
-        (taken, folded.map(|told| InLedger { tells: LedgerTells::Nothing, ..told }))
+        (taken, folded.map(|range| InLedger { answer: LedgerAnswer::Nothing, ..range }))
     }
 
-    fn note(&mut self, place: usize, rest: Option<SkippedStretch>) -> Option<TakenFrom> {
-        let kept = self.stretches.get_mut(place)?;
-        let stretch = kept.stretch;
+    fn note(&mut self, place: usize, rest: Option<SkippedRange>) -> Option<TakenFrom> {
+        let kept = self.skipped_ranges.get_mut(place)?;
+        let skipped_range = kept.skipped_range;
         match rest {
             Some(rest) => {
-                kept.stretch = rest;
+                kept.skipped_range = rest;
                 self.recorded.insert(rest.first);
             }
-            None => drop(self.stretches.remove(place)),
+            None => drop(self.skipped_ranges.remove(place)),
         }
-        Some(TakenFrom { stretch, rest })
+        Some(TakenFrom { skipped_range, rest })
     }
 }

@@ -12,11 +12,11 @@ use tracing::debug;
 
 use super::job_operations::{ENDED_AT_ONCE, cancel_run};
 use super::passed_ranges::unrecorded;
-use super::unique_add::{KeyHolder, read_held};
+use super::unique_add::{KeyHolder, read_key_holders};
 use crate::config;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::job::job_spec::gates_of;
-use crate::domain::job::notice::tells;
+use crate::domain::job::notice::notify_words;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::run::run_state::RunState;
@@ -81,7 +81,7 @@ pub enum Applied {
     Newer(Rev),
     /// The name belongs to a job of the other kind of source (a file, or the command line). Holds
     /// the name of that kind.
-    Held(String),
+    OtherKind(String),
     /// The one-shot of a file has this time, which is in the past. Nothing was planned, because an
     /// edit never starts a job by itself.
     Past(UnixMillis),
@@ -128,16 +128,16 @@ pub async fn apply(
         }
         let now = store.now().await?;
         let names: Vec<JobName> = open.iter().map(|item| item.request.name.clone()).collect();
-        let held = read_held(store, &open.iter().map(|item| &item.spec).collect::<Vec<_>>()).await?;
+        let holder_read = read_key_holders(store, &open.iter().map(|item| &item.spec).collect::<Vec<_>>()).await?;
         let records = store.read_jobs(&names).await?;
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
-        for ((item, record), held) in open.into_iter().zip(records).zip(held) {
+        for ((item, record), holder_read) in open.into_iter().zip(records).zip(holder_read) {
             let ended = record.as_ref().ok().and_then(Option::as_ref).filter(|job| !job.is_live()).map(|job| job.hash.clone());
-            let read = record.and_then(|record| Ok((record, held?))).map_err(PlantingError::from);
-            match read.and_then(|(record, held)| item.order(record, held.as_ref(), host_zone, now)) {
+            let read = record.and_then(|record| Ok((record, holder_read?))).map_err(PlantingError::from);
+            match read.and_then(|(record, holder_read)| item.order(record, holder_read.as_ref(), host_zone, now)) {
                 Ok(Step::Ask(mut ask)) => {
-                    if let (Some(stretch), Some(old)) = (ask.0.passed, &ask.1) {
-                        ask.0.passed = unrecorded(store, old, stretch).await?;
+                    if let (Some(skipped_range), Some(old)) = (ask.0.passed, &ask.1) {
+                        ask.0.passed = unrecorded(store, old, skipped_range).await?;
                     }
                     let former = match ended {
                         Some(hash) if hash != ask.0.hash => store.list_places(&ask.0.name, ENDED_AT_ONCE).await?,
@@ -167,7 +167,7 @@ pub async fn apply(
                 Ok(ApplyReply::Updated) => Ok(Applied::Updated(next)),
                 Ok(ApplyReply::Unchanged) => Ok(Applied::Unchanged),
                 Ok(ApplyReply::Exists) => Ok(Applied::Exists),
-                Ok(ApplyReply::Held(by)) => Ok(Applied::Held(by)),
+                Ok(ApplyReply::OtherKind(by)) => Ok(Applied::OtherKind(by)),
                 Ok(ApplyReply::Occupied) if order.is_once => Ok(Applied::Done(next.unwrap_or(item.not_before))),
                 Ok(ApplyReply::Occupied) => {
                     item.not_before = next.unwrap_or(item.not_before);
@@ -236,14 +236,14 @@ impl<'a> Open<'a> {
     fn order(
         &self,
         record: Option<JobRecord>,
-        held: Option<&KeyHolder>,
+        holder_read: Option<&KeyHolder>,
         host_zone: &Zone,
         now: UnixMillis,
     ) -> Result<Step, PlantingError> {
         let unique = self.spec.unique.as_ref();
-        let of_burst = unique.and_then(|unique| held?.to_change(unique));
-        let runs = unique.zip(held).is_some_and(|(unique, held)| held.runs_as(&self.request.name, unique));
-        let since = of_burst.and_then(|_| held?.burst_since()).unwrap_or(now);
+        let of_burst = unique.and_then(|unique| holder_read?.to_change(unique));
+        let runs = unique.zip(holder_read).is_some_and(|(unique, holder_read)| holder_read.runs_as(&self.request.name, unique));
+        let since = of_burst.and_then(|_| holder_read?.burst_since()).unwrap_or(now);
         let spec = &due_within(&self.spec, since);
         let existing = if of_burst.is_some() || runs { Existing::Edit } else { self.request.existing };
         let name = of_burst.map_or(&self.request.name, |job| &job.name);
@@ -283,7 +283,7 @@ impl<'a> Open<'a> {
         if let (Schedule::At(at), None, DefinitionChange::Schedule) = (&spec.schedule, first, change) {
             return Ok(Step::Known(Applied::Past(*at)));
         }
-        let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone()));
+        let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.paused_run.clone()));
         let old_gates = known.as_ref().map_or_else(Vec::new, |old| gates_left(old, spec, change));
         let changed = live.as_ref().filter(|_| change == DefinitionChange::Schedule);
         let old = known.filter(|_| changed.is_some());
@@ -310,7 +310,7 @@ impl<'a> Open<'a> {
             },
             max_runs: spec.shape.max_runs,
             not_while: spec.not_while.clone(),
-            tells: tells(spec, name),
+            notify: notify_words(spec, name),
             change,
             planted: first
                 .filter(|_| change == DefinitionChange::Schedule && !spec.shape.max_runs.is_some_and(is_used_up))
@@ -320,7 +320,10 @@ impl<'a> Open<'a> {
             planned,
             passed,
             schedules,
-            unique: unique.map(|unique| UniqueOrder { unique: unique.clone(), holder: held.map(|held| held.holder.job.clone()) }),
+            unique: unique.map(|unique| UniqueOrder {
+                unique: unique.clone(),
+                holder: holder_read.map(|holder_read| holder_read.holder.job.clone()),
+            }),
             old_gates,
             gated: spec.gated_entry(name, &spec.lane()),
             old_key: live.and_then(|job| job.unique),
@@ -335,7 +338,7 @@ impl<'a> Open<'a> {
 fn newest_past(timetable: &Timetable, live: Option<(&JobRecord, Option<&Definition>)>, now: UnixMillis) -> Option<UnixMillis> {
     let newest = timetable.latest_in(UnixMillis::EPOCH, now)?;
     let Some((job, old)) = live else { return Some(newest) };
-    let is_planted = [&job.pending, &job.held].into_iter().flatten().any(|run| run.due() == newest);
+    let is_planted = [&job.pending, &job.paused_run].into_iter().flatten().any(|run| run.due() == newest);
     let had_it = || old.is_some_and(|old| old.timetable.count_in(newest, newest) > 0);
     (is_planted || !had_it()).then_some(newest)
 }

@@ -28,7 +28,7 @@ const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// The interval at which the file is applied again while a job of the command line has one of the
 /// file's names. That name may become free.
-const HELD_AGAIN: Duration = Duration::from_secs(5);
+const NAME_TAKEN_AGAIN: Duration = Duration::from_secs(5);
 /// The interval of checks that Redis still has all jobs written from the file.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -38,7 +38,7 @@ pub enum Removal {
     /// The jobs are removed, because an operator asked to apply this file even without jobs.
     Allowed,
     /// The jobs stay, because the file may have been emptied by accident.
-    Held,
+    Refused,
 }
 
 /// The content of this node's jobs file, as far as the content is stored in Redis.
@@ -54,17 +54,17 @@ pub(crate) struct WantedJobs {
 pub(crate) struct WantedFile {
     wanted: Mutex<Option<WantedJobs>>,
     /// True if the file was read since the last logged success of applying the file.
-    is_news: AtomicBool,
+    is_new: AtomicBool,
 }
 
 impl WantedFile {
     pub(crate) fn set(&self, wanted: WantedJobs) {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
-        self.is_news.store(true, Ordering::Release);
+        self.is_new.store(true, Ordering::Release);
     }
 
     /// Returns true if a jobs file has been read.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_reported(&self) -> bool {
         self.get().is_some()
     }
 
@@ -106,20 +106,20 @@ pub(crate) async fn run(reconciler: Arc<Reconciler>) {
             () = tokio::time::sleep(pause.unwrap_or(TRY_AGAIN)), if pause.is_some() => {}
         }
         // Read before the content: a file that comes meanwhile is news at the next round.
-        let is_news = wanted_file.is_news.swap(false, Ordering::AcqRel);
+        let is_new = wanted_file.is_new.swap(false, Ordering::AcqRel);
         let Some(wanted) = wanted_file.get() else { continue };
         pause = match reconcile(&reconciler, &wanted).await {
-            Ok(Outcome { problems, held, changes }) => {
-                if let Some(changes) = changes.filter(|changes| is_news || changes.is_any()) {
+            Ok(Outcome { problems, names_taken, changes }) => {
+                if let Some(changes) = changes.filter(|changes| is_new || changes.is_any()) {
                     let Changes { created, changed, removed } = changes;
                     info!(jobs = wanted.jobs.len(), created, changed, removed, "All jobs of the jobs file are applied.");
                 }
                 reconciler.note_problems(problems.join("; "));
                 reconciler.node.wakeups.boot_planner.notify_one();
-                Some(if held > 0 { HELD_AGAIN } else { LOOK_AGAIN })
+                Some(if names_taken > 0 { NAME_TAKEN_AGAIN } else { LOOK_AGAIN })
             }
             Err(error) => {
-                wanted_file.is_news.fetch_or(is_news, Ordering::AcqRel);
+                wanted_file.is_new.fetch_or(is_new, Ordering::AcqRel);
                 reconciler.node.outage_log.failed(&error, "jobs.toml is not applied");
                 if !error.is_passing() {
                     reconciler.note_problems(error.to_string());
@@ -136,7 +136,7 @@ struct Outcome {
     /// The failures whose cause does not pass by itself, as text.
     problems: Vec<String>,
     /// The number of names in the file that belong to jobs of the command line.
-    held: usize,
+    names_taken: usize,
     /// The numbers of changes made. `None` if the file was not applied.
     changes: Option<Changes>,
 }
@@ -163,12 +163,12 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
     let mut section_problems = declare(reconciler, source, wanted, &declared).await?;
     let listed = reconciler.node.store.read_source(source).await?;
     let signed = reconciler.node.store.signed(&format!("file of {node}"));
-    let Outcome { mut problems, mut held, .. } = Outcome::default();
+    let Outcome { mut problems, mut names_taken, .. } = Outcome::default();
     problems.append(&mut section_problems);
     let mut changes = Changes::default();
 
     let gone: Vec<&JobName> = listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
-    if wanted.jobs.is_empty() && !gone.is_empty() && wanted.removal == Removal::Held {
+    if wanted.jobs.is_empty() && !gone.is_empty() && wanted.removal == Removal::Refused {
         if reconciler.node.outage_log.is_new("a file without jobs") {
             warn!(
                 jobs = gone.len(),
@@ -209,11 +209,11 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
                     }
                     past.push(job);
                 }
-                Ok(Applied::Held(kind)) => {
-                    if reconciler.node.outage_log.is_new(&format!("held {job}")) {
+                Ok(Applied::OtherKind(kind)) => {
+                    if reconciler.node.outage_log.is_new(&format!("name taken {job}")) {
                         warn!(job = %job, "The job of the file was not applied, because a job added by {kind} has the same name. Cancel that job or rename the job of the file.");
                     }
-                    held += 1;
+                    names_taken += 1;
                     problems.push(format!("job {job} not applied: an {kind} job has the same name"));
                 }
                 Err(planting::PlantingError::Store(error)) if error.is_passing() => return Err(error),
@@ -241,7 +241,7 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
             Err(error) => problems.push(format!("a queue or group that is no longer in the file was not removed: {error}")),
         }
     }
-    Ok(Outcome { problems, held, changes: Some(changes) })
+    Ok(Outcome { problems, names_taken, changes: Some(changes) })
 }
 
 /// Declares in Redis the queues and groups of the file that changed or that Redis lacks. Returns

@@ -19,7 +19,7 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::consistency_check;
-use crate::engine::maintenance::consistency_check::Books;
+use crate::engine::maintenance::consistency_check::ConsistencyChecker;
 use crate::engine::maintenance::repair;
 use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
@@ -106,7 +106,7 @@ async fn mend_far(store: &Store, names: &[JobName]) -> Result<(), StoreError> {
     if far.is_empty() {
         return Ok(());
     }
-    let findings = Books::open(store, &BTreeSet::new()).await?.look_at_jobs(&far).await?;
+    let findings = ConsistencyChecker::open(store, &BTreeSet::new()).await?.look_at_jobs(&far).await?;
     mend(store, findings).await
 }
 
@@ -125,7 +125,7 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
             let far = far_plans::ready_instead_of(store, &odd).await?;
             if !far.is_empty() {
                 let runs: Vec<(RunId, Option<Fence>)> = far.into_keys().map(|run| (run, None)).collect();
-                let findings = Books::open(store, &BTreeSet::new()).await?.look_at_runs(&runs).await?;
+                let findings = ConsistencyChecker::open(store, &BTreeSet::new()).await?.look_at_runs(&runs).await?;
                 mend(store, findings).await?;
             }
             if !pages.turn(last, count, RUNS) {
@@ -138,7 +138,7 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
 
 /// Corrects the other records in Redis that have a time in the future.
 async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
-    store.pull_in(&BTreeSet::new()).await?;
+    store.pull_scores_back(&BTreeSet::new()).await?;
     let now = store.now().await?;
     let mut offset = 0;
     loop {

@@ -23,7 +23,7 @@ pub(crate) struct KeyHolder {
 
 /// Returns, for each of these jobs, the holder of its unique key. Returns `None` for a job without
 /// a key, or with a free key.
-pub(crate) async fn read_held(
+pub(crate) async fn read_key_holders(
     store: &Store,
     specs: &[&JobSpec],
 ) -> Result<Vec<Result<Option<KeyHolder>, StoreError>>, StoreError> {
@@ -36,20 +36,20 @@ pub(crate) async fn read_held(
     let names: Vec<JobName> = holders.values().filter_map(|holder| Some(holder.as_ref().ok()?.as_ref()?.job.clone())).collect();
     let records: BTreeMap<JobName, Result<Option<JobRecord>, StoreError>> =
         names.iter().cloned().zip(store.read_jobs(&names).await?).collect();
-    let held = |spec: &&JobSpec| {
+    let holder_read = |spec: &&JobSpec| {
         let Some(unique) = &spec.unique else { return Ok(None) };
         let Some(holder) = holders.get(&unique.key).cloned().transpose()?.flatten() else { return Ok(None) };
         let record = records.get(&holder.job).cloned().transpose()?.flatten();
         Ok(Some(KeyHolder { holder, record }))
     };
-    Ok(specs.iter().map(held).collect())
+    Ok(specs.iter().map(holder_read).collect())
 }
 
 impl KeyHolder {
     /// Returns the holder of the key if an add changes this job instead of making a new job. Such a
     /// job was added with a debounce itself and has not begun.
     pub(crate) fn to_change(&self, unique: &Unique) -> Option<&JobRecord> {
-        self.debounced(unique).filter(|job| job.pending.is_some() || job.held.is_some())
+        self.debounced(unique).filter(|job| job.pending.is_some() || job.paused_run.is_some())
     }
 
     /// Returns true if the holder has the name `name` and was added with a debounce itself. The job

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::planting;
-use crate::domain::job::notice::tells;
+use crate::domain::job::notice::notify_words;
 use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
@@ -98,7 +98,7 @@ async fn move_run(
         delay: None,
         max_runs: definition.spec.shape.max_runs,
         not_while: definition.spec.not_while.clone(),
-        tells: tells(&definition.spec, name),
+        notify: notify_words(&definition.spec, name),
         unique: None,
         old_key: None,
         old_gates: Vec::new(),

@@ -29,7 +29,7 @@ const READINGS: usize = 8;
 /// remembered, so no more can be in the way.
 const ROUNDS: usize = 2_000;
 /// The number of jobs whose skipped ranges are cached.
-const TOLD_OF: usize = 1_000;
+const MOST_JOBS: usize = 1_000;
 
 /// The field of a restored run that names the preceding occurrence, ms.
 const FOLLOWS: &str = "follows";
@@ -61,15 +61,15 @@ pub async fn give_back(
     let done: HashSet<RunId> = orders.iter().map(|order| order.run.clone()).collect();
     let mut given = Given::default();
     let mut planned = Vec::new();
-    let mut told: HashMap<JobName, ReportedRange> = HashMap::new();
+    let mut ranges: HashMap<JobName, ReportedRange> = HashMap::new();
     let mut orders: Vec<&RestoreOrder> = orders.iter().collect();
     orders.sort_by_key(|order| !order.run.job().is_hidden());
     for batch in orders.chunks(BATCH) {
-        if told.len() > TOLD_OF {
-            told.clear();
+        if ranges.len() > MOST_JOBS {
+            ranges.clear();
         }
         let jobs = read_jobs(store, batch).await?;
-        told.extend(read_told(store, batch, &jobs, &told).await?);
+        ranges.extend(read_ranges(store, batch, &jobs, &ranges).await?);
         let (mut now_planned, mut others): (Vec<RestoreOrder>, Vec<RestoreOrder>) = batch
             .iter()
             .copied()
@@ -83,8 +83,8 @@ pub async fn give_back(
                     note_predecessor(order, &definition);
                 }
             }
-            if let Some(told) = told.get_mut(order.run.job()) {
-                take_out(order, told);
+            if let Some(ranges) = ranges.get_mut(order.run.job()) {
+                take_out(order, ranges);
             }
         }
         let replies = store.restore_runs(&others).await?;
@@ -92,7 +92,7 @@ pub async fn give_back(
             match reply {
                 Ok(RestoreReply::Moved) => return Ok(given),
                 Ok(RestoreReply::Stale | RestoreReply::Occupied) => {
-                    told.remove(order.run.job());
+                    ranges.remove(order.run.job());
                     planned.push(order);
                 }
                 reply => given.count(&order, reply, &failed)?,
@@ -138,7 +138,7 @@ impl Given {
 }
 
 fn is_planned(job: &JobRecord, run: &RunId) -> bool {
-    job.pending.as_ref() == Some(run) || job.held.as_ref() == Some(run)
+    job.pending.as_ref() == Some(run) || job.paused_run.as_ref() == Some(run)
 }
 
 async fn read_jobs(store: &Store, orders: &[&RestoreOrder]) -> Result<HashMap<JobName, JobRecord>, StoreError> {
@@ -150,7 +150,7 @@ async fn read_jobs(store: &Store, orders: &[&RestoreOrder]) -> Result<HashMap<Jo
 }
 
 /// Returns the skipped ranges of the jobs of `orders` that are not in `read` yet.
-async fn read_told(
+async fn read_ranges(
     store: &Store,
     orders: &[&RestoreOrder],
     jobs: &HashMap<JobName, JobRecord>,
@@ -158,11 +158,11 @@ async fn read_told(
 ) -> Result<HashMap<JobName, ReportedRange>, StoreError> {
     let names: HashSet<&JobName> = orders.iter().map(|order| order.run.job()).filter(|name| !read.contains_key(*name)).collect();
     let reading = names.into_iter().map(|name| async move {
-        let told = ReportedRange::read(store, name, jobs.get(name)).await;
-        match told {
+        let ranges = ReportedRange::read(store, name, jobs.get(name)).await;
+        match ranges {
             // Keys of the wrong type keep its runs from being written, which is reported then.
             Err(error) if !error.is_passing() => Ok((name.clone(), ReportedRange::default())),
-            told => told.map(|told| (name.clone(), told)),
+            ranges => ranges.map(|ranges| (name.clone(), ranges)),
         }
     });
     stream::iter(reading.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect().await
@@ -170,10 +170,10 @@ async fn read_told(
 
 /// Removes the run of the order from the skipped range that covers the run. A manual run is no
 /// occurrence and is in no range.
-fn take_out(order: &mut RestoreOrder, told: &mut ReportedRange) {
+fn take_out(order: &mut RestoreOrder, ranges: &mut ReportedRange) {
     if order.run.kind() == RunKind::Regular {
-        order.told = told.count;
-        (order.taken_from, order.in_ledger) = told.take(&order.run);
+        order.skipped_records = ranges.count;
+        (order.taken_from, order.in_ledger) = ranges.take(&order.run);
     }
 }
 
@@ -206,8 +206,8 @@ async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<R
 /// is the planned run of the job.
 async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Definition>, StoreError> {
     let job = store.read_job(order.run.job()).await?;
-    let mut told = ReportedRange::read(store, order.run.job(), job.as_ref()).await?;
-    take_out(order, &mut told);
+    let mut ranges = ReportedRange::read(store, order.run.job(), job.as_ref()).await?;
+    take_out(order, &mut ranges);
     order.planned = None;
     let Some(job) = job else { return Ok(None) };
     order.job_lane = Some(job.lane.clone());

@@ -27,7 +27,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest gap in a condition that does not end its event. Limits that stop a busy queue or
 /// node come and go all the time, so their gap is longer.
 const GAP: Duration = Duration::from_secs(1);
-const HELD_GAP: Duration = Duration::from_secs(10);
+const AT_LIMIT_GAP: Duration = Duration::from_secs(10);
 /// The longest text, in characters, that is kept as the reason why a jobs file was refused.
 const LONGEST_REASON: usize = 500;
 
@@ -142,11 +142,11 @@ impl Notes {
     pub(crate) fn claims(&self, are: Claims) {
         let mut state = self.state();
         match are {
-            Claims::Held => {
+            Claims::Suspended => {
                 let from = state.now();
-                state.note_lasting(NodeEventKind::ClaimsHeld, from);
+                state.note_lasting(NodeEventKind::ClaimsSuspended, from);
             }
-            Claims::Taken => state.end(&key(&NodeEventKind::ClaimsHeld), GAP),
+            Claims::Taken => state.end(&key(&NodeEventKind::ClaimsSuspended), GAP),
         }
     }
 
@@ -157,7 +157,7 @@ impl Notes {
             NoteData::Settles => {
                 let from = state.now();
                 state.end(&key(&NodeEventKind::NewServer), Duration::ZERO);
-                state.note_lasting(NodeEventKind::Settling, from);
+                state.note_lasting(NodeEventKind::Restoring, from);
             }
             NoteData::IsLookedAt => {
                 let from = state.now();
@@ -165,7 +165,7 @@ impl Notes {
             }
             NoteData::IsSettled => {
                 state.end(&key(&NodeEventKind::NewServer), Duration::ZERO);
-                state.end(&key(&NodeEventKind::Settling), Duration::ZERO);
+                state.end(&key(&NodeEventKind::Restoring), Duration::ZERO);
             }
         }
     }
@@ -176,19 +176,19 @@ impl Notes {
     }
 
     /// Notes the limit that keeps this node from claiming. `None` means that no limit does.
-    pub(crate) fn held(&self, why: Option<String>) {
+    pub(crate) fn at_limit(&self, why: Option<String>) {
         let mut state = self.state();
         match why {
             Some(why) => {
-                let held = (NodeEventKind::HELD, None);
-                let other = |before: &Lasting| !matches!(&before.what, NodeEventKind::Held { why: before } if limit_of(before) == limit_of(&why));
+                let held = (NodeEventKind::AT_LIMIT, None);
+                let other = |before: &Lasting| !matches!(&before.what, NodeEventKind::AtLimit { why: before } if limit_of(before) == limit_of(&why));
                 if state.lasting.get(&held).is_some_and(other) {
                     state.end(&held, Duration::ZERO);
                 }
                 let from = state.now();
-                state.note_lasting(NodeEventKind::Held { why }, from);
+                state.note_lasting(NodeEventKind::AtLimit { why }, from);
             }
-            None if !state.lasting.is_empty() => state.end(&(NodeEventKind::HELD, None), HELD_GAP),
+            None if !state.lasting.is_empty() => state.end(&(NodeEventKind::AT_LIMIT, None), AT_LIMIT_GAP),
             None => {}
         }
     }
@@ -236,7 +236,7 @@ impl Notes {
         let word = held.as_ref().map(NodeEventKind::word);
         for other in ["queue_paused", "queue_full", "queue_rated"] {
             if word != Some(other) {
-                state.end(&(other, Some(queue.clone())), HELD_GAP);
+                state.end(&(other, Some(queue.clone())), AT_LIMIT_GAP);
             }
         }
         if let Some(held) = held {
@@ -301,7 +301,7 @@ pub(crate) enum Claims {
     /// This node claims runs that are due.
     Taken,
     /// This node leaves runs to other nodes, because its keeper is not ready.
-    Held,
+    Suspended,
 }
 
 #[cfg(test)]
@@ -373,19 +373,19 @@ mod tests {
     #[test]
     fn another_limit_that_holds_a_node_is_another_event_though_it_comes_at_once() {
         let notes = Notes::new(at(1_000_000));
-        let held = |why: &str| notes.held(Some(why.to_owned()));
+        let held = |why: &str| notes.at_limit(Some(why.to_owned()));
         let long_ago = || notes.state().lasting.values_mut().for_each(|lasting| lasting.from = at(900_000));
         held("running 4 of 1");
         long_ago();
         held("running 2 of 1");
-        notes.held(None);
+        notes.at_limit(None);
         held("load 9.1 > 8");
         long_ago();
         held("load 9.3 > 8");
         let taken = notes.take();
-        let told: Vec<_> = taken.iter().map(|note| (&note.event.what, note.event.to.is_some())).collect();
-        let [running, load] = ["running 4 of 1", "load 9.1 > 8"].map(|why| NodeEventKind::Held { why: why.to_owned() });
-        assert_eq!(told, [(&running, false), (&running, true), (&load, false)]);
+        let reported: Vec<_> = taken.iter().map(|note| (&note.event.what, note.event.to.is_some())).collect();
+        let [running, load] = ["running 4 of 1", "load 9.1 > 8"].map(|why| NodeEventKind::AtLimit { why: why.to_owned() });
+        assert_eq!(reported, [(&running, false), (&running, true), (&load, false)]);
     }
 
     #[test]
@@ -396,7 +396,7 @@ mod tests {
         notes.data(NoteData::Settles);
         notes.data(NoteData::IsSettled);
         notes.data(NoteData::IsSettled);
-        assert_eq!(words(&notes), [("settling", false, false), ("settling", true, true)]);
+        assert_eq!(words(&notes), [("restoring", false, false), ("restoring", true, true)]);
     }
 
     #[test]

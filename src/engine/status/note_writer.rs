@@ -47,7 +47,7 @@ async fn look_at_full(writer: &NoteWriter) {
     }
     for offer in writer.slots.offers() {
         let Some(since) = full.get(&offer.queue) else { continue };
-        let found = writer.node.store.count_ripe(&offer.lanes, writer.health.notes.now()).await;
+        let found = writer.node.store.count_due(&offer.lanes, writer.health.notes.now()).await;
         // Loops with work for Redis log that it is away.
         let Ok((_, ready)) = found else { return };
         if writer.health.notes.full().get(&offer.queue) != Some(since) {

@@ -108,8 +108,8 @@ impl OutageLog {
             && state.outage.as_ref().is_some_and(|outage| outage.text != text)
             && !state.was_said_within(NEXT_REASON)
             && self.failures.is_new(&text);
-        let is_news = is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
-        if is_news {
+        let is_new = is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
+        if is_new {
             if let Some(outage) = &state.outage {
                 warn!(for_s = outage.since.elapsed().as_secs(), "{text}; still trying.");
             } else {
@@ -119,7 +119,7 @@ impl OutageLog {
         }
         let new = || Outage { text: text.clone(), since: Instant::now(), is_said: false };
         let outage = state.outage.get_or_insert_with(new);
-        if is_news {
+        if is_new {
             (outage.text, outage.is_said) = (text, true);
         }
     }
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn a_trouble_is_news_once_and_another_beside_it_too() {
-        let said = LogOnce::default();
-        assert!(said.is_new("a"));
-        assert!(!said.is_new("a"));
-        assert!(said.is_new("b"));
+        let log_once = LogOnce::default();
+        assert!(log_once.is_new("a"));
+        assert!(!log_once.is_new("a"));
+        assert!(log_once.is_new("b"));
     }
 
     #[test]

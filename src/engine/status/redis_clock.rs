@@ -2,7 +2,7 @@
 //! detects steps of Redis' clock, and provides the time for judging the age of records.
 //!
 //! Invariant: nothing becomes due by the clock of this module. A detected step only has plans
-//! examined, and keeps records from being removed by a time that has just jumped. For [`HELD`]
+//! examined, and keeps records from being removed by a time that has just jumped. For [`STEADY_FOR`]
 //! after a step, the oldest of the times shown counts.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::keeper::BootInstant;
 /// The largest difference of the two clocks between two polls that is not yet a step.
 const STEP: Duration = Duration::from_secs(5);
 /// The time after a step in which ages are still judged by the time before the step.
-pub(crate) const HELD: Duration = Duration::from_secs(3_600);
+pub(crate) const STEADY_FOR: Duration = Duration::from_secs(3_600);
 
 /// The knowledge of this node about Redis' clock.
 #[derive(Default)]
@@ -71,7 +71,7 @@ impl RedisClock {
         let last = state.last.replace(now)?;
         let by = stepped(last, now)?;
         state.steady_since = Some(sent);
-        let until = received.saturating_add(HELD);
+        let until = received.saturating_add(STEADY_FOR);
         let before =
             state.before.filter(|before| before.until > sent).unwrap_or(Before { at: last.at, instant: last.received, until });
         let is_older = at < before.carried_on(received);
@@ -80,12 +80,12 @@ impl RedisClock {
         Some(by)
     }
 
-    /// Judges the age of records by the time `at`, carried on from `instant`, for [`HELD`]. The
+    /// Judges the age of records by the time `at`, carried on from `instant`, for [`STEADY_FOR`]. The
     /// caller uses this for a step that this node did not see itself.
     pub(crate) fn hold(&self, at: UnixMillis, instant: BootInstant) {
         let mut state = self.state();
         if state.before.is_none_or(|before| before.until <= instant) {
-            state.before = Some(Before { at, instant, until: instant.saturating_add(HELD) });
+            state.before = Some(Before { at, instant, until: instant.saturating_add(STEADY_FOR) });
         }
     }
 
@@ -97,9 +97,9 @@ impl RedisClock {
         before.map_or(now, |before| now.min(before.carried_on(instant)))
     }
 
-    /// Returns true if this node saw Redis' clock go on without a step for [`HELD`].
+    /// Returns true if this node saw Redis' clock go on without a step for [`STEADY_FOR`].
     pub(crate) fn is_steady(&self) -> bool {
-        self.state().steady_since.is_some_and(|since| BootInstant::now().since(since) >= HELD)
+        self.state().steady_since.is_some_and(|since| BootInstant::now().since(since) >= STEADY_FOR)
     }
 }
 

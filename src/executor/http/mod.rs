@@ -82,13 +82,13 @@ pub(super) async fn execute(
     let guard = LeaseGuard::new(control, attempt.timeout);
     // If the attempt is interrupted already, nothing is ever sent, so a lost lease leaves nothing
     // behind. Otherwise only the receiver knows what became of the request.
-    let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::OutOfSight };
+    let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::MaybeAlive };
     let mut request = match guard.run(credential_injection::request(request, credentials)).await {
         Ok(Ok(mut filled)) => {
             if filled.request.body.is_empty() && !matches!(filled.request.method.as_str(), "GET" | "HEAD") {
-                filled.request.body.clone_from(&attempt.tidings.body);
+                filled.request.body.clone_from(&attempt.notice_facts.body);
             }
-            if let Some((run, ping)) = &attempt.tidings.ping {
+            if let Some((run, ping)) = &attempt.notice_facts.ping {
                 filled.request.url = ping_address(&filled.request.url, run, *ping);
             }
             filled

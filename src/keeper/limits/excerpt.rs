@@ -79,10 +79,10 @@ impl Excerpt {
 
     /// Appends bytes that `stream` wrote.
     pub(crate) fn append(&mut self, stream: ExcerptStream, bytes: &[u8]) {
-        let room = self.bounds.head.saturating_sub(self.head.len());
+        let left = self.bounds.head.saturating_sub(self.head.len());
         // Once bytes were dropped the head is closed: later bytes are not the beginning.
-        let room = if self.dropped == 0 { room } else { 0 };
-        let (first, rest) = bytes.split_at(room.min(bytes.len()));
+        let left = if self.dropped == 0 { left } else { 0 };
+        let (first, rest) = bytes.split_at(left.min(bytes.len()));
         self.head.push(stream, first);
         let OutputBounds { tail, .. } = self.bounds;
         let skipped = rest.len().saturating_sub(tail);

@@ -43,17 +43,17 @@ const MOST_KILLS_OF_A_START: u32 = 6;
 
 /// Runs `launch` from start to end and reports the end to the daemon.
 pub(crate) async fn attend(
-    house: Rc<ProcessTable>,
+    table: Rc<ProcessTable>,
     key: Key,
     mut launch: LaunchOrder,
     mut words: mpsc::UnboundedReceiver<ProcessWord>,
 ) {
-    let report = match start(&house, key, &mut launch, &mut words).await {
-        Ok(starting) => starting.watch(&house, key, &launch, words).await,
+    let report = match start(&table, key, &mut launch, &mut words).await {
+        Ok(starting) => starting.watch(&table, key, &launch, words).await,
         Err(report) => report,
     };
-    house.release(key);
-    house.say(KeeperNews::Ended(key, report));
+    table.release(key);
+    table.say(KeeperNews::Ended(key, report));
 }
 
 /// The reason why the wait for a leader ended.
@@ -73,22 +73,22 @@ enum Exit {
 impl StartingProcess {
     async fn watch(
         mut self,
-        house: &Rc<ProcessTable>,
+        table: &Rc<ProcessTable>,
         key: Key,
         launch: &LaunchOrder,
         mut words: mpsc::UnboundedReceiver<ProcessWord>,
     ) -> RunReport {
-        let exit = self.until_exit(house, key, launch, &mut words).await;
+        let exit = self.until_exit(table, key, launch, &mut words).await;
         match exit {
             Exit::Stuck => {
-                house.give_up(key, GivenUp::Unbegun);
+                table.give_up(key, GivenUp::Unbegun);
                 self.pipes.iter().for_each(JoinHandle::abort);
                 return self.not_begun(launch, "; the process is stuck in the kernel until then");
             }
             Exit::Alive => {
-                house.give_up(key, GivenUp::Alive);
+                table.give_up(key, GivenUp::Alive);
                 self.pipes.iter().for_each(JoinHandle::abort);
-                let end = self.bounds.end().filter(|end| *end != ProcessEnd::LeaseLost).unwrap_or(ProcessEnd::OutOfSight);
+                let end = self.bounds.end().filter(|end| *end != ProcessEnd::LeaseLost).unwrap_or(ProcessEnd::MaybeAlive);
                 let report = RunReport::of(end, "a process of the run could not be killed and may still run");
                 return RunReport { left_processes: true, ..report };
             }
@@ -99,7 +99,7 @@ impl StartingProcess {
         let status = self.status(WaitIdOptions::NOWAIT);
         let drained = tokio::task::spawn_local(finish_pipes(std::mem::take(&mut self.pipes)));
         let end_before = self.bounds.end();
-        let (left_processes, error) = clear_up(house, key, &mut self.bounds, &mut words).await;
+        let (left_processes, error) = clear_up(table, key, &mut self.bounds, &mut words).await;
         let _ = drained.await;
         let _ = rustix::process::waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         if let Exit::Failed(report) = exit {
@@ -108,7 +108,7 @@ impl StartingProcess {
         let end = match end_before {
             Some(ProcessEnd::CannotStart) => return self.not_begun(launch, ""),
             // An error at this point can only be that some processes would not die.
-            Some(ProcessEnd::LeaseLost) if error.is_some() => ProcessEnd::OutOfSight,
+            Some(ProcessEnd::LeaseLost) if error.is_some() => ProcessEnd::MaybeAlive,
             end => end.unwrap_or(ProcessEnd::ByItself),
         };
         RunReport {
@@ -117,7 +117,7 @@ impl StartingProcess {
             signal: status.as_ref().and_then(WaitIdStatus::terminating_signal),
             error,
             left_processes,
-            out_of_memory: house.is_out_of_memory(key),
+            out_of_memory: table.is_out_of_memory(key),
             wanting: None,
         }
     }
@@ -144,7 +144,7 @@ impl StartingProcess {
 
     async fn until_exit(
         &mut self,
-        house: &ProcessTable,
+        table: &ProcessTable,
         key: Key,
         launch: &LaunchOrder,
         words: &mut mpsc::UnboundedReceiver<ProcessWord>,
@@ -156,8 +156,8 @@ impl StartingProcess {
         loop {
             // The marks are read before the clock. So a keeper that was stopped for a while finds a
             // program that began in time.
-            if let Some(told) = self.marks.read() {
-                failed = self.hear(told, house, key, launch);
+            if let Some(report) = self.marks.read() {
+                failed = self.hear(report, table, key, launch);
             } else if kills >= MOST_KILLS_OF_A_START && self.marks.is_open() {
                 return Exit::Stuck;
             } else if kills >= MOST_KILLS_OF_A_LEADER {
@@ -165,12 +165,12 @@ impl StartingProcess {
             }
             let now = BootInstant::now();
             if self.bounds.judge(now) && now < self.bounds.kill_at() {
-                house.terminate(key);
+                table.terminate(key);
             }
             let mut next = self.bounds.next_event();
             if self.bounds.end().is_some() && now >= self.bounds.kill_at() {
                 let wake = wake.get_or_insert_with(|| {
-                    house.kill_group(key);
+                    table.kill_group(key);
                     now.saturating_add(KILL_AGAIN)
                 });
                 // KILL is repeated, because the job may fork faster than we search.
@@ -178,9 +178,9 @@ impl StartingProcess {
                     // A child that has not become its program has started no other process, so no
                     // search is needed.
                     if self.marks.is_open() {
-                        house.kill_group(key);
+                        table.kill_group(key);
                     } else {
-                        house.kill(key);
+                        table.kill(key);
                     }
                     kills += 1;
                     pause = (pause * 2).min(KILL_AGAIN_AT_LEAST);
@@ -191,28 +191,28 @@ impl StartingProcess {
             tokio::select! {
                 biased;
                 _ = self.exit.readable() => break,
-                told = self.marks.told(), if self.marks.is_open() => failed = self.hear(told, house, key, launch),
+                report = self.marks.next_report(), if self.marks.is_open() => failed = self.hear(report, table, key, launch),
                 Some(word) = words.recv() => {
                     if self.bounds.hear(word) {
-                        house.terminate(key);
+                        table.terminate(key);
                     }
                 }
                 _ = self.timer.until(next) => {}
             }
         }
         // The child may have sent a last mark before it died.
-        let last = self.marks.read().and_then(|told| self.hear(told, house, key, launch));
+        let last = self.marks.read().and_then(|report| self.hear(report, table, key, launch));
         // If an end was decided for the run, that end counts, not the failed start.
         failed.or(last).filter(|_| self.bounds.end().is_none()).map_or(Exit::Dead, Exit::Failed)
     }
 
     /// Notes the outcome of a start. Returns a report if the start failed.
-    fn hear(&mut self, told: StartReport, house: &ProcessTable, key: Key, launch: &LaunchOrder) -> Option<RunReport> {
-        match told {
+    fn hear(&mut self, report: StartReport, table: &ProcessTable, key: Key, launch: &LaunchOrder) -> Option<RunReport> {
+        match report {
             StartReport::Failed(failure) => Some(program_file::failed(failure, launch)),
             StartReport::Over => {
                 self.bounds.note_started(launch.timeout);
-                house.say(KeeperNews::Started(key, self.leader.as_raw_nonzero().get()));
+                table.say(KeeperNews::Started(key, self.leader.as_raw_nonzero().get()));
                 None
             }
         }
@@ -234,7 +234,7 @@ async fn finish_pipes(pipes: Vec<JoinHandle<()>>) {
 /// Ends the processes that the direct child left behind. Returns true if these processes had to be
 /// killed, and an error text if some would not die.
 async fn clear_up(
-    house: &ProcessTable,
+    table: &ProcessTable,
     key: Key,
     bounds: &mut RunBounds,
     words: &mut mpsc::UnboundedReceiver<ProcessWord>,
@@ -244,7 +244,7 @@ async fn clear_up(
     let mut pause = Duration::from_millis(5);
     let mut kills = 0;
     loop {
-        let seen = house.remaining(key);
+        let seen = table.remaining(key);
         let now = BootInstant::now();
         if seen.as_ref().is_some_and(Vec::is_empty) {
             return (left_processes, None);
@@ -268,7 +268,7 @@ async fn clear_up(
                 };
                 return (left_processes, Some(words));
             }
-            house.kill_cgroup(key);
+            table.kill_cgroup(key);
             super::process_tree::signal_all(&remaining, Signal::KILL);
             kills += 1;
         }

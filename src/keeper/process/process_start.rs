@@ -68,7 +68,7 @@ fn may_start(launch: &mut LaunchOrder, words: &mut mpsc::UnboundedReceiver<Proce
 
 /// Forks the child of `launch`. After the fork the child proceeds by itself.
 pub(crate) async fn start(
-    house: &Rc<ProcessTable>,
+    table: &Rc<ProcessTable>,
     key: Key,
     launch: &mut LaunchOrder,
     words: &mut mpsc::UnboundedReceiver<ProcessWord>,
@@ -78,7 +78,7 @@ pub(crate) async fn start(
     let not_executed =
         |error: io::Error| program_file::short_of(&error).unwrap_or_else(|| program_file::not_executed(&name, &error));
     let no_cgroup = |error: io::Error| program_file::short_of(&error).unwrap_or_else(|| program_file::no_cgroup(&error));
-    let cgroup = house.make_cgroup(key, &launch.limits).map_err(no_cgroup)?;
+    let cgroup = table.make_cgroup(key, &launch.limits).map_err(no_cgroup)?;
     let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(no_cgroup)?;
     let timer = BootTimer::new().map_err(not_executed)?;
     let (marks, teller) = start_progress::marks().map_err(not_executed)?;
@@ -108,34 +108,34 @@ pub(crate) async fn start(
     let spare = rustix::io::fcntl_dupfd_cloexec(&birth.stdin, 0).map_err(|errno| not_executed(errno.into()))?;
     let (leader, candidates) = fork_into(birth).map_err(not_executed)?;
     drop(spare);
-    house.note_leader(key, leader.as_raw_nonzero().get());
+    table.note_leader(key, leader.as_raw_nonzero().get());
     let exit = match rustix::process::pidfd_open(leader, PidfdFlags::empty()).map_err(io::Error::from).and_then(Awaited::new) {
         Ok(exit) => exit,
         Err(error) => {
             // A child that cannot be watched must not run. It may have begun, so the run fails here
             // and no other node may try it.
-            undo(house, key, leader).await;
+            undo(table, key, leader).await;
             return Err(program_file::not_executed(&name, &error));
         }
     };
-    let pending = house.pending(key);
-    let read_it = |(stream, pipe)| tokio::task::spawn_local(read(Rc::clone(house), pipe, stream, Rc::clone(&pending)));
+    let pending = table.pending(key);
+    let read_it = |(stream, pipe)| tokio::task::spawn_local(read(Rc::clone(table), pipe, stream, Rc::clone(&pending)));
     let pipes = receivers.into_iter().map(read_it).collect();
     Ok(StartingProcess { leader, exit, timer, bounds, marks, candidates, pipes })
 }
 
 /// Kills a child that cannot be watched, and polls until it is dead.
-async fn undo(house: &ProcessTable, key: Key, leader: Pid) {
+async fn undo(table: &ProcessTable, key: Key, leader: Pid) {
     for _ in 0..MOST_LOOKS {
         // The search for all processes of a run needs descriptors itself; `kill_group` needs none.
-        house.kill_group(key);
-        house.kill(key);
+        table.kill_group(key);
+        table.kill(key);
         if !process_tree::is_alive_child(leader) {
             return;
         }
         tokio::time::sleep(LOOK).await;
     }
-    house.give_up(key, GivenUp::Alive);
+    table.give_up(key, GivenUp::Alive);
 }
 
 /// Returns the standard input of a child. A text becomes a file in memory, so that the keeper does
@@ -148,9 +148,9 @@ fn input(launch: &LaunchOrder) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-async fn read(house: Rc<ProcessTable>, pipe: pipe::Receiver, stream: ExcerptStream, pending: Rc<Pending>) {
+async fn read(table: Rc<ProcessTable>, pipe: pipe::Receiver, stream: ExcerptStream, pending: Rc<Pending>) {
     while pipe.readable().await.is_ok() {
-        match house.drain(&pipe, stream, &pending) {
+        match table.drain(&pipe, stream, &pending) {
             Ok(true) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Ok(false) | Err(_) => return,

@@ -44,7 +44,7 @@ pub(crate) enum GivenUp {
     Alive,
 }
 
-struct Resident {
+struct ProcessEntry {
     identity: Identity,
     /// The uid that the run's process becomes; `None` keeps the keeper's user.
     owner: Option<u32>,
@@ -57,7 +57,7 @@ struct Resident {
 
 /// The shared state of a keeper. A keeper has one thread, so plain cells suffice.
 pub(crate) struct ProcessTable {
-    residents: RefCell<HashMap<Key, Resident>>,
+    entries: RefCell<HashMap<Key, ProcessEntry>>,
     changed: Notify,
     outbox: mpsc::UnboundedSender<OutboxItem>,
     buffer: RefCell<Vec<u8>>,
@@ -83,8 +83,8 @@ impl ProcessTable {
     /// cgroups below `cgroups`.
     pub(crate) fn new(output: OutputBounds, cgroups: Option<Cgroup>) -> (Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>) {
         let (outbox, items) = mpsc::unbounded_channel();
-        let house = Self {
-            residents: RefCell::default(),
+        let table = Self {
+            entries: RefCell::default(),
             changed: Notify::new(),
             outbox,
             buffer: RefCell::new(vec![0; BUFFER]),
@@ -94,19 +94,19 @@ impl ProcessTable {
             left_cgroups: RefCell::default(),
             given_up: RefCell::default(),
         };
-        (Rc::new(house), items)
+        (Rc::new(table), items)
     }
 
     /// Registers a run before it has a process. Returns `None` if `key` is in use.
     pub(crate) fn admit(&self, key: Key, launch: &LaunchOrder) -> Option<mpsc::UnboundedReceiver<ProcessWord>> {
-        let mut residents = self.residents.borrow_mut();
-        if residents.contains_key(&key) {
+        let mut entries = self.entries.borrow_mut();
+        if entries.contains_key(&key) {
             return None;
         }
         let (words, heard) = mpsc::unbounded_channel();
         let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
         let owner = launch.owner.as_ref().map(|owner| owner.uid);
-        residents.insert(key, Resident { identity, owner, cgroup: None, known: HashSet::new(), words });
+        entries.insert(key, ProcessEntry { identity, owner, cgroup: None, known: HashSet::new(), words });
         self.changed.notify_one();
         Some(heard)
     }
@@ -129,8 +129,8 @@ impl ProcessTable {
             Err(_) if limits.asked().iter().all(|kind| kind.controller().is_none()) => return Ok(None),
             Err(error) => return Err(error),
         };
-        if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
-            resident.cgroup = Some(cgroup.clone());
+        if let Some(entry) = self.entries.borrow_mut().get_mut(&key) {
+            entry.cgroup = Some(cgroup.clone());
         }
         Ok(Some(cgroup))
     }
@@ -141,24 +141,24 @@ impl ProcessTable {
     }
 
     fn cgroup(&self, key: Key) -> Option<Cgroup> {
-        self.residents.borrow().get(&key)?.cgroup.clone()
+        self.entries.borrow().get(&key)?.cgroup.clone()
     }
 
     /// Notes the pid of a run's leader. The caller must note the pid before the next await after
     /// the fork.
     pub(crate) fn note_leader(&self, key: Key, pid: i32) {
-        if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
-            resident.identity.leader = Some(pid);
+        if let Some(entry) = self.entries.borrow_mut().get_mut(&key) {
+            entry.identity.leader = Some(pid);
         }
     }
 
     /// Ends the wait for a run's leader that was killed and does not die. From now on the leader
     /// belongs to no run and blocks no run.
     pub(crate) fn give_up(&self, key: Key, how: GivenUp) {
-        let mut residents = self.residents.borrow_mut();
-        let Some(resident) = residents.get_mut(&key) else { return };
-        let Some(pid) = resident.identity.leader.take() else { return };
-        let has_to_move = how == GivenUp::Unbegun && resident.cgroup.is_some();
+        let mut entries = self.entries.borrow_mut();
+        let Some(entry) = entries.get_mut(&key) else { return };
+        let Some(pid) = entry.identity.leader.take() else { return };
+        let has_to_move = how == GivenUp::Unbegun && entry.cgroup.is_some();
         if let Some(seat) = self.cgroups.as_ref().filter(|_| has_to_move).and_then(seat_beside) {
             // If the move fails, the cgroup stays. It is cleared with all others in the end.
             let _ = seat.write("cgroup.procs", &pid.to_string());
@@ -173,8 +173,8 @@ impl ProcessTable {
 
     /// Removes a run that has ended from the table.
     pub(crate) fn release(&self, key: Key) {
-        let resident = self.residents.borrow_mut().remove(&key);
-        self.left_cgroups.borrow_mut().extend(resident.and_then(|resident| resident.cgroup));
+        let entry = self.entries.borrow_mut().remove(&key);
+        self.left_cgroups.borrow_mut().extend(entry.and_then(|entry| entry.cgroup));
         self.remove_left_cgroups();
         self.changed.notify_one();
     }
@@ -193,16 +193,16 @@ impl ProcessTable {
     }
 
     /// Passes an instruction to a run, if the run is still registered.
-    pub(crate) fn tell(&self, key: Key, word: ProcessWord) {
-        if let Some(resident) = self.residents.borrow().get(&key) {
-            let _ = resident.words.send(word);
+    pub(crate) fn send(&self, key: Key, word: ProcessWord) {
+        if let Some(entry) = self.entries.borrow().get(&key) {
+            let _ = entry.words.send(word);
         }
     }
 
     /// Passes an instruction to every run.
-    pub(crate) fn tell_all(&self, word: ProcessWord) {
-        for resident in self.residents.borrow().values() {
-            let _ = resident.words.send(word);
+    pub(crate) fn send_all(&self, word: ProcessWord) {
+        for entry in self.entries.borrow().values() {
+            let _ = entry.words.send(word);
         }
     }
 
@@ -213,7 +213,7 @@ impl ProcessTable {
 
     /// Returns true if no run is registered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.residents.borrow().is_empty()
+        self.entries.borrow().is_empty()
     }
 
     /// Returns a buffer for the output of the run `key`.
@@ -300,7 +300,7 @@ impl ProcessTable {
     }
 
     fn leader(&self, key: Key) -> Option<i32> {
-        self.residents.borrow().get(&key)?.identity.leader
+        self.entries.borrow().get(&key)?.identity.leader
     }
 
     /// Returns a snapshot that is not older than [`FRESH`] and contains the process `leader`.
@@ -317,18 +317,18 @@ impl ProcessTable {
 
     /// Returns the leader of a run and all processes of the run, including dead processes.
     fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
-        let mut residents = self.residents.borrow_mut();
+        let mut entries = self.entries.borrow_mut();
         let mut leaders: HashSet<i32> = self.given_up.borrow().keys().copied().collect();
-        leaders.extend(residents.values().filter_map(|resident| resident.identity.leader));
-        let is_alone = residents.len() == 1;
+        leaders.extend(entries.values().filter_map(|entry| entry.identity.leader));
+        let is_alone = entries.len() == 1;
         // A keeper may not read the environment of a process that became another user. The process
         // still belongs to the run if only one run has that user. A run with a cgroup finds its
         // processes there instead.
-        let own_user = residents.get(&key).filter(|resident| resident.cgroup.is_none()).and_then(|resident| resident.owner);
-        let own_user = own_user.filter(|uid| residents.values().filter(|other| other.owner == Some(*uid)).count() == 1);
-        let others = residents.values().filter(|_| own_user.is_some());
-        let others: Vec<Cgroup> = others.filter_map(|resident| resident.cgroup.clone()).collect();
-        let Some(Resident { identity, cgroup, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
+        let own_user = entries.get(&key).filter(|entry| entry.cgroup.is_none()).and_then(|entry| entry.owner);
+        let own_user = own_user.filter(|uid| entries.values().filter(|other| other.owner == Some(*uid)).count() == 1);
+        let others = entries.values().filter(|_| own_user.is_some());
+        let others: Vec<Cgroup> = others.filter_map(|entry| entry.cgroup.clone()).collect();
+        let Some(ProcessEntry { identity, cgroup, known, .. }) = entries.get_mut(&key) else { return (None, Vec::new()) };
         let mut members = snapshot.members(identity, &leaders, |orphan, claim| {
             let is_elsewhere = || others.iter().any(|cgroup| cgroup.pids().contains(&orphan.pid));
             let is_of_user =
@@ -346,8 +346,8 @@ impl ProcessTable {
     /// Returns the keeper's living children that lead no run. Reaps dead orphans. `None` if this
     /// process lacks the descriptors to look.
     fn living_orphans(&self) -> Option<Vec<Process>> {
-        let residents = self.residents.borrow();
-        let leads = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
+        let entries = self.entries.borrow();
+        let leads = |pid: i32| entries.values().any(|entry| entry.identity.leader == Some(pid));
         let is_leader = |pid: i32| leads(pid) || self.given_up.borrow().contains_key(&pid);
         let orphans = process_tree::own_children()?.into_iter().filter(|child| !is_leader(child.pid));
         let (dead, living): (Vec<_>, Vec<_>) = orphans.partition(|orphan| orphan.is_zombie);
@@ -370,9 +370,9 @@ impl ProcessTable {
         });
         // The orphans cannot be seen, so at least one may exist.
         let Some(orphans) = self.living_orphans() else { return 1 };
-        let residents = self.residents.borrow();
+        let entries = self.entries.borrow();
         for orphan in &orphans {
-            let mut claims = residents.values().map(|resident| resident.identity.claim(orphan.pid));
+            let mut claims = entries.values().map(|entry| entry.identity.claim(orphan.pid));
             // An orphan that names no run may belong to any run that is still here.
             if claims.all(|claim| claim == ProcessClaim::Other) {
                 orphan.signal(Signal::KILL);

@@ -154,10 +154,10 @@ impl StartProgress {
 
     /// Waits for the outcome of the start. If the outcome was returned before, the call waits for
     /// ever. The future may be dropped and the call repeated.
-    pub(crate) async fn told(&mut self) -> StartReport {
+    pub(crate) async fn next_report(&mut self) -> StartReport {
         loop {
-            if let Some(told) = self.read() {
-                return told;
+            if let Some(report) = self.read() {
+                return report;
             }
             match &self.pipe {
                 Some(pipe) => match pipe.readable().await {
@@ -176,7 +176,7 @@ impl StartProgress {
     pub(crate) fn read(&mut self) -> Option<StartReport> {
         let pipe = self.pipe.as_ref()?;
         let mut bytes = [0; SIZE * 64];
-        let told = loop {
+        let report = loop {
             let count = match rustix::io::read(pipe, &mut bytes) {
                 Ok(0) => break StartReport::Over,
                 Ok(count) => count,
@@ -197,7 +197,7 @@ impl StartProgress {
             }
         };
         self.pipe = None;
-        Some(told)
+        Some(report)
     }
 }
 
@@ -206,17 +206,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_a_child_tells_is_read_as_it_was_meant() {
+    async fn what_a_child_reports_is_read_as_it_was_meant() {
         for step in STEPS {
             let (mut marks, teller) = marks().unwrap();
             teller.begin(step, 7);
             assert_eq!((marks.read(), marks.place(), marks.is_open()), (None, CallPlace { step, file: 7 }, true));
             teller.fail(step.failed(Errno::ACCESS));
-            assert_eq!(marks.told().await, StartReport::Failed(step.failed(Errno::ACCESS)));
+            assert_eq!(marks.next_report().await, StartReport::Failed(step.failed(Errno::ACCESS)));
             assert_eq!((marks.read(), marks.is_open()), (None, false));
         }
         let (mut marks, teller) = marks().unwrap();
         drop(teller);
-        assert_eq!(marks.told().await, StartReport::Over);
+        assert_eq!(marks.next_report().await, StartReport::Over);
     }
 }

@@ -73,11 +73,11 @@ pub(crate) struct KeeperLink {
     is_heard: AtomicBool,
     silent_looks: AtomicU32,
     /// The runs in the keeper; `None` once the keeper is gone.
-    residents: Mutex<Option<HashMap<Key, Resident>>>,
+    open_processes: Mutex<Option<HashMap<Key, OpenProcess>>>,
 }
 
 /// A run in the keeper, as the daemon knows it.
-struct Resident {
+struct OpenProcess {
     identity: Identity,
     /// The time by which the run must be dead if its lease is not renewed.
     deadline: BootInstant,
@@ -85,7 +85,7 @@ struct Resident {
     ended: oneshot::Sender<RunReport>,
 }
 
-impl std::fmt::Debug for Resident {
+impl std::fmt::Debug for OpenProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.identity.fmt(f)
     }
@@ -99,7 +99,7 @@ impl KeeperLink {
             orders,
             is_heard: AtomicBool::new(false),
             silent_looks: AtomicU32::new(0),
-            residents: Mutex::new(Some(HashMap::new())),
+            open_processes: Mutex::new(Some(HashMap::new())),
         }
     }
 
@@ -112,20 +112,20 @@ impl KeeperLink {
             Err(error) => return Child::never(RunReport::of(ProcessEnd::CannotStart, format!("cannot start: {error}"))),
         };
         let (ended, report) = oneshot::channel();
-        link.admit(key, Resident { identity, deadline, output, ended });
+        link.admit(key, OpenProcess { identity, deadline, output, ended });
         // If the keeper is gone, its runs get a report of that, and so does this run.
         let _ = link.orders.send(frame).await;
         Child { state: State::Living { key, link, report } }
     }
 
-    fn residents(&self) -> MutexGuard<'_, Option<HashMap<Key, Resident>>> {
-        self.residents.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open_processes(&self) -> MutexGuard<'_, Option<HashMap<Key, OpenProcess>>> {
+        self.open_processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn admit(&self, key: Key, resident: Resident) {
+    fn admit(&self, key: Key, open_process: OpenProcess) {
         // If the keeper is gone, the entry is dropped, and its child sees that.
-        if let Some(residents) = self.residents().as_mut() {
-            residents.insert(key, resident);
+        if let Some(open_processes) = self.open_processes().as_mut() {
+            open_processes.insert(key, open_process);
         }
     }
 
@@ -154,39 +154,39 @@ impl KeeperLink {
 
     /// Returns the earliest deadline of the keeper's runs; `None` if the keeper has no run.
     pub(crate) fn first_deadline(&self) -> Option<BootInstant> {
-        self.residents().iter().flat_map(HashMap::values).map(|resident| resident.deadline).min()
+        self.open_processes().iter().flat_map(HashMap::values).map(|open_process| open_process.deadline).min()
     }
 
     fn note_deadline(&self, key: Key, deadline: BootInstant) {
-        if let Some(resident) = self.residents().as_mut().and_then(|residents| residents.get_mut(&key)) {
-            resident.deadline = resident.deadline.max(deadline);
+        if let Some(open_process) = self.open_processes().as_mut().and_then(|open_processes| open_processes.get_mut(&key)) {
+            open_process.deadline = open_process.deadline.max(deadline);
         }
     }
 
     /// Passes a message of the keeper to the run it concerns.
     pub(crate) fn hear(&self, news: KeeperNews) {
         self.is_heard.store(true, Ordering::Relaxed);
-        let mut residents = self.residents();
-        let Some(residents) = residents.as_mut() else { return };
+        let mut open_processes = self.open_processes();
+        let Some(open_processes) = open_processes.as_mut() else { return };
         match news {
             KeeperNews::Started(key, pid) => {
-                if let Some(resident) = residents.get_mut(&key) {
-                    resident.identity.leader = Some(pid);
+                if let Some(open_process) = open_processes.get_mut(&key) {
+                    open_process.identity.leader = Some(pid);
                 }
             }
             KeeperNews::Output(key, stream, bytes) => {
-                if let Some(resident) = residents.get(&key) {
-                    resident.output.append(stream, &bytes);
+                if let Some(open_process) = open_processes.get(&key) {
+                    open_process.output.append(stream, &bytes);
                 }
             }
             KeeperNews::Dropped(key, count) => {
-                if let Some(resident) = residents.get(&key) {
-                    resident.output.add_dropped(count);
+                if let Some(open_process) = open_processes.get(&key) {
+                    open_process.output.add_dropped(count);
                 }
             }
             KeeperNews::Ended(key, report) => {
-                if let Some(resident) = residents.remove(&key) {
-                    let _ = resident.ended.send(report);
+                if let Some(open_process) = open_processes.remove(&key) {
+                    let _ = open_process.ended.send(report);
                 }
             }
             KeeperNews::Pong => {}
@@ -195,14 +195,14 @@ impl KeeperLink {
 
     /// Returns the identities of the runs whose end the keeper did not report.
     pub(crate) fn identities(&self) -> Vec<Identity> {
-        self.residents().iter().flat_map(HashMap::values).map(|resident| resident.identity.clone()).collect()
+        self.open_processes().iter().flat_map(HashMap::values).map(|open_process| open_process.identity.clone()).collect()
     }
 
     /// Reports to all remaining runs that the keeper died and that the runs ended with `end`. The
     /// link accepts no more runs.
     pub(crate) fn close(&self, end: ProcessEnd) {
-        for resident in self.residents().take().into_iter().flat_map(HashMap::into_values) {
-            let _ = resident.ended.send(keeper_died(end));
+        for open_process in self.open_processes().take().into_iter().flat_map(HashMap::into_values) {
+            let _ = open_process.ended.send(keeper_died(end));
         }
     }
 }
@@ -251,7 +251,7 @@ impl Child {
     /// Waits for the end of the run. The future may be dropped and the call repeated.
     pub async fn ended(&mut self) -> RunReport {
         let report = match &mut self.state {
-            State::Living { report, .. } => report.await.unwrap_or_else(|_| keeper_died(ProcessEnd::OutOfSight)),
+            State::Living { report, .. } => report.await.unwrap_or_else(|_| keeper_died(ProcessEnd::MaybeAlive)),
             State::Over(report) => return report.clone(),
         };
         self.state = State::Over(report.clone());

@@ -190,7 +190,7 @@ pub enum ProcessEnd {
     /// killed.
     LeaseLost,
     /// The process ended as with `LeaseLost`, but some processes of the run may be alive.
-    OutOfSight,
+    MaybeAlive,
     /// The program cannot be started.
     CannotStart,
     /// The keeper lacked resources to start the program: descriptors, processes, memory. Nothing of

@@ -49,9 +49,9 @@ pub fn run_from_args() -> Option<ExitCode> {
     }
     // A run whose task panicked would be attended by no task. The daemon replaces a keeper that is
     // gone, but not a keeper that half works.
-    let tell = std::panic::take_hook();
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        tell(panic);
+        default_hook(panic);
         std::process::abort();
     }));
     Some(match run() {
@@ -90,29 +90,29 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     let Some(KeeperOrder::Serve { ended_file, node, incarnation, output, cgroups }) = wire::read_order(&mut orders).await? else {
         return Ok(());
     };
-    let (house, items) = ProcessTable::new(output, cgroups.map(Cgroup::at));
+    let (table, items) = ProcessTable::new(output, cgroups.map(Cgroup::at));
     let delivery = tokio::task::spawn_local(outbox::deliver(items, to));
-    let sweeper = tokio::task::spawn_local(sweep_now_and_then(Rc::clone(&house)));
-    let told = obey(&house, &mut orders).await;
+    let sweeper = tokio::task::spawn_local(sweep_now_and_then(Rc::clone(&table)));
+    let result = obey(&table, &mut orders).await;
     sweeper.abort();
-    house.tell_all(ProcessWord::Abandon);
-    let all_gone = clear_house(&house).await;
+    table.send_all(ProcessWord::Abandon);
+    let all_gone = clear_table(&table).await;
     // The daemon may still listen, if it only closed its writing side. Then it gets the ends of its
     // runs.
-    drop(house);
+    drop(table);
     let _ = tokio::time::timeout(Duration::from_secs(1), delivery).await;
     // A daemon that sent an unreadable order is alive, and may still make requests of its own for
     // its runs. So there is no mark.
-    if let (true, Ok(()), Some(file)) = (all_gone, &told, ended_file) {
+    if let (true, Ok(()), Some(file)) = (all_gone, &result, ended_file) {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
         EndedMark { node, incarnation, boot_id }.write(&file)?;
     }
-    told
+    result
 }
 
 /// Takes orders until there are no more orders. If an order cannot be read, fails and reads no
 /// further orders.
-async fn obey(house: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Result<()> {
+async fn obey(table: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Result<()> {
     loop {
         let order = match wire::read_order(orders).await {
             Ok(Some(order)) => order,
@@ -124,39 +124,39 @@ async fn obey(house: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Resul
         };
         match order {
             KeeperOrder::Serve { .. } => return Err(io::Error::other("the keeper got the order to serve twice")),
-            KeeperOrder::Start { key, launch } => match house.admit(key, &launch) {
-                Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, *launch, words))),
-                None => house.say(KeeperNews::Ended(
+            KeeperOrder::Start { key, launch } => match table.admit(key, &launch) {
+                Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(table), key, *launch, words))),
+                None => table.say(KeeperNews::Ended(
                     key,
                     RunReport::of(ProcessEnd::Refused, "not started: the keeper already has a process with this key"),
                 )),
             },
-            KeeperOrder::Extend { key, deadline } => house.tell(key, ProcessWord::Extend(deadline)),
-            KeeperOrder::Stop { key } => house.tell(key, ProcessWord::Stop),
-            KeeperOrder::Abandon { key } => house.tell(key, ProcessWord::Abandon),
-            KeeperOrder::Ping => house.say(KeeperNews::Pong),
+            KeeperOrder::Extend { key, deadline } => table.send(key, ProcessWord::Extend(deadline)),
+            KeeperOrder::Stop { key } => table.send(key, ProcessWord::Stop),
+            KeeperOrder::Abandon { key } => table.send(key, ProcessWord::Abandon),
+            KeeperOrder::Ping => table.say(KeeperNews::Pong),
         }
     }
 }
 
 /// Kills all descendants of this process and waits until they are gone. Returns true if the
 /// descendants are gone.
-async fn clear_house(house: &ProcessTable) -> bool {
+async fn clear_table(table: &ProcessTable) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
         let has_none = process_tree::own_children().is_some_and(|children| children.is_empty());
         let seen = if has_none { Some(Vec::new()) } else { Snapshot::try_take().map(|snapshot| snapshot.descendants()) };
         let is_seen = seen.is_some();
         let mut below = seen.unwrap_or_default();
-        below.retain(|process| !house.never_begins(process.pid));
-        if is_seen && house.clear_cgroups() && below.is_empty() && house.is_empty() {
+        below.retain(|process| !table.never_begins(process.pid));
+        if is_seen && table.clear_cgroups() && below.is_empty() && table.is_empty() {
             return true;
         }
         if BootInstant::now() >= end {
             return false;
         }
         process_tree::signal_all(&below, Signal::KILL);
-        if house.is_empty() {
+        if table.is_empty() {
             // The tasks of the runs reap the direct children, because they need the exit status.
             // Only orphans are left here.
             below.iter().filter(|process| process.is_zombie).for_each(Process::reap);
@@ -167,13 +167,13 @@ async fn clear_house(house: &ProcessTable) -> bool {
 
 /// Sweeps orphans once a second while there is a run, and afterwards until no process is left.
 /// Sleeps at other times.
-async fn sweep_now_and_then(house: Rc<ProcessTable>) {
+async fn sweep_now_and_then(table: Rc<ProcessTable>) {
     loop {
-        house.changed().await;
+        table.changed().await;
         loop {
-            let pause = if house.is_ending() { Duration::from_millis(50) } else { Duration::from_secs(1) };
+            let pause = if table.is_ending() { Duration::from_millis(50) } else { Duration::from_secs(1) };
             tokio::time::sleep(pause).await;
-            if house.sweep() == 0 && house.is_empty() {
+            if table.sweep() == 0 && table.is_empty() {
                 break;
             }
         }

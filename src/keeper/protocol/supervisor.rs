@@ -184,7 +184,7 @@ async fn accompany(
     };
     let killed = tokio::task::spawn_blocking(kill_all).await.unwrap_or(false);
     let all_gone = is_dead && killed;
-    link.close(if all_gone { ProcessEnd::LeaseLost } else { ProcessEnd::OutOfSight });
+    link.close(if all_gone { ProcessEnd::LeaseLost } else { ProcessEnd::MaybeAlive });
     all_gone
 }
 

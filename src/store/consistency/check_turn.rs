@@ -19,7 +19,7 @@ use crate::store::server::store_error::StoreError;
 
 /// The turn of a node at the background consistency check, as taken from Redis.
 #[derive(Debug, Clone)]
-pub struct AuditTurn {
+pub struct CheckTurn {
     /// The start of the turn, by Redis' time.
     pub now: UnixMillis,
     /// The position where this turn continues, as the last turn wrote it.
@@ -33,7 +33,7 @@ pub struct AuditTurn {
 
 /// The result of a turn at the background consistency check, as stored in Redis.
 #[derive(Debug, Clone)]
-pub struct AuditNote {
+pub struct CheckNote {
     /// The start of the turn, by Redis' time.
     pub at: UnixMillis,
     /// The time the last full check ended; None before the end of the first full check.
@@ -49,15 +49,15 @@ pub struct AuditNote {
 impl Store {
     /// Takes the turn at the consistency check if the last turn began at least `every` ago. Returns
     /// None if the last turn began later.
-    pub async fn take_audit(&self, node: &NodeName, every: Duration) -> Result<Option<AuditTurn>, StoreError> {
-        let call = Invocation::new(&scripts::TAKE_AUDIT)
-            .key("audit", self.keys.audit())
+    pub async fn take_check_turn(&self, node: &NodeName, every: Duration) -> Result<Option<CheckTurn>, StoreError> {
+        let call = Invocation::new(&scripts::TAKE_CHECK_TURN)
+            .key("consistency_check", self.keys.consistency_check())
             .arg("now", self.now_arg())
             .arg("node", node.as_str())
             .arg("every_ms", millis(every));
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
-            "turn" => Ok(Some(AuditTurn {
+            "turn" => Ok(Some(CheckTurn {
                 now: reply.instant()?,
                 place: reply.text()?,
                 list: reply.text()?,
@@ -69,9 +69,9 @@ impl Store {
     }
 
     /// Records the result of a turn at the consistency check.
-    pub async fn note_audit(&self, note: &AuditNote) -> Result<(), StoreError> {
+    pub async fn write_check_note(&self, note: &CheckNote) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
-        let write = pipeline.cmd("HSET").arg(self.keys.audit());
+        let write = pipeline.cmd("HSET").arg(self.keys.consistency_check());
         write.arg("at").arg(note.at.as_i64()).arg("place").arg(&note.place).arg("list").arg(&note.list);
         write.arg("findings").arg(note.findings);
         if let Some(at) = note.round_at {
@@ -81,14 +81,14 @@ impl Store {
     }
 
     /// Returns the result of the last turn; None if no turn has ended yet.
-    pub async fn read_audit(&self) -> Result<Option<AuditNote>, StoreError> {
+    pub async fn read_check_note(&self) -> Result<Option<CheckNote>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("HMGET").arg(self.keys.audit()).arg(&["at", "place", "list", "findings", "round_at"]);
+        pipeline.cmd("HMGET").arg(self.keys.consistency_check()).arg(&["at", "place", "list", "findings", "round_at"]);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(fields)) = answer.first() else { return Ok(None) };
         let text = |at: usize| fields.get(at).and_then(text_of);
         let at = text(0).and_then(|at| at.parse().ok()).and_then(UnixMillis::new);
-        Ok(at.map(|at| AuditNote {
+        Ok(at.map(|at| CheckNote {
             at,
             round_at: text(4).and_then(|at| at.parse().ok()).and_then(UnixMillis::new),
             place: text(1).unwrap_or_default(),

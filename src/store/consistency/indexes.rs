@@ -57,7 +57,7 @@ impl Store {
             IndexName::Due(lane) => ("ZSCAN", keys.due(lane)),
             IndexName::Running(queue) => ("ZSCAN", keys.running(queue)),
             IndexName::Leases => ("ZSCAN", keys.leases()),
-            IndexName::Stops => ("HSCAN", keys.stops()),
+            IndexName::Stops => ("HSCAN", keys.stop_requests()),
             IndexName::History => ("ZSCAN", keys.history()),
             IndexName::Dead => ("ZSCAN", keys.dead()),
             IndexName::Deadlines => ("ZSCAN", keys.deadlines()),
@@ -75,7 +75,7 @@ impl Store {
     /// each set.
     pub async fn list_places(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
-        for key in [self.keys.open(job), self.keys.manual(job), self.keys.waiting(job), self.keys.spread(job)] {
+        for key in [self.keys.open(job), self.keys.manual(job), self.keys.waiting(job), self.keys.catch_up(job)] {
             pipeline.cmd("ZRANGE").arg(key).arg(0).arg(limit.saturating_sub(1));
         }
         let answers = self.link.query(&mut pipeline).await?;

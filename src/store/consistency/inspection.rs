@@ -89,14 +89,14 @@ impl Store {
             .key("open", keys.open(name))
             .key("manual", keys.manual(name))
             .key("waiting", keys.waiting(name))
-            .key("spread", keys.spread(name))
+            .key("catch_up", keys.catch_up(name))
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
             .key("backfill", keys.backfill(name))
             .key("backfills", keys.backfills())
-            .key("gated", keys.gated())
+            .key("job_gates", keys.job_gates())
             .arg("job_name", name.as_str())
             .arg("pending", pending.map_or_else(String::new, RunId::to_string))
-            .arg("gated", job.gated.as_deref().unwrap_or_default());
+            .arg("gate_entry", job.gated.as_deref().unwrap_or_default());
         for lane in lanes {
             call = call.key("due", keys.due(lane));
         }
@@ -123,7 +123,7 @@ impl Store {
         for (at, facts) in all.iter().enumerate() {
             let Ok(facts) = facts else { continue };
             for gate in &facts.gates {
-                pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(facts.run.to_string());
+                pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(facts.run.to_string());
                 asked.push((at, gate.clone()));
             }
         }
@@ -157,7 +157,7 @@ impl Store {
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::INSPECT_RUNS)
             .key("leases", keys.leases())
-            .key("stops", keys.stops())
+            .key("stop_requests", keys.stop_requests())
             .key("history", keys.history())
             .key("dead", keys.dead())
             .key("deadlines", keys.deadlines());
@@ -169,7 +169,7 @@ impl Store {
                     .key("job", keys.job(job))
                     .key("open", keys.open_list(run))
                     .key("waiting", keys.waiting(job))
-                    .key("spread", keys.spread(job))
+                    .key("catch_up", keys.catch_up(job))
                     .key("job_history", keys.job_history(job))
                     .key("job_dead", keys.job_dead(job))
                     .key("due", keys.due(lane))
@@ -262,7 +262,7 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
         is_job_known: !reply.text()?.is_empty(),
         job_lane: reply.text()?.parse().ok(),
         is_pending: reply.number()? == 1,
-        is_held: reply.number()? == 1,
+        is_paused_run: reply.number()? == 1,
         is_first_behind: reply.number()? == 1,
         seen: match reply.value()? {
             Value::BulkString(bytes) => bytes,

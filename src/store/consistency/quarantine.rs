@@ -15,7 +15,7 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::runs::due_poll::RipeEntry;
+use crate::store::runs::due_poll::DueEntry;
 pub(crate) use crate::store::server::member_text::{member_bytes, shown_member};
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
@@ -79,23 +79,23 @@ pub enum EntryKind {
 
 impl Store {
     /// Moves an entry of a lane's due set to quarantine for the reason `why`.
-    pub async fn quarantine_run(&self, lane: &Lane, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+    pub async fn quarantine_run(&self, lane: &Lane, entry: &DueEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.due(lane), entry, why).await
     }
 
     /// Moves an entry of the index of leases to quarantine for the reason `why`.
-    pub async fn quarantine_lease(&self, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+    pub async fn quarantine_lease(&self, entry: &DueEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.leases(), entry, why).await
     }
 
-    pub(crate) async fn quarantine(&self, set: &str, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+    pub(crate) async fn quarantine(&self, set: &str, entry: &DueEntry, why: &str) -> Result<Quarantined, StoreError> {
         let is_due = self.keys.rest(set).is_some_and(|rest| rest.starts_with("due:"));
         let run: Option<RunId> = if is_due { entry.member.parse().ok() } else { None };
         let call = |gates: &[Gate]| {
             let call = Invocation::new(&scripts::QUARANTINE_RUN)
                 .key("set", member_bytes(set))
                 .key("quarantine", self.keys.quarantine())
-                .key("totals", self.keys.totals())
+                .key("counters", self.keys.counters())
                 .key("run", run.as_ref().map_or_else(|| self.keys.quarantine(), |run| self.keys.run(run)))
                 .key("nudge", self.keys.nudge())
                 .arg("now", self.now_arg())

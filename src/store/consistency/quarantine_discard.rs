@@ -45,7 +45,7 @@ impl Store {
     /// `dropped` is the number of entries that found no room in quarantine, as the caller read it.
     /// The stored number is cleared if it is still the same.
     pub async fn discard(&self, entries: &[QuarantineEntry], dropped: Option<u64>) -> Result<Vec<bool>, StoreError> {
-        let wish = format!("{:016x}", fastrand::u64(..));
+        let request = format!("{:016x}", fastrand::u64(..));
         let mut done = Vec::with_capacity(entries.len());
         let mut dropped = dropped.map_or_else(String::new, |count| count.to_string());
         let mut steps: Vec<&[QuarantineEntry]> = entries.chunks(STEP).collect();
@@ -56,7 +56,7 @@ impl Store {
             let mut call = Invocation::new(&scripts::DISCARD_ENTRIES)
                 .key("quarantine", self.keys.quarantine())
                 .key("discarded", self.keys.discarded())
-                .key("totals", self.keys.totals());
+                .key("counters", self.keys.counters());
             for entry in step {
                 call = call.key("aside", self.key_aside(entry).unwrap_or_else(|| self.keys.quarantine().into_bytes()));
             }
@@ -65,7 +65,7 @@ impl Store {
                 call = call
                     .arg("field", member_bytes(&entry.name))
                     .arg("entry", &entry.raw)
-                    .arg("note", note(entry, &self.by, &wish));
+                    .arg("note", note(entry, &self.by, &request));
             }
             let mut reply = self.link.invoke(&call).await?;
             if reply.word != "discarded" {
@@ -103,9 +103,9 @@ impl Store {
     }
 }
 
-fn note(entry: &QuarantineEntry, by: &str, wish: &str) -> String {
+fn note(entry: &QuarantineEntry, by: &str, request: &str) -> String {
     let kept = |text: &str| text.chars().take(KEPT).collect::<String>();
-    let note = json!({"name": kept(&entry.name), "key": kept(&entry.key), "why": kept(&entry.why), "by": by, "wish": wish});
+    let note = json!({"name": kept(&entry.name), "key": kept(&entry.key), "why": kept(&entry.why), "by": by, "request": request});
     note.to_string()
 }
 

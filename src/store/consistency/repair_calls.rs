@@ -68,17 +68,17 @@ impl Store {
     /// Repairs the index entries of these jobs in one pipeline.
     pub async fn mend_jobs(&self, jobs: &[JobMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
         self.note_lanes(jobs.iter().filter_map(|job| job.record.as_ref()).map(|record| &record.lane)).await?;
-        let calls: Vec<Invocation> = jobs.iter().map(|job| self.mend_job(job, lanes)).collect();
+        let calls: Vec<Invocation> = jobs.iter().map(|job| self.repair_job(job, lanes)).collect();
         Ok(self.link.invoke_all(&calls).await?.into_iter().map(|reply| mended(reply?)).collect())
     }
 
-    fn mend_job(&self, mending: &JobMending, lanes: &[Lane]) -> Invocation {
+    fn repair_job(&self, mending: &JobMending, lanes: &[Lane]) -> Invocation {
         let (keys, name, record) = (&self.keys, &mending.name, mending.record.as_ref());
         let default = Lane::default_lane();
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
         let pending_ready = mending.pending_ready.or_else(|| pending.map(RunId::due));
-        let mut call = Invocation::new(&scripts::MEND_JOB)
+        let mut call = Invocation::new(&scripts::REPAIR_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
@@ -87,11 +87,11 @@ impl Store {
             .key("waiting", keys.waiting(name))
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
             .key("planted_run", self.successor_key(planted, name))
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
             .key("backfill", keys.backfill(name))
             .key("backfills", keys.backfills())
-            .key("gated", keys.gated())
+            .key("job_gates", keys.job_gates())
             .key("manual", keys.manual(name))
             .key("history", keys.history())
             .key("job_history", keys.job_history(name))
@@ -103,7 +103,7 @@ impl Store {
             .arg("planted_due", Successor::due(planted))
             .arg("planted_ready", Successor::ready(planted))
             .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
-            .arg("gated", mending.gated.as_deref().unwrap_or_default())
+            .arg("gate_entry", mending.gated.as_deref().unwrap_or_default())
             .arg("anchor", mending.anchor.map_or_else(String::new, |at| at.as_i64().to_string()));
         for lane in lanes {
             call = call.key("due", keys.due(lane));
@@ -118,7 +118,7 @@ impl Store {
         self.note_lanes(lanes.iter()).await?;
         let changes: Vec<RunRepair> = runs.iter().map(PlacedRun::repair).collect();
         let to_mend = runs.iter().zip(&changes).filter(|(_, repair)| !repair.wanted.is_empty());
-        let calls: Vec<Invocation> = to_mend.map(|(facts, repair)| self.mend_run(facts, repair)).collect();
+        let calls: Vec<Invocation> = to_mend.map(|(facts, repair)| self.repair_run(facts, repair)).collect();
         let replies = if calls.is_empty() { Vec::new() } else { self.link.invoke_all(&calls).await? };
         let mut replies = replies.into_iter().peekable();
         let reply = |repair: RunRepair| match replies.next_if(|_| !repair.wanted.is_empty()) {
@@ -131,9 +131,9 @@ impl Store {
         Ok(changes.into_iter().map(reply).collect())
     }
 
-    fn mend_run(&self, facts: &PlacedRun, repair: &RunRepair) -> Invocation {
+    fn repair_run(&self, facts: &PlacedRun, repair: &RunRepair) -> Invocation {
         let (keys, run, job) = (&self.keys, &facts.run, facts.run.job());
-        let mut call = Invocation::new(&scripts::MEND_RUN)
+        let mut call = Invocation::new(&scripts::REPAIR_RUN)
             .key("run", keys.run(run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
@@ -142,9 +142,9 @@ impl Store {
             .key("manual", keys.manual(job))
             .key("waiting", keys.waiting(job))
             .key("finished", keys.finished())
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
-            .key("stops", keys.stops())
+            .key("stop_requests", keys.stop_requests())
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", job.as_str())
@@ -176,7 +176,7 @@ impl Store {
     }
 
     /// Sets the counters to the counted values, if the counters have not changed since the count.
-    pub async fn mend_counts(&self, facts: &CountFacts) -> Result<MendReply, StoreError> {
+    pub async fn repair_counts(&self, facts: &CountFacts) -> Result<MendReply, StoreError> {
         let first = facts.sizes.len().min(SIZES);
         let (sizes, rest) = facts.sizes.split_at(first);
         let mut reply = self.mend_some_counts(facts, sizes).await?;
@@ -197,8 +197,8 @@ impl Store {
         // The stored value may not be text.
         let seen = |text: &Option<String>| text.as_deref().map_or_else(Vec::new, member_bytes);
         let highest = facts.highest.map_or(0, Fence::as_u64);
-        let mut call = Invocation::new(&scripts::MEND_COUNTS)
-            .key("totals", self.keys.totals())
+        let mut call = Invocation::new(&scripts::REPAIR_COUNTS)
+            .key("counters", self.keys.counters())
             .key("output_bytes", self.keys.output_bytes())
             .key("fence", self.keys.fence())
             .key("output_sizes", self.keys.output_sizes())
@@ -218,7 +218,7 @@ impl Store {
 
 fn mended(mut reply: Reply) -> Result<MendReply, StoreError> {
     Ok(match reply.word.as_str() {
-        "mended" => {
+        "repaired" => {
             let mut done = Vec::new();
             while let Ok(word) = reply.text() {
                 done.push(word);

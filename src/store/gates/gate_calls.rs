@@ -44,7 +44,7 @@ pub struct GroupStanding {
     /// The time at which the last attempt of a member of the group ended.
     pub last_ended: Option<UnixMillis>,
     /// The runs that have a place in the group and have begun. Together with `let_in` at most 100.
-    pub held: Vec<RunId>,
+    pub holders: Vec<RunId>,
     /// The runs that have a place in the group and have not begun.
     pub let_in: Vec<RunId>,
     /// The number of runs that wait for a place in the group.
@@ -98,10 +98,10 @@ impl Store {
         for _ in 0..OPENINGS {
             let mut call = Invocation::new(&scripts::OPEN_GATE)
                 .key("nudge", keys.nudge())
-                .key("totals", keys.totals())
+                .key("counters", keys.counters())
                 .key("jobs", keys.jobs())
                 .key("leases", keys.leases())
-                .key("shunned_lately", keys.shunned_lately())
+                .key("not_while_recent", keys.not_while_recent())
                 .arg("now", self.now_arg())
                 .arg("gates", gate.as_str());
             for ((kind, name), key) in &places {
@@ -130,7 +130,7 @@ impl Store {
                     let key = |name: &str| name.parse::<JobName>().map_or_else(|_| keys.gate(gate), |job| keys.job(&job));
                     for name in members {
                         places.insert(("job", name.to_owned()), key(name));
-                        let open = name.parse::<JobName>().map_or_else(|_| keys.held(gate), |job| keys.open(&job));
+                        let open = name.parse::<JobName>().map_or_else(|_| keys.gate_holders(gate), |job| keys.open(&job));
                         places.insert(("open", name.to_owned()), open);
                     }
                 }
@@ -146,10 +146,10 @@ impl Store {
         for group in groups {
             let gate = Gate::of_group(group);
             pipeline.cmd("HMGET").arg(self.keys.gate(&gate)).arg(&["turn", "since", "last_ended"]);
-            pipeline.cmd("ZRANGE").arg(self.keys.held(&gate)).arg(0).arg(99).arg("WITHSCORES");
-            pipeline.cmd("ZCARD").arg(self.keys.queued(&gate));
-            pipeline.cmd("ZRANGE").arg(self.keys.queued(&gate)).arg(0).arg(9);
-            pipeline.cmd("ZSCORE").arg(self.keys.gate_wakes()).arg(gate.as_str());
+            pipeline.cmd("ZRANGE").arg(self.keys.gate_holders(&gate)).arg(0).arg(99).arg("WITHSCORES");
+            pipeline.cmd("ZCARD").arg(self.keys.gate_waiters(&gate));
+            pipeline.cmd("ZRANGE").arg(self.keys.gate_waiters(&gate)).arg(0).arg(9);
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_timers()).arg(gate.as_str());
         }
         if groups.is_empty() {
             return Ok(Vec::new());
@@ -169,8 +169,8 @@ impl Store {
         let mark = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("stuck:{lane}"))).await?.unwrap_or_default();
         let (Some((id, ends)), Ok(lane)) = (mark.split_once(' '), lane.parse::<Lane>()) else { return Ok(None) };
         let (Ok(id), Some(ends)) = (id.parse(), ends.parse().ok().and_then(UnixMillis::new)) else { return Ok(None) };
-        let stands = self.gate_answer(redis::cmd("ZSCORE").arg(self.keys.due(&lane)).arg(mark.split(' ').next())).await?;
-        Ok(stands.map(|_| (id, ends)))
+        let score = self.gate_answer(redis::cmd("ZSCORE").arg(self.keys.due(&lane)).arg(mark.split(' ').next())).await?;
+        Ok(score.map(|_| (id, ends)))
     }
 
     /// Returns the answer to one command; None for a key of the wrong type, which the consistency
@@ -185,7 +185,7 @@ impl Store {
     /// Returns true if a run of `job` waits at a gate.
     pub async fn has_queued(&self, gate: &Gate, job: &JobName) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZLEXCOUNT").arg(self.keys.queued_by_job(gate)).arg(format!("[{job} ")).arg(format!("({job}!"));
+        pipeline.cmd("ZLEXCOUNT").arg(self.keys.gate_waiters_by_job(gate)).arg(format!("[{job} ")).arg(format!("({job}!"));
         // The consistency check reports a key of the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         Ok(answer.as_ref().and_then(number_of).is_some_and(|count| count > 0))
@@ -210,10 +210,10 @@ impl Store {
     /// have begun, the last of them is returned; if none has begun, a run that was let in.
     pub async fn read_holder(&self, gate: &Gate) -> Result<Option<(RunId, bool)>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.held(gate)).arg(-1).arg(-1).arg("WITHSCORES");
+        pipeline.cmd("ZRANGE").arg(self.keys.gate_holders(gate)).arg(-1).arg(-1).arg("WITHSCORES");
         // The consistency check reports a key of the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
-        let (mut begun, mut let_in) = holders(answer.as_ref());
+        let (mut begun, mut let_in) = split_holders(answer.as_ref());
         Ok(begun.pop().map(|run| (run, true)).or_else(|| let_in.pop().map(|run| (run, false))))
     }
 }
@@ -228,8 +228,8 @@ impl Store {
         let id = run.to_string();
         let mut pipeline = redis::pipe();
         for gate in gates {
-            pipeline.cmd("ZSCORE").arg(self.keys.held(gate)).arg(&id);
-            pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(&id);
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_holders(gate)).arg(&id);
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(&id);
             pipeline.cmd("HEXISTS").arg(self.keys.gate(gate)).arg(format!("lane:{id}"));
         }
         // The consistency check reports a key of the wrong type.
@@ -247,7 +247,7 @@ impl Store {
 }
 
 /// Splits the runs with a place, by score, into runs that have begun and runs that have not.
-fn holders(answer: Option<&Value>) -> (Vec<RunId>, Vec<RunId>) {
+fn split_holders(answer: Option<&Value>) -> (Vec<RunId>, Vec<RunId>) {
     let (mut begun, mut let_in) = (Vec::new(), Vec::new());
     if let Some(Value::Array(flat)) = answer {
         for pair in flat.chunks_exact(2) {
@@ -261,7 +261,7 @@ fn holders(answer: Option<&Value>) -> (Vec<RunId>, Vec<RunId>) {
 }
 
 fn standing(answers: &[Option<Value>]) -> GroupStanding {
-    let [state, held, waiting, first, next] = answers else { return GroupStanding::default() };
+    let [state, holders, waiting, first, next] = answers else { return GroupStanding::default() };
     let items = |value: &Option<Value>| match value {
         Some(Value::Array(items)) => items.clone(),
         _ => Vec::new(),
@@ -269,12 +269,12 @@ fn standing(answers: &[Option<Value>]) -> GroupStanding {
     let runs = |value: &Option<Value>| items(value).iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
     let instant = |value: Option<&Value>| value.and_then(number_of).and_then(UnixMillis::new);
     let state = items(state);
-    let (held, let_in) = holders(held.as_ref());
+    let (holders, let_in) = split_holders(holders.as_ref());
     let turn = state.first().and_then(text_of).and_then(|name| name.parse().ok());
     GroupStanding {
         turn: turn.zip(instant(state.get(1))),
         last_ended: instant(state.get(2)),
-        held,
+        holders,
         let_in,
         waiting: waiting.as_ref().and_then(number_of).and_then(|count| u64::try_from(count).ok()).unwrap_or(0),
         first_waiting: runs(first),

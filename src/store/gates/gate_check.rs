@@ -18,7 +18,7 @@ use crate::store::server::store_error::StoreError;
 
 /// The number of runs at a gate that are compared with their records, the earliest due first.
 const RUNS: usize = 10_000;
-/// The number of runs in one call of `mend_gate.lua`.
+/// The number of runs in one call of `repair_gate.lua`.
 const ITEMS: usize = 1_000;
 /// The number of further gates in one call, besides the repaired gate.
 const OTHERS: usize = 100;
@@ -45,26 +45,26 @@ impl Store {
     pub async fn inspect_gate(&self, gate: &Gate) -> Result<GateFacts, StoreError> {
         let keys = &self.keys;
         let mut pipeline = redis::pipe();
-        for key in [keys.held(gate), keys.queued(gate)] {
+        for key in [keys.gate_holders(gate), keys.gate_waiters(gate)] {
             pipeline.cmd("ZRANGE").arg(key).arg(0).arg(RUNS - 1);
         }
-        pipeline.cmd("ZCARD").arg(keys.queued(gate));
-        pipeline.cmd("ZCARD").arg(keys.queued_by_job(gate));
-        pipeline.cmd("ZSCORE").arg(keys.gate_wakes()).arg(gate.as_str());
-        for key in [keys.queued_by_job(gate), keys.queued_by_lane(gate), keys.queued_lanes(gate)] {
+        pipeline.cmd("ZCARD").arg(keys.gate_waiters(gate));
+        pipeline.cmd("ZCARD").arg(keys.gate_waiters_by_job(gate));
+        pipeline.cmd("ZSCORE").arg(keys.gate_timers()).arg(gate.as_str());
+        for key in [keys.gate_waiters_by_job(gate), keys.gate_waiters_by_lane(gate), keys.gate_waiter_lanes(gate)] {
             pipeline.cmd("ZRANGE").arg(key).arg(0).arg(RUNS - 1);
         }
         let answers = self.link.query(&mut pipeline).await?;
-        let [held, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] = answers.as_slice() else {
+        let [holders, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] = answers.as_slice() else {
             return Err(StoreError::corrupt("gate", "too few answers"));
         };
         let runs = |value: &Value| match value {
             Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect::<Vec<RunId>>(),
             _ => Vec::new(),
         };
-        let (held, queued) = (runs(held), runs(queued));
+        let (holders, queued) = (runs(holders), runs(queued));
         let mut strays = Vec::new();
-        let all: Vec<&RunId> = held.iter().chain(&queued).collect();
+        let all: Vec<&RunId> = holders.iter().chain(&queued).collect();
         let mut in_quarantine = Vec::new();
         for some in all.chunks(ITEMS) {
             for (run, found) in some.iter().zip(self.read_at_gate(some).await?) {
@@ -79,15 +79,15 @@ impl Store {
             }
         }
         let aside = self.among_nowhere(in_quarantine).await?;
-        strays.extend(queued.iter().filter(|run| held.contains(run)).cloned());
+        strays.extend(queued.iter().filter(|run| holders.contains(run)).cloned());
         let (waiting, count_by_job) = (number_of(waiting).unwrap_or(0), number_of(count_by_job).unwrap_or(0));
         // Beyond the read limit only the counts are compared.
         let is_read = i64::try_from(RUNS).is_ok_and(|read| waiting.max(count_by_job) <= read);
         let agree = || orders_agree(&queued, &texts(by_job), &texts(by_lane), &texts(lanes));
         Ok(GateFacts {
-            is_open_unnoticed: waiting > 0 && held.is_empty() && matches!(wake, Value::Nil),
+            is_open_unnoticed: waiting > 0 && holders.is_empty() && matches!(wake, Value::Nil),
             is_unsorted: waiting != count_by_job || is_read && !agree(),
-            aside: aside.into_iter().filter(|run| held.contains(run)).collect(),
+            aside: aside.into_iter().filter(|run| holders.contains(run)).collect(),
             strays,
             queued,
         })
@@ -127,7 +127,7 @@ impl Store {
         for (run, found) in &runs {
             pipeline.cmd("ZSCORE").arg(self.keys.due(&found.lane())).arg(run.to_string());
             for gate in &found.places {
-                pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(run.to_string());
+                pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(run.to_string());
             }
         }
         let mut scores = self.link.ask(&mut pipeline).await?.into_iter();
@@ -140,7 +140,7 @@ impl Store {
 
     /// Makes a gate agree with the records of these runs. Returns the number of runs that left the
     /// gate.
-    pub async fn mend_gate(&self, gate: &Gate, runs: &[RunId]) -> Result<u64, StoreError> {
+    pub async fn repair_gate(&self, gate: &Gate, runs: &[RunId]) -> Result<u64, StoreError> {
         let keys = &self.keys;
         let mut left = 0;
         for some in runs.chunks(ITEMS).chain(runs.is_empty().then_some(&[][..])) {
@@ -152,8 +152,8 @@ impl Store {
                     gates.push(other.clone());
                 }
             }
-            let mut call = Invocation::new(&scripts::MEND_GATE)
-                .key("totals", keys.totals())
+            let mut call = Invocation::new(&scripts::REPAIR_GATE)
+                .key("counters", keys.counters())
                 .key("nudge", keys.nudge())
                 .key("quarantine", keys.quarantine())
                 .arg("now", self.now_arg())
@@ -166,7 +166,7 @@ impl Store {
                     .arg("lane", found.lane.clone());
             }
             let mut reply = self.link.invoke(&call.gate_keys(keys, &gates)).await?;
-            if reply.word != "mended" {
+            if reply.word != "repaired" {
                 return Err(reply.unknown());
             }
             left += u64::try_from(reply.number()?).unwrap_or(0);
@@ -192,7 +192,7 @@ impl Store {
             .collect();
         let mut pipeline = redis::pipe();
         for (run, gate) in runs.iter().zip(&places).flat_map(|(run, gates)| gates.iter().map(move |gate| (run, gate))) {
-            pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(run.to_string());
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(run.to_string());
         }
         if pipeline.is_empty() {
             return Ok(vec![false; runs.len()]);

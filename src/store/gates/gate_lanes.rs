@@ -17,8 +17,8 @@ const GATES: usize = 500;
 impl Store {
     /// Lists the gates at which runs wait.
     pub async fn list_waited_at(&self) -> Result<Vec<Gate>, StoreError> {
-        let keys = self.scan_keys("queued_lanes:*").await?;
-        Ok(keys.iter().filter_map(|key| Gate::from_name(key.rest.strip_prefix("queued_lanes:")?)).collect())
+        let keys = self.scan_keys("gate_waiter_lanes:*").await?;
+        Ok(keys.iter().filter_map(|key| Gate::from_name(key.rest.strip_prefix("gate_waiter_lanes:")?)).collect())
     }
 
     /// Returns the lanes in which runs wait at each of these gates, at most 1,000 lanes per gate.
@@ -28,7 +28,7 @@ impl Store {
         for some in gates.chunks(GATES) {
             let mut pipeline = redis::pipe();
             for gate in some {
-                pipeline.cmd("ZRANGE").arg(self.keys.queued_lanes(gate)).arg(0).arg(LANES - 1);
+                pipeline.cmd("ZRANGE").arg(self.keys.gate_waiter_lanes(gate)).arg(0).arg(LANES - 1);
             }
             // The consistency check reports a key of the wrong type.
             found.extend(self.link.ask(&mut pipeline).await?.iter().map(|answer| lanes(answer.as_ref().ok())));

@@ -13,7 +13,7 @@ use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::runs::due_poll::RipeEntry;
+use crate::store::runs::due_poll::DueEntry;
 use crate::store::server::reply::text_of;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
@@ -37,7 +37,7 @@ pub struct Gated {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedAtGate {
     /// The runs that are due, in no order.
-    Ripe(Vec<RipeEntry>),
+    DueRun(Vec<DueEntry>),
     /// The job no longer exists, or plans no more runs.
     Gone,
     /// The state of the job is unclear: a key has the wrong type, or too many open runs exist to
@@ -53,7 +53,7 @@ impl Store {
         let mut offset = 0;
         loop {
             let mut pipeline = redis::pipe();
-            pipeline.cmd("ZRANGE").arg(self.keys.gated()).arg(offset).arg(offset + PAGE - 1);
+            pipeline.cmd("ZRANGE").arg(self.keys.job_gates()).arg(offset).arg(offset + PAGE - 1);
             let answer = self.link.query(&mut pipeline).await?;
             let Some(Value::Array(entries)) = answer.first() else { return Ok(groups) };
             for entry in entries.iter().filter_map(text_of) {
@@ -74,20 +74,20 @@ impl Store {
 
     /// Lists the first gates of the jobs of `lane`, from the gate after `after`. A gate comes with
     /// its jobs if it has at most `few` jobs. Stops after `most` jobs, or a few more.
-    pub async fn list_gated(&self, lane: &Lane, after: Option<&Gate>, most: usize, few: usize) -> Result<Gated, StoreError> {
-        let call = Invocation::new(&scripts::LIST_GATED)
-            .key("gated", self.keys.gated())
+    pub async fn list_job_gates(&self, lane: &Lane, after: Option<&Gate>, most: usize, few: usize) -> Result<Gated, StoreError> {
+        let call = Invocation::new(&scripts::LIST_JOB_GATES)
+            .key("job_gates", self.keys.job_gates())
             .arg("lane", lane.as_str())
             .arg("after", after.map_or("", Gate::as_str))
             .arg("most", most)
             .arg("few", few);
         let mut reply = self.link.invoke(&call).await?;
-        if reply.word != "gated" {
+        if reply.word != "job_gates" {
             return Err(reply.unknown());
         }
         let last = Gate::from_name(&reply.text()?);
         let value = reply.value()?;
-        let Value::Array(flat) = &value else { return Err(StoreError::corrupt("list_gated", format!("{value:?}"))) };
+        let Value::Array(flat) = &value else { return Err(StoreError::corrupt("list_job_gates", format!("{value:?}"))) };
         let gate = |pair: &[Value]| {
             let jobs = text_of(&pair[1])?.split(' ').filter_map(|job| job.parse().ok()).collect();
             Some((Gate::from_name(&text_of(&pair[0])?)?, jobs))
@@ -103,7 +103,7 @@ impl Store {
         }
         let mut pipeline = redis::pipe();
         for job in jobs {
-            pipeline.cmd("HMGET").arg(self.keys.job(job)).arg("rev").arg("once").arg("pending").arg("held").arg("ended");
+            pipeline.cmd("HMGET").arg(self.keys.job(job)).arg("rev").arg("once").arg("pending").arg("paused_run").arg("ended");
             pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(0).arg(OPEN);
         }
         let texts = |answer: Option<&Result<Value, redis::RedisError>>| match answer {
@@ -114,11 +114,11 @@ impl Store {
         let mut found: Vec<Result<Vec<String>, PlannedAtGate>> = Vec::with_capacity(jobs.len());
         for pair in answers.chunks_exact(2) {
             let (job, mut runs): (Vec<String>, Vec<String>) = (texts(pair.first()), texts(pair.get(1)));
-            let [rev, once, pending, held, ended] = job.as_slice() else {
+            let [rev, once, pending, paused_run, ended] = job.as_slice() else {
                 found.push(Err(PlannedAtGate::Unclear));
                 continue;
             };
-            let is_gone = rev.is_empty() || !ended.is_empty() || once == "1" && pending.is_empty() && held.is_empty();
+            let is_gone = rev.is_empty() || !ended.is_empty() || once == "1" && pending.is_empty() && paused_run.is_empty();
             found.push(if is_gone {
                 Err(PlannedAtGate::Gone)
             } else if runs.len() > OPEN {
@@ -134,25 +134,25 @@ impl Store {
         }
         let scores = if pipeline.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
         let mut scores = scores.into_iter().map(|score| score.ok().as_ref().and_then(text_of));
-        let mut ripe = |run: String| {
+        let mut if_due = |run: String| {
             let score = scores.next().flatten()?;
             #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
-            let is_ripe = score.parse::<f64>().is_ok_and(|ready| ready <= now.as_i64() as f64);
-            is_ripe.then_some(RipeEntry { member: run, score })
+            let is_due = score.parse::<f64>().is_ok_and(|ready| ready <= now.as_i64() as f64);
+            is_due.then_some(DueEntry { member: run, score })
         };
-        let mut planned = |runs: Vec<String>| runs.into_iter().filter_map(&mut ripe).collect();
-        Ok(found.into_iter().map(|runs| runs.map_or_else(|why| why, |runs| PlannedAtGate::Ripe(planned(runs)))).collect())
+        let mut planned = |runs: Vec<String>| runs.into_iter().filter_map(&mut if_due).collect();
+        Ok(found.into_iter().map(|runs| runs.map_or_else(|why| why, |runs| PlannedAtGate::DueRun(planned(runs)))).collect())
     }
 
     /// Removes these jobs from the index if they plan no more runs. Each job is given with its
     /// entry in the index. Returns the number of removed jobs.
-    pub async fn unlist_gated(&self, entries: &[(JobName, String)]) -> Result<usize, StoreError> {
+    pub async fn unlist_job_gates(&self, entries: &[(JobName, String)]) -> Result<usize, StoreError> {
         if entries.is_empty() {
             return Ok(0);
         }
-        let mut call = Invocation::new(&scripts::UNLIST_GATED).key("gated", self.keys.gated());
+        let mut call = Invocation::new(&scripts::UNLIST_JOB_GATES).key("job_gates", self.keys.job_gates());
         for (job, entry) in entries {
-            call = call.key("job", self.keys.job(job)).arg("gated", entry);
+            call = call.key("job", self.keys.job(job)).arg("gate_entry", entry);
         }
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {

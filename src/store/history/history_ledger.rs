@@ -12,7 +12,7 @@ use redis::Value;
 
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
@@ -92,7 +92,7 @@ impl LedgerRange {
 }
 
 /// Returns the part that is left of a range, in the format of `ledger.lua`.
-pub(crate) fn left_text(left: Option<SkippedStretch>) -> String {
+pub(crate) fn left_text(left: Option<SkippedRange>) -> String {
     left.map_or_else(String::new, |left| format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count))
 }
 
@@ -133,16 +133,21 @@ impl Store {
     /// Shrinks the range that contains `run` to `left`, because the run has a record, or because some
     /// occurrences of the range are still to come. Returns false if the range changed after it was
     /// read.
-    pub async fn mend_range(&self, run: &RunId, range: &LedgerRange, left: Option<SkippedStretch>) -> Result<bool, StoreError> {
-        let call = Invocation::new(&scripts::MEND_RANGE)
+    pub async fn repair_ledger_range(
+        &self,
+        run: &RunId,
+        range: &LedgerRange,
+        left: Option<SkippedRange>,
+    ) -> Result<bool, StoreError> {
+        let call = Invocation::new(&scripts::REPAIR_LEDGER_RANGE)
             .key("ledger", self.keys.ledger(run.job()))
-            .key("totals", self.keys.totals())
+            .key("counters", self.keys.counters())
             .arg("due_ms", run.due().as_i64())
             .arg("range", range.name())
             .arg("left", left_text(left));
         let reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
-            "mended" => Ok(true),
+            "repaired" => Ok(true),
             "stale" => Ok(false),
             _ => Err(reply.unknown()),
         }

@@ -90,7 +90,7 @@ impl Store {
                 .key("outputs", self.keys.outputs())
                 .key("output_bytes", self.keys.output_bytes())
                 .key("output_sizes", self.keys.output_sizes())
-                .key("totals", self.keys.totals());
+                .key("counters", self.keys.counters());
             for (index, member) in some {
                 let job = job_of(member);
                 let own = job.as_ref().map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(job));

@@ -198,7 +198,7 @@ impl Store {
             .key("outputs", self.keys.outputs())
             .key("output_bytes", self.keys.output_bytes())
             .key("output_sizes", self.keys.output_sizes())
-            .key("totals", self.keys.totals());
+            .key("counters", self.keys.counters());
         let mut forgotten = 0;
         for pair in flat.chunks_exact(2) {
             let (Some(member), Some(written)) = (text_of(&pair[0]), number_of(&pair[1])) else { continue };

@@ -68,10 +68,10 @@ impl Store {
     /// Deletes the dead letters among `runs`, in steps of 100, and records the deletion in the
     /// audit log of each job. Returns the number of deleted dead letters.
     pub async fn purge_dead(&self, runs: &[RunId]) -> Result<u64, StoreError> {
-        let (mut purged, wish) = (0, format!("{:016x}", fastrand::u64(..)));
+        let (mut purged, request) = (0, format!("{:016x}", fastrand::u64(..)));
         for step in runs.chunks(STEP) {
             let items: Vec<(RunId, Reach)> = step.iter().map(|run| (run.clone(), Reach::Dead)).collect();
-            purged += self.forget(&items, &wish).await?;
+            purged += self.forget(&items, &request).await?;
         }
         Ok(purged)
     }
@@ -161,7 +161,7 @@ impl Store {
         Ok((overfull.map(|(job, _)| job).collect(), next))
     }
 
-    async fn forget(&self, items: &[(RunId, Reach)], wish: &str) -> Result<u64, StoreError> {
+    async fn forget(&self, items: &[(RunId, Reach)], request: &str) -> Result<u64, StoreError> {
         if items.is_empty() {
             return Ok(0);
         }
@@ -169,9 +169,9 @@ impl Store {
         let mut call = Invocation::new(&scripts::FORGET_RUNS)
             .key("history", keys.history())
             .key("dead", keys.dead())
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .arg("now", self.now_arg())
-            .arg("wish", wish)
+            .arg("request", request)
             .arg("by", &*self.by);
         for (run, reach) in items {
             call = call
@@ -181,7 +181,7 @@ impl Store {
                 .key("job_dead", keys.job_dead(run.job()))
                 .key("ledger", keys.ledger(run.job()))
                 .key("ledger_before", keys.ledger_before(run.job()))
-                .key("deeds", keys.deeds(run.job()))
+                .key("audit_log", keys.audit_log(run.job()))
                 .key("backfill", keys.backfill(run.job()))
                 .arg("id", run.to_string())
                 .arg("reach", reach.as_str());
@@ -235,22 +235,22 @@ impl Store {
         }
         let mut call = Invocation::new(&scripts::FORGET_JOBS)
             .key("finished", self.keys.finished())
-            .key("totals", self.keys.totals())
-            .key("shunned", self.keys.shunned())
-            .key("shunned_lately", self.keys.shunned_lately())
-            .key("gated", self.keys.gated())
+            .key("counters", self.keys.counters())
+            .key("not_while", self.keys.not_while())
+            .key("not_while_recent", self.keys.not_while_recent())
+            .key("job_gates", self.keys.job_gates())
             .arg("now", self.now_arg());
         for name in names {
             call = call
                 .key("job", self.keys.job(name))
                 .key("open", self.keys.open(name))
                 .key("waiting", self.keys.waiting(name))
-                .key("spread", self.keys.spread(name))
+                .key("catch_up", self.keys.catch_up(name))
                 .key("manual", self.keys.manual(name))
                 .key("ledger", self.keys.ledger(name))
                 .key("ledger_before", self.keys.ledger_before(name))
-                .key("deeds", self.keys.deeds(name))
-                .key("eras", self.keys.eras(name))
+                .key("audit_log", self.keys.audit_log(name))
+                .key("schedule_versions", self.keys.schedule_versions(name))
                 .arg("job_name", name.as_str());
         }
         self.unlist(names).await?;

@@ -121,7 +121,7 @@ impl Store {
     /// Lists the missed runs of a job to which catch-up gave start times of their own. The earliest
     /// ready time comes first, at most 1,000 runs are listed.
     pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
-        self.run_ids(&self.keys.spread(job), 1_000).await
+        self.run_ids(&self.keys.catch_up(job), 1_000).await
     }
 
     pub(crate) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {

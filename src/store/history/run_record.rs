@@ -86,7 +86,7 @@ pub struct RunRecord {
     pub first_start: Option<UnixMillis>,
     /// The duration of the last attempt by its node's clock, without the delay until Redis recorded
     /// the end. None if no node reported a duration.
-    pub told_took: Option<Duration>,
+    pub reported_took: Option<Duration>,
     /// The reason why a node handed the run back unexecuted.
     pub handed_back: Option<String>,
     /// The open run of the same job because of which this run was skipped or had to wait. This run
@@ -152,7 +152,7 @@ impl RunRecord {
             planted_at: None,
             ready_at: None,
             first_start: None,
-            told_took: None,
+            reported_took: None,
             handed_back: None,
             behind: None,
             waited_from: None,
@@ -168,7 +168,7 @@ impl RunRecord {
     /// node reported, or else the time until Redis recorded the end.
     pub fn took(&self) -> Option<Duration> {
         let until_recorded = self.finished_at?.since(self.started_at?);
-        Some(self.told_took.map_or(until_recorded, |took| took.min(until_recorded)))
+        Some(self.reported_took.map_or(until_recorded, |took| took.min(until_recorded)))
     }
 
     /// Returns the time the last attempt ended. Redis may have recorded this end later, at
@@ -179,7 +179,7 @@ impl RunRecord {
 
     /// Returns the delay between the end of the last attempt and the time Redis recorded that end.
     pub fn recorded_after(&self) -> Option<Duration> {
-        let _told = self.told_took?;
+        let _reported = self.reported_took?;
         Some(self.finished_at?.since(self.attempt_ended_at()?))
     }
 
@@ -245,7 +245,7 @@ impl RunRecord {
             first_start: instant("first_start"),
             // A lost attempt reports no duration. The stored value then belongs to an earlier
             // attempt.
-            told_took: number("took_ms").filter(|_| text("settled") == text("fence")).map(Duration::from_millis),
+            reported_took: number("took_ms").filter(|_| text("verdict_fence") == text("fence")).map(Duration::from_millis),
             handed_back: text("handed_back"),
             behind: text("behind").and_then(|run| run.parse().ok()),
             waited_from: instant("waited_from"),

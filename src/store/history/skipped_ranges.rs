@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::run_history::ids_of;
 use crate::domain::name::names::{JobName, RunId, RunKind};
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::text_of;
@@ -26,18 +26,18 @@ const BEFORE: usize = 100;
 
 /// The runs of a job, among its ended runs, that record what happened at a given time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ToldAt {
+pub struct RecordedAt {
     /// The runs due within one second from the given time.
     pub due: Vec<RunId>,
     /// The first run of the skipped range that contains the given time.
-    pub stretch: Option<RunId>,
+    pub skipped_range: Option<RunId>,
 }
 
 /// A skipped range with the schedule that was stored with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptStretch {
+pub struct SkippedRecord {
     /// The skipped range.
-    pub stretch: SkippedStretch,
+    pub skipped_range: SkippedRange,
     /// The schedule by which the range was counted, if the schedule was stored.
     pub counted_by: Option<CountedBy>,
 }
@@ -55,7 +55,7 @@ pub struct CountedBy {
     pub since: UnixMillis,
 }
 
-impl KeptStretch {
+impl SkippedRecord {
     fn read(run: &RunId, fields: &Value) -> Option<Self> {
         let Value::Array(fields) = fields else { return None };
         let text = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
@@ -65,13 +65,13 @@ impl KeptStretch {
         if text(0)? != "skipped" || text(1).is_some() {
             return None;
         }
-        let stretch = SkippedStretch {
+        let skipped_range = SkippedRange {
             first: run.due(),
             last: instant(2).unwrap_or(run.due()),
             count: text(3).and_then(|count| count.parse().ok()).unwrap_or(1),
         };
         let counted_by = || Some(CountedBy { definition: text(4)?, tz: text(5)?, anchor: instant(6)?, since: instant(7)? });
-        Some(Self { stretch, counted_by: counted_by() })
+        Some(Self { skipped_range, counted_by: counted_by() })
     }
 }
 
@@ -104,17 +104,17 @@ impl Store {
     }
 
     /// Returns the skipped ranges of a job, among its newest 10,000 ended runs.
-    pub async fn list_stretches(&self, job: &JobName) -> Result<Vec<KeptStretch>, StoreError> {
+    pub async fn list_skipped_ranges(&self, job: &JobName) -> Result<Vec<SkippedRecord>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
         let mut runs = ids_of(&self.link.query(&mut pipeline).await?);
         runs.retain(|run| run.kind() == RunKind::Regular);
-        self.read_stretches(&runs).await.map(|all| all.into_iter().flatten().collect())
+        self.read_skipped_ranges(&runs).await.map(|all| all.into_iter().flatten().collect())
     }
 
     /// Returns the runs that record what happened at a time, among the newest 10,000 ended runs of
     /// a job. The time at which these runs ended does not matter.
-    pub async fn told_at(&self, job: &JobName, at: UnixMillis) -> Result<ToldAt, StoreError> {
+    pub async fn reported_at(&self, job: &JobName, at: UnixMillis) -> Result<RecordedAt, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
         let runs = ids_of(&self.link.query(&mut pipeline).await?);
@@ -122,25 +122,25 @@ impl Store {
         let mut before: Vec<RunId> = runs.into_iter().filter(|run| run.kind() == RunKind::Regular && run.due() <= at).collect();
         before.sort_unstable_by_key(|run| std::cmp::Reverse(run.due()));
         before.truncate(BEFORE);
-        let kept = self.read_stretches(&before).await?;
-        let covers = |kept: &Option<KeptStretch>| kept.as_ref().is_some_and(|kept| kept.stretch.last >= at);
-        let stretch = kept.iter().position(covers).and_then(|place| before.into_iter().nth(place));
-        Ok(ToldAt { due, stretch })
+        let kept = self.read_skipped_ranges(&before).await?;
+        let covers = |kept: &Option<SkippedRecord>| kept.as_ref().is_some_and(|kept| kept.skipped_range.last >= at);
+        let skipped_range = kept.iter().position(covers).and_then(|place| before.into_iter().nth(place));
+        Ok(RecordedAt { due, skipped_range })
     }
 
     /// Changes the record of a skipped range from `read` to `wanted`, which has the same first
     /// occurrence. Returns false if the record differs from `read`.
-    pub async fn mend_stretch(&self, run: &RunId, read: SkippedStretch, wanted: SkippedStretch) -> Result<bool, StoreError> {
-        let call = Invocation::new(&scripts::MEND_STRETCH)
+    pub async fn repair_skipped_range(&self, run: &RunId, read: SkippedRange, wanted: SkippedRange) -> Result<bool, StoreError> {
+        let call = Invocation::new(&scripts::REPAIR_SKIPPED_RANGE)
             .key("run", self.keys.run(run))
-            .key("totals", self.keys.totals())
+            .key("counters", self.keys.counters())
             .arg("last", read.last.as_i64())
             .arg("count", read.count)
             .arg("new_last", wanted.last.as_i64())
             .arg("new_count", wanted.count);
         let reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
-            "mended" => Ok(true),
+            "repaired" => Ok(true),
             "stale" => Ok(false),
             _ => Err(reply.unknown()),
         }
@@ -148,7 +148,7 @@ impl Store {
 
     /// Returns the skipped range in the record of each of these runs. Returns None for a run that
     /// was not skipped, or was claimed before.
-    pub async fn read_stretches(&self, runs: &[RunId]) -> Result<Vec<Option<KeptStretch>>, StoreError> {
+    pub async fn read_skipped_ranges(&self, runs: &[RunId]) -> Result<Vec<Option<SkippedRecord>>, StoreError> {
         let mut all = Vec::with_capacity(runs.len());
         for page in runs.chunks(PAGE) {
             let mut pipeline = redis::pipe();
@@ -158,7 +158,7 @@ impl Store {
             }
             // A record of the wrong type is reported where it is used.
             let answers = self.link.ask(&mut pipeline).await?;
-            all.extend(page.iter().zip(answers).map(|(run, fields)| KeptStretch::read(run, &fields.ok()?)));
+            all.extend(page.iter().zip(answers).map(|(run, fields)| SkippedRecord::read(run, &fields.ok()?)));
         }
         Ok(all)
     }

@@ -52,7 +52,7 @@ impl Store {
                 .key("job", self.keys.job(job))
                 .key("backfill", self.keys.backfill(job))
                 .key("backfills", self.keys.backfills())
-                .key("deeds", self.keys.deeds(job))
+                .key("audit_log", self.keys.audit_log(job))
                 .arg("now", self.now_arg())
                 .arg("job_name", job.as_str())
                 .arg("by", by);
@@ -110,7 +110,7 @@ impl Store {
         let call = Invocation::new(&scripts::DROP_BACKFILL)
             .key("backfill", self.keys.backfill(job))
             .key("backfills", self.keys.backfills())
-            .key("deeds", self.keys.deeds(job))
+            .key("audit_log", self.keys.audit_log(job))
             .arg("now", self.now_arg())
             .arg("job_name", job.as_str())
             .arg("by", &*self.by);

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
-use super::section_fields::{QueueRecord, fields_of, group_fields, group_settings, queue_fields, queue_record, spoilt_in_group};
+use super::section_fields::{
+    QueueRecord, fields_of, group_fields, group_settings, queue_fields, queue_record, unreadable_in_group,
+};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{GroupName, QueueName};
 use crate::domain::queue::group_rules::GroupSettings;
@@ -114,7 +116,7 @@ impl Store {
             .key("declared", self.keys.declared(source))
             .key("index", index)
             .key("nudge", self.keys.nudge())
-            .key("gate_wakes", self.keys.gate_wakes())
+            .key("gate_timers", self.keys.gate_timers())
             .arg("now", self.now_arg())
             .arg("name", name)
             .arg("entry", section.entry())
@@ -207,15 +209,16 @@ impl Store {
     }
 
     /// Returns the groups with invalid settings, each with the names of these settings.
-    pub async fn read_spoilt_groups(&self) -> Result<Vec<(GroupName, Vec<&'static str>)>, StoreError> {
+    pub async fn read_unreadable_groups(&self) -> Result<Vec<(GroupName, Vec<&'static str>)>, StoreError> {
         let names: Vec<GroupName> = self.read_groups().await?.into_keys().collect();
         let mut pipeline = redis::pipe();
         for name in &names {
             pipeline.cmd("HGETALL").arg(self.keys.group(name));
         }
         let answers = if names.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
-        let spoilt = names.into_iter().zip(answers).map(|(name, answer)| (name, spoilt_in_group(&fields_of(answer.ok()))));
-        Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
+        let unreadable =
+            names.into_iter().zip(answers).map(|(name, answer)| (name, unreadable_in_group(&fields_of(answer.ok()))));
+        Ok(unreadable.filter(|(_, fields)| !fields.is_empty()).collect())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
@@ -94,11 +94,11 @@ pub struct ApplyOrder {
     pub planned: Option<RunId>,
     /// The skipped range of occurrences that passed under the old schedule. The range is recorded
     /// together with this change.
-    pub passed: Option<SkippedStretch>,
+    pub passed: Option<SkippedRange>,
     /// The old and the new schedule in words, if the schedule changes.
     pub schedules: Option<(String, String)>,
-    /// The notifications of the job's runs, see [`tells`](crate::domain::job::notice::tells).
-    pub tells: String,
+    /// The notifications of the job's runs, see [`notify_words`](crate::domain::job::notice::notify_words).
+    pub notify: String,
     /// The unique key that the definition names.
     pub unique: Option<UniqueOrder>,
     /// The unique key of the live job with this name, as the caller read it.
@@ -132,7 +132,7 @@ pub enum ApplyReply {
     /// A job with this name exists.
     Exists,
     /// A job of the other kind has this name. The value names that kind.
-    Held(String),
+    OtherKind(String),
     /// Another job owns the unique key. The value is the name of that job.
     Taken(JobName),
     /// The job changed since the caller read it. The caller must read the job and decide again.
@@ -163,7 +163,7 @@ impl Store {
                 "updated" => ApplyReply::Updated,
                 "unchanged" => ApplyReply::Unchanged,
                 "exists" => ApplyReply::Exists,
-                "held" => ApplyReply::Held(reply.text()?),
+                "other_kind" => ApplyReply::OtherKind(reply.text()?),
                 "taken" => {
                     let holder = reply.text()?;
                     ApplyReply::Taken(holder.parse().map_err(|_| StoreError::corrupt("the holder of a unique key", holder))?)
@@ -179,7 +179,7 @@ impl Store {
     fn apply_call(&self, order: &ApplyOrder) -> Invocation {
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
         let passed = order.passed;
-        let passed_run = passed.map(|stretch| RunId::regular(name.clone(), stretch.first));
+        let passed_run = passed.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
         let old_lane = order.read.as_ref().map_or(&order.lane, |(_, lane)| lane);
         let unique = order.unique.as_ref();
         let holder = unique.and_then(|unique| unique.holder.as_ref());
@@ -199,19 +199,19 @@ impl Store {
             .key("source", self.source_key(&order.source))
             .key("nudge", keys.nudge())
             .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
-            .key("totals", keys.totals())
-            .key("deeds", keys.deeds(name))
+            .key("counters", keys.counters())
+            .key("audit_log", keys.audit_log(name))
             .key("open", keys.open(name))
             .key("lanes", keys.lanes())
-            .key("shunned", keys.shunned())
-            .key("shunned_lately", keys.shunned_lately())
+            .key("not_while", keys.not_while())
+            .key("not_while_recent", keys.not_while_recent())
             .key("unique", of_key(key))
             .key("uniques", keys.uniques())
             .key("holder", keys.job(holder.unwrap_or(name)))
             .key("old_unique", of_key(old_key))
             .key("notices", keys.notices())
-            .key("gated", keys.gated())
-            .key("eras", keys.eras(name))
+            .key("job_gates", keys.job_gates())
+            .key("schedule_versions", keys.schedule_versions(name))
             .key("backfill", keys.backfill(name))
             .key("backfills", keys.backfills())
             .key("deadlines", keys.deadlines())
@@ -234,8 +234,8 @@ impl Store {
             .arg("existing", if order.existing == Existing::Edit { "edit" } else { "refuse" })
             .arg("planned", order.planned.as_ref().map_or_else(String::new, ToString::to_string))
             .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
-            .arg("passed_last", passed.map_or(0, |stretch| stretch.last.as_i64()))
-            .arg("passed_count", passed.map_or(0, |stretch| stretch.count))
+            .arg("passed_last", passed.map_or(0, |skipped_range| skipped_range.last.as_i64()))
+            .arg("passed_count", passed.map_or(0, |skipped_range| skipped_range.count))
             .arg("by", &*self.by)
             .arg("old_schedule", order.schedules.as_ref().map_or("", |(old, _)| old))
             .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
@@ -248,9 +248,9 @@ impl Store {
             .arg("holder_name", holder.map_or("", JobName::as_str))
             .arg("old_key", text(old_key))
             .arg("old_queue", order.read.as_ref().map_or("", |(_, lane)| lane.as_str()))
-            .arg("tells", &order.tells)
+            .arg("notify", &order.notify)
             .arg("gates", names_of(&order.old_gates))
-            .arg("gated", order.gated.as_deref().unwrap_or_default())
+            .arg("gate_entry", order.gated.as_deref().unwrap_or_default())
             .gate_keys(keys, &order.old_gates)
     }
 

@@ -67,11 +67,11 @@ pub struct JobRecord {
     pub since: UnixMillis,
     /// The times up to which occurrences were already settled when the planned run was moved to an
     /// earlier time. Each such move adds one time.
-    pub dealt: Vec<UnixMillis>,
+    pub handled: Vec<UnixMillis>,
     /// The planned regular run; None if no run is planned.
     pub pending: Option<RunId>,
     /// The planned regular run that a pause took out of the due set.
-    pub held: Option<RunId>,
+    pub paused_run: Option<RunId>,
     /// The time the job was added, and the user who added the job, if known.
     pub created: Option<(UnixMillis, Option<String>)>,
     /// The time since which the job is paused; None if the job is not paused.
@@ -85,7 +85,7 @@ pub struct JobRecord {
     /// The number of regular runs that have begun.
     pub begun: u32,
     /// The number of skipped ranges recorded for the job.
-    pub told: u64,
+    pub skipped_records: u64,
     /// The number of notices of each kind that were only counted since the last planned notice of
     /// that kind.
     pub suppressed: BTreeMap<NoticeKind, u64>,
@@ -97,7 +97,7 @@ pub struct JobRecord {
     pub listed_by: BTreeMap<String, String>,
 }
 
-fn dealt_in(times: &str) -> Vec<UnixMillis> {
+fn handled_in(times: &str) -> Vec<UnixMillis> {
     times.split(' ').filter_map(|at| at.parse().ok()).filter_map(UnixMillis::new).collect()
 }
 
@@ -131,16 +131,16 @@ impl JobRecord {
             tz: text("tz")?.clone(),
             anchor: instant("anchor").ok_or_else(|| missing("anchor"))?,
             since: instant("since").ok_or_else(|| missing("since"))?,
-            dealt: map.get("dealt").map(|times| dealt_in(times)).unwrap_or_default(),
+            handled: map.get("handled").map(|times| handled_in(times)).unwrap_or_default(),
             pending: run("pending")?,
-            held: run("held")?,
+            paused_run: run("paused_run")?,
             created: instant("created_at").map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
             paused_at: instant("paused"),
             ended: map.get("ended").cloned(),
             ended_at: instant("ended_at"),
             is_once: text("once")? == "1",
-            begun: map.get("begun").and_then(|count| count.parse().ok()).unwrap_or(0),
-            told: map.get("told").and_then(|count| count.parse().ok()).unwrap_or(0),
+            begun: map.get("started_count").and_then(|count| count.parse().ok()).unwrap_or(0),
+            skipped_records: map.get("skipped_records").and_then(|count| count.parse().ok()).unwrap_or(0),
             suppressed: NoticeKind::ALL
                 .into_iter()
                 .filter_map(|kind| Some((kind, map.get(&format!("suppressed:{kind}"))?.parse().ok().filter(|count| *count > 0)?)))
@@ -230,7 +230,7 @@ impl Store {
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
-    /// Removes times in the future from the `dealt` fields of these jobs. Redis' clock was ahead
+    /// Removes times in the future from the `handled` fields of these jobs. Redis' clock was ahead
     /// when such a time was written. The times stay while the ledger has runs that are still to
     /// come: these ran early.
     pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
@@ -239,16 +239,16 @@ impl Store {
         }
         let mut pipeline = redis::pipe();
         for name in names {
-            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("dealt");
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("handled");
             pipeline.cmd("HGET").arg(self.keys.ledger_before(name)).arg("latest");
         }
         // A key of the wrong type is reported elsewhere.
         let answers = self.link.ask(&mut pipeline).await?;
         for (name, answers) in names.iter().zip(answers.chunks_exact(2)) {
-            let Some(dealt) = answers[0].as_ref().ok().and_then(text_of) else { continue };
+            let Some(handled) = answers[0].as_ref().ok().and_then(text_of) else { continue };
             let has_run_early = answers[1].as_ref().ok().and_then(number_of).is_some_and(|latest| latest > now.as_i64());
-            if !has_run_early && dealt_in(&dealt).iter().any(|at| *at > now) {
-                self.drop_fields(&self.keys.job(name), &[("dealt".to_owned(), dealt)]).await?;
+            if !has_run_early && handled_in(&handled).iter().any(|at| *at > now) {
+                self.drop_fields(&self.keys.job(name), &[("handled".to_owned(), handled)]).await?;
             }
         }
         Ok(())

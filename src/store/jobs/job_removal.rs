@@ -10,7 +10,7 @@ use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
@@ -47,7 +47,7 @@ pub struct RemoveOrder {
     pub reason: String,
     /// The skipped range behind the planned run, if any. The second value is the time at which one
     /// more occurrence will have passed.
-    pub passed: (Option<SkippedStretch>, Option<UnixMillis>),
+    pub passed: (Option<SkippedRange>, Option<UnixMillis>),
     /// The gates that the job's runs must pass.
     pub gates: Vec<Gate>,
     /// The unique key that the job names, as the caller read it.
@@ -65,7 +65,7 @@ pub enum RemoveReply {
     Listed,
     /// The job was not removed, because it belongs to the other kind of source. The value names
     /// that kind.
-    Held(String),
+    OtherKind(String),
     /// The job changed since the caller read it. The caller must read the job and decide again.
     Stale,
     /// The job does not exist.
@@ -80,7 +80,7 @@ impl Store {
         let lane = order.read.as_ref().map_or(&default_lane, |(_, lane)| lane);
         let run_key = order.pending.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
         let (passed, passes_next) = order.passed;
-        let passed_run = passed.map(|stretch| RunId::regular(name.clone(), stretch.first));
+        let passed_run = passed.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
         let call = Invocation::new(&scripts::REMOVE_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
@@ -89,17 +89,17 @@ impl Store {
             .key("finished", keys.finished())
             .key("history", keys.history())
             .key("job_history", keys.job_history(name))
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("open", keys.open(name))
-            .key("stops", keys.stops())
+            .key("stop_requests", keys.stop_requests())
             .key("source", self.source_key(&order.source))
             .key("nudge", keys.nudge())
-            .key("spread", keys.spread(name))
+            .key("catch_up", keys.catch_up(name))
             .key("waiting", keys.waiting(name))
-            .key("deeds", keys.deeds(name))
+            .key("audit_log", keys.audit_log(name))
             .key("unique", order.unique.as_ref().map_or_else(|| keys.job(name), |key| keys.unique(key)))
             .key("uniques", keys.uniques())
-            .key("gated", keys.gated())
+            .key("job_gates", keys.job_gates())
             .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
             .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
@@ -115,8 +115,8 @@ impl Store {
             .arg("gates", names_of(&order.gates))
             .arg("unique_key", order.unique.as_ref().map_or("", UniqueKey::as_str))
             .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
-            .arg("passed_last", passed.map_or(0, |stretch| stretch.last.as_i64()))
-            .arg("passed_count", passed.map_or(0, |stretch| stretch.count))
+            .arg("passed_last", passed.map_or(0, |skipped_range| skipped_range.last.as_i64()))
+            .arg("passed_count", passed.map_or(0, |skipped_range| skipped_range.count))
             .arg("passes_next", passes_next.map_or_else(String::new, |at| at.as_i64().to_string()))
             .gate_keys(keys, &order.gates);
         let mut reply = self.link.invoke(&call).await?;
@@ -124,7 +124,7 @@ impl Store {
             "removed" => RemoveReply::Removed(reply.count()?),
             "over" => RemoveReply::Over(reply.text()?),
             "listed" => RemoveReply::Listed,
-            "held" => RemoveReply::Held(reply.text()?),
+            "other_kind" => RemoveReply::OtherKind(reply.text()?),
             "stale" => RemoveReply::Stale,
             "unknown" => RemoveReply::Unknown,
             _ => return Err(reply.unknown()),

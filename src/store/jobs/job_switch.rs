@@ -9,7 +9,7 @@ use super::rev::Rev;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
 use crate::store::history::run_record::RunRecord;
@@ -41,9 +41,9 @@ pub struct ResumeOrder {
     /// The job's lane as the caller read it.
     pub lane: Lane,
     /// The planned run that the pause took out of the due set.
-    pub held: Option<RunId>,
+    pub paused_run: Option<RunId>,
     /// The skipped range of occurrences that passed during the pause.
-    pub skipped: Option<SkippedStretch>,
+    pub skipped: Option<SkippedRange>,
     /// The next run to add to the due set.
     pub planted: Option<Successor>,
 }
@@ -75,11 +75,11 @@ impl Store {
                 .key("job", keys.job(&job.name))
                 .key("jobs", keys.jobs())
                 .key("job_due", keys.due(&job.lane))
-                .key("deeds", keys.deeds(&job.name))
+                .key("audit_log", keys.audit_log(&job.name))
                 .key("open", keys.open(&job.name))
                 .key("run", open.map_or_else(|| keys.job(&job.name), |open| keys.run(&open.run)))
                 .key("run_due", keys.due(open.map_or(&job.lane, |open| &open.lane)))
-                .key("totals", keys.totals())
+                .key("counters", keys.counters())
                 .key("nudge", keys.nudge())
                 .key("deadlines", keys.deadlines())
                 .arg("now", self.now_arg())
@@ -104,8 +104,8 @@ impl Store {
     pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
         self.note_lanes([&order.lane]).await?;
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
-        let first = order.skipped.map(|stretch| RunId::regular(name.clone(), stretch.first));
-        let run = first.as_ref().or(order.held.as_ref()).map_or_else(|| keys.job(name), |run| keys.run(run));
+        let first = order.skipped.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
+        let run = first.as_ref().or(order.paused_run.as_ref()).map_or_else(|| keys.job(name), |run| keys.run(run));
         let call = Invocation::new(&scripts::RESUME_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
@@ -113,21 +113,21 @@ impl Store {
             .key("run", run)
             .key("history", keys.history())
             .key("job_history", keys.job_history(name))
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
             .key("planted_run", self.successor_key(next, name))
-            .key("deeds", keys.deeds(name))
+            .key("audit_log", keys.audit_log(name))
             .key("open", keys.open(name))
-            .key("eras", keys.eras(name))
+            .key("schedule_versions", keys.schedule_versions(name))
             .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())
-            .arg("held", order.held.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("paused_run", order.paused_run.as_ref().map_or_else(String::new, ToString::to_string))
             .arg("first", first.as_ref().map_or_else(String::new, RunId::to_string))
             .arg("first_due", first.as_ref().map_or(0, |run| run.due().as_i64()))
-            .arg("last_due", order.skipped.map_or_else(String::new, |stretch| stretch.last.as_i64().to_string()))
-            .arg("count", order.skipped.map_or(0, |stretch| stretch.count))
+            .arg("last_due", order.skipped.map_or_else(String::new, |skipped_range| skipped_range.last.as_i64().to_string()))
+            .arg("count", order.skipped.map_or(0, |skipped_range| skipped_range.count))
             .arg("planted", Successor::id(next))
             .arg("planted_due", Successor::due(next))
             .arg("planted_ready", Successor::ready(next))

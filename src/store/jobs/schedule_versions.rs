@@ -15,7 +15,7 @@ const MOST: usize = 100;
 
 /// An earlier schedule version of a job, with the time it was in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptEra {
+pub struct StoredVersion {
     /// The start of the time in which this schedule was in force. The start itself is not part of
     /// that time.
     pub from: UnixMillis,
@@ -26,7 +26,7 @@ pub struct KeptEra {
     pub counted_by: Option<CountedBy>,
 }
 
-impl KeptEra {
+impl StoredVersion {
     fn read(member: &str) -> Option<Self> {
         let value: serde_json::Value = serde_json::from_str(member).ok()?;
         let instant = |field: &str| UnixMillis::new(value[field].as_i64()?);
@@ -41,12 +41,12 @@ impl KeptEra {
 impl Store {
     /// Returns the kept schedule versions of a job, the oldest first. If a version is unreadable,
     /// it and all older versions are left out.
-    pub async fn read_eras(&self, job: &JobName) -> Result<Vec<KeptEra>, StoreError> {
+    pub async fn read_versions(&self, job: &JobName) -> Result<Vec<StoredVersion>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.eras(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
+        pipeline.cmd("ZRANGE").arg(self.keys.schedule_versions(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(members)) = answer.first() else { return Ok(Vec::new()) };
-        let read: Vec<Option<KeptEra>> = members.iter().map(|member| KeptEra::read(&text_of(member)?)).collect();
+        let read: Vec<Option<StoredVersion>> = members.iter().map(|member| StoredVersion::read(&text_of(member)?)).collect();
         let known = read.rsplit(Option::is_none).next().unwrap_or_default();
         Ok(known.iter().flatten().cloned().collect())
     }
@@ -57,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_era_reads_back_and_what_is_none_does_not() {
-        let read = KeptEra::read(r#"{"from":5,"to":9,"def":"{}","tz":"UTC","anchor":1}"#).unwrap();
+    fn an_version_reads_back_and_what_is_none_does_not() {
+        let read = StoredVersion::read(r#"{"from":5,"to":9,"def":"{}","tz":"UTC","anchor":1}"#).unwrap();
         let at = |ms| UnixMillis::new(ms).unwrap();
         let counted_by = CountedBy { definition: "{}".to_owned(), tz: "UTC".to_owned(), anchor: at(1), since: at(5) };
-        assert_eq!(read, KeptEra { from: at(5), until: at(9), counted_by: Some(counted_by) });
-        assert_eq!(KeptEra::read(r#"{"from":5,"to":9,"tz":"UTC","anchor":1}"#).unwrap().counted_by, None);
+        assert_eq!(read, StoredVersion { from: at(5), until: at(9), counted_by: Some(counted_by) });
+        assert_eq!(StoredVersion::read(r#"{"from":5,"to":9,"tz":"UTC","anchor":1}"#).unwrap().counted_by, None);
         for bad in ["", "5", "{}", r#"{"from":-1,"to":9}"#, r#"{"from":5}"#] {
-            assert!(KeptEra::read(bad).is_none(), "{bad}");
+            assert!(StoredVersion::read(bad).is_none(), "{bad}");
         }
     }
 }

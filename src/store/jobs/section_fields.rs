@@ -27,7 +27,7 @@ pub struct QueueRecord {
     /// section was edited later.
     pub set: Option<(UnixMillis, String)>,
     /// The names of the queue's fields with invalid values.
-    pub spoilt: Vec<String>,
+    pub unreadable: Vec<String>,
 }
 
 fn or_nothing<T: ToString>(value: Option<T>) -> String {
@@ -72,12 +72,12 @@ pub(super) fn fields_of(answer: Option<Value>) -> BTreeMap<String, String> {
 
 /// Parses the fields of a queue. The record names the fields with invalid values.
 pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
-    let mut spoilt = Vec::new();
+    let mut unreadable = Vec::new();
     let mut number = |field: &str, most: u32| {
         let text = fields.get(field)?;
         let number = text.parse().ok().filter(|number| (1..=most).contains(number));
         if number.is_none() {
-            spoilt.push(field.to_owned());
+            unreadable.push(field.to_owned());
         }
         number
     };
@@ -88,16 +88,16 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
     let burst = number("burst", MOST_RUNS);
     let weight = number("weight", QueueSettings::MOST_WEIGHT).map_or(plain.share, Share::Weight);
     if count.is_some() != per.is_some() {
-        spoilt.push("rate".to_owned());
+        unreadable.push("rate".to_owned());
     }
     let rate = count.zip(per).and_then(|(count, per)| Rate::new(count, Duration::from_millis(per.into())));
     let text = |field: &str| fields.get(field).cloned().unwrap_or_default();
-    let told = |at: &str, by: &str| {
+    let reported = |at: &str, by: &str| {
         let at = fields.get(at)?.parse().ok().and_then(UnixMillis::new)?;
         Some((at, text(by)))
     };
     let is_paused = fields.contains_key("paused");
-    let paused = is_paused.then(|| told("paused", "paused_by").unwrap_or((UnixMillis::EPOCH, text("paused_by"))));
+    let paused = is_paused.then(|| reported("paused", "paused_by").unwrap_or((UnixMillis::EPOCH, text("paused_by"))));
     QueueRecord {
         settings: QueueSettings {
             concurrency,
@@ -108,8 +108,8 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
         },
         is_concurrency_by_hand: text("concurrency_by") == "hand" && fields.contains_key("concurrency"),
         paused,
-        set: told("set_at", "set_by"),
-        spoilt,
+        set: reported("set_at", "set_by"),
+        unreadable,
     }
 }
 
@@ -131,26 +131,26 @@ pub(super) fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings
 }
 
 /// Returns the names of a group's settings with invalid values.
-pub(super) fn spoilt_in_group(fields: &BTreeMap<String, String>) -> Vec<&'static str> {
+pub(super) fn unreadable_in_group(fields: &BTreeMap<String, String>) -> Vec<&'static str> {
     const LONGEST: u64 = 86_400_000;
     let mode = fields.get("mode").map(String::as_str);
     let is_time = |field: &str| fields.get(field).is_none_or(|text| text.parse::<u64>().is_ok_and(|millis| millis <= LONGEST));
     let has_turns = matches!(group_settings(fields), GroupSettings::Alternate(_));
-    let mut spoilt = Vec::new();
+    let mut unreadable = Vec::new();
     if !matches!(mode, Some("exclusive" | "alternate")) {
-        spoilt.push("mode");
+        unreadable.push("mode");
     }
     if mode == Some("alternate") && !has_turns {
-        spoilt.push("order");
+        unreadable.push("order");
     }
-    spoilt.extend(
+    unreadable.extend(
         ["gap_ms", "turn_timeout_ms"]
             .into_iter()
             .zip(["gap", "turn_timeout"])
             .filter(|(field, _)| !is_time(field))
             .map(|(_, word)| word),
     );
-    spoilt
+    unreadable
 }
 
 #[cfg(test)]
@@ -168,31 +168,31 @@ mod tests {
         let queue = QueueSettings { concurrency: 5, limit: Some(3), rate: Some(rate), share: Share::Weight(4), is_paused: false };
         for queue in [QueueSettings { share: Share::Strict, ..queue.clone() }, queue, QueueSettings::default()] {
             let record = queue_record(&kept(queue_fields(&queue)));
-            assert_eq!((record.settings, record.spoilt), (queue, Vec::new()));
+            assert_eq!((record.settings, record.unreadable), (queue, Vec::new()));
         }
         let order = vec!["a".parse().unwrap(), "b".parse().unwrap()];
         let turns = TurnRules { order, gap: Duration::from_secs(5), turn_timeout: Duration::from_millis(1_500) };
         for group in [GroupSettings::Exclusive, GroupSettings::Alternate(turns)] {
             let kept = kept(group_fields(&group));
-            assert_eq!((group_settings(&kept), spoilt_in_group(&kept)), (group, Vec::new()));
+            assert_eq!((group_settings(&kept), unreadable_in_group(&kept)), (group, Vec::new()));
         }
     }
 
     #[test]
-    fn what_is_spoilt_of_a_group_is_told() {
-        let spoilt = |fields: &[(&str, &str)]| {
-            spoilt_in_group(&fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect())
+    fn what_is_damaged_of_a_group_is_reported() {
+        let unreadable = |fields: &[(&str, &str)]| {
+            unreadable_in_group(&fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect())
         };
-        assert_eq!(spoilt(&[("mode", "foo"), ("order", "a b"), ("gap_ms", "abc")]), ["mode", "gap"]);
-        assert_eq!(spoilt(&[("mode", "alternate"), ("order", "a"), ("turn_timeout_ms", "-1")]), ["order", "turn_timeout"]);
-        assert_eq!(spoilt(&[]), ["mode"]);
+        assert_eq!(unreadable(&[("mode", "foo"), ("order", "a b"), ("gap_ms", "abc")]), ["mode", "gap"]);
+        assert_eq!(unreadable(&[("mode", "alternate"), ("order", "a"), ("turn_timeout_ms", "-1")]), ["order", "turn_timeout"]);
+        assert_eq!(unreadable(&[]), ["mode"]);
     }
 
     #[test]
-    fn what_is_spoilt_counts_as_not_set_and_is_told() {
+    fn what_is_damaged_counts_as_not_set_and_is_reported() {
         let fields = [("limit", "x"), ("rate_count", "5"), ("weight", "0"), ("concurrency", "-1")];
         let record = queue_record(&fields.map(|(field, value)| (field.to_owned(), value.to_owned())).into());
         assert_eq!(record.settings, QueueSettings::default());
-        assert_eq!(record.spoilt, ["concurrency", "limit", "weight", "rate"]);
+        assert_eq!(record.unreadable, ["concurrency", "limit", "weight", "rate"]);
     }
 }

@@ -48,14 +48,14 @@ impl Store {
             Ok(Value::Array(fields)) => {
                 let [job, mode, until, since] = fields.as_slice() else { return Ok(None) };
                 let Some(job) = text_of(job) else { return Ok(None) };
-                let spoilt = || {
+                let damaged = || {
                     StoreError::corrupt(
                         format!("unique key {key:?}"),
                         format!("the owner {job:?} of the key is not a job name; schedctl doctor --fix repairs the key"),
                     )
                 };
                 Ok(Some(UniqueHolder {
-                    job: job.parse().map_err(|_| spoilt())?,
+                    job: job.parse().map_err(|_| damaged())?,
                     is_debounced: text_of(mode).as_deref() == Some("debounce"),
                     until: number_of(until).and_then(UnixMillis::new),
                     since: number_of(since).and_then(UnixMillis::new),

@@ -83,10 +83,10 @@ impl Store {
     /// Sets the future times of gate checks and node heartbeats to now. If `jobs` is not empty,
     /// future ends and outputs of runs are also set to now. These times change in the indexes of
     /// these jobs and in the indexes of all jobs. Returns the number of times that were changed.
-    pub async fn pull_in(&self, jobs: &BTreeSet<JobName>) -> Result<usize, StoreError> {
+    pub async fn pull_scores_back(&self, jobs: &BTreeSet<JobName>) -> Result<usize, StoreError> {
         let keys = &self.keys;
-        let mut call = Invocation::new(&scripts::PULL_IN)
-            .key("gate_wakes", keys.gate_wakes())
+        let mut call = Invocation::new(&scripts::PULL_SCORES_BACK)
+            .key("gate_timers", keys.gate_timers())
             .key("nodes", keys.nodes())
             .arg("now", self.now_arg());
         if !jobs.is_empty() {

@@ -54,7 +54,7 @@ impl Store {
     pub async fn note_events(&self, node: &NodeName, notes: &[EventNote]) -> Result<(), StoreError> {
         let mut call = Invocation::new(&scripts::NOTE_EVENTS)
             .key("events", self.keys.events(node))
-            .key("noted_nodes", self.keys.noted_nodes())
+            .key("event_nodes", self.keys.event_nodes())
             .arg("now", self.now_arg())
             .arg("node_name", node.as_str());
         for note in notes {
@@ -71,7 +71,7 @@ impl Store {
     /// Returns None for a node that was never there, or whose last events are long ago.
     pub async fn last_seen(&self, node: &NodeName) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
-        for index in [self.keys.nodes(), self.keys.noted_nodes()] {
+        for index in [self.keys.nodes(), self.keys.event_nodes()] {
             pipeline.cmd("ZSCORE").arg(index).arg(node.as_str());
         }
         let answer = self.link.query(&mut pipeline).await?;
@@ -81,7 +81,7 @@ impl Store {
     /// Returns the time at which any node was last seen or wrote its last events.
     pub async fn last_of_all(&self) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
-        for index in [self.keys.nodes(), self.keys.noted_nodes()] {
+        for index in [self.keys.nodes(), self.keys.event_nodes()] {
             pipeline.cmd("ZRANGE").arg(index).arg(0).arg(0).arg("REV").arg("WITHSCORES");
         }
         let answer = self.link.query(&mut pipeline).await?;
@@ -96,7 +96,7 @@ impl Store {
     /// Each node has at most 100 events that began at `at` or before, and at most 100 later events.
     pub async fn read_events(&self, at: UnixMillis) -> Result<Vec<NodeEvents>, StoreError> {
         let mut pipeline = redis::pipe();
-        for index in [self.keys.noted_nodes(), self.keys.nodes()] {
+        for index in [self.keys.event_nodes(), self.keys.nodes()] {
             pipeline.cmd("ZRANGE").arg(index).arg(0).arg(NODES - 1).arg("REV");
         }
         let mut names: Vec<NodeName> = Vec::new();
@@ -150,12 +150,12 @@ fn written(event: &NodeEvent) -> String {
         NodeEventKind::QueueFull { queue, limit } => (fields["queue"], fields["limit"]) = (json!(queue.as_str()), json!(limit)),
         NodeEventKind::QueueRated { queue, rate } => (fields["queue"], fields["rate"]) = (json!(queue.as_str()), json!(rate)),
         NodeEventKind::ClockStepped { by_ms } => fields["by_ms"] = json!(by_ms),
-        NodeEventKind::FileRefused { why } | NodeEventKind::Held { why } => fields["why"] = json!(why),
+        NodeEventKind::FileRefused { why } | NodeEventKind::AtLimit { why } => fields["why"] = json!(why),
         NodeEventKind::Started { seen_before: None }
         | NodeEventKind::Stopped
         | NodeEventKind::RedisAway
-        | NodeEventKind::ClaimsHeld
-        | NodeEventKind::Settling
+        | NodeEventKind::ClaimsSuspended
+        | NodeEventKind::Restoring
         | NodeEventKind::NewServer => {}
     }
     fields.to_string()
@@ -178,9 +178,9 @@ fn event(member: &str) -> Option<NodeEvent> {
             NodeEventKind::QueueFull { queue: queue()?, limit }
         }
         "queue_rated" => NodeEventKind::QueueRated { queue: queue()?, rate: text("rate").unwrap_or_default().to_owned() },
-        "claims_held" => NodeEventKind::ClaimsHeld,
-        NodeEventKind::HELD => NodeEventKind::Held { why: text("why")?.to_owned() },
-        "settling" => NodeEventKind::Settling,
+        "claims_suspended" => NodeEventKind::ClaimsSuspended,
+        NodeEventKind::AT_LIMIT => NodeEventKind::AtLimit { why: text("why")?.to_owned() },
+        "restoring" => NodeEventKind::Restoring,
         "new_server" => NodeEventKind::NewServer,
         "clock_stepped" => NodeEventKind::ClockStepped { by_ms: fields["by_ms"].as_i64()? },
         "file_refused" => NodeEventKind::FileRefused { why: text("why")?.to_owned() },
@@ -205,11 +205,11 @@ mod tests {
             NodeEventKind::QueuePaused { queue: "q".parse().unwrap(), by: "ana@h".to_owned() },
             NodeEventKind::QueueFull { queue: "q".parse().unwrap(), limit: 5 },
             NodeEventKind::QueueRated { queue: "q".parse().unwrap(), rate: "1/1s".to_owned() },
-            NodeEventKind::ClaimsHeld,
-            NodeEventKind::Settling,
+            NodeEventKind::ClaimsSuspended,
+            NodeEventKind::Restoring,
             NodeEventKind::NewServer,
             NodeEventKind::ClockStepped { by_ms: -3_600_000 },
-            NodeEventKind::Held { why: "load 9 > 8".to_owned() },
+            NodeEventKind::AtLimit { why: "load 9 > 8".to_owned() },
             NodeEventKind::FileRefused { why: "no \"end\"".to_owned() },
         ] {
             for to in [None, Some(at(9))] {

@@ -43,7 +43,7 @@ pub struct BeatFacts {
     pub serving: Serving,
     /// The reason why the node claims nothing, and since when. None unless the node exceeds a limit
     /// of its own.
-    pub held: Option<(String, UnixMillis)>,
+    pub at_limit: Option<(String, UnixMillis)>,
     /// The limits of jobs that the node can enforce; None if the node does not know its limits yet.
     pub limits: Option<BTreeSet<LimitKind>>,
     /// The reason why the node cannot enforce the remaining limits; empty if the node enforces all
@@ -138,7 +138,7 @@ pub struct NodeRecord {
     pub serving: Serving,
     /// The reason why the node claims nothing, and since when. None unless the node exceeds a limit
     /// of its own.
-    pub held: Option<(String, UnixMillis)>,
+    pub at_limit: Option<(String, UnixMillis)>,
     /// The limits of jobs that the node can enforce; None if the node did not report its limits.
     pub limits: Option<BTreeSet<LimitKind>>,
     /// The reason why the node cannot enforce the remaining limits; empty if the node reported no
@@ -160,7 +160,7 @@ pub struct NodeRecord {
     pub own_user: String,
 }
 
-/// The start of the reason in `held` for a node that runs as many runs as its file allows and so
+/// The start of the reason in `at_limit` for a node that runs as many runs as its file allows and so
 /// claims nothing.
 pub const FULL: &str = "running";
 /// The field value of a node that has a cgroup for each run. `NO_CGROUPS` is the value otherwise.
@@ -171,7 +171,7 @@ impl NodeRecord {
     /// Returns the reason why the node claims nothing, and since when. Returns None if the reason
     /// is that the node runs as many runs as its file allows.
     pub fn hindrance(&self) -> Option<&(String, UnixMillis)> {
-        self.held.as_ref().filter(|(why, _)| !why.starts_with(FULL))
+        self.at_limit.as_ref().filter(|(why, _)| !why.starts_with(FULL))
     }
 }
 
@@ -206,8 +206,8 @@ impl Store {
             ("users", facts.users.clone()),
             ("users_why", facts.users_why.clone()),
             ("own_user", facts.own_user.clone()),
-            ("held", facts.held.as_ref().map_or_else(String::new, |(why, _)| why.clone())),
-            ("held_since", facts.held.as_ref().map_or_else(String::new, |(_, since)| since.as_i64().to_string())),
+            ("at_limit", facts.at_limit.as_ref().map_or_else(String::new, |(why, _)| why.clone())),
+            ("at_limit_since", facts.at_limit.as_ref().map_or_else(String::new, |(_, since)| since.as_i64().to_string())),
         ];
         for (field, value) in fields {
             call = call.arg("field", field).arg("value", value);
@@ -292,7 +292,7 @@ impl Store {
                 users: text("users"),
                 users_why: text("users_why"),
                 own_user: text("own_user"),
-                held: Some(text("held")).filter(|why| !why.is_empty()).zip(instant("held_since")),
+                at_limit: Some(text("at_limit")).filter(|why| !why.is_empty()).zip(instant("at_limit_since")),
             }
         };
         Ok((now, seen.into_iter().zip(records).map(read).collect()))

@@ -72,7 +72,7 @@ pub enum NoticeReply {
     /// The run of the notice is due.
     Planted,
     /// The notice was added before, or a summary is no longer needed.
-    Told,
+    Obsolete,
     /// Too many notices of this kind are open. The notification was only counted.
     Suppressed,
     /// The summary waits until no notice of its kind is open.
@@ -116,7 +116,7 @@ impl Store {
             let reply = reply?;
             Ok(match reply.word.as_str() {
                 "planted" => NoticeReply::Planted,
-                "told" => NoticeReply::Told,
+                "obsolete" => NoticeReply::Obsolete,
                 "suppressed" => NoticeReply::Suppressed,
                 "waits" => NoticeReply::Waits,
                 "dropped" => NoticeReply::Dropped,
@@ -138,9 +138,9 @@ impl Store {
             .key("due", keys.due(&lane))
             .key("manual", keys.manual(run.job()))
             .key("finished", keys.finished())
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
-            .key("told_job", keys.job(notice.about.job()))
+            .key("subject_job", keys.job(notice.about.job()))
             .arg("now", self.now_arg())
             .arg("notice", &notice.member[..])
             .arg("id", run.to_string())

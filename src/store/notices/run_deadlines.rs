@@ -29,7 +29,7 @@ pub struct RunDeadline {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadlineReply {
     /// The run missed the deadline, and the notification is written if the job asks for it.
-    Told,
+    Notified,
     /// The run met the deadline, or the deadline no longer applies.
     Met,
     /// The time of the deadline has not come.
@@ -65,7 +65,7 @@ impl Store {
         }
         let mut pipeline = redis::pipe();
         for name in &names {
-            pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&["tells", "pending", "watched"]);
+            pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&["notify", "pending", "watched"]);
         }
         let overdue = |answer: Result<Value, redis::RedisError>| {
             // A job of the wrong type is a finding of its own.
@@ -115,7 +115,7 @@ impl Store {
             .key("run", keys.run(run))
             .key("job", keys.job(run.job()))
             .key("notices", keys.notices())
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
             .key("open", keys.open(run.job()))
             .arg("now", self.now_arg())
@@ -124,7 +124,7 @@ impl Store {
             .arg("due_ms", run.due().as_i64());
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
-            "told" => DeadlineReply::Told,
+            "notified" => DeadlineReply::Notified,
             "met" => DeadlineReply::Met,
             "early" => DeadlineReply::Early,
             "gone" => DeadlineReply::Gone,

@@ -87,7 +87,7 @@ impl Store {
     /// nothing changed in between.
     pub async fn count_marks(&self) -> Result<CountMarks, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("HGET").arg(self.keys.totals()).arg("trimmed_outputs");
+        pipeline.cmd("HGET").arg(self.keys.counters()).arg("trimmed_outputs");
         pipeline.cmd("ZRANGE").arg(self.keys.outputs()).arg(-1).arg(-1).arg("WITHSCORES");
         let outputs = self.link.query(&mut pipeline).await?;
         Ok(CountMarks { counters: self.counters().await?, sizes: self.output_sizes().await?, outputs })
@@ -95,8 +95,8 @@ impl Store {
 
     async fn counters(&self) -> Result<Counters, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("HGET").arg(self.keys.totals()).arg("waiting");
-        pipeline.cmd("HGET").arg(self.keys.totals()).arg("ledger_ranges");
+        pipeline.cmd("HGET").arg(self.keys.counters()).arg("waiting");
+        pipeline.cmd("HGET").arg(self.keys.counters()).arg("ledger_ranges");
         pipeline.cmd("GET").arg(self.keys.output_bytes());
         pipeline.cmd("GET").arg(self.keys.fence());
         let answers = self.link.query(&mut pipeline).await?;

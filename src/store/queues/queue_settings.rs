@@ -103,7 +103,7 @@ impl Store {
             .arg("now", self.now_arg())
             .arg("queue_name", queue.as_str())
             .arg("undeclared", undeclared(queue))
-            .arg("wish", if to == QueueSwitch::Pause { "pause" } else { "resume" })
+            .arg("action", if to == QueueSwitch::Pause { "pause" } else { "resume" })
             .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {

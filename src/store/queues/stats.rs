@@ -49,16 +49,16 @@ pub struct Stats {
     pub findings: u64,
     /// The time of the last turn of the background consistency check, which checks a part of the
     /// data.
-    pub audited_at: Option<UnixMillis>,
+    pub checked_at: Option<UnixMillis>,
     /// The time the last full consistency check ended.
-    pub audit_round_at: Option<UnixMillis>,
+    pub check_round_at: Option<UnixMillis>,
 }
 
 impl Store {
     /// Reads the counts and sizes of the namespace.
     pub async fn read_stats(&self) -> Result<Stats, StoreError> {
         let lanes = self.list_lanes().await?;
-        let audit = self.read_audit().await?;
+        let audit = self.read_check_note().await?;
         let keys = &self.keys;
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCARD").arg(keys.jobs());
@@ -71,7 +71,7 @@ impl Store {
         pipeline.cmd("ZCARD").arg(keys.finished());
         pipeline.cmd("ZCARD").arg(keys.notices());
         pipeline.cmd("ZCARD").arg(keys.due(&Lane::of_notices()));
-        pipeline.cmd("HGETALL").arg(keys.totals());
+        pipeline.cmd("HGETALL").arg(keys.counters());
         for lane in &lanes {
             pipeline.cmd("ZCARD").arg(keys.due(lane));
         }
@@ -106,8 +106,8 @@ impl Store {
             quarantined: number(quarantined),
             nodes: number(nodes),
             findings: audit.as_ref().map_or(0, |audit| audit.findings),
-            audited_at: audit.as_ref().map(|audit| audit.at),
-            audit_round_at: audit.and_then(|audit| audit.round_at),
+            checked_at: audit.as_ref().map(|audit| audit.at),
+            check_round_at: audit.and_then(|audit| audit.round_at),
         })
     }
 

@@ -157,15 +157,15 @@ impl Store {
         let record = loss.map_or_else(String::new, |loss| text(&Entry::Loss(loss.clone())));
         let call = Invocation::new(&scripts::BEGIN_EPOCH)
             .key("epoch", self.keys.epoch())
-            .key("losses", self.keys.losses())
-            .key("settling", self.keys.settling())
+            .key("data_losses", self.keys.data_losses())
+            .key("restoring_until", self.keys.restoring_until())
             .key("fence", self.keys.fence())
             .arg("now", self.now_arg())
             .arg("read", read)
             .arg("new_epoch", new)
             .arg("loss", record)
             .arg("highest", highest.min(Fence::MAX))
-            .arg("settle_ms", millis(settle));
+            .arg("restore_ms", millis(settle));
         let reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
             "begun" => Ok(EpochReply::Begun),
@@ -196,7 +196,7 @@ impl Store {
     pub async fn report_loss(&self, report: &LossReport, highest: u64) -> Result<ReportReply, StoreError> {
         let call = Invocation::new(&scripts::REPORT_LOSS)
             .key("epoch", self.keys.epoch())
-            .key("losses", self.keys.losses())
+            .key("data_losses", self.keys.data_losses())
             .key("fence", self.keys.fence())
             .arg("now", self.now_arg())
             .arg("read", &report.epoch)
@@ -214,7 +214,7 @@ impl Store {
     /// are kept. Unreadable records are skipped.
     pub async fn read_losses(&self) -> Result<Vec<LossRecord>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.losses()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
+        pipeline.cmd("ZRANGE").arg(self.keys.data_losses()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(redis::Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
         let (mut losses, mut reports) = (Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use crate::domain::name::names::{Fence, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
-use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
@@ -61,14 +61,14 @@ pub struct RestoreOrder {
     pub planned: Option<(Rev, Option<Successor>)>,
     /// The number of skipped ranges recorded for the job when `taken_from` and `in_ledger` were
     /// read.
-    pub told: u64,
+    pub skipped_records: u64,
     /// The skipped range that includes this run, if any.
     pub taken_from: Option<TakenFrom>,
     /// The range of the job's ledger that contains this run, as the caller read it, if any.
     pub in_ledger: Option<InLedger>,
     /// The time before which all ends of runs were notified, already before the data loss. Runs
     /// that ended before this time are not notified again.
-    pub told_from: UnixMillis,
+    pub notified_before: UnixMillis,
     /// The other facts of the run, as fields of its record.
     pub facts: Vec<(String, String)>,
 }
@@ -77,9 +77,9 @@ pub struct RestoreOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakenFrom {
     /// The skipped range as the caller read it.
-    pub stretch: SkippedStretch,
+    pub skipped_range: SkippedRange,
     /// The rest of the range without the run; None if the range included only that run.
-    pub rest: Option<SkippedStretch>,
+    pub rest: Option<SkippedRange>,
 }
 
 /// A range of a job's ledger that contains a run, and what the range says about the run.
@@ -88,19 +88,19 @@ pub struct InLedger {
     /// The ledger range as the caller read it.
     pub range: LedgerRange,
     /// The way in which the range counts the run.
-    pub tells: LedgerTells,
+    pub answer: LedgerAnswer,
 }
 
 /// The way in which a ledger range counts a run that lies within the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LedgerTells {
+pub enum LedgerAnswer {
     /// The range does not count the run.
     Nothing,
     /// The range counts the run with its true end.
     End,
     /// The range counts the run as skipped. The value is the rest of the range without the run;
     /// None if no rest remains.
-    Skipped(Option<SkippedStretch>),
+    Skipped(Option<SkippedRange>),
 }
 
 /// The result of restoring the end of a run.
@@ -133,7 +133,7 @@ pub enum ReturnReply {
     Unknown,
 }
 
-impl LedgerTells {
+impl LedgerAnswer {
     /// Returns the ledger's way of counting in the format of `restore_run.lua`.
     fn left(self) -> String {
         match self {
@@ -183,18 +183,18 @@ impl Store {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
         let job_lane = order.job_lane.as_ref().unwrap_or(&order.lane);
-        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, job_lane);
+        let call = self.end_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, job_lane);
         let run_at = |due: UnixMillis| RunId::regular(job.clone(), due);
         let taken = order.taken_from;
         let rest = taken.and_then(|taken| taken.rest);
-        let stretch_run = taken.map_or_else(|| order.run.clone(), |taken| run_at(taken.stretch.first));
+        let range_run = taken.map_or_else(|| order.run.clone(), |taken| run_at(taken.skipped_range.first));
         let rest_run = rest.map(|rest| run_at(rest.first));
         let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
         let call = call
             .key("successor_run", self.successor_key(next, job))
-            .key("spread", keys.spread(job))
+            .key("catch_up", keys.catch_up(job))
             .key("epoch", keys.epoch())
-            .key("stretch_run", keys.run(&stretch_run))
+            .key("range_run", keys.run(&range_run))
             .key("rest_run", keys.run(rest_run.as_ref().unwrap_or(&order.run)))
             .key("ledger", keys.ledger(job))
             .key("ledger_before", keys.ledger_before(job))
@@ -216,17 +216,17 @@ impl Store {
             .arg("successor_due", Successor::due(next))
             .arg("successor_ready", Successor::ready(next))
             .arg("gates", names_of(places))
-            .arg("told", order.told)
-            .arg("stretch_to", number(taken.map(|taken| taken.stretch.last.as_i64())))
-            .arg("stretch_count", taken.map_or(0, |taken| taken.stretch.count))
+            .arg("skipped_records", order.skipped_records)
+            .arg("range_to", number(taken.map(|taken| taken.skipped_range.last.as_i64())))
+            .arg("range_count", taken.map_or(0, |taken| taken.skipped_range.count))
             .arg("rest", rest_run.as_ref().map_or_else(String::new, RunId::to_string))
             .arg("rest_due", number(rest.map(|rest| rest.first.as_i64())))
             .arg("rest_to", number(rest.map(|rest| rest.last.as_i64())))
             .arg("rest_count", rest.map_or(0, |rest| rest.count))
             .arg("job_lane", order.job_lane.as_ref().map_or("", Lane::as_str))
-            .arg("told_from", order.told_from.as_i64())
-            .arg("range", order.in_ledger.as_ref().map_or_else(String::new, |told| told.range.name()))
-            .arg("left", order.in_ledger.as_ref().map_or_else(String::new, |told| told.tells.left()))
+            .arg("notified_before", order.notified_before.as_i64())
+            .arg("range", order.in_ledger.as_ref().map_or_else(String::new, |ledger| ledger.range.name()))
+            .arg("left", order.in_ledger.as_ref().map_or_else(String::new, |ledger| ledger.answer.left()))
             .gate_keys(keys, places);
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }

@@ -80,7 +80,7 @@ impl Store {
             .key("job_due", keys.due(&order.lane))
             .key("nudge", keys.nudge())
             .key("successor_run", self.successor_key(next, name))
-            .key("spread", keys.spread(name))
+            .key("catch_up", keys.catch_up(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())

@@ -59,7 +59,7 @@ pub struct ClaimOrder {
     /// The gates the run must pass, in the order of passing.
     pub gates: Vec<Gate>,
     /// Further gates at which the run is known to have a place or to wait for a place.
-    pub stands_at: Vec<Gate>,
+    pub known_places: Vec<Gate>,
     /// The limits of the run's concurrency key.
     pub per_key: PerKey,
 }
@@ -122,7 +122,7 @@ pub enum Blocking {
     /// The run waits for an open run of its job to end.
     Waiting,
     /// The run waits at a gate.
-    Queued,
+    AtGate,
     /// The run ended `cancelled`: it was asked to stop while it waited for a retry, or its job no
     /// longer exists.
     Cancelled,
@@ -146,20 +146,20 @@ pub enum ClaimReply {
     /// The job changed. The caller must read the job and decide again.
     Stale,
     /// Redis has no job for the run.
-    Orphan,
+    JobMissing,
     /// The run was neither planned by its job nor asked for by an operator.
-    Foreign,
+    Unplanned,
     /// The run's record has an unknown state.
-    Spoilt,
+    BadState,
     /// The successor's occurrence already has a record. The caller must choose the next occurrence.
     Occupied,
     /// The run has a place or waits at these gates, and the order did not name all of these gates.
-    StandsAt(Vec<Gate>),
+    Places(Vec<Gate>),
     /// Another job names the run's job in `not_while`, so the run must pass the gate of its own
     /// job. The order did not name that gate.
-    Shunned,
+    NeedsOwnGate,
     /// The run's queue has no room for another run. The run stays due until the queue has room.
-    Held,
+    NoRoom,
     /// The script decided not to start the run now.
     Blocked(Blocking),
     /// A key of this run or job has the wrong type.
@@ -193,24 +193,24 @@ impl Store {
         #[cfg(feature = "mutants")]
         self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
         let keys = &self.keys;
-        let gates: BTreeSet<&Gate> = orders.iter().flat_map(|order| order.gates.iter().chain(&order.stands_at)).collect();
+        let gates: BTreeSet<&Gate> = orders.iter().flat_map(|order| order.gates.iter().chain(&order.known_places)).collect();
         let gates: Vec<Gate> = gates.into_iter().cloned().collect();
         let mut call = Invocation::new(&scripts::CLAIM_RUNS)
             .key("due", keys.due(lane))
             .key("leases", keys.leases())
             .key("fence", keys.fence())
             .key("jobs", keys.jobs())
-            .key("stops", keys.stops())
+            .key("stop_requests", keys.stop_requests())
             .key("history", keys.history())
             .key("finished", keys.finished())
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
             .key("running", keys.running(lane.queue()))
             .key("queue", keys.queue(lane.queue()))
             .key("queue_state", keys.queue_state(lane.queue()))
-            .key("shunned", keys.shunned())
-            .key("shunned_lately", keys.shunned_lately())
+            .key("not_while", keys.not_while())
+            .key("not_while_recent", keys.not_while_recent())
             .key("notices", keys.notices())
             .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
@@ -232,7 +232,7 @@ impl Store {
                 .key("job_history", keys.job_history(job))
                 .key("job_due", keys.due(&order.job_lane))
                 .key("successor_run", self.successor_key(order.successor.as_ref(), job))
-                .key("spread", keys.spread(job))
+                .key("catch_up", keys.catch_up(job))
                 .key("job_dead", keys.job_dead(job))
                 .key("manual", keys.manual(job))
                 .arg("id", order.run.to_string())
@@ -296,16 +296,16 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMilli
         "gone" => ClaimReply::Gone,
         "early" => ClaimReply::Early,
         "stale" => ClaimReply::Stale,
-        "orphan" => ClaimReply::Orphan,
-        "foreign" => ClaimReply::Foreign,
-        "spoilt" => ClaimReply::Spoilt,
+        "job_missing" => ClaimReply::JobMissing,
+        "unplanned" => ClaimReply::Unplanned,
+        "bad_state" => ClaimReply::BadState,
         "occupied" => ClaimReply::Occupied,
-        "held" => ClaimReply::Held,
+        "no_room" => ClaimReply::NoRoom,
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),
         "waiting" => ClaimReply::Blocked(Blocking::Waiting),
-        "queued" => ClaimReply::Blocked(Blocking::Queued),
-        "places" => ClaimReply::StandsAt(Gate::all_in(&reply.text()?)),
-        "shunned" => ClaimReply::Shunned,
+        "at_gate" => ClaimReply::Blocked(Blocking::AtGate),
+        "places" => ClaimReply::Places(Gate::all_in(&reply.text()?)),
+        "needs_own_gate" => ClaimReply::NeedsOwnGate,
         "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),
         "failed" => ClaimReply::Blocked(Blocking::Failed),
         "wrong_type" => {

@@ -69,7 +69,7 @@ impl Store {
         self.note_lanes([lane]).await?;
         let call = self
             .ended_keys(Invocation::new(&scripts::RETRY_RUN), &order.run, lane)
-            .key("deeds", keys.deeds(job))
+            .key("audit_log", keys.audit_log(job))
             .key("deadlines", keys.deadlines())
             .key("manual", keys.manual(job))
             .arg("now", self.now_arg())
@@ -114,7 +114,7 @@ impl Store {
             .key("dead", keys.dead())
             .key("job_dead", keys.job_dead(job))
             .key("finished", keys.finished())
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
     }
 }

@@ -9,7 +9,7 @@ use redis::Value;
 use crate::domain::name::names::Fence;
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
-use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::member_text::shown_member;
@@ -36,10 +36,10 @@ pub struct Poll {
     /// The epoch, the last fence and the server, which together identify the data in Redis.
     pub marks: DataMarks,
     /// True while nodes restore data after a data loss. No run is due during the restoration.
-    pub is_settling: bool,
+    pub is_restoring: bool,
     /// True if nodes polled this server for the first time just now. No run is due until every node
     /// has had time to check the server.
-    pub is_held: bool,
+    pub is_on_new_server: bool,
     /// The gates whose check is due now.
     pub gates: Vec<Gate>,
     /// The time of the next gate check after this poll.
@@ -57,7 +57,7 @@ pub struct DataMarks {
     /// The last fence issued; 0 if no fence was issued.
     pub fence: u64,
     /// True if the epoch or the fence is invalid. The marks then prove nothing.
-    pub is_spoilt: bool,
+    pub is_damaged: bool,
     /// The server that has the data, see [`Findings::identity`](crate::store::Findings::identity).
     pub server: String,
     /// The record that nodes made of their first poll of this server.
@@ -82,14 +82,14 @@ pub enum LanePoll {
     /// The due runs, and the time of the next run.
     Due {
         /// The due entries of the lane, in the order of their ready times.
-        ripe: Vec<RipeEntry>,
+        due: Vec<DueEntry>,
         /// The ready time of the first entry that is not due yet.
         next: Option<UnixMillis>,
         /// The number of further runs that may begin in the lane's queue; None for any number. At 0
         /// no due entries are listed.
-        room: Option<usize>,
+        capacity: Option<usize>,
         /// The reason why no run of the lane's queue may begin now. It is set only if a run is due.
-        held: Option<QueueHold>,
+        no_room: Option<NoRoomReason>,
     },
     /// A key of the lane or its queue has the wrong type.
     WrongType(StoreError),
@@ -97,7 +97,7 @@ pub enum LanePoll {
 
 /// An entry of a due set as stored in Redis. The entry may not be a valid run id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RipeEntry {
+pub struct DueEntry {
     /// The member of the entry. Bytes that are not text, and backslashes, are written `\xNN`.
     pub member: String,
     /// The score of the entry as text.
@@ -127,15 +127,15 @@ impl LaneAsk {
 impl Store {
     /// Lists the due entries of these lanes. Lanes of one queue must be adjacent, the highest
     /// priority first. Nothing is due on a server that nodes polled for the first time just now.
-    pub async fn list_ripe(&self, lanes: &[LaneAsk]) -> Result<Poll, StoreError> {
+    pub async fn list_due(&self, lanes: &[LaneAsk]) -> Result<Poll, StoreError> {
         let open = self.link.open().await?;
-        let mut call = Invocation::new(&scripts::LIST_RIPE)
+        let mut call = Invocation::new(&scripts::LIST_DUE)
             .key("leases", self.keys.leases())
             .key("epoch", self.keys.epoch())
             .key("fence", self.keys.fence())
-            .key("settling", self.keys.settling())
-            .key("servers", self.keys.servers())
-            .key("gate_wakes", self.keys.gate_wakes())
+            .key("restoring_until", self.keys.restoring_until())
+            .key("known_servers", self.keys.known_servers())
+            .key("gate_timers", self.keys.gate_timers())
             .arg("now", self.now_arg())
             .arg("server", open.identity())
             .arg("hold_ms", millis(HOLD));
@@ -152,7 +152,7 @@ impl Store {
                 .arg("more", *more);
         }
         let mut reply = self.link.invoke_on(&open, &call).await?;
-        if reply.word != "ripe" {
+        if reply.word != "due" {
             return Err(reply.unknown());
         }
         let micros = reply.number()?;
@@ -160,25 +160,25 @@ impl Store {
         let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
         let marks = marks(reply.text()?, &reply.text()?);
-        let is_settling = reply.number()? > 0;
+        let is_restoring = reply.number()? > 0;
         let marks = DataMarks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
-        let is_held = reply.number()? > 0;
+        let is_on_new_server = reply.number()? > 0;
         let (next_gate, gates) = gates(&reply.value()?)?;
         let lanes = (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, marks, is_settling, is_held, gates, next_gate, lanes })
+        Ok(Poll { now, past_now, leases, marks, is_restoring, is_on_new_server, gates, next_gate, lanes })
     }
 
     /// Records that nodes polled the data on `server` for the first time now. No run on that server
     /// is due for [`HOLD`].
-    pub async fn meet_server(&self, server: &str) -> Result<(), StoreError> {
-        let call = Invocation::new(&scripts::MEET_SERVER)
-            .key("servers", self.keys.servers())
+    pub async fn record_server(&self, server: &str) -> Result<(), StoreError> {
+        let call = Invocation::new(&scripts::RECORD_SERVER)
+            .key("known_servers", self.keys.known_servers())
             .key("epoch", self.keys.epoch())
             .key("fence", self.keys.fence())
             .arg("now", self.now_arg())
             .arg("server", server);
         let reply = self.link.invoke(&call).await?;
-        if reply.word == "met" { Ok(()) } else { Err(reply.unknown()) }
+        if reply.word == "recorded" { Ok(()) } else { Err(reply.unknown()) }
     }
 
     /// Trusts the data polled on `server`. From now on claims and skips run only on that server.
@@ -188,7 +188,7 @@ impl Store {
 
     /// Returns the number of runs of these lanes that are due at `now`, and the earliest ready time
     /// among these runs.
-    pub async fn count_ripe(&self, lanes: &[Lane], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
+    pub async fn count_due(&self, lanes: &[Lane], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
         let mut pipeline = redis::pipe();
         for lane in lanes {
             pipeline.cmd("ZCOUNT").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
@@ -198,8 +198,8 @@ impl Store {
         let (mut count, mut first) = (0, None);
         // A key of the wrong type is a finding of its own.
         for pair in self.link.ask(&mut pipeline).await?.chunks_exact(2) {
-            let [Ok(ripe), Ok(Value::Array(head))] = pair else { continue };
-            count += number_of(ripe).and_then(|ripe| u64::try_from(ripe).ok()).unwrap_or(0);
+            let [Ok(count_reply), Ok(Value::Array(head))] = pair else { continue };
+            count += number_of(count_reply).and_then(|ready| u64::try_from(ready).ok()).unwrap_or(0);
             let since = head.get(1).and_then(number_of).map(|since| UnixMillis::new(since).unwrap_or(UnixMillis::EPOCH));
             first = first.into_iter().chain(since).min();
         }
@@ -212,8 +212,8 @@ fn marks(epoch: String, fence: &str) -> DataMarks {
     let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
     // An invalid epoch cannot be replaced, because the caller cannot pass back its raw bytes.
     let is_no_epoch = !epoch.is_empty() && crate::store::recovery::data_loss::begun_at(&epoch).is_none();
-    let is_spoilt = is_no_epoch || (!fence.is_empty() && number.is_none());
-    DataMarks { epoch, fence: number.unwrap_or(0), is_spoilt, ..DataMarks::default() }
+    let is_damaged = is_no_epoch || (!fence.is_empty() && number.is_none());
+    DataMarks { epoch, fence: number.unwrap_or(0), is_damaged, ..DataMarks::default() }
 }
 
 fn met(text: &str) -> Met {
@@ -226,7 +226,7 @@ fn met(text: &str) -> Met {
 /// Returns the time of the next gate check and the gates to check now. Malformed gates are left
 /// out, because `doctor` reports them.
 fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
-    let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
+    let bad = || StoreError::corrupt("list_due", format!("{value:?}"));
     let Value::Array(parts) = value else { return Err(bad()) };
     let [next, Value::Array(open)] = parts.as_slice() else { return Err(bad()) };
     let open = open.iter().filter_map(text_of).filter_map(|name| Gate::from_name(&name)).collect();
@@ -234,7 +234,7 @@ fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
 }
 
 fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
-    let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
+    let bad = || StoreError::corrupt("list_due", format!("{value:?}"));
     let Value::Array(parts) = value else { return Err(bad()) };
     let [first, second, third, fourth] = parts.as_slice() else { return Err(bad()) };
     let first = text_of(first).ok_or_else(bad)?;
@@ -245,9 +245,9 @@ fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
     }
     let Value::Array(flat) = second else { return Err(bad()) };
     let pairs = flat.chunks_exact(2);
-    let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
+    let due = pairs.map(|pair| Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
     let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
-    let room = number_of(third).and_then(|room| usize::try_from(room).ok());
-    let held = QueueHold::parse(&text(fourth)?);
-    Ok(LanePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next, room, held })
+    let capacity = number_of(third).and_then(|capacity| usize::try_from(capacity).ok());
+    let no_room = NoRoomReason::parse(&text(fourth)?);
+    Ok(LanePoll::Due { due: due.collect::<Option<_>>().ok_or_else(bad)?, next, capacity, no_room })
 }

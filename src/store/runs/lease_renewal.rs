@@ -12,7 +12,7 @@ use crate::store::server::store_error::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseWord {
     /// The lease was renewed, and the run may continue.
-    Held,
+    Extended,
     /// The lease was renewed, and the run is asked to stop. The text is the reason.
     Stop(String),
     /// The lease no longer belongs to this claim, so the node has lost the run.
@@ -21,13 +21,13 @@ pub enum LeaseWord {
 
 impl Store {
     /// Renews the leases of these claims until `lease` from now. Returns one result for each claim.
-    pub async fn renew_leases(&self, lease: Duration, held: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
+    pub async fn renew_leases(&self, lease: Duration, claims: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
         let mut call = Invocation::new(&scripts::RENEW_LEASES)
             .key("leases", self.keys.leases())
-            .key("stops", self.keys.stops())
+            .key("stop_requests", self.keys.stop_requests())
             .arg("now", self.now_arg())
             .arg("lease_ms", millis(lease));
-        for (run, fence) in held {
+        for (run, fence) in claims {
             call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
         }
         let mut reply = self.renewals.invoke(&call).await?;
@@ -38,7 +38,7 @@ impl Store {
         let mut word = || {
             let word = reply.text()?;
             match word.as_str() {
-                "held" => Ok(LeaseWord::Held),
+                "extended" => Ok(LeaseWord::Extended),
                 "lost" => Ok(LeaseWord::Lost),
                 other => other
                     .strip_prefix("stop:")
@@ -46,6 +46,6 @@ impl Store {
                     .ok_or_else(|| StoreError::corrupt("renew_leases", other)),
             }
         };
-        held.iter().map(|_| word()).collect()
+        claims.iter().map(|_| word()).collect()
     }
 }

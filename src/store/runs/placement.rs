@@ -36,15 +36,15 @@ impl Store {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(&id);
         pipeline.cmd("ZSCORE").arg(self.keys.waiting(run.job())).arg(&id);
-        pipeline.cmd("HGET").arg(self.keys.stops()).arg(&id);
+        pipeline.cmd("HGET").arg(self.keys.stop_requests()).arg(&id);
         for gate in gates {
-            pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(&id);
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(&id);
         }
         let answer = self.link.query(&mut pipeline).await?;
         let [ready, waiting, stop, queued @ ..] = answer.as_slice() else {
             return Err(StoreError::corrupt("standing", "too few answers"));
         };
-        let by = |wish: String| wish.split_once(" by ").map(|(_, by)| by.to_owned());
+        let by = |request: String| request.split_once(" by ").map(|(_, by)| by.to_owned());
         Ok(RunPlacement {
             ready: number_of(ready).and_then(UnixMillis::new),
             is_waiting: !matches!(waiting, Value::Nil),

@@ -151,7 +151,7 @@ impl Store {
             .key("history", keys.history())
             .key("job_history", keys.job_history(job))
             .key("finished", keys.finished())
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
             .key("successor_run", self.successor_key(next, job))
             .key("open", keys.open(job))
@@ -198,7 +198,7 @@ impl Store {
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
-            let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
+            let call = self.end_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
             let call = call
                 .key("deadlines", self.keys.deadlines())
                 .key("manual", self.keys.manual(claim.run.job()))
@@ -215,7 +215,7 @@ impl Store {
                 .gate_keys(&self.keys, places);
             facts.iter().fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
         };
-        let mut reply = self.settle_in(&claim.job_lane, &claim.places, call).await?;
+        let mut reply = self.finish_with_gates(&claim.job_lane, &claim.places, call).await?;
         Ok(match reply.word.as_str() {
             "finished" => FinishReply::Finished(reply.count()?),
             "retrying" => FinishReply::Retrying(reply.instant()?),
@@ -229,7 +229,7 @@ impl Store {
     /// Takes a run back from a node that stopped renewing its lease.
     pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
-            self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
+            self.end_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
                 .key("deadlines", self.keys.deadlines())
                 .key("manual", self.keys.manual(lease.run.job()))
                 .arg("now", self.now_arg())
@@ -244,7 +244,7 @@ impl Store {
                 .arg("gates", names_of(places))
                 .gate_keys(&self.keys, places)
         };
-        let reply = self.settle_in(&recovery.job_lane, &recovery.places, call).await?;
+        let reply = self.finish_with_gates(&recovery.job_lane, &recovery.places, call).await?;
         Ok(match reply.word.as_str() {
             "recovered" => RecoverReply::Recovered,
             "ended" => RecoverReply::Ended,
@@ -257,7 +257,7 @@ impl Store {
     /// Calls a script that ends an attempt, with the job's lane and the run's gates as read. The
     /// call is repeated if the job moved to another lane during the run. Each further call needs
     /// another change of the job.
-    async fn settle_in(
+    async fn finish_with_gates(
         &self,
         read: &Lane,
         places: &[Gate],
@@ -277,7 +277,7 @@ impl Store {
     }
 
     /// Adds the keys that all scripts which end an attempt have in common.
-    pub(crate) fn settling_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
+    pub(crate) fn end_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
             .key("job", keys.job(job))
@@ -287,11 +287,11 @@ impl Store {
             .key("leases", keys.leases())
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
-            .key("stops", keys.stops())
+            .key("stop_requests", keys.stop_requests())
             .key("history", keys.history())
             .key("job_history", keys.job_history(job))
             .key("finished", keys.finished())
-            .key("totals", keys.totals())
+            .key("counters", keys.counters())
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
             .key("job_dead", keys.job_dead(job))
@@ -327,7 +327,7 @@ impl Store {
             .key("run", self.keys.run(run))
             .key("job_due", self.keys.due(lane))
             .key("nudge", self.keys.nudge())
-            .key("deeds", self.keys.deeds(run.job()))
+            .key("audit_log", self.keys.audit_log(run.job()))
             .key("manual", self.keys.manual(run.job()))
             .arg("now", self.now_arg())
             .arg("id", run.to_string())

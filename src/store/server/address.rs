@@ -168,8 +168,8 @@ mod tests {
             "redis://h:1/0 secret",
             "redis://u:x@h:1/0\rredis://:secret@h/",
         ] {
-            let told = Address::parse(text).map_or_else(|error| error.to_string(), |address| address.shown().to_owned());
-            assert!(!told.contains("secret"), "{told}");
+            let message = Address::parse(text).map_or_else(|error| error.to_string(), |address| address.shown().to_owned());
+            assert!(!message.contains("secret"), "{message}");
         }
     }
 

@@ -11,7 +11,7 @@ use super::store_error::StoreError;
 use crate::domain::consistency::KeyFacts;
 use crate::store::Store;
 use crate::store::consistency::quarantine::Quarantined;
-use crate::store::runs::due_poll::RipeEntry;
+use crate::store::runs::due_poll::DueEntry;
 use crate::store::server::member_text::{member_bytes, shown_member};
 
 /// The number of keys in one call.
@@ -119,7 +119,7 @@ impl Store {
     /// Reads a page of each of these sorted sets, each given by its name within the namespace and a
     /// cursor. Returns the entries and the next cursor, which is 0 at the end. A key of the wrong
     /// type has no entries.
-    pub async fn scan_sets(&self, sets: &[(String, u64)]) -> Result<Vec<(Vec<RipeEntry>, u64)>, StoreError> {
+    pub async fn scan_sets(&self, sets: &[(String, u64)]) -> Result<Vec<(Vec<DueEntry>, u64)>, StoreError> {
         let mut pipeline = redis::pipe();
         for (rest, cursor) in sets {
             pipeline.cmd("ZSCAN").arg(member_bytes(&self.keys.whole(rest))).arg(*cursor).arg("COUNT").arg(PAGE);
@@ -127,7 +127,7 @@ impl Store {
         let read = |answer: Result<Value, redis::RedisError>| {
             let Ok(Value::Array(parts)) = answer else { return (Vec::new(), 0) };
             let [next, Value::Array(flat)] = parts.as_slice() else { return (Vec::new(), 0) };
-            let entry = |pair: &[Value]| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? });
+            let entry = |pair: &[Value]| Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? });
             let next = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
             (flat.chunks_exact(2).filter_map(entry).collect(), next)
         };
@@ -137,7 +137,7 @@ impl Store {
     /// Lists the fields of the hash of stop requests. Each field is a run id.
     pub async fn list_stops(&self) -> Result<Vec<String>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("HKEYS").arg(self.keys.stops());
+        pipeline.cmd("HKEYS").arg(self.keys.stop_requests());
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(fields)) = answer.first() else { return Ok(Vec::new()) };
         Ok(fields.iter().filter_map(shown_member).collect())
@@ -145,7 +145,7 @@ impl Store {
 
     /// Moves an entry of a sorted set to quarantine if the entry is unchanged. `rest` is the name
     /// of the set within the namespace, and `why` the fault of the entry.
-    pub async fn quarantine_entry(&self, rest: &str, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+    pub async fn quarantine_entry(&self, rest: &str, entry: &DueEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.whole(rest), entry, why).await
     }
 

@@ -39,7 +39,7 @@ pub enum Mutant {
     /// Queues have neither a limit nor a rate limit.
     QueueUnbounded,
     /// A node ignores how many runs it already executes.
-    RoomUnbounded,
+    SlotsUnbounded,
     /// A node serves all queues alike, and the earliest due run first, whatever its priority.
     OrderForgotten,
     /// A claim takes a run of a removed job for a run of a later job with the same name.
@@ -59,7 +59,7 @@ impl Mutant {
         ("nobody-woken", Self::NobodyWoken),
         ("turns-forgotten", Self::TurnsForgotten),
         ("queue-unbounded", Self::QueueUnbounded),
-        ("room-unbounded", Self::RoomUnbounded),
+        ("slots-unbounded", Self::SlotsUnbounded),
         ("order-forgotten", Self::OrderForgotten),
         ("former-begins", Self::FormerBegins),
     ];
@@ -95,7 +95,7 @@ impl Mutant {
                 ("claim_runs", "if holder then return false end", ""),
                 ("claim_runs", "if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end", ""),
             ],
-            Self::NobodyWoken => &[("finish_run", "wake_gate(k.gates.wakes, gate, now)", "do end")],
+            Self::NobodyWoken => &[("finish_run", "set_gate_timer(k.gates.timers, gate, now)", "do end")],
             Self::TurnsForgotten => &[
                 ("claim_runs", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
                 ("claim_runs", "if set[1] == 'alternate' then", "if false then"),
@@ -105,15 +105,15 @@ impl Mutant {
             Self::QueueUnbounded => &[
                 ("claim_runs", "local limit = whole(set[2], POOL)", "local limit = 0"),
                 ("claim_runs", "if count == 0 or per == 0 then", "if true then"),
-                ("list_ripe", "local limit = whole(set[2], POOL)", "local limit = 0"),
-                ("list_ripe", "if count == 0 or per == 0 then", "if true then"),
+                ("list_due", "local limit = whole(set[2], POOL)", "local limit = 0"),
+                ("list_due", "if count == 0 or per == 0 then", "if true then"),
             ],
             Self::FormerBegins => &[("claim_runs", "elseif is_of_former then", "elseif false then")],
             Self::ZremFirst
             | Self::NoStartMark
             | Self::RenewNever
             | Self::ReaperTrustsClock
-            | Self::RoomUnbounded
+            | Self::SlotsUnbounded
             | Self::OrderForgotten => &[],
         }
     }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "does not apply")]
-    fn a_piece_that_is_not_there_is_told() {
+    fn a_piece_that_is_not_there_is_reported() {
         Mutant::NoTokenCheck.broken("finish_run", "return 1".to_owned());
     }
 }

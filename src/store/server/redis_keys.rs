@@ -57,13 +57,13 @@ impl Keys {
         /// The ended jobs, a zset: job name -> time the job ended, ms.
         finished;
         /// The stop requests, a hash: run id -> reason why the run is asked to stop.
-        stops;
+        stop_requests;
         /// The ended runs of all jobs, a zset: run id -> time the run ended, ms.
         history;
         /// The dead letters of all jobs, a zset: run id -> time the run ended, ms.
         dead;
         /// The counters of the namespace, a hash: counter name -> count.
-        totals;
+        counters;
         /// The kept outputs of all jobs, a zset: `run#attempt` -> time of the last write, ms.
         outputs;
         /// The number of bytes of output kept for all jobs, a string.
@@ -94,19 +94,19 @@ impl Keys {
         nodes;
         /// The nodes with events, a zset: node name -> time events of the node were last written,
         /// ms. Includes nodes that have left.
-        noted_nodes;
+        event_nodes;
         /// The epoch, a string `MS-WORD` that identifies this data. It is written on the first day
         /// and again after each data loss that was noticed.
         epoch;
         /// The data losses and the restorations by nodes, a zset: JSON record -> time of the
         /// record, ms.
-        losses;
+        data_losses;
         /// The time until which no run is due, a string, ms. Until then nodes restore what they
         /// know after a data loss.
-        settling;
+        restoring_until;
         /// The Redis servers that had this data, a hash: server -> `FENCE:MS`. These are the last
         /// fence and the time when a node first polled that server.
-        servers;
+        known_servers;
         /// The quarantined entries, a hash: entry -> fault of the entry.
         quarantine;
         /// The discarded quarantine entries, a zset: entry with the author of the discarding, JSON
@@ -120,25 +120,25 @@ impl Keys {
         notices;
         /// The gates to check, a zset: gate -> time of the check, ms. A check is due when a place
         /// becomes free at the gate, or when time alone opens the gate.
-        gate_wakes;
+        gate_timers;
         /// The `not_while` rules, a zset: `B A` -> 0. Job A must not run while job B runs.
-        shunned;
+        not_while;
         /// The jobs with a planned run that must pass a gate, a zset: `LANE GATE JOB` -> 0. The
         /// gate is the first that the run must pass.
-        gated;
-        /// The entries of `shunned` that are still new, a zset with scores 0. A run that began
+        job_gates;
+        /// The entries of `not_while` that are still new, a zset with scores 0. A run that began
         /// before such a rule existed may still be open.
-        shunned_lately;
+        not_while_recent;
         /// The state of the background consistency check, a hash: the node that last made the
         /// check, the position of the check, the findings.
-        audit;
+        consistency_check;
         /// The channel whose messages wake nodes.
         ///
         /// - `due`: the due set got a run earlier than its first run.
         /// - `stop`: a run is asked to stop.
         /// - `lanes`: there is a new lane.
         /// - `pools`: the settings of a queue or group changed.
-        /// - `told`: a notification waits.
+        /// - `notices`: a notification waits.
         nudge;
     }
 
@@ -149,30 +149,30 @@ impl Keys {
 
     /// The runs that have a place at a gate, a zset: run id -> time since which the run has its
     /// place, ms.
-    pub(crate) fn held(&self, gate: &Gate) -> String {
-        self.named(&format!("held:{gate}"))
+    pub(crate) fn gate_holders(&self, gate: &Gate) -> String {
+        self.named(&format!("gate_holders:{gate}"))
     }
 
     /// The runs that wait at a gate, a zset: run id -> due time, ms.
-    pub(crate) fn queued(&self, gate: &Gate) -> String {
-        self.named(&format!("queued:{gate}"))
+    pub(crate) fn gate_waiters(&self, gate: &Gate) -> String {
+        self.named(&format!("gate_waiters:{gate}"))
     }
 
     /// The runs that wait at a gate, a zset: `JOB LANE DUE RUN` -> 0. It sorts the runs of one job
-    /// and lane by due time, and has all runs of `queued`.
-    pub(crate) fn queued_by_job(&self, gate: &Gate) -> String {
-        self.named(&format!("queued_by_job:{gate}"))
+    /// and lane by due time, and has all runs of `gate_waiters`.
+    pub(crate) fn gate_waiters_by_job(&self, gate: &Gate) -> String {
+        self.named(&format!("gate_waiters_by_job:{gate}"))
     }
 
     /// The first run of each job and lane that waits at a gate, a zset: `LANE DUE RUN` -> 0.
-    pub(crate) fn queued_by_lane(&self, gate: &Gate) -> String {
-        self.named(&format!("queued_by_lane:{gate}"))
+    pub(crate) fn gate_waiters_by_lane(&self, gate: &Gate) -> String {
+        self.named(&format!("gate_waiters_by_lane:{gate}"))
     }
 
     /// The first run that waits at a gate in each lane, a zset: `RUN LANE` -> due time, ms. For a
     /// stuck lane the score is negative: the time until which the lane is skipped.
-    pub(crate) fn queued_lanes(&self, gate: &Gate) -> String {
-        self.named(&format!("queued_lanes:{gate}"))
+    pub(crate) fn gate_waiter_lanes(&self, gate: &Gate) -> String {
+        self.named(&format!("gate_waiter_lanes:{gate}"))
     }
 
     /// The state of a gate, a hash with these fields.
@@ -199,8 +199,8 @@ impl Keys {
     /// Returns the keys of a gate in the order in which scripts expect them.
     pub(crate) fn of_gate(&self, gate: &Gate) -> [String; 7] {
         let rules = gate.group().map_or_else(|| self.gate_rate(gate), |group| self.group(&group));
-        let (by_job, by_lane) = (self.queued_by_job(gate), self.queued_by_lane(gate));
-        [self.held(gate), self.queued(gate), by_job, by_lane, self.queued_lanes(gate), self.gate(gate), rules]
+        let (by_job, by_lane) = (self.gate_waiters_by_job(gate), self.gate_waiters_by_lane(gate));
+        [self.gate_holders(gate), self.gate_waiters(gate), by_job, by_lane, self.gate_waiter_lanes(gate), self.gate(gate), rules]
     }
 
     /// The effective settings of a queue, a hash. The field `src:NODE` is the hash of what the file
@@ -261,8 +261,8 @@ impl Keys {
 
     /// The missed runs of a job that got a start time of their own by spread catch-up, a zset: run
     /// id -> ready time, ms.
-    pub(crate) fn spread(&self, job: &JobName) -> String {
-        self.named(&format!("spread:{job}"))
+    pub(crate) fn catch_up(&self, job: &JobName) -> String {
+        self.named(&format!("catch_up:{job}"))
     }
 
     /// The backfill runs of a job that have not ended, a zset: run id -> due time, ms.
@@ -282,8 +282,8 @@ impl Keys {
 
     /// The audit log of one job, a zset: change as JSON -> time of the change, ms. Keeps the newest
     /// 100 changes.
-    pub(crate) fn deeds(&self, job: &JobName) -> String {
-        self.named(&format!("deeds:{job}"))
+    pub(crate) fn audit_log(&self, job: &JobName) -> String {
+        self.named(&format!("audit_log:{job}"))
     }
 
     /// The ledger of one job, a summary of trimmed run records, a zset: `to_ms:count:state:reason`
@@ -294,8 +294,8 @@ impl Keys {
 
     /// The earlier schedule versions of one job, a zset: version as JSON -> time the version ended,
     /// ms.
-    pub(crate) fn eras(&self, job: &JobName) -> String {
-        self.named(&format!("eras:{job}"))
+    pub(crate) fn schedule_versions(&self, job: &JobName) -> String {
+        self.named(&format!("schedule_versions:{job}"))
     }
 
     /// The occurrences of one job that are older than its ledger, a hash: state -> number of

@@ -15,7 +15,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use super::address::Address;
 use super::preflight;
 use super::preflight::Findings;
-use super::refusal::{forbidden, is_raised_in_script, spoilt_key, wants_another_connection, with_hint};
+use super::refusal::{forbidden, is_raised_in_script, wants_another_connection, with_hint, wrong_type_of};
 use super::reply::Reply;
 use super::scripts::Invocation;
 use super::store_error::StoreError;
@@ -261,7 +261,7 @@ impl RedisLink {
     pub(crate) async fn query(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let answers = self.ask(pipeline).await?;
         let read = |(command, answer): (&redis::Cmd, Result<Value, RedisError>)| match answer {
-            Err(error) if error.code() == Some("WRONGTYPE") => Err(spoilt_key(command)),
+            Err(error) if error.code() == Some("WRONGTYPE") => Err(wrong_type_of(command)),
             answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),
         };
         pipeline.cmd_iter().zip(answers).map(read).collect()

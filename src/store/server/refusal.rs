@@ -31,7 +31,7 @@ pub(crate) fn with_hint(error: StoreError) -> StoreError {
 
 /// Returns the error for a command on a key of the wrong type. The key and the wanted type are
 /// taken from the command.
-pub(crate) fn spoilt_key(command: &redis::Cmd) -> StoreError {
+pub(crate) fn wrong_type_of(command: &redis::Cmd) -> StoreError {
     let word = |at: usize| match command.args_iter().nth(at) {
         Some(redis::Arg::Simple(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
         _ => String::new(),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_script_came_upon_itself_is_told_as_its_error() {
+    fn only_what_a_script_came_upon_itself_is_reported_as_its_error() {
         let met = [
             "ERR user_script:7: attempt to index a nil value script: 5f, on @user_script:7.",
             "WRONGTYPE Operation against a key script: 5f, on @user_script:7.",
@@ -96,28 +96,28 @@ mod tests {
     }
 
     #[test]
-    fn a_script_stopped_by_the_acl_is_told_as_a_refusal() {
-        let call = Invocation::new(&scripts::LIST_RIPE).key("leases", "{w}:leases");
-        let told = |line: &str| forbidden(&refusal(line), &call);
+    fn a_script_stopped_by_the_acl_is_reported_as_a_refusal() {
+        let call = Invocation::new(&scripts::LIST_DUE).key("leases", "{w}:leases");
+        let denied = |line: &str| forbidden(&refusal(line), &call);
         let command =
-            told("ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.");
+            denied("ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.");
         assert!(command.unwrap().contains("ZCARD"));
         for line in [
             "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: 5f",
             "NOPERM this user has no permissions to access one of the keys used as arguments",
             "NOPERM No permissions to access a key",
         ] {
-            assert!(told(line).unwrap().ends_with("(wanted access to ~{w}:*)"), "{line}");
+            assert!(denied(line).unwrap().ends_with("(wanted access to ~{w}:*)"), "{line}");
         }
-        assert!(told("NOPERM User weak has no permissions to run the 'evalsha' command").unwrap().contains("EVALSHA"));
-        assert_eq!(told("ERR value is not an integer script: 5f, on @user_script:7."), None);
+        assert!(denied("NOPERM User weak has no permissions to run the 'evalsha' command").unwrap().contains("EVALSHA"));
+        assert_eq!(denied("ERR value is not an integer script: 5f, on @user_script:7."), None);
     }
 
     #[test]
-    fn a_spoilt_key_is_named_by_the_command_that_met_it() {
+    fn a_damaged_key_is_named_by_the_command_that_met_it() {
         let mut command = redis::cmd("ZRANGE");
         command.arg("{w}:leases").arg(0).arg(9);
-        let StoreError::WrongType { key, wanted, .. } = spoilt_key(&command) else { panic!("another error") };
+        let StoreError::WrongType { key, wanted, .. } = wrong_type_of(&command) else { panic!("another error") };
         assert_eq!((&*key, &*wanted), ("{w}:leases", "zset"));
     }
 }

@@ -135,15 +135,15 @@ scripts! {
     JUDGE_DEADLINE "judge_deadline";
     LEAVE_NODE "leave_node";
     LIST_BEHIND "list_behind";
-    LIST_GATED "list_gated";
-    LIST_RIPE "list_ripe";
-    MEET_SERVER "meet_server";
-    MEND_COUNTS "mend_counts";
-    MEND_GATE "mend_gate";
-    MEND_JOB "mend_job";
-    MEND_RANGE "mend_range";
-    MEND_RUN "mend_run";
-    MEND_STRETCH "mend_stretch";
+    LIST_JOB_GATES "list_job_gates";
+    LIST_DUE "list_due";
+    RECORD_SERVER "record_server";
+    REPAIR_COUNTS "repair_counts";
+    REPAIR_GATE "repair_gate";
+    REPAIR_JOB "repair_job";
+    REPAIR_LEDGER_RANGE "repair_ledger_range";
+    REPAIR_RUN "repair_run";
+    REPAIR_SKIPPED_RANGE "repair_skipped_range";
     NOTE_EVENTS "note_events";
     NOTE_LANES "note_lanes";
     OPEN_GATE "open_gate";
@@ -152,7 +152,7 @@ scripts! {
     PLANT_MANUAL "plant_manual";
     PLANT_NOTICE "plant_notice";
     PLANT_REBOOT "plant_reboot";
-    PULL_IN "pull_in";
+    PULL_SCORES_BACK "pull_scores_back";
     QUARANTINE_KEY "quarantine_key";
     QUARANTINE_RUN "quarantine_run";
     QUEUE_BACKFILL "queue_backfill";
@@ -170,8 +170,8 @@ scripts! {
     SKIP_RUN "skip_run";
     SPREAD_RUNS "spread_runs";
     SWITCH_QUEUE "switch_queue";
-    TAKE_AUDIT "take_audit";
-    UNLIST_GATED "unlist_gated";
+    TAKE_CHECK_TURN "take_check_turn";
+    UNLIST_JOB_GATES "unlist_job_gates";
     WATCH_RUN "watch_run";
     WRITE_OUTPUT "write_output";
 }
@@ -214,7 +214,7 @@ impl Invocation {
         if gates.is_empty() {
             return self;
         }
-        self.keys.push(keys.gate_wakes().into_bytes());
+        self.keys.push(keys.gate_timers().into_bytes());
         for gate in gates {
             self.keys.extend(keys.of_gate(gate).into_iter().map(String::into_bytes));
         }

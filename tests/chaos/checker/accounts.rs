@@ -36,13 +36,13 @@ pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(Verdict::Missing, recorded.run.due, what, view.attempts_of(&recorded.run.id)));
         }
     }
-    for deed in &view.evidence.deeds {
-        if let Doing::Ran(run) = &deed.what
+    for operation in &view.evidence.operations {
+        if let Doing::Ran(run) = &operation.what
             && !view.recorded.contains_key(&**run)
             && !view.is_forgotten(run)
         {
             let what = format!("{run} was asked for by hand and accepted, and is not in history");
-            findings.push(Finding::new(Verdict::Missing, deed.to, what, view.attempts_of(run)));
+            findings.push(Finding::new(Verdict::Missing, operation.to, what, view.attempts_of(run)));
         }
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn covered(view: &View<'_>, job: &Job) -> BTreeSet<Micros> {
     let mut covered = BTreeSet::new();
     for recorded in view.evidence.history.iter().filter(|run| run.run.job == job.name && !run.run.is_manual) {
         covered.insert(recorded.run.due);
-        if let Some((last, _)) = recorded.stretch {
+        if let Some((last, _)) = recorded.skipped_range {
             let within = |phase: &crate::world::schedule::Phase| phase.when.dues(recorded.run.due, last + 1, seen);
             covered.extend(job.phases.iter().flat_map(within));
         }
@@ -134,14 +134,17 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
                 let paused = |from: Micros, to: Micros| from <= finished && run.due <= to;
                 let is_paused = |what: &Doing| *what == Doing::Paused(job.name.clone());
                 allow(
-                    view.evidence.deeds.iter().any(|deed| is_paused(&deed.what) && paused(deed.from, deed.to)),
+                    view.evidence
+                        .operations
+                        .iter()
+                        .any(|operation| is_paused(&operation.what) && paused(operation.from, operation.to)),
                     "nobody paused it",
                 )
             }
             other => Err(format!("{other:?} is no reason the test knows")),
         },
         "cancelled" => {
-            let is_asked = view.evidence.deeds.iter().any(|deed| deed.what == Doing::Cancelled(run.id.clone()));
+            let is_asked = view.evidence.operations.iter().any(|operation| operation.what == Doing::Cancelled(run.id.clone()));
             let is_replaced = job.overlap == Overlap::Replace && recorded.reason == "replaced" && has_newer(view, recorded);
             let is_removed = job.phases.iter().all(|phase| phase.sure_to <= finished) && recorded.reason.contains("removed");
             allow(is_asked || is_replaced || is_removed || was_removed(view, recorded), "nobody asked for that")
@@ -215,7 +218,7 @@ fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
     // A run that waits for a clear answer of its check is open, and reports nothing.
     let is_asking = |other: &&Recorded| {
         let (begin, end) = (other.run.due, other.finished.unwrap_or(other.run.due));
-        other.run.job == job.name && other.run.id != skipped.run.id && other.stretch.is_none() && begin <= to && from <= end
+        other.run.job == job.name && other.run.id != skipped.run.id && other.skipped_range.is_none() && begin <= to && from <= end
     };
     if job.check == Check::Always && view.recorded.values().copied().any(|other| other.state != "skipped" && is_asking(&other)) {
         return true;
@@ -252,7 +255,7 @@ fn has_lagged(view: &View<'_>, from: Micros, to: Micros) -> bool {
 
 /// PHANTOM: a run is recorded as succeeded, but the job had never reported success.
 pub(super) fn phantom(view: &View<'_>, findings: &mut Vec<Finding>) {
-    let all = view.evidence.history.iter().chain(&view.evidence.told);
+    let all = view.evidence.history.iter().chain(&view.evidence.reported);
     let mut found = BTreeSet::new();
     for recorded in all.filter(|recorded| recorded.state == "succeeded") {
         let attempts = view.attempts_of(&recorded.run.id);

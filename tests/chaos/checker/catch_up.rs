@@ -42,7 +42,7 @@ fn round(view: &View<'_>, fault: &Inflicted, job: &Job) -> Result<(), (Verdict, 
         is_missed && (last..first).contains(&recorded.run.due)
     };
     let skipped: Vec<&Recorded> = view.recorded.values().filter(is_of_round).copied().collect();
-    let counted: u64 = skipped.iter().map(|recorded| recorded.stretch.map_or(1, |(_, count)| count)).sum();
+    let counted: u64 = skipped.iter().map(|recorded| recorded.skipped_range.map_or(1, |(_, count)| count)).sum();
     if counted != silent as u64 {
         return Err((Verdict::Missing, format!("{silent} were not run, and {counted} are recorded as skipped")));
     }

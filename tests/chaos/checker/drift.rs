@@ -30,7 +30,9 @@ pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
         }
     }
     for recorded in &view.evidence.history {
-        let (Some((last, count)), Some(job)) = (recorded.stretch, view.evidence.jobs.get(&recorded.run.job)) else { continue };
+        let (Some((last, count)), Some(job)) = (recorded.skipped_range, view.evidence.jobs.get(&recorded.run.job)) else {
+            continue;
+        };
         // If the schedule changed within a range, the schedule that counted it is unknown.
         if let [phase] = &*job.phases {
             let dues = phase.when.dues(recorded.run.due, last + 1, seen_due(view, job)).len();

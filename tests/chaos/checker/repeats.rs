@@ -70,14 +70,15 @@ pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
 /// over.
 pub(super) fn unsteady(view: &View<'_>, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
-    for told in view.evidence.told.iter().filter(|told| !matches!(&*told.state, "running" | "scheduled")) {
-        let Some(last) = view.recorded.get(&*told.run.id) else { continue };
-        let is_same = (&told.state, told.fence, told.finished) == (&last.state, last.fence, last.finished);
-        if !is_same && !view.is_forgotten(&told.run.id) && seen.insert(&*told.run.id) {
-            let ends = [told, *last].map(|end| format!("{} by attempt {} under fence {:?}", end.state, end.attempt, end.fence));
-            let what = format!("{}: its end was told as {}, later as {}", told.run.id, ends[0], ends[1]);
-            let at = told.finished.unwrap_or(told.run.due);
-            findings.push(Finding::new(Verdict::Stale, at, what, view.attempts_of(&told.run.id)));
+    for reported in view.evidence.reported.iter().filter(|reported| !matches!(&*reported.state, "running" | "scheduled")) {
+        let Some(last) = view.recorded.get(&*reported.run.id) else { continue };
+        let is_same = (&reported.state, reported.fence, reported.finished) == (&last.state, last.fence, last.finished);
+        if !is_same && !view.is_forgotten(&reported.run.id) && seen.insert(&*reported.run.id) {
+            let ends =
+                [reported, *last].map(|end| format!("{} by attempt {} under fence {:?}", end.state, end.attempt, end.fence));
+            let what = format!("{}: its end was told as {}, later as {}", reported.run.id, ends[0], ends[1]);
+            let at = reported.finished.unwrap_or(reported.run.due);
+            findings.push(Finding::new(Verdict::Stale, at, what, view.attempts_of(&reported.run.id)));
         }
     }
 }

@@ -142,8 +142,8 @@ fn is_first(view: &View<'_>, attempt: &Attempt) -> bool {
 
 /// Returns true if this first attempt waited at its gate at `at`, before it began.
 fn waits_by(view: &View<'_>, first: &Attempt, at: Micros) -> bool {
-    let told = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from).is_some_and(|from| from < at);
-    told || first.run.due + START < at && !view.is_disturbed(first.run.due, first.began)
+    let reported = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from).is_some_and(|from| from < at);
+    reported || first.run.due + START < at && !view.is_disturbed(first.run.due, first.began)
 }
 
 /// Returns true if Redis lost its last writes in this interval, and with them who had held what.
@@ -168,18 +168,18 @@ pub(super) fn burst(view: &View<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], findings: &mut Vec<Finding>) {
-    let mut told = Micros::MIN;
+    let mut reported = Micros::MIN;
     for &(from, _) in claims {
         let mut within: Vec<&Attempt> = Vec::new();
         for &(_, attempt) in claims.iter().filter(|(since, _)| *since >= from) {
             within.push(attempt);
             let most = rate.most_within(attempt.began - from);
-            if i64::try_from(within.len()).unwrap_or(i64::MAX) > most && attempt.began > told {
+            if i64::try_from(within.len()).unwrap_or(i64::MAX) > most && attempt.began > reported {
                 let what =
                     format!("{} of {thing} began within {:.3} s, where {most} may", within.len(), span(attempt.began - from));
                 findings.push(Finding::new(Verdict::Burst, attempt.began, what, &within));
                 // Runs that began together give one finding.
-                told = within.iter().map(|attempt| attempt.began).max().unwrap_or(told);
+                reported = within.iter().map(|attempt| attempt.began).max().unwrap_or(reported);
             }
         }
     }
@@ -204,8 +204,8 @@ pub(super) fn claimed_since(view: &View<'_>, attempt: &Attempt) -> Micros {
         }
         from = earlier;
     }
-    let told = view.recorded.get(&*attempt.run.id).filter(|run| run.fence == Some(attempt.fence)).and_then(|run| run.started);
-    told.filter(|at| *at <= attempt.began).unwrap_or(from).max(attempt.run.due)
+    let reported = view.recorded.get(&*attempt.run.id).filter(|run| run.fence == Some(attempt.fence)).and_then(|run| run.started);
+    reported.filter(|at| *at <= attempt.began).unwrap_or(from).max(attempt.run.due)
 }
 
 /// Returns the claims before and after each data loss separately, because Redis may have lost its

@@ -64,7 +64,7 @@ pub(super) fn rank(view: &View<'_>, findings: &mut Vec<Finding>) {
     for later in claims.iter().filter(|claim| claim.queue != STRICT) {
         let passed = passed_over(&claims, later, |first| first.queue == STRICT);
         if passed.len() >= ROOM {
-            findings.push(told(later, &passed, "of the strict queue"));
+            findings.push(reported(later, &passed, "of the strict queue"));
         }
     }
     let ranked: Vec<Claim<'_>> = claims.iter().filter(|claim| claim.queue == RANKED).copied().collect();
@@ -76,7 +76,7 @@ pub(super) fn rank(view: &View<'_>, findings: &mut Vec<Finding>) {
         }
         let is_too_soon = oldest.is_some_and(|(before, of)| of.due == later.due && at - before < OLDEST_EVERY - ROOM);
         if is_too_soon {
-            findings.push(told(later, &passed, "of greater priority, sooner than at each tenth start"));
+            findings.push(reported(later, &passed, "of greater priority, sooner than at each tenth start"));
         }
         oldest = Some((at, later));
     }
@@ -127,8 +127,11 @@ fn calm_claims<'a>(view: &View<'a>) -> Vec<Claim<'a>> {
     let claim = |attempts: &Vec<&'a Attempt>| {
         let [attempt] = attempts[..] else { return None };
         let job: &Job = view.evidence.jobs.get(&attempt.run.job)?;
-        let told = view.recorded.get(&*attempt.run.id).filter(|told| told.fence == Some(attempt.fence) && attempt.number == 1)?;
-        let (due, at, queue) = (attempt.run.due, told.started?, job.sharing.queue?);
+        let reported = view
+            .recorded
+            .get(&*attempt.run.id)
+            .filter(|reported| reported.fence == Some(attempt.fence) && attempt.number == 1)?;
+        let (due, at, queue) = (attempt.run.due, reported.started?, job.sharing.queue?);
         let is_calm = job.added < due && !hits(view).any(|(from, until)| from <= at && due <= until);
         let is_its_own = job.sharing.requires == Some(SMALL);
         (is_calm && is_its_own).then_some(Claim { at, due, queue, priority: job.sharing.priority, attempt })
@@ -144,7 +147,7 @@ fn passed_over<'a>(claims: &[Claim<'a>], later: &Claim<'_>, comes_first: impl Fn
     claims.iter().filter(is_passed).copied().collect()
 }
 
-fn told(later: &Claim<'_>, passed: &[Claim<'_>], which: &str) -> Finding {
+fn reported(later: &Claim<'_>, passed: &[Claim<'_>], which: &str) -> Finding {
     let what = format!("{} was taken while {} {which} waited", later.attempt.run.id, passed.len());
     let about: Vec<&Attempt> = passed.iter().take(ROOM).map(|claim| claim.attempt).chain([later.attempt]).collect();
     Finding::new(Verdict::Rank, later.at, what, &about)

@@ -99,8 +99,8 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
 /// or could not report its end.
 pub(super) fn given_up(view: &View<'_>, other: &Attempt, next: &Attempt) -> Option<Micros> {
     let Some((ended, _)) = other.ended else { return Some(view.latest(other.last_sign, view.timing.clean)) };
-    let is_told = |run: &&Recorded| run.fence == Some(other.fence) && run.finished.is_none_or(|at| at <= ended + SECOND);
-    if view.recorded.get(&*other.run.id).is_some_and(is_told) {
+    let is_reported = |run: &&Recorded| run.fence == Some(other.fence) && run.finished.is_none_or(|at| at <= ended + SECOND);
+    if view.recorded.get(&*other.run.id).is_some_and(is_reported) {
         return None;
     }
     view.cause(other, next).map(|fault| recovered_by(view, fault, other, other.last_sign))
@@ -118,12 +118,12 @@ fn never_begun(view: &View<'_>, first: &Attempt) -> impl Iterator<Item = Micros>
 /// Returns `None` if each attempt reported its begin. Only attempts that began before `until`
 /// count.
 pub(super) fn lost_unseen(view: &View<'_>, run: &Recorded, until: Micros) -> Option<Micros> {
-    let told = view.attempts_of(&run.run.id);
-    let is_told = |number: u32| told.iter().any(|attempt| attempt.number == number);
-    if (1..=run.attempt).all(is_told) {
+    let reported = view.attempts_of(&run.run.id);
+    let is_reported = |number: u32| reported.iter().any(|attempt| attempt.number == number);
+    if (1..=run.attempt).all(is_reported) {
         return None;
     }
-    let since = told.iter().filter(|attempt| attempt.began < until).map(|attempt| attempt.last_sign).max();
+    let since = reported.iter().filter(|attempt| attempt.began < until).map(|attempt| attempt.last_sign).max();
     Some(view.latest(run.run.due.max(since.unwrap_or(0)), view.timing.clean))
 }
 

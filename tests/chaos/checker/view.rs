@@ -222,8 +222,8 @@ impl<'a> View<'a> {
     pub(super) fn could_not_start(&self, recorded: &Recorded) -> bool {
         let end = recorded.finished.unwrap_or(recorded.run.due);
         self.evidence.faults.iter().any(|fault| {
-            let is_told = matches!(fault.excuse, Some(Excuse::CannotStart(why)) if recorded.reason.contains(why));
-            is_told && fault.from <= end && recorded.run.due <= fault.to + SECOND
+            let is_reported = matches!(fault.excuse, Some(Excuse::CannotStart(why)) if recorded.reason.contains(why));
+            is_reported && fault.from <= end && recorded.run.due <= fault.to + SECOND
         })
     }
 
@@ -260,7 +260,7 @@ fn is_loss(fault: &Inflicted) -> bool {
 impl Evidence {
     /// Returns the last time in the evidence.
     pub(super) fn end(&self) -> Micros {
-        let told = self.attempts.iter().map(|attempt| attempt.last_sign);
-        told.chain(self.faults.iter().map(|fault| fault.to)).max().unwrap_or(0)
+        let reported = self.attempts.iter().map(|attempt| attempt.last_sign);
+        reported.chain(self.faults.iter().map(|fault| fault.to)).max().unwrap_or(0)
     }
 }

@@ -10,7 +10,7 @@
 use super::shared::claimed_since;
 use super::view::View;
 use super::{Finding, Verdict};
-use crate::evidence::{Attempt, Deed, Doing, Excuse, Generation, Micros, Recorded, RunName, SECOND};
+use crate::evidence::{Attempt, Doing, Excuse, Generation, Micros, Operation, Recorded, RunName, SECOND};
 use crate::world::schedule::When;
 
 /// The suffix of backfill runs, by which their ids differ from other manual runs.
@@ -66,14 +66,15 @@ fn planned_by(view: &View<'_>, of_name: &[Generation], run: &RunName) -> Vec<usi
         |from: Micros, to: Micros| move |generation: &Generation| meet((from, to), (generation.added.0, generation.removed.1));
     let all = |is_of: &dyn Fn(&Generation) -> bool| (0..of_name.len()).filter(|at| is_of(&of_name[*at])).collect();
     if run.id.ends_with(BACKFILL) {
-        let is_asked = |deed: &&Deed| deed.what == Doing::Backfilled(run.job.clone()) && deed.to >= run.due;
-        let asked: Vec<(Micros, Micros)> = view.evidence.deeds.iter().filter(is_asked).map(|deed| (deed.from, deed.to)).collect();
+        let is_asked = |operation: &&Operation| operation.what == Doing::Backfilled(run.job.clone()) && operation.to >= run.due;
+        let asked: Vec<(Micros, Micros)> =
+            view.evidence.operations.iter().filter(is_asked).map(|operation| (operation.from, operation.to)).collect();
         return all(&|generation| asked.iter().any(|(from, to)| lives(*from, *to)(generation)));
     }
     if run.is_manual {
         // The due time of a manual run is the time of the request.
-        let deed = view.evidence.deeds.iter().find(|deed| deed.what == Doing::Ran(run.id.clone()));
-        let (from, to) = deed.map_or((run.due, run.due + LOST), |deed| (deed.from, deed.to));
+        let operation = view.evidence.operations.iter().find(|operation| operation.what == Doing::Ran(run.id.clone()));
+        let (from, to) = operation.map_or((run.due, run.due + LOST), |operation| (operation.from, operation.to));
         return all(&lives(from, to));
     }
     all(&|generation| match generation.when {

@@ -63,10 +63,10 @@ fn is_job(line: &str) -> bool {
 fn kill(stage: &Stage, pid: i32) {
     let environ = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
     let value = |name: &str| environ.split('\0').find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='));
-    let told = ["SCHEDD_RUN_ID", "SCHEDD_ATTEMPT", "SCHEDD_FENCE", "SCHEDD_NODE"].map(value);
-    let [Some(run), Some(attempt), Some(fence), Some(node)] = told else { return };
+    let reported = ["SCHEDD_RUN_ID", "SCHEDD_ATTEMPT", "SCHEDD_FENCE", "SCHEDD_NODE"].map(value);
+    let [Some(run), Some(attempt), Some(fence), Some(node)] = reported else { return };
     let effects = stage.dir().join("effects");
-    let has_told = |word: &str| {
+    let has_reported = |word: &str| {
         let start = format!("{word} {run} {attempt} {fence} ");
         fs::read_to_string(&effects).unwrap().lines().any(|line| line.starts_with(&start))
     };
@@ -75,7 +75,7 @@ fn kill(stage: &Stage, pid: i32) {
     let _ = kill_process(process, Signal::STOP);
     let is_stopped = || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
     let _ = stage.wait(Duration::from_millis(500), is_stopped);
-    if !is_stopped() || !has_told("B") || has_told("E") {
+    if !is_stopped() || !has_reported("B") || has_reported("E") {
         let _ = kill_process(process, Signal::CONT);
         return;
     }

@@ -38,7 +38,7 @@ const MUTANTS: &[Mutant] = &[
         name: "no-token-check",
         rule: "an end is taken from whoever tells it",
         wanted: &[Verdict::Phantom, Verdict::Stale],
-        scene: Scene { nodes: 2, var: None, has_small: false, jobs: Vec::new, act: told_late },
+        scene: Scene { nodes: 2, var: None, has_small: false, jobs: Vec::new, act: reported_late },
     },
     Mutant {
         name: "zrem-first",
@@ -103,7 +103,7 @@ const MUTANTS: &[Mutant] = &[
         scene: Scene { nodes: 2, var: None, has_small: false, jobs: queueing, act: look_on },
     },
     Mutant {
-        name: "room-unbounded",
+        name: "slots-unbounded",
         rule: "a node takes on whatever it executes",
         wanted: &[Verdict::Above],
         scene: Scene { nodes: 2, var: None, has_small: true, jobs: by_hand, act: add_batch },
@@ -127,7 +127,7 @@ fn once(name: &str, act: Act, work_ms: i64) -> Job {
 }
 
 /// A node reports an end long after its run was given to another node.
-fn told_late(play: &mut Play<'_>) -> Result<(), Interrupted> {
+fn reported_late(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.add(vec![once("growing", Act::Grow(6_000), 1_000)]);
     let Some(first) = play.await_begin(1)? else { return Ok(()) };
     play.freeze(&first.node, |play| play.await_begin(2).map(|_| ()))

@@ -69,7 +69,7 @@ impl Scene {
         open_phases(&mut jobs, set_at, ready);
         let usage = soak::usage(&stage);
         let mut play = Play { stage: &stage, jobs, readded: Vec::new(), log: Vec::new() };
-        let (stopped, history, told, leftovers, crashes, host_lags) = std::thread::scope(|scope| {
+        let (stopped, history, reported, leftovers, crashes, host_lags) = std::thread::scope(|scope| {
             let metronome = scope.spawn(|| metronome::tick(&stage));
             let reader = scope.spawn(|| read_on(&stage));
             let ended = Ended(&stage);
@@ -91,7 +91,7 @@ impl Scene {
         let Play { mut jobs, readded, log, .. } = play;
         close_phases(&mut jobs, stopped);
         let mut generations = BTreeMap::new();
-        for (job, of_name) in readded.into_iter().map(Readded::told) {
+        for (job, of_name) in readded.into_iter().map(Readded::reported) {
             generations.insert(job.name.clone(), of_name);
             jobs.push(job);
         }
@@ -102,9 +102,9 @@ impl Scene {
             jobs,
             attempts,
             history,
-            told,
+            reported,
             faults: log,
-            deeds: Vec::new(),
+            operations: Vec::new(),
             generations,
             host_lags,
             nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
@@ -118,12 +118,12 @@ impl Scene {
 
 /// Reads history again and again until the stage is over.
 fn read_on(stage: &Stage) -> Vec<Recorded> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while !stage.is_over() {
-        told.extend(settle::read_history(stage).unwrap_or_default());
+        reported.extend(settle::read_history(stage).unwrap_or_default());
         let _ = stage.pause(Duration::from_millis(300));
     }
-    told
+    reported
 }
 
 impl Play<'_> {

@@ -32,9 +32,9 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
     println!("runs that share something {}, of which waited at a gate {waited}", of_shared.len());
     let readded: usize = evidence.generations.values().map(|of_name| of_name.len().saturating_sub(1)).sum();
     let of_readded = |job: &str| evidence.generations.contains_key(job);
-    let told = evidence.attempts.iter().filter(|attempt| of_readded(&attempt.run.job)).count();
+    let reported = evidence.attempts.iter().filter(|attempt| of_readded(&attempt.run.job)).count();
     let given_up = evidence.history.iter().filter(|run| of_readded(&run.run.job) && run.state == "cancelled").count();
-    println!("jobs removed and added again {readded} times: attempts {told}, runs that ended with their job {given_up}");
+    println!("jobs removed and added again {readded} times: attempts {reported}, runs that ended with their job {given_up}");
     if let Some(small) = &evidence.small {
         let there = evidence.attempts.iter().filter(|attempt| attempt.node == *small).count();
         println!(

@@ -137,7 +137,7 @@ impl Trial {
             let log = conduct(&stage, plan.faults, self.length);
             is_enough.store(true, Ordering::SeqCst);
             let (people, others) = (people.join().unwrap(), others.join().unwrap());
-            let (log, added, told) = log?;
+            let (log, added, reported) = log?;
             people?;
             others?;
             stage.pause(CALM)?;
@@ -151,14 +151,14 @@ impl Trial {
             leftovers.extend(watch.join().unwrap());
             let (crashes, left) = settle::stop_nodes(&stage)?;
             leftovers.extend(left);
-            Ok::<_, Failure>((log, added, told, stopped, history, leftovers, crashes, metronome.join().unwrap()))
+            Ok::<_, Failure>((log, added, reported, stopped, history, leftovers, crashes, metronome.join().unwrap()))
         });
-        let (mut log, added, told, stopped, history, leftovers, mut crashes, host_lags) = played?;
-        let Hands { mut jobs, mut deeds, .. } = hands;
+        let (mut log, added, reported, stopped, history, leftovers, mut crashes, host_lags) = played?;
+        let Hands { mut jobs, mut operations, .. } = hands;
         close_phases(&mut jobs, stopped);
         jobs.extend(added);
-        let (more, readded, generations) = readding.told();
-        deeds.extend(more);
+        let (more, readded, generations) = readding.reported();
+        operations.extend(more);
         jobs.extend(readded);
         let text = std::fs::read_to_string(dir.join("effects")).unwrap();
         let mut attempts = effects::read(&text).map_err(Failure::Test)?;
@@ -176,9 +176,9 @@ impl Trial {
             jobs,
             attempts,
             history,
-            told,
+            reported,
             faults: log,
-            deeds,
+            operations,
             generations,
             host_lags,
             nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
@@ -238,7 +238,7 @@ type Conducted = (Vec<Inflicted>, Vec<Job>, Vec<Recorded>);
 
 /// Inflicts the faults one after the other and heals each, also when interrupted.
 fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Duration) -> Result<Conducted, Failure> {
-    let (mut log, mut jobs, mut told, end) = (Vec::new(), Vec::new(), Vec::new(), Instant::now() + length);
+    let (mut log, mut jobs, mut reported, end) = (Vec::new(), Vec::new(), Vec::new(), Instant::now() + length);
     for (calm, mut fault) in faults {
         stage.pause(calm)?;
         fault.seek(stage);
@@ -257,11 +257,11 @@ fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Durat
         });
         jobs.extend(fault.jobs());
         // Redis may still be out of reach.
-        told.extend(settle::read_history(stage).unwrap_or_default());
+        reported.extend(settle::read_history(stage).unwrap_or_default());
         paused?;
     }
     stage.pause(end.saturating_duration_since(Instant::now()))?;
-    Ok((log, jobs, told))
+    Ok((log, jobs, reported))
 }
 
 /// Returns true if this attempt killed that node.

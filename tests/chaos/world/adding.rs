@@ -22,8 +22,8 @@ pub(crate) fn add_lines(stage: &Stage, lines: &[Value]) -> Vec<String> {
     // `schedctl` may have ended already, because it could not reach Redis.
     let _ = adding.stdin.take().unwrap().write_all(text.as_bytes());
     let output = adding.wait_with_output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    told.as_array().into_iter().flatten().filter_map(|added| added["name"].as_str()).map(str::to_owned).collect()
+    let reported: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    reported.as_array().into_iter().flatten().filter_map(|added| added["name"].as_str()).map(str::to_owned).collect()
 }
 
 /// Adds these jobs, which are due once, and marks those that were acknowledged.

@@ -13,7 +13,7 @@ use super::plan::toml_of;
 use super::schedule::{Phase, When};
 use super::sharing::ORDER;
 use super::small;
-use crate::evidence::{Deed, Doing, Micros, SECOND, now};
+use crate::evidence::{Doing, Micros, Operation, SECOND, now};
 use crate::proof::trial::TIMING;
 use crate::stage::{Interrupted, Stage, schedctl};
 
@@ -23,7 +23,7 @@ pub(crate) struct Hands<'a> {
     rng: Rng,
     /// The jobs of the file and, as time goes on, the jobs added.
     pub(crate) jobs: Vec<Job>,
-    pub(crate) deeds: Vec<Deed>,
+    pub(crate) operations: Vec<Operation>,
     bursts: usize,
     /// The permission to add a job that kills its node.
     spite: Spite,
@@ -38,7 +38,7 @@ pub(crate) enum Spite {
 
 impl<'a> Hands<'a> {
     pub(crate) fn new(stage: &'a Stage, rng: Rng, jobs: Vec<Job>, spite: Spite) -> Self {
-        Self { stage, rng, jobs, deeds: Vec::new(), bursts: 0, spite }
+        Self { stage, rng, jobs, operations: Vec::new(), bursts: 0, spite }
     }
 
     /// Does something every two or three seconds until `is_enough` returns true.
@@ -108,9 +108,9 @@ impl<'a> Hands<'a> {
         for job in ["by-hand", "quick-0"] {
             let from = now();
             if self.has(job)
-                && let Some(told) = self.insist(&["run", job, "--quiet"])?
+                && let Some(reported) = self.insist(&["run", job, "--quiet"])?
             {
-                self.deeds.push(Deed { from, to: now(), what: Doing::Ran(told.trim().to_owned()) });
+                self.operations.push(Operation { from, to: now(), what: Doing::Ran(reported.trim().to_owned()) });
             }
         }
         Ok(())
@@ -130,7 +130,7 @@ impl<'a> Hands<'a> {
         // made.
         for job in jobs {
             self.insist(&["resume", job])?;
-            self.deeds.push(Deed { from, to: now(), what: Doing::Paused(job.to_owned()) });
+            self.operations.push(Operation { from, to: now(), what: Doing::Paused(job.to_owned()) });
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<'a> Hands<'a> {
             // The call is made once: by a second try the run may be over, which gives another exit
             // code.
             let _ = schedctl(self.stage, &["cancel", run]).output();
-            self.deeds.push(Deed { from, to: now(), what: Doing::Cancelled(run.to_owned()) });
+            self.operations.push(Operation { from, to: now(), what: Doing::Cancelled(run.to_owned()) });
         }
         Ok(())
     }

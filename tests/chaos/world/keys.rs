@@ -9,7 +9,7 @@ use crate::evidence::Micros;
 
 /// Returns the keys that only live runs have, each with its content.
 pub(crate) fn live(connection: &mut Connection) -> Vec<String> {
-    let live = ["leases", "stops", "due:", "open:", "waiting:", "held:", "queued:", "running:"];
+    let live = ["leases", "stop_requests", "due:", "open:", "waiting:", "gate_holders:", "gate_waiters:", "running:"];
     let of_these = all(connection).into_iter().filter(|key| live.iter().any(|kind| key.starts_with(kind)));
     of_these
         .map(|key| {

@@ -13,7 +13,7 @@ use crate::proof::trial::TIMING;
 
 /// The time that the end of a trial takes besides its faults: owed runs are awaited, everything is
 /// stopped and read.
-pub(crate) const SETTLING: Duration = Duration::from_secs(25);
+pub(crate) const RESTORING: Duration = Duration::from_secs(25);
 
 /// A planned trial.
 pub(crate) struct Plan {

@@ -13,7 +13,7 @@ use super::adding::add_lines;
 use super::jobs::{Act, Job};
 use super::schedule::{Phase, When};
 use super::sharing::{READDING, Sharing};
-use crate::evidence::{Deed, Doing, Generation, Micros, SECOND, now, span};
+use crate::evidence::{Doing, Generation, Micros, Operation, SECOND, now, span};
 use crate::stage::{Interrupted, Stage, schedctl};
 
 /// The time within which a change of the file, an addition or a removal must be seen.
@@ -138,7 +138,7 @@ impl Readded {
     }
 
     /// Returns the job as the checker must know it, with its generations.
-    pub(crate) fn told(self) -> (Job, Vec<Generation>) {
+    pub(crate) fn reported(self) -> (Job, Vec<Generation>) {
         let phase = |generation: &Generation| {
             let is_once = matches!(generation.when, When::Once(_));
             Phase {
@@ -194,12 +194,12 @@ pub(crate) struct Readding<'a> {
     stage: &'a Stage,
     rng: Rng,
     readded: Vec<Readded>,
-    pub(crate) deeds: Vec<Deed>,
+    pub(crate) operations: Vec<Operation>,
 }
 
 impl<'a> Readding<'a> {
     pub(crate) fn new(stage: &'a Stage, rng: Rng, readded: Vec<Readded>) -> Self {
-        Self { stage, rng, readded, deeds: Vec::new() }
+        Self { stage, rng, readded, operations: Vec::new() }
     }
 
     /// Removes a job and adds it again, until `is_enough` returns true; then removes all.
@@ -258,22 +258,22 @@ impl<'a> Readding<'a> {
         if self.readded[at].job.is_recurring() && self.rng.bool() {
             let ago = format!("{:.0}s", span(6 * SECOND));
             let _ = schedctl(self.stage, &["backfill", &name, "--from", &ago]).output();
-            self.deeds.push(Deed { from, to: now(), what: Doing::Backfilled(name) });
+            self.operations.push(Operation { from, to: now(), what: Doing::Backfilled(name) });
         } else if self.rng.bool() {
             let asked = schedctl(self.stage, &["run", &name, "--quiet"]).output().unwrap();
             if asked.status.success() {
                 let run = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
-                self.deeds.push(Deed { from, to: now(), what: Doing::Ran(run) });
+                self.operations.push(Operation { from, to: now(), what: Doing::Ran(run) });
             }
         }
         self.stage.pause(Duration::ZERO)
     }
 
     /// Returns the operator's actions, and the jobs as the checker must know them.
-    pub(crate) fn told(self) -> (Vec<Deed>, Vec<Job>, BTreeMap<String, Vec<Generation>>) {
-        let (jobs, generations): (Vec<Job>, Vec<Vec<Generation>>) = self.readded.into_iter().map(Readded::told).unzip();
+    pub(crate) fn reported(self) -> (Vec<Operation>, Vec<Job>, BTreeMap<String, Vec<Generation>>) {
+        let (jobs, generations): (Vec<Job>, Vec<Vec<Generation>>) = self.readded.into_iter().map(Readded::reported).unzip();
         let generations = jobs.iter().map(|job| job.name.clone()).zip(generations).collect();
-        (self.deeds, jobs, generations)
+        (self.operations, jobs, generations)
     }
 }
 

@@ -92,7 +92,7 @@ fn the_private_socket_is_found_by_itself() {
 }
 
 #[test]
-fn no_redis_at_all_is_told_with_where_it_was_looked_for() {
+fn no_redis_at_all_is_reported_with_where_it_was_looked_for() {
     let alone = Schedctl::alone();
     let place = alone.home().join(".local/state/schedd/redis.sock");
     for args in [&["list"][..], &["list", "--json"], &["stats"], &["add", "--", "x"], &["cancel", "x"], &["run", "x"]] {
@@ -103,7 +103,7 @@ fn no_redis_at_all_is_told_with_where_it_was_looked_for() {
 }
 
 #[test]
-fn a_socket_nobody_answers_on_is_told_as_such() {
+fn a_socket_nobody_answers_on_is_reported_as_such() {
     let alone = Schedctl::alone();
     drop(UnixListener::bind(state_dir(&alone).join("redis.sock")).unwrap());
     alone.run(&["list"]).refused(69, &["schedd is not running", "redis.sock", "Connection refused", "start schedd"]);
@@ -170,7 +170,7 @@ fn an_address_that_is_none_is_bad_usage() {
 }
 
 #[test]
-fn a_bad_file_is_told_of_problem_by_problem() {
+fn a_bad_file_is_reported_of_problem_by_problem() {
     let alone = Schedctl::alone();
     fs::write(alone.home().join("jobs.toml"), "x = 1\n[redis]\nurl = 3\n").unwrap();
     let finished = alone.run(&["list"]);

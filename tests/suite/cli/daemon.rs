@@ -195,7 +195,7 @@ fn a_cancelled_run_is_stopped_and_its_recurring_job_goes_on() {
 }
 
 #[test]
-fn a_cancelled_recurring_job_leaves_its_run_alone_unless_told_to_stop_it() {
+fn a_cancelled_recurring_job_leaves_its_run_alone_unless_reported_to_stop_it() {
     let host = Host::start("");
     host.add(&["--name", "beat", "--every", "1s", "--", "sleep", "60"]);
     let run = host.wait_for("beat", "running");
@@ -248,11 +248,11 @@ fn a_live_node_is_listed_with_its_bad_file_and_the_numbers_add_up() {
 
     fs::write(host.daemon.jobs_file(), "[jobs.ok]\nshel = \"true\"\n").unwrap();
     host.daemon.hup();
-    let told = until("the node tells of its bad file", LONG, || {
+    let reported = until("the node tells of its bad file", LONG, || {
         let nodes = host.ctl.run(&["nodes", "--json"]).good().json();
         nodes[0]["config_error"].as_str().map(str::to_owned)
     });
-    assert!(told.contains("shel") && told.contains("shell"), "{told}");
+    assert!(reported.contains("shel") && reported.contains("shell"), "{reported}");
     assert_eq!(host.ctl.run(&["stats", "--json"]).good().json()["jobs"], 2);
 }
 
@@ -282,7 +282,7 @@ fn nodes_whose_files_differ_in_a_job_say_so_until_they_agree() {
 }
 
 #[test]
-fn an_http_job_sends_what_it_is_told_and_the_status_is_its_result() {
+fn an_http_job_sends_what_it_is_reported_and_the_status_is_its_result() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let sink = runtime.block_on(HttpSink::start([Answer::status(204), Answer::status(503).body("busy")]));
     let host = Host::start("");
@@ -338,7 +338,7 @@ fn an_empty_variable_is_one_that_is_not_set() {
 }
 
 #[test]
-fn what_tells_of_a_job_is_shown_as_the_job_says_now() {
+fn what_reports_of_a_job_is_shown_as_the_job_says_now() {
     let host = Host::start("");
     host.add(&["--name", "a", "--on-failure", "echo before", "--shell", "exit 1"]);
     host.run_and_wait("a");
@@ -362,23 +362,26 @@ fn show_and_doctor_report_a_notice_that_cannot_be_signed_while_it_retries() {
     let secret = "${credential:no-such-secret}";
     host.add(&["--name", "a", "--on-failure", "http://127.0.0.1:9/", "--webhook-secret", secret, "--shell", "exit 1"]);
     host.run_and_wait("a");
-    let untold = until("its notice is tried again", LONG, || {
+    let failed_notice = until("its notice is tried again", LONG, || {
         let shown = host.ctl.run(&["show", "a", "--json"]).good().json();
         Some(shown["notices_retried"][0].clone()).filter(Value::is_object)
     });
-    assert!(untold["retry_at"].is_string() && untold["reason"].as_str().unwrap().contains("no-such-secret"), "{untold}");
-    let id = untold["run_id"].as_str().unwrap();
+    assert!(
+        failed_notice["retry_at"].is_string() && failed_notice["reason"].as_str().unwrap().contains("no-such-secret"),
+        "{failed_notice}"
+    );
+    let id = failed_notice["run_id"].as_str().unwrap();
     // Either may catch it at a try: then it is tried again soon after.
     for args in [&["show", "a"][..], &["doctor"]] {
         let line = until("it is told of", LONG, || {
-            let told = host.ctl.run(args).stdout;
-            told.lines().find(|line| line.contains(id) && line.contains("is retried")).map(str::to_owned)
+            let reported = host.ctl.run(args).stdout;
+            reported.lines().find(|line| line.contains(id) && line.contains("is retried")).map(str::to_owned)
         });
         assert!(line.contains("no-such-secret"), "{line}");
     }
     // It says what it is and by whom.
     let shown = host.ctl.run(&["show", "a/on_failure"]).good().stdout;
     assert!(shown.contains("source      the notices of job a"), "{shown}");
-    let told = host.ctl.run(&["explain", id]).good().stdout;
-    assert!(!told.contains("set with schedctl add"), "{told}");
+    let reported = host.ctl.run(&["explain", id]).good().stdout;
+    assert!(!reported.contains("set with schedctl add"), "{reported}");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Bench;
 
 #[test]
-fn priority_and_labels_are_told_apart_from_the_queue() {
+fn priority_and_labels_are_reported_apart_from_the_queue() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--priority", "-3", "--requires", "gpu,eu", "--in", "1h", "--", "x"]);
     bench.add(&["--name", "b", "--in", "2h", "--", "x"]);

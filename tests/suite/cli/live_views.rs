@@ -242,7 +242,7 @@ fn top_shows_what_is_due_runs_and_ended_and_its_keys_act() {
     until("the run is asked to stop", LONG, || {
         let mut connection = bench.redis.connection();
         let asked: Option<String> =
-            redis::cmd("HGET").arg("{schedd}:stops").arg(busy.run.to_string()).query(&mut connection).unwrap();
+            redis::cmd("HGET").arg("{schedd}:stop_requests").arg(busy.run.to_string()).query(&mut connection).unwrap();
         asked
     });
     session.press(&format!("3/{}ended\r\r", BACK.repeat(4)));
@@ -255,7 +255,7 @@ fn top_shows_what_is_due_runs_and_ended_and_its_keys_act() {
 }
 
 #[test]
-fn top_tells_a_job_whose_run_is_tried_again_as_list_does_and_cancels_that_run() {
+fn top_reports_a_job_whose_run_is_tried_again_as_list_does_and_cancels_that_run() {
     let bench = Bench::start();
     bench.add(&["--name", "later", "--in", "2h", "--", "x"]);
     bench.add(&["--name", "again", "--in", "0s", "--", "x"]);

@@ -130,7 +130,7 @@ fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
 }
 
 #[test]
-fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_told_by_doctor() {
+fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_named_by_doctor() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let node = Schedd::on(&redis).jobs("[groups.g]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n").start();
@@ -146,10 +146,11 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_told_by_doctor(
     assert_eq!((&groups()[0]["group"], &groups()[0]["mode"]), (&json!("g"), &json!("exclusive")));
     let table = ctl.run(&["groups"]).good().stdout;
     assert!(table.contains("exclusive (by default: no file declares it)"), "{table}");
-    let told = ctl.run(&["doctor"]).stdout;
+    let reported = ctl.run(&["doctor"]).stdout;
     assert!(
-        told.contains("no file declares it, and 2 jobs have it (a, b): exclusive, by default") && told.contains("[groups.g]"),
-        "{told}"
+        reported.contains("no file declares it, and 2 jobs have it (a, b): exclusive, by default")
+            && reported.contains("[groups.g]"),
+        "{reported}"
     );
     for name in ["a", "b"] {
         ctl.run(&["cancel", name]).good();
@@ -158,7 +159,7 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_told_by_doctor(
 }
 
 #[test]
-fn a_job_nobody_has_in_not_while_is_told_by_check_and_by_doctor() {
+fn a_job_nobody_has_in_not_while_is_reported_by_check_and_by_doctor() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let dir = tempfile::tempdir().unwrap();
@@ -169,15 +170,15 @@ fn a_job_nobody_has_in_not_while_is_told_by_check_and_by_doctor() {
     let wanted = "jobs.a.not_while: this file has no job bakcup, did you mean \"backup\"?";
     assert!(checked.stderr.contains(wanted) && checked.stderr.matches("not_while").count() == 1, "{checked:?}");
     ctl.run(&["apply", &file]).good();
-    let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("no such job exists, but 1 job names it in not_while (a)"), "{told}");
+    let reported = ctl.run(&["doctor"]).stdout;
+    assert!(reported.contains("no such job exists, but 1 job names it in not_while (a)"), "{reported}");
     ctl.run(&["add", "--name", "bakcup", "--shell", "true"]).good();
-    let told = ctl.run(&["doctor"]).stdout;
-    assert!(!told.contains("no such job exists"), "{told}");
+    let reported = ctl.run(&["doctor"]).stdout;
+    assert!(!reported.contains("no such job exists"), "{reported}");
 }
 
 #[test]
-fn settings_that_cannot_be_read_are_told_by_doctor() {
+fn settings_that_cannot_be_read_are_reported_by_doctor() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     assert_eq!(ctl.run(&["queue", "set", "default", "limit=3"]).code, 0);
@@ -189,8 +190,8 @@ fn settings_that_cannot_be_read_are_told_by_doctor() {
         let _: i64 =
             redis::cmd("HSET").arg(format!("{{schedd}}:{key}")).arg(field).arg(value).query(&mut redis.connection()).unwrap();
     }
-    let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("group y") && told.contains("its stored mode, gap cannot be read"), "{told}");
+    let reported = ctl.run(&["doctor"]).stdout;
+    assert!(reported.contains("group y") && reported.contains("its stored mode, gap cannot be read"), "{reported}");
     assert_eq!(queue(&ctl, "default")["limit"], Value::Null);
 }
 
@@ -251,7 +252,7 @@ fn of_a_queue_whose_nodes_all_claim_nothing_a_remark_says_so() {
     for job in ["a", "b"] {
         ctl.run(&["add", "--name", job, "--in", "0s", "--shell", &effects.shell("sleep 600")]).good();
     }
-    let held = || queue(&ctl, "mail")["held"].as_array().unwrap().clone();
+    let held = || queue(&ctl, "mail")["at_limit"].as_array().unwrap().clone();
     until("both are held", LONG, || (held().len() == 2).then_some(()));
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("mail")).unwrap();

@@ -62,7 +62,7 @@ fn on_a_narrow_terminal_a_job_has_room_on_one_line() {
 }
 
 #[test]
-fn a_mistyped_flag_of_add_is_told_with_the_help_to_read() {
+fn a_mistyped_flag_of_add_is_reported_with_the_help_to_read() {
     let alone = Schedctl::alone();
     let finished = alone.run(&["add", "--nam", "a", "--", "x"]);
     finished.refused(2, &["'--nam'", "'--name'", "see schedctl add --help"]);

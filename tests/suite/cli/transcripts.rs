@@ -25,7 +25,7 @@ fn timeless(line: &str) -> String {
 }
 
 /// Makes each call of a transcript again and tells it as the transcript should be.
-fn told_again(transcript: &str) -> String {
+fn reported_again(transcript: &str) -> String {
     let ctl = Schedctl::alone().env("TZ", "UTC");
     fs::write(ctl.home().join("jobs.toml"), include_str!("transcripts/jobs.toml")).unwrap();
     let calls = transcript.lines().filter_map(|line| line.strip_prefix("$ "));
@@ -42,17 +42,17 @@ fn told_again(transcript: &str) -> String {
 }
 
 #[track_caller]
-fn assert_told(transcript: &str) {
-    let told = told_again(transcript);
-    assert!(told.trim_end() == transcript.trim_end(), "what is told now:\n{told}");
+fn assert_reported(transcript: &str) {
+    let reported = reported_again(transcript);
+    assert!(reported.trim_end() == transcript.trim_end(), "what is printed now:\n{reported}");
 }
 
 #[test]
-fn next_tells_local_time_utc_and_what_clock_changes_do() {
-    assert_told(include_str!("transcripts/next.txt"));
+fn next_reports_local_time_utc_and_what_clock_changes_do() {
+    assert_reported(include_str!("transcripts/next.txt"));
 }
 
 #[test]
-fn describe_tells_a_schedule_in_words() {
-    assert_told(include_str!("transcripts/describe.txt"));
+fn describe_reports_a_schedule_in_words() {
+    assert_reported(include_str!("transcripts/describe.txt"));
 }

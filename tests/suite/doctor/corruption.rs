@@ -16,8 +16,8 @@ const GARBAGE: [(&str, &[&[u8]]); 3] =
 const FILE: &str = "[daemon]\nlease = \"2s\"\n[queues.other]\nconcurrency = 2\n[jobs.filed]\nevery = \"1h\"\nshell = \"true\"\n\
     [jobs.booted]\ncron = \"@reboot\"\nshell = \"true\"\n";
 
-/// Values a field is spoilt with.
-const SPOILT: [&[u8]; 7] = [b"", b"\xff\xfe", b"-1", b"nan", b"1e300", b"{\"every\":", &[b'x'; 100_000]];
+/// Values a field is damaged with.
+const DAMAGED: [&[u8]; 7] = [b"", b"\xff\xfe", b"-1", b"nan", b"1e300", b"{\"every\":", &[b'x'; 100_000]];
 
 /// Every key there is but what was moved aside.
 fn keys(redis: &TestRedis) -> Vec<String> {
@@ -34,9 +34,9 @@ fn assert_answers(redis: &TestRedis, what: &str) {
     for words in
         [&["explain", "beat", "--last"][..], &["stats"], &["list"], &["nodes"], &["history"], &["data-loss"], &["show", "beat"]]
     {
-        let told = ctl.run(words);
-        assert!(told.code < 70, "{words:?} beside {what}: {told:?}");
-        assert!(!told.stderr.contains("panicked"), "{words:?} beside {what}: {told:?}");
+        let reported = ctl.run(words);
+        assert!(reported.code < 70, "{words:?} beside {what}: {reported:?}");
+        assert!(!reported.stderr.contains("panicked"), "{words:?} beside {what}: {reported:?}");
     }
 }
 
@@ -60,10 +60,10 @@ fn busy() -> (TestRedis, Schedd) {
     ctl.run(&["resume", "beat"]).good();
     let mut connection = redis.connection();
     let _: i64 = connection.zadd("{schedd}:ledger:beat", "1700000060000:2:succeeded:", 1_700_000_000_000_i64).unwrap();
-    let _: i64 = connection.hset("{schedd}:totals", "ledger_ranges", 1).unwrap();
+    let _: i64 = connection.hset("{schedd}:counters", "ledger_ranges", 1).unwrap();
     let _: i64 = connection.hset("{schedd}:ledger_before:beat", "latest", 1_700_000_060_000_i64).unwrap();
     let report = r#"{"report":{"epoch":"x","node":"one","restored":0,"lost":0,"jobs_gone":0,"gone":[]}}"#;
-    let _: i64 = connection.zadd("{schedd}:losses", report, 1_700_000_000_000_i64).unwrap();
+    let _: i64 = connection.zadd("{schedd}:data_losses", report, 1_700_000_000_000_i64).unwrap();
     let _: i64 = connection.zadd("{schedd}:due:default", "garbage", 5).unwrap();
     until("garbage is in quarantine", LONG, || Some(()).filter(|()| connection.exists("{schedd}:quarantine").unwrap()));
     until("the boot is noted", LONG, || Some(()).filter(|()| connection.exists("{schedd}:boots").unwrap()));
@@ -96,16 +96,16 @@ fn a_key_that_holds_something_else_is_named_and_mended_and_the_node_lives_on() {
         if type_of(&redis, &key) == wanted {
             // A text where a text belongs: the counters' own tests. The epoch of the data is mended by hand, as doctor says.
             if let Some(mark) = mark {
-                let told = ctl.run(&["doctor"]);
-                assert!(told.code == 1 && told.stdout.contains("the epoch of the data"), "{told:?}");
+                let reported = ctl.run(&["doctor"]);
+                assert!(reported.code == 1 && reported.stdout.contains("the epoch of the data"), "{reported:?}");
                 let _: () = redis.connection().set(&key, mark).unwrap();
             }
             continue;
         }
         assert_answers(&redis, &key);
-        let told = ctl.run(&["doctor", "--json"]);
-        assert_eq!(told.code, 1, "{key}: {told:?}");
-        let findings = told.json()["findings"].clone();
+        let reported = ctl.run(&["doctor", "--json"]);
+        assert_eq!(reported.code, 1, "{key}: {reported:?}");
+        let findings = reported.json()["findings"].clone();
         let is_named = findings
             .as_array()
             .unwrap()
@@ -132,7 +132,7 @@ fn corruption_in_any_key_stops_nothing_and_doctor_mends_it_or_says_how() {
     let ctl = Schedctl::on(&redis);
     let mut connection = redis.connection();
     for (number, key) in keys(&redis).into_iter().enumerate() {
-        let value = SPOILT[number % SPOILT.len()];
+        let value = DAMAGED[number % DAMAGED.len()];
         match type_of(&redis, &key).as_str() {
             "hash" => {
                 let fields: Vec<Vec<u8>> = connection.hkeys(&key).unwrap();
@@ -167,7 +167,7 @@ fn corruption_in_any_key_stops_nothing_and_doctor_mends_it_or_says_how() {
             assert!(matches!(done.code, 0 | 1 | 3 | 4), "{words:?}: {done:?}");
         }
     }
-    // What a node tells of itself is right again when it has the name again that its spoilt record gave to another.
+    // What a node tells of itself is right again when it has the name again that its damaged record gave to another.
     until("doctor is clean", LONG, || Some(()).filter(|()| ctl.run(&["doctor", "--fix", "--json"]).code == 0));
     assert_alive(&redis, &node, 1_000, "what was mended");
 }

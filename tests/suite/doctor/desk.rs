@@ -1,4 +1,4 @@
-//! A namespace whose books are checked: jobs with real definitions, broken by hand.
+//! A namespace whose consistency is checked: jobs with real definitions, broken by hand.
 
 use std::ops::Deref;
 
@@ -111,7 +111,7 @@ impl Desk {
         self.break_by("HSET", &format!("job:{}", run.job()), &["pending", ""]);
     }
 
-    /// Demands that the books agree.
+    /// Demands that the data is consistent.
     pub(super) async fn demand_sound(&self, when: &str) {
         let findings = self.findings().await;
         assert!(findings.is_empty(), "{when}: {findings:#?}");
@@ -144,7 +144,7 @@ impl Desk {
         examine(&self.world.at(self.now)).await.unwrap().findings
     }
 
-    /// Demands that the finding is told of the subject, mends, and demands that the books then agree. What was done.
+    /// Demands that the finding is told of the subject, mends, and demands that the data is then consistent. What was done.
     pub(super) async fn mend(&self, code: &str, subject: &str) -> Vec<Mended> {
         let store = self.world.at(self.now);
         let exam = examine(&store).await.unwrap();
@@ -162,8 +162,8 @@ impl Desk {
         let before = self.world.snapshot();
         let exam = examine(&store).await.unwrap();
         demand(&exam.findings, code, subject);
-        let told = exam.findings.iter().find(|finding| finding.code() == code).unwrap().to_string();
-        assert!(told.contains(word), "{told}");
+        let reported = exam.findings.iter().find(|finding| finding.code() == code).unwrap().to_string();
+        assert!(reported.contains(word), "{reported}");
         let (_, left) = exam.mend(&store).await.unwrap();
         demand(&left.findings, code, subject);
         assert_eq!(self.world.snapshot(), before, "something was changed");

@@ -1,4 +1,4 @@
-//! The books: each rule broken by hand and mended, garbage in every key, and random walks that leave them clean.
+//! The consistency check: each rule broken by hand and mended, garbage in every key, and random walks that leave them clean.
 
 mod corruption;
 mod desk;

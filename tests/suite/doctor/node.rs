@@ -13,9 +13,9 @@ use crate::support::wait::{LONG, until};
 #[track_caller]
 fn turn(redis: &TestRedis) -> Value {
     let ctl = Schedctl::on(redis);
-    let audit = "{schedd}:audit";
+    let audit = "{schedd}:consistency_check";
     let _: () = redis.connection().hdel(audit, &["at", "taken_at"][..]).unwrap();
-    until("the books were checked", LONG, || {
+    until("the data was checked", LONG, || {
         let at: Option<String> = redis.connection().hget(audit, "at").unwrap();
         at
     });
@@ -30,7 +30,7 @@ fn a_node_finds_what_does_not_agree_says_it_once_and_no_more_when_it_is_mended()
     eye.add(&json!({"name": "a", "every": "1h", "shell": "true"}));
     let sound = turn(&redis);
     assert_eq!(sound["findings"], 0, "{sound}");
-    assert!(sound["audited_at"].is_string(), "{sound}");
+    assert!(sound["checked_at"].is_string(), "{sound}");
     let _: () = redis.connection().del("{schedd}:due:default").unwrap();
     assert_eq!(turn(&redis)["findings"], 1);
     assert_eq!(turn(&redis)["findings"], 1);
@@ -42,20 +42,20 @@ fn a_node_finds_what_does_not_agree_says_it_once_and_no_more_when_it_is_mended()
 }
 
 #[test]
-fn a_node_also_finds_wrong_counters_spoilt_fields_and_keys_that_no_index_names() {
+fn a_node_also_finds_wrong_counters_damaged_fields_and_keys_that_no_index_names() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).start();
     eye.add(&json!({"name": "a", "every": "1h", "shell": "true"}));
     assert_eq!(turn(&redis)["findings"], 0);
     let mut connection = redis.connection();
-    let _: i64 = connection.hset("{schedd}:totals", "waiting", 7).unwrap();
-    let _: i64 = connection.hset("{schedd}:totals", "failed", "many").unwrap();
+    let _: i64 = connection.hset("{schedd}:counters", "waiting", 7).unwrap();
+    let _: i64 = connection.hset("{schedd}:counters", "failed", "many").unwrap();
     let _: i64 = connection.hset("{schedd}:run:a@5", "state", "of_tomorrow").unwrap();
     let _: () = connection.set("{schedd}:of_another", "x").unwrap();
     assert_eq!(turn(&redis)["findings"], 4, "{}", node.log());
     assert_eq!(turn(&redis)["findings"], 4, "they still hold");
-    for code in ["wrong:totals", "unreadable:totals", "unreadable:run", "unknown_key"] {
+    for code in ["wrong:counters", "unreadable:counters", "unreadable:run", "unknown_key"] {
         assert_eq!(node.log().matches(code).count(), 1, "{code}: {}", node.log());
     }
     let _: i64 = connection.del(&["{schedd}:run:a@5", "{schedd}:of_another"][..]).unwrap();
@@ -76,7 +76,7 @@ fn a_turn_looks_at_so_many_keys_also_if_most_are_of_others_and_the_next_goes_on(
     let () = pipeline.query(&mut connection).unwrap();
     let mut place = || -> String {
         turn(&redis);
-        connection.hget("{schedd}:audit", "place").unwrap()
+        connection.hget("{schedd}:consistency_check", "place").unwrap()
     };
     let first = place();
     assert!(first.starts_with("keys ") && first != "keys 0", "{first}");

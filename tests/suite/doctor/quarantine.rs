@@ -19,8 +19,8 @@ fn a_corrupt_definition_set_aside_is_restored_only_once_it_can_be_read() {
     ctl.run(&["doctor", "--set-aside", "nobody"]).refused(3, &["not there"]);
     let good: String = redis.connection().hget("{schedd}:job:a", "def").unwrap();
     let _: () = redis.connection().hset("{schedd}:job:a", "def", "{\"every\":").unwrap();
-    let told = ctl.run(&["doctor"]);
-    assert!(told.code == 1 && told.stdout.contains("--set-aside a"), "{told:?}");
+    let reported = ctl.run(&["doctor"]);
+    assert!(reported.code == 1 && reported.stdout.contains("--set-aside a"), "{reported:?}");
     let aside = ctl.run(&["doctor", "--set-aside", "a", "--json"]).good().json()["aside"].as_str().unwrap().to_owned();
     // What named it is mended without it.
     ctl.run(&["doctor", "--fix"]).good();
@@ -60,10 +60,11 @@ fn a_file_job_that_lost_its_record_comes_back_on_reload_mended_or_not() {
         // A push that was under way defines it again: then once more.
         until("doctor tells that it is gone, and mends it where it is to", LONG, || {
             let _: () = redis.connection().del("{schedd}:job:a").unwrap();
-            let told = ctl.run(&["doctor"]);
-            let is_told = told.code == 1 && told.stdout.contains("the jobs file of node one lists it, and it has no record");
+            let reported = ctl.run(&["doctor"]);
+            let is_reported =
+                reported.code == 1 && reported.stdout.contains("the jobs file of node one lists it, and it has no record");
             let is_off = || ctl.run(&["doctor", "--fix"]).good().stdout.contains("taken off the list of one");
-            (is_told && (!is_mended || is_off())).then_some(())
+            (is_reported && (!is_mended || is_off())).then_some(())
         });
         let pushes = || node.log().matches("All jobs of the jobs file are applied").count();
         let before = pushes();
@@ -90,7 +91,7 @@ fn a_due_entry_that_nobody_planned_is_never_executed_nor_put_back() {
 }
 
 #[test]
-fn doctor_shows_entries_until_a_person_discards_them_then_names_who_did() {
+fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let put = |member: &str| {
@@ -100,8 +101,8 @@ fn doctor_shows_entries_until_a_person_discards_them_then_names_who_did() {
     for member in ["a@99", "b@99", "c@99"] {
         put(member);
     }
-    let told = ctl.run(&["doctor"]).good().stdout;
-    assert!(told.contains("3 of at most 10,000") && told.contains("--discard ENTRY"), "{told}");
+    let reported = ctl.run(&["doctor"]).good().stdout;
+    assert!(reported.contains("3 of at most 10,000") && reported.contains("--discard ENTRY"), "{reported}");
     let gone = ctl.run(&["doctor", "--discard", "a@99"]).good().stdout;
     assert_eq!(
         gone, "a@99, out of {schedd}:due:default at 2: the job does not plan this run\n1 entry of quarantine discarded\n",
@@ -122,14 +123,16 @@ fn doctor_shows_entries_until_a_person_discards_them_then_names_who_did() {
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "schedd\n");
     assert!(asked.code == 0 && asked.stdout.contains("2 entries of quarantine discarded"), "{asked:?}");
     put("d@99");
-    let _: i64 = redis.connection().hset("{schedd}:totals", "quarantine_dropped", 4).unwrap();
+    let _: i64 = redis.connection().hset("{schedd}:counters", "quarantine_dropped", 4).unwrap();
     assert!(ctl.run(&["doctor"]).good().stdout.contains("4 entries did not fit"));
     let gone = ctl.run(&["doctor", "--discard", "all", "--yes", "--json"]).good().json();
     assert_eq!((&gone["discarded"][0]["name"], &gone["dropped"]), (&json!("d@99"), &json!(4)));
-    let told = ctl.run(&["doctor"]).good().stdout;
+    let reported = ctl.run(&["doctor"]).good().stdout;
     assert!(
-        told.contains("d@99 of {schedd}:due:default at ") && told.contains("; 3 before it") && !told.contains("did not fit"),
-        "{told}"
+        reported.contains("d@99 of {schedd}:due:default at ")
+            && reported.contains("; 3 before it")
+            && !reported.contains("did not fit"),
+        "{reported}"
     );
     let document = ctl.run(&["doctor", "--json"]).good().json();
     let notes = document["quarantine"]["discarded"].as_array().unwrap();

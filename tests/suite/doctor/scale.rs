@@ -36,7 +36,7 @@ async fn what_many_findings_have_in_common_is_read_once_a_page_of_them() {
         assert_eq!(desk.pending(run.job().as_str()).await, *run);
     }
     let (zscans, zranges) = (calls(&desk, "zscan"), calls(&desk, "zrange"));
-    // Each look at the books scans each of the sets once; a job costs a few reads in its own script.
+    // Each consistency check scans each of the sets once; a job costs a few reads in its own script.
     assert!(zscans < 4 * JOBS as u64, "{zscans} scans of sets");
     assert!(zranges < 2 * JOBS as u64, "{zranges} reads of ranges");
 }

@@ -1,4 +1,4 @@
-//! Unique keys in the books: each is held by a job, or on its way out.
+//! Unique keys in the consistency check: each is held by a job, or on its way out.
 
 use serde_json::json;
 

@@ -19,9 +19,11 @@ fn level(document: &Value, group: &str, name: &str) -> String {
 fn nothing_wrong_is_code_0_with_every_group_there_and_warnings_change_no_code() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
-    let told = ctl.run(&["doctor"]).good();
-    for word in ["redis", "nodes", "sources", "books", "quarantine", "host", "eviction", "memory", "script time", "replicas"] {
-        assert!(told.stdout.contains(word), "no {word}: {}", told.stdout);
+    let reported = ctl.run(&["doctor"]).good();
+    for word in
+        ["redis", "nodes", "sources", "consistency", "quarantine", "host", "eviction", "memory", "script time", "replicas"]
+    {
+        assert!(reported.stdout.contains(word), "no {word}: {}", reported.stdout);
     }
     let document = ctl.run(&["doctor", "--json"]).good().json();
     assert_eq!((document["ok"].clone(), document["findings"].clone()), (json!(true), json!([])));
@@ -36,9 +38,9 @@ fn a_finding_is_code_1_and_mending_it_says_what_was_done_and_is_code_0() {
     let ctl = Schedctl::on(&redis);
     Eye::on(&redis).add(&json!({"name": "a", "every": "1h", "shell": "true"}));
     let _: () = redis.connection().zrem("{schedd}:jobs", "a").unwrap();
-    let told = ctl.run(&["doctor"]);
-    assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.stdout.contains("missing:jobs") && told.stdout.contains("--fix puts it there"), "{}", told.stdout);
+    let reported = ctl.run(&["doctor"]);
+    assert_eq!(reported.code, 1, "{reported:?}");
+    assert!(reported.stdout.contains("missing:jobs") && reported.stdout.contains("--fix puts it there"), "{}", reported.stdout);
     let document = ctl.run(&["doctor", "--fix", "--json"]).good().json();
     assert_eq!(document["mended"][0]["finding"], "missing:jobs", "{document:#}");
     assert_eq!(document["mended"][0]["done"], json!(["put into the index"]));
@@ -46,44 +48,45 @@ fn a_finding_is_code_1_and_mending_it_says_what_was_done_and_is_code_0() {
 }
 
 #[test]
-fn no_node_checking_the_books_for_long_is_a_warning_only_while_a_node_runs() {
+fn no_node_checking_the_records_for_long_is_a_warning_only_while_a_node_runs() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let eye = Eye::on(&redis);
     let now = eye.ask(eye.store().now()).unwrap().as_i64();
     let ago = |minutes: i64| now - minutes * 60_000;
     let mut connection = redis.connection();
-    let mut told = |started: i64, looked: Option<i64>| {
+    let mut reported = |started: i64, looked: Option<i64>| {
         // Seen last in a moment to come, so that it stays there however slow the test is.
         let _: i64 = connection.zadd("{schedd}:nodes", "one", now + 600_000).unwrap();
         let fields = [("state", "running".to_owned()), ("incarnation", "i".to_owned()), ("version", "0".to_owned())];
         let _: () = connection.hset_multiple("{schedd}:node:one", &fields).unwrap();
         let _: () = connection.hset("{schedd}:node:one", "started_at", started).unwrap();
         if let Some(at) = looked {
-            let _: () =
-                connection.hset_multiple("{schedd}:audit", &[("at", at), ("findings", 0), ("round_at", ago(60))]).unwrap();
+            let _: () = connection
+                .hset_multiple("{schedd}:consistency_check", &[("at", at), ("findings", 0), ("round_at", ago(60))])
+                .unwrap();
         }
         let document = ctl.run(&["doctor", "--json"]).good().json();
-        let row = document["books"].as_array().unwrap().iter().find(|row| row["name"] == "slow check").unwrap().clone();
+        let row = document["consistency"].as_array().unwrap().iter().find(|row| row["name"] == "slow check").unwrap().clone();
         (row["level"].as_str().unwrap().to_owned(), row["text"].as_str().unwrap().to_owned())
     };
-    assert_eq!(told(ago(5), None).0, "ok", "it has hardly begun");
-    assert_eq!(told(ago(300), None).0, "warn");
-    let (level, text) = told(ago(300), Some(ago(120)));
+    assert_eq!(reported(ago(5), None).0, "ok", "it has hardly begun");
+    assert_eq!(reported(ago(300), None).0, "warn");
+    let (level, text) = reported(ago(300), Some(ago(120)));
     assert!(level == "warn" && text.contains("last checked 2h") && text.contains("due each minute"), "{level} {text}");
-    let (level, text) = told(ago(300), Some(ago(2)));
+    let (level, text) = reported(ago(300), Some(ago(2)));
     assert!(level == "ok" && text.contains("the last whole round ended 1h"), "{level} {text}");
     // After a night in which no node was there nothing is wrong yet.
-    assert_eq!(told(ago(5), Some(ago(500))).0, "ok");
+    assert_eq!(reported(ago(5), Some(ago(500))).0, "ok");
 }
 
 #[test]
-fn a_redis_that_may_drop_keys_is_told_and_is_code_1() {
+fn a_redis_that_may_drop_keys_is_reported_and_is_code_1() {
     let redis = TestRedis::start();
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").query(&mut redis.connection()).unwrap();
-    let told = Schedctl::on(&redis).run(&["doctor"]);
-    assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.stdout.contains("allkeys-lru") && told.stdout.contains("noeviction"), "{}", told.stdout);
+    let reported = Schedctl::on(&redis).run(&["doctor"]);
+    assert_eq!(reported.code, 1, "{reported:?}");
+    assert!(reported.stdout.contains("allkeys-lru") && reported.stdout.contains("noeviction"), "{}", reported.stdout);
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn a_redis_nobody_reaches_is_code_69() {
 }
 
 #[test]
-fn a_namespace_spelt_otherwise_is_told() {
+fn a_namespace_spelt_otherwise_is_reported() {
     let redis = TestRedis::start();
     let _: () = redis.connection().set("{SchedD}:fence", "5").unwrap();
     let document = Schedctl::on(&redis).run(&["doctor", "--json"]).good().json();
@@ -114,12 +117,13 @@ fn a_node_publishes_how_far_its_clock_is_off_and_a_file_it_does_not_take_is_code
     let _: () = redis.connection().hset("{schedd}:node:two", "state", "running").unwrap();
     let now: Vec<i64> = redis::cmd("TIME").query(&mut redis.connection()).unwrap();
     let _: i64 = redis.connection().zadd("{schedd}:nodes", "two", now[0] * 1_000).unwrap();
-    let told = ctl.run(&["doctor", "--json"]).good().json();
-    assert_eq!(level(&told, "nodes", "two"), "warn", "{told:#}");
+    let reported = ctl.run(&["doctor", "--json"]).good().json();
+    assert_eq!(level(&reported, "nodes", "two"), "warn", "{reported:#}");
     std::fs::write(node.jobs_file(), "[jobs.a]\nevry = \"1h\"\n").unwrap();
     node.hup();
-    let told = until("the file is refused", LONG, || Some(ctl.run(&["doctor", "--json"])).filter(|told| told.code == 1));
-    assert_eq!(level(&told.json(), "sources", "one"), "fail");
+    let reported =
+        until("the file is refused", LONG, || Some(ctl.run(&["doctor", "--json"])).filter(|reported| reported.code == 1));
+    assert_eq!(level(&reported.json(), "sources", "one"), "fail");
 }
 
 #[test]
@@ -127,8 +131,8 @@ fn runs_that_are_due_while_no_schedd_is_there_are_code_1() {
     let redis = TestRedis::start();
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     eye.add(&json!({"name": "a", "in": "0s", "shell": "true"}));
-    let told = ctl.run(&["doctor", "--json"]);
-    assert_eq!((told.code, level(&told.json(), "nodes", "overdue").as_str()), (1, "fail"));
+    let reported = ctl.run(&["doctor", "--json"]);
+    assert_eq!((reported.code, level(&reported.json(), "nodes", "overdue").as_str()), (1, "fail"));
     let _node = Schedd::on(&redis).start();
     eye.wait_for_history("a", 1);
     ctl.run(&["doctor"]).good();
@@ -139,8 +143,8 @@ fn recent_data_loss_is_a_warning_with_details_and_after_a_week_a_note() {
     let redis = TestRedis::start();
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let row = |ctl: &Schedctl| -> (Value, Value) {
-        let told = ctl.run(&["doctor", "--json"]).json();
-        let row = told["redis"].as_array().unwrap().iter().find(|row| row["name"] == "data loss").unwrap().clone();
+        let reported = ctl.run(&["doctor", "--json"]).json();
+        let row = reported["redis"].as_array().unwrap().iter().find(|row| row["name"] == "data loss").unwrap().clone();
         (row["level"].clone(), row["text"].clone())
     };
     let node = Schedd::on(&redis).start();
@@ -158,9 +162,9 @@ fn recent_data_loss_is_a_warning_with_details_and_after_a_week_a_note() {
         assert!(text.contains(word), "{text}");
     }
     until("what is gone is told", LONG, || row(&ctl).1.as_str().filter(|text| text.contains("1 job gone")).map(|_| ()));
-    let members: Vec<(String, i64)> = redis.connection().zrange_withscores("{schedd}:losses", 0, -1).unwrap();
+    let members: Vec<(String, i64)> = redis.connection().zrange_withscores("{schedd}:data_losses", 0, -1).unwrap();
     for (member, at) in members {
-        let _: i64 = redis.connection().zadd("{schedd}:losses", member, at - 8 * 86_400_000).unwrap();
+        let _: i64 = redis.connection().zadd("{schedd}:data_losses", member, at - 8 * 86_400_000).unwrap();
     }
     assert_eq!(row(&ctl).0, "note");
 }

@@ -1,5 +1,5 @@
 //! Whatever is done to a job, in whatever order, with nodes that die and records that are trimmed on the way: the ledger is
-//! complete, each occurrence stands in exactly one place, and the books agree.
+//! complete, each occurrence stands in exactly one place, and the data is consistent.
 
 use proptest::prelude::*;
 use schedd::config;
@@ -21,7 +21,7 @@ use crate::scripts::world::{claimant, name, queue, t, token};
 use crate::support::cases::cases;
 
 #[derive(Debug, Clone)]
-enum Deed {
+enum Operation {
     Of(Step),
     Die(usize, bool),
     RetryDead,
@@ -29,9 +29,9 @@ enum Deed {
     Trim(usize),
     ForgetJob,
     /// A teller plants what is to be told.
-    Tell,
+    Notice,
     /// A notice is told, or tried in vain.
-    Told(bool),
+    Noticed(bool),
     /// A node looks which runs are late.
     Judge,
     /// A person asks that so many of the past occurrences are made up for.
@@ -40,26 +40,26 @@ enum Deed {
     DropBackfill,
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let more = prop_oneof![
-        3 => (0..4_usize, any::<bool>()).prop_map(|(at, is_lost)| Deed::Die(at, is_lost)),
-        3 => Just(Deed::RetryDead),
-        1 => Just(Deed::Purge),
-        3 => (0..6_usize).prop_map(Deed::Trim),
-        1 => Just(Deed::ForgetJob),
-        4 => Just(Deed::Tell),
-        6 => any::<bool>().prop_map(Deed::Told),
-        4 => Just(Deed::Judge),
-        1 => (1..4_usize).prop_map(Deed::Backfill),
-        1 => Just(Deed::DropBackfill),
+        3 => (0..4_usize, any::<bool>()).prop_map(|(at, is_lost)| Operation::Die(at, is_lost)),
+        3 => Just(Operation::RetryDead),
+        1 => Just(Operation::Purge),
+        3 => (0..6_usize).prop_map(Operation::Trim),
+        1 => Just(Operation::ForgetJob),
+        4 => Just(Operation::Notice),
+        6 => any::<bool>().prop_map(Operation::Noticed),
+        4 => Just(Operation::Judge),
+        1 => (1..4_usize).prop_map(Operation::Backfill),
+        1 => Just(Operation::DropBackfill),
     ];
     (steps(), prop::collection::vec((any::<prop::sample::Index>(), more), 0..20)).prop_map(|(steps, more)| {
-        let mut deeds: Vec<Deed> = steps.into_iter().map(Deed::Of).collect();
-        for (at, deed) in more {
-            let at = at.index(deeds.len() + 1);
-            deeds.insert(at, deed);
+        let mut operations: Vec<Operation> = steps.into_iter().map(Operation::Of).collect();
+        for (at, operation) in more {
+            let at = at.index(operations.len() + 1);
+            operations.insert(at, operation);
         }
-        deeds
+        operations
     })
 }
 
@@ -68,14 +68,14 @@ async fn dead(play: &Play) -> Vec<schedd::domain::name::names::RunId> {
     page.runs.into_iter().map(|run| run.run).collect()
 }
 
-async fn do_it(play: &mut Play, deed: &Deed) {
-    match deed {
-        Deed::ForgetJob => {
+async fn do_it(play: &mut Play, operation: &Operation) {
+    match operation {
+        Operation::ForgetJob => {
             play.now += 1;
             return play.forget_job().await;
         }
-        Deed::Of(step) => return Box::pin(play.step(step)).await,
-        Deed::Die(at, is_lost) => {
+        Operation::Of(step) => return Box::pin(play.step(step)).await,
+        Operation::Die(at, is_lost) => {
             play.now += 1;
             let state = if *is_lost { RunState::Lost } else { RunState::Failed };
             return play.settle(*at, Verdict::Final(state)).await;
@@ -83,17 +83,17 @@ async fn do_it(play: &mut Play, deed: &Deed) {
         _ => play.now += 1,
     }
     let store = play.world.at(play.now);
-    match deed {
-        Deed::RetryDead => {
+    match operation {
+        Operation::RetryDead => {
             if let Some(run) = dead(play).await.first() {
                 retry_order::retry_run(&store, run).await.unwrap();
             }
         }
-        Deed::Purge => drop(store.purge_dead(&dead(play).await).await.unwrap()),
-        Deed::Trim(most) => drop(store.forget_runs(None, UnixMillis::EPOCH, *most).await.unwrap()),
-        Deed::Tell => tell(play).await,
-        Deed::Told(is_good) => told(play, *is_good).await,
-        Deed::Judge => {
+        Operation::Purge => drop(store.purge_dead(&dead(play).await).await.unwrap()),
+        Operation::Trim(most) => drop(store.forget_runs(None, UnixMillis::EPOCH, *most).await.unwrap()),
+        Operation::Notice => report(play).await,
+        Operation::Noticed(is_good) => reported(play, *is_good).await,
+        Operation::Judge => {
             for run in store.list_overdue(t(play.now), 0, 50).await.unwrap().0 {
                 store.watch_run(&run).await.unwrap();
             }
@@ -101,9 +101,9 @@ async fn do_it(play: &mut Play, deed: &Deed) {
                 store.judge_deadline(&deadline).await.unwrap();
             }
         }
-        Deed::Backfill(most) => backfill(play, *most).await,
-        Deed::DropBackfill => drop(store.drop_backfill(&name("a")).await.unwrap()),
-        Deed::Of(_) | Deed::Die(..) | Deed::ForgetJob => {}
+        Operation::Backfill(most) => backfill(play, *most).await,
+        Operation::DropBackfill => drop(store.drop_backfill(&name("a")).await.unwrap()),
+        Operation::Of(_) | Operation::Die(..) | Operation::ForgetJob => {}
     }
 }
 
@@ -118,22 +118,23 @@ async fn backfill(play: &Play, most: usize) {
 }
 
 /// Plants the notices there are, of the definition their job has by now.
-async fn tell(play: &Play) {
+async fn report(play: &Play) {
     let store = play.world.at(play.now);
     for notice in store.list_notices(0, 100).await.unwrap().0 {
-        let told = store.read_job(notice.about.job()).await.unwrap().map(|record| Definition::of(record).unwrap());
-        let hidden = told.and_then(|told| notice_job(&told.spec, notice.kind)).map(|hidden| config::to_canonical(&hidden));
+        let reported = store.read_job(notice.about.job()).await.unwrap().map(|record| Definition::of(record).unwrap());
+        let hidden =
+            reported.and_then(|reported| notice_job(&reported.spec, notice.kind)).map(|hidden| config::to_canonical(&hidden));
         let definition = hidden.map(|text| (text.clone(), config::hash(&text)));
         store.plant_notice(&notice, &NoticeOrder { definition, tz: "UTC".to_owned() }).await.unwrap();
     }
 }
 
 /// Executes the first notice that is due, as a node does.
-async fn told(play: &Play, is_good: bool) {
+async fn reported(play: &Play, is_good: bool) {
     let store = play.world.at(play.now);
-    let poll = store.list_ripe(&[LaneAsk::new(queue("@@notices"), 50)]).await.unwrap();
-    let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
-    let Some(entry) = ripe.first() else { return };
+    let poll = store.list_due(&[LaneAsk::new(queue("@@notices"), 50)]).await.unwrap();
+    let LanePoll::Due { due, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
+    let Some(entry) = due.first() else { return };
     let run: RunId = entry.member.parse().unwrap();
     if store.read_job(run.job()).await.unwrap().is_none() {
         assert!(orphans::end_orphan(&store, &run).await.unwrap(), "{run} is left to quarantine");
@@ -148,7 +149,7 @@ async fn told(play: &Play, is_good: bool) {
 }
 
 /// Rules of a job that wants this and that told, and whose runs may have to pass a gate one by one.
-fn telling_rules() -> impl Strategy<Value = Value> {
+fn reporting_rules() -> impl Strategy<Value = Value> {
     let within = prop::option::of(prop::sample::select(vec![("30s", "2m"), ("1m", "300d"), ("200d", "300d")]));
     (rules(), any::<[bool; 4]>(), within, any::<bool>()).prop_map(|(mut rules, wanted, within, has_key)| {
         let keys = rules.as_object_mut().unwrap();
@@ -167,15 +168,15 @@ fn telling_rules() -> impl Strategy<Value = Value> {
     })
 }
 
-async fn walk(rules: Value, deeds: &[Deed]) {
+async fn walk(rules: Value, operations: &[Operation]) {
     let mut play = Play::begin(rules).await;
-    for (at, deed) in deeds.iter().enumerate() {
-        Box::pin(do_it(&mut play, deed)).await;
+    for (at, operation) in operations.iter().enumerate() {
+        Box::pin(do_it(&mut play, operation)).await;
         // Whoever ends a backfill run plants the next, and the janitor does for those that end otherwise.
         backfill_plan::advance(&play.world.at(play.now), &name("a")).await.unwrap();
-        if at % 8 == 7 || at + 1 == deeds.len() {
+        if at % 8 == 7 || at + 1 == operations.len() {
             let exam = examine(&play.world.at(play.now)).await.unwrap();
-            assert!(exam.findings.is_empty() && exam.partial.is_none(), "after {deed:?}: {:#?}", exam.findings);
+            assert!(exam.findings.is_empty() && exam.partial.is_none(), "after {operation:?}: {:#?}", exam.findings);
             play.assert_accounted().await;
         }
     }
@@ -186,7 +187,7 @@ fn after_any_operations_and_crashes_the_ledger_is_complete_and_doctor_clean() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config =
         ProptestConfig { cases: cases(50), failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() };
-    proptest!(config, |(rules in telling_rules(), deeds in deeds())| {
-        runtime.block_on(walk(rules, &deeds));
+    proptest!(config, |(rules in reporting_rules(), operations in operations())| {
+        runtime.block_on(walk(rules, &operations));
     });
 }

@@ -167,7 +167,7 @@ fn runs_die_with_the_daemon_and_the_next_kills_what_a_dead_keeper_left() {
 }
 
 #[test]
-fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
+fn limits_nobody_enforces_are_reported_of_the_run_and_by_the_doctor() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).start();
@@ -191,11 +191,11 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
     let kept: Vec<&str> = shown["attempts"].as_array().unwrap().iter().map(|it| it["not_enforced"].as_str().unwrap()).collect();
     assert_eq!(kept, ["pids", "pids"]);
     for verb in [["show", &again], ["explain", &again]] {
-        let told = ctl.run(&verb).good().stdout;
-        assert!(told.contains("exit code 3 (the node did not enforce these limits: pids)"), "{told}");
+        let reported = ctl.run(&verb).good().stdout;
+        assert!(reported.contains("exit code 3 (the node did not enforce these limits: pids)"), "{reported}");
     }
-    let told = ctl.run(&["explain", "bound", "--last"]).good().stdout;
-    assert!(told.contains("the node did not enforce these limits: memory, pids"), "{told}");
+    let reported = ctl.run(&["explain", "bound", "--last"]).good().stdout;
+    assert!(reported.contains("the node did not enforce these limits: memory, pids"), "{reported}");
     let doctor = until("the node has said what it enforces", LONG, || {
         let text = ctl.run(&["doctor"]).good().stdout;
         text.contains("not enforced: limits of memory, cpu, pids").then_some(text)
@@ -205,7 +205,7 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
 }
 
 #[test]
-fn more_open_files_than_the_node_may_give_are_told_of_the_run_and_by_the_doctor() {
+fn more_open_files_than_the_node_may_give_are_named_of_the_run_and_by_the_doctor() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("few").start();
@@ -238,7 +238,7 @@ fn more_open_files_than_the_node_may_give_are_told_of_the_run_and_by_the_doctor(
 }
 
 #[test]
-fn a_limit_whose_controller_is_not_handed_on_is_told_and_the_run_goes_on() {
+fn a_limit_whose_controller_is_not_handed_on_is_reported_and_the_run_goes_on() {
     let Some(plot) = Plot::new("partly") else { return };
     let there = fs::read_to_string(plot.base.join("cgroup.controllers")).unwrap();
     if there.split_whitespace().any(|controller| controller == "memory") {
@@ -265,7 +265,7 @@ fn a_limit_whose_controller_is_not_handed_on_is_told_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_run_past_its_memory_is_told_as_such_and_one_past_its_pids_cannot_fork() {
+fn a_run_past_its_memory_is_reported_as_such_and_one_past_its_pids_cannot_fork() {
     let Some(plot) = Plot::with_controllers("limits") else { return };
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);

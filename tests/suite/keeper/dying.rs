@@ -103,7 +103,7 @@ async fn a_keeper_that_cannot_be_started_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_keeper_told_what_it_cannot_read_leaves_no_mark() {
+fn a_keeper_reported_what_it_cannot_read_leaves_no_mark() {
     // The daemon lives, and may be making requests for its runs.
     for (last, is_marked) in [(&b""[..], true), (&[1, 0, 0, 0, 9][..], false)] {
         let dir = tempfile::tempdir().unwrap();

@@ -147,7 +147,7 @@ async fn a_start_that_was_stuck_is_buried_once_its_mount_is_gone() {
 }
 
 #[tokio::test]
-async fn a_process_that_cannot_be_killed_is_told_and_waited_for_no_longer() {
+async fn a_process_that_cannot_be_killed_is_reported_and_waited_for_no_longer() {
     let Some(mount) = SilentMount::new(Silence::Dumb) else { return };
     let bench = Bench::start().await;
     let mut attempt = command(&["cat", mount.path("file").to_str().unwrap()]);

@@ -31,14 +31,14 @@ async fn a_run_the_keeper_has_no_descriptors_for_is_not_started_wherever_it_runs
         if outcome.ending == Ending::Succeeded {
             break;
         }
-        let told = "not started: this node cannot start processes: Too many open files";
-        assert_eq!((outcome.ending, outcome.error.as_deref()), (Ending::NotStarted, Some(told)), "with {files}");
-        assert_eq!(bench.executors.short_of().as_deref(), told.strip_prefix("not started: "));
+        let reported = "not started: this node cannot start processes: Too many open files";
+        assert_eq!((outcome.ending, outcome.error.as_deref()), (Ending::NotStarted, Some(reported)), "with {files}");
+        assert_eq!(bench.executors.short_of().as_deref(), reported.strip_prefix("not started: "));
         not_started += 1;
     }
     // More than one descriptor is needed, so it ran short in several places.
     assert!(not_started > 5, "{not_started}");
-    assert_eq!((bench.executors.short_of(), bench.executors.room()), (None, usize::MAX), "a start has succeeded");
+    assert_eq!((bench.executors.short_of(), bench.executors.capacity()), (None, usize::MAX), "a start has succeeded");
 }
 
 #[tokio::test]
@@ -59,13 +59,13 @@ async fn a_user_who_may_have_no_more_processes_is_a_failure_of_the_job() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     prlimit(Some(keeper_of(&bench)), Resource::Nproc, none).unwrap();
     let (outcome, _) = bench.run(&as_daemon("true")).await;
-    let told = "cannot start: /bin/sh: Resource temporarily unavailable";
-    assert_eq!((outcome.ending, outcome.error.as_deref()), (Ending::Failed, Some(told)));
+    let reported = "cannot start: /bin/sh: Resource temporarily unavailable";
+    assert_eq!((outcome.ending, outcome.error.as_deref()), (Ending::Failed, Some(reported)));
     assert_eq!(bench.executors.short_of(), None);
 }
 
 #[tokio::test]
-async fn an_end_is_not_told_while_the_keeper_cannot_look_for_what_was_left() {
+async fn an_end_is_not_reported_while_the_keeper_cannot_look_for_what_was_left() {
     let bench = Bench::start().await;
     let keeper = keeper_of(&bench);
     let dir = tempfile::tempdir_in("/tmp").unwrap();

@@ -29,7 +29,7 @@ async fn the_exit_code_and_the_output_are_the_jobs_own() {
 }
 
 #[tokio::test]
-async fn a_signal_is_told_as_a_signal_and_not_as_137() {
+async fn a_signal_is_reported_as_a_signal_and_not_as_137() {
     let bench = Bench::start().await;
     let (outcome, _) = bench.run(&shell("kill -9 $$")).await;
     let wanted = AttemptOutcome { signal: Some(9), ..AttemptOutcome::failed("signal 9 (KILL)") };

@@ -70,7 +70,7 @@ async fn a_job_of_another_user_is_killed_with_all_it_started_like_any_other() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
+async fn who_cannot_be_and_where_that_one_may_not_go_is_reported() {
     if !is_root() {
         return;
     }
@@ -206,13 +206,13 @@ async fn a_process_another_job_started_as_the_same_user_is_not_counted_as_left()
         let become_daemon = format!("{} --reuid 1 --regid 1 --clear-groups", sudo.display());
         let worker = "env -i setsid sh -c 'id -u; echo $$; exec sleep 1000'";
         let beside = bench.begin(&shell(&format!("({become_daemon} {worker} &) || echo cannot 0; sleep 1000")));
-        let told = eventually("the worker is there", || {
-            let told = stdout(&beside.output);
-            (told.split_whitespace().count() == 2).then_some(told)
+        let reported = eventually("the worker is there", || {
+            let reported = stdout(&beside.output);
+            (reported.split_whitespace().count() == 2).then_some(reported)
         })
         .await;
-        let Some(worker) = told.strip_prefix("1\n").map(|pid| pid.trim().parse::<i32>().unwrap()) else {
-            eprintln!("not tested: no program becomes another user here: {told}");
+        let Some(worker) = reported.strip_prefix("1\n").map(|pid| pid.trim().parse::<i32>().unwrap()) else {
+            eprintln!("not tested: no program becomes another user here: {reported}");
             return;
         };
         let is_orphan = || children_of(&bench.keeper).split_whitespace().any(|pid| pid.parse() == Ok(worker)).then_some(());

@@ -76,7 +76,7 @@ async fn walk(real: &mut Real, seed: u64) -> BTreeSet<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let rules = rules_of(&mut random);
     let mut state = State::first(&rules);
-    let mut told = format!("seed {seed}, {rules:?}\n");
+    let mut reported = format!("seed {seed}, {rules:?}\n");
     let mut met = BTreeSet::new();
     real.begin(&rules).await;
     for _ in 0..STEPS {
@@ -86,7 +86,7 @@ async fn walk(real: &mut Real, seed: u64) -> BTreeSet<String> {
         }
         let step = steps[random.usize(0..steps.len())];
         let (next, did) = take(&state, &rules, step);
-        writeln!(told, "{step}").unwrap();
+        writeln!(reported, "{step}").unwrap();
         match step {
             Step::Replicate => real.replicate(),
             Step::FailOver => real.fail_over(&next.redis),
@@ -95,10 +95,10 @@ async fn walk(real: &mut Real, seed: u64) -> BTreeSet<String> {
         }
         if let Some((call, reply)) = did {
             let answered = real.call(call, reply, &next.redis).await;
-            assert_eq!(answered, reply, "what the script answered (left), and the model (right):\n{told}");
+            assert_eq!(answered, reply, "what the script answered (left), and the model (right):\n{reported}");
             met.insert(format!("{reply:?}").split('(').next().unwrap().to_owned());
         }
-        assert_eq!(real.held(), real.wanted(&next.redis), "what Redis holds (left), and the model (right):\n{told}");
+        assert_eq!(real.held(), real.wanted(&next.redis), "what Redis holds (left), and the model (right):\n{reported}");
         state = next;
     }
     met

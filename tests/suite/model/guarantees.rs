@@ -86,7 +86,7 @@ fn every_promise_holds_for_runs_that_fail_are_handed_back_and_cancelled() {
 }
 
 #[test]
-fn every_promise_holds_for_dead_runs_that_a_person_retries() {
+fn every_promise_holds_for_dead_runs_that_a_user_retries() {
     for overlap in [Overlap::Skip, Overlap::Replace, Overlap::Allow, QUEUE] {
         for may in
             [Budget { failures: 1, retries: 1, cancels: 1, ..NONE }, Budget { crashes: 1, failures: 1, retries: 1, ..NONE }]

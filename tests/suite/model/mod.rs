@@ -7,7 +7,7 @@
 //! - [`rules`] sets the policies, the number of faults, and the rule that is broken, if any.
 //! - [`search`] visits all states, nearest first; [`properties`] are the promises.
 //! - A broken promise is reported with the shortest way to it, one step a line, each with the
-//!   script's reply ([`told`]).
+//!   script's reply ([`reported`]).
 //! - An operator may remove the cron job and add it again under its name, with the same definition
 //!   or another.
 //! - Not in the model: other changes of a job and whatever needs its clock (edits, pauses,
@@ -24,8 +24,8 @@
 
 mod broken;
 mod conformance;
+mod content;
 mod guarantees;
-mod held;
 mod properties;
 mod real;
 mod redis;
@@ -33,6 +33,6 @@ mod rules;
 mod scripts;
 mod search;
 mod state;
+mod step_words;
 mod steps;
 mod taking;
-mod told;

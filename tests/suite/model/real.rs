@@ -137,7 +137,7 @@ impl Real {
             Call::Renew { run, fence } => {
                 let held = [(id(run.into()), self.fence(fence))];
                 match &store.renew_leases(LEASE, &held).await.unwrap()[..] {
-                    [LeaseWord::Held] => Reply::Held,
+                    [LeaseWord::Extended] => Reply::Held,
                     [LeaseWord::Stop(_)] => Reply::Stop,
                     [LeaseWord::Lost] => Reply::Lost,
                     other => panic!("{other:?}"),
@@ -214,7 +214,7 @@ impl Real {
             successor: self.due_after(run).map(|due| successor(job_of(run), due)),
             job_lane: Lane::default_lane(),
             gates: Vec::new(),
-            stands_at: Vec::new(),
+            known_places: Vec::new(),
             per_key: schedd::domain::queue::gate::PerKey::default(),
         };
         let claimant =

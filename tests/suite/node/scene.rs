@@ -54,8 +54,8 @@ impl Scene {
         );
         let nodes: Vec<Schedd> = ["one", "two"].iter().map(|name| start(name, &jobs)).collect();
         for name in LONG_ONES {
-            let pulse = pulses.path().join(name);
-            let work = format!("n=0; while [ $n -lt 60 ]; do echo >>{}; n=$((n+1)); sleep 0.1; done", pulse.display());
+            let suspend_detector = pulses.path().join(name);
+            let work = format!("n=0; while [ $n -lt 60 ]; do echo >>{}; n=$((n+1)); sleep 0.1; done", suspend_detector.display());
             eye.add(&json!({"name": name, "in": "0s", "shell": effects.shell(&work)}));
         }
         for number in 0..SHORT_ONES {

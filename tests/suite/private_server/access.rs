@@ -9,7 +9,7 @@ use schedd::private_redis::{Access, PrivateServer};
 use super::{State, connection, daemon_process, mode};
 
 #[tokio::test]
-async fn only_its_person_reaches_it_whatever_the_umask() {
+async fn only_its_user_reaches_it_whatever_the_umask() {
     for umask in ["0000", "0777"] {
         let state = State::new();
         let mut daemon = daemon_process(&state, umask);

@@ -11,10 +11,10 @@ use super::{State, await_connection, connection, daemon_process, kill, runs};
 use crate::support::wait::{LONG, until};
 
 #[tokio::test]
-async fn a_second_daemon_is_refused_and_told_the_first() {
+async fn a_second_daemon_is_refused_and_reported_the_first() {
     let state = State::new();
     let mut first = daemon_process(&state, "0022");
-    let error = PrivateServer::start(&state.dir, Access::Person).await.unwrap_err();
+    let error = PrivateServer::start(&state.dir, Access::User).await.unwrap_err();
     let dir = state.dir.canonicalize().unwrap();
     let wanted =
         format!("state directory {} is in use by schedd pid {}; give --redis URL to share one Redis", dir.display(), first.id());
@@ -94,7 +94,7 @@ async fn a_stop_is_heeded_while_the_server_cannot_be_started_again() {
     let link = programs.path().join(real.file_name().unwrap());
     symlink(&real, &link).unwrap();
     let search = ProgramSearch::only_in(vec![programs.path().to_owned()]);
-    let server = PrivateServer::start_with(&state.dir, Access::Person, search).await.unwrap();
+    let server = PrivateServer::start_with(&state.dir, Access::User, search).await.unwrap();
     let pid = state.server_pid();
     fs::remove_file(link).unwrap();
     kill(pid, Signal::KILL);

@@ -37,7 +37,7 @@ impl State {
     }
 
     async fn start(&self) -> PrivateServer {
-        PrivateServer::start(&self.dir, Access::Person).await.unwrap()
+        PrivateServer::start(&self.dir, Access::User).await.unwrap()
     }
 
     fn server_pid(&self) -> i32 {
@@ -117,7 +117,7 @@ fn daemon_process(state: &State, umask: &str) -> Child {
 #[ignore = "not a test: the body of the process that daemon_process starts"]
 async fn the_daemon_of_another_test() {
     let dir = PathBuf::from(std::env::var_os(CHILD_DIR).unwrap());
-    let _server = PrivateServer::start(&dir, Access::Person).await.unwrap();
+    let _server = PrivateServer::start(&dir, Access::User).await.unwrap();
     println!("\nstarted");
     std::future::pending::<()>().await;
 }

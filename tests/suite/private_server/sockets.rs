@@ -43,7 +43,7 @@ async fn a_stranger_at_the_socket_is_named_and_left_alone() {
     let stranger = UnixListener::bind(state.socket()).unwrap();
     // A pid file that names a living process which is no server of ours must not be believed either.
     fs::write(state.dir.join("redis.pid"), std::process::id().to_string()).unwrap();
-    let error = PrivateServer::start(&state.dir, Access::Person).await.unwrap_err();
+    let error = PrivateServer::start(&state.dir, Access::User).await.unwrap_err();
     assert!(matches!(&error, PrivateServerError::Foreign { .. }), "{error}");
     assert!(error.to_string().contains(&format!("pid {}", std::process::id())), "{error}");
     assert!(state.socket().exists());

@@ -83,7 +83,7 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         delay: None,
         max_runs: None,
         not_while: BTreeSet::new(),
-        tells: String::new(),
+        notify: String::new(),
         change: DefinitionChange::Schedule,
         planted: Some(successor(job, offset)),
         anchor: t(0),
@@ -153,7 +153,7 @@ impl World {
     }
 
     pub(crate) fn total(&self, word: &str) -> i64 {
-        self.raw::<Option<i64>>("HGET", "totals", &[word]).unwrap_or(0)
+        self.raw::<Option<i64>>("HGET", "counters", &[word]).unwrap_or(0)
     }
 
     pub(crate) async fn plant(&self, job: &str, offset: i64) -> RunId {
@@ -204,7 +204,7 @@ impl World {
             successor: None,
             job_lane: job.lane,
             gates: Vec::new(),
-            stands_at: Vec::new(),
+            known_places: Vec::new(),
             per_key: PerKey::default(),
         }
     }
@@ -227,7 +227,7 @@ impl World {
     /// Looks at every gate that is to be looked at, as a node does.
     pub(crate) async fn open_all(&self, offset: i64) {
         for _ in 0..1_000 {
-            let poll = self.at(offset).list_ripe(&[]).await.unwrap();
+            let poll = self.at(offset).list_due(&[]).await.unwrap();
             if poll.gates.is_empty() {
                 return;
             }
@@ -304,18 +304,18 @@ impl World {
     #[track_caller]
     pub(crate) fn at_gates(&self) -> (BTreeMap<String, String>, BTreeMap<String, Vec<String>>) {
         let (mut queued, mut held) = (BTreeMap::new(), BTreeMap::<String, Vec<String>>::new());
-        for name in self.names_under("queued:") {
-            for run in self.members(&format!("queued:{name}")).into_keys() {
+        for name in self.names_under("gate_waiters:") {
+            for run in self.members(&format!("gate_waiters:{name}")).into_keys() {
                 assert_eq!(queued.insert(run, name.clone()), None, "one waits at two gates");
             }
         }
-        let families = ["queued", "queued_by_job", "queued_by_lane", "queued_lanes"];
+        let families = ["gate_waiters", "gate_waiters_by_job", "gate_waiters_by_lane", "gate_waiter_lanes"];
         let names: BTreeSet<String> = families.iter().flat_map(|family| self.names_under(&format!("{family}:"))).collect();
         for name in &names {
             self.assert_orders_sound(name);
         }
-        for name in self.names_under("held:") {
-            for run in self.members(&format!("held:{name}")).into_keys() {
+        for name in self.names_under("gate_holders:") {
+            for run in self.members(&format!("gate_holders:{name}")).into_keys() {
                 held.entry(run).or_default().push(name.clone());
             }
         }
@@ -327,7 +327,7 @@ impl World {
     fn assert_orders_sound(&self, name: &str) {
         let state: BTreeMap<String, String> = self.raw("HGETALL", &format!("gate:{name}"), &[]);
         let (mut by_job, mut firsts) = (BTreeSet::new(), BTreeMap::<(String, String), String>::new());
-        for run in self.members(&format!("queued:{name}")).into_keys() {
+        for run in self.members(&format!("gate_waiters:{name}")).into_keys() {
             let lane = state.get(&format!("lane:{run}")).unwrap_or_else(|| panic!("nobody knows where {run} goes from {name}"));
             let id: RunId = run.parse().unwrap();
             let dated = format!("{:015} {run}", id.due().as_i64());
@@ -351,9 +351,9 @@ impl World {
             })
             .collect();
         let names = |family: &str| self.members(&format!("{family}:{name}")).into_keys().collect::<BTreeSet<_>>();
-        assert_eq!(names("queued_by_job"), by_job, "those that wait at {name} by job");
-        assert_eq!(names("queued_by_lane"), by_lane, "the first of each job and lane at {name}");
-        assert_eq!(self.members(&format!("queued_lanes:{name}")), lanes, "the first of each lane at {name}");
+        assert_eq!(names("gate_waiters_by_job"), by_job, "those that wait at {name} by job");
+        assert_eq!(names("gate_waiters_by_lane"), by_lane, "the first of each job and lane at {name}");
+        assert_eq!(self.members(&format!("gate_waiter_lanes:{name}")), lanes, "the first of each lane at {name}");
     }
 
     /// Fails unless whoever stands at a gate is to by its record.
@@ -423,7 +423,7 @@ impl World {
                     "open {run} is [leased, due, at a gate]: {stands:?}"
                 );
             }
-            for run in self.members(&format!("spread:{job}")).keys() {
+            for run in self.members(&format!("catch_up:{job}")).keys() {
                 assert!(due.contains_key(run), "spread {run} is not due");
                 assert_ne!(pending.as_ref(), Some(run), "spread and pending");
             }
@@ -481,7 +481,7 @@ impl World {
             }
             if is_final {
                 assert!(!due.contains_key(&run), "{run} is over and due");
-                assert_eq!(self.raw::<Option<String>>("HGET", "stops", &[&run]), None, "{run} is over");
+                assert_eq!(self.raw::<Option<String>>("HGET", "stop_requests", &[&run]), None, "{run} is over");
             }
         }
     }

@@ -121,7 +121,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         action,
         env: BTreeMap::new(),
         env_files: Vec::new(),
-        tidings: schedd::executor::NoticeFacts::default(),
+        notice_facts: schedd::executor::NoticeFacts::default(),
         webhook_secrets: Vec::new(),
         by_redis: (UnixMillis::new(due).unwrap(), BootInstant::now()),
         cwd: Some(PathBuf::from("/")),

@@ -35,9 +35,9 @@ impl Effects {
     /// Returns a shell line that reports its begin and its end, and does `work` in between.
     pub(crate) fn shell(&self, work: &str) -> String {
         let file = self.file();
-        let tell =
+        let report =
             |word: &str| format!("echo {word} $SCHEDD_RUN_ID $SCHEDD_ATTEMPT $SCHEDD_FENCE $(date +%s%N) >> {}", file.display());
-        format!("{}; {work}; code=$?; {}; exit $code", tell("B"), tell("E"))
+        format!("{}; {work}; code=$?; {}; exit $code", report("B"), report("E"))
     }
 
     /// Returns all attempts so far, in the order of their begin.

@@ -18,7 +18,7 @@ pub(crate) fn node_facts(started_at: UnixMillis) -> BeatFacts {
         running: 0,
         clock_offset_ms: None,
         serving: Serving::default(),
-        held: None,
+        at_limit: None,
         limits: None,
         limits_why: String::new(),
         most_files: None,

@@ -111,7 +111,7 @@ impl Execute for ScriptedExecutor {
 
     fn note_claimed(&self, _action: &Action) {}
 
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         usize::MAX
     }
 

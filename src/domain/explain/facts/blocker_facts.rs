@@ -4,7 +4,7 @@
 //! Nodes record an obstacle only after a while. Blockers show an obstacle before that.
 
 use crate::domain::name::names::RunId;
-use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// An obstacle that keeps a ready run from starting now.
@@ -13,7 +13,7 @@ pub enum Blocker {
     /// The queue of the run is paused, full or at its rate limit.
     Queue {
         /// The reason why no run of the queue starts.
-        hold: QueueHold,
+        hold: NoRoomReason,
         /// The person who paused the queue, the limit, or the rate. Empty if not known.
         detail: String,
         /// The time when the queue was paused, if the queue is paused.
@@ -23,7 +23,7 @@ pub enum Blocker {
     },
     /// A Redis key of the run's lane has the wrong type.
     WrongType {
-        /// A text that names the key and its type, and tells how to mend the key.
+        /// A text that names the key and its type, and says how to mend the key.
         why: String,
     },
     /// Each node that may take the run already executes as many runs of the queue as it may.

@@ -21,7 +21,7 @@ pub struct Loss {
     /// The time when the node that noticed the loss last saw Redis with all its data.
     pub whole: Option<UnixMillis>,
     /// The nodes whose journals have restored records after the loss.
-    pub told_by: Vec<String>,
+    pub reported_by: Vec<String>,
 }
 
 impl Loss {

@@ -37,11 +37,11 @@ pub struct Facts {
     /// The job, run or time that the question is about.
     pub subject: Subject,
     /// The audit log of the job, oldest entry first.
-    pub deeds: Vec<AuditEntry>,
+    pub audit_log: Vec<AuditEntry>,
     /// The earlier schedules of the job, oldest first, as far as Redis keeps them.
     pub past: Vec<PastSchedule>,
     /// The reason why the audit log cannot be read, if it cannot.
-    pub deeds_error: Option<String>,
+    pub audit_log_error: Option<String>,
     /// The data losses, oldest first.
     pub losses: Vec<Loss>,
     /// The time when the loss was noticed and the schedule as a phrase, for a job that a data loss
@@ -74,7 +74,7 @@ pub enum Subject {
     /// The run of an occurrence that has a record or is planned.
     Run(Box<RunFacts>),
     /// An occurrence inside a skipped range.
-    Stretch {
+    InRange {
         /// The time of the occurrence.
         at: UnixMillis,
         /// The run of the first occurrence of the range, whose record counts for the whole range.
@@ -152,7 +152,7 @@ impl Facts {
     pub fn at(&self) -> Option<UnixMillis> {
         match &self.subject {
             Subject::Run(run) => Some(run.run.due()),
-            Subject::Stretch { at, .. }
+            Subject::InRange { at, .. }
             | Subject::Ledger { at, .. }
             | Subject::BeforeLedger { at, .. }
             | Subject::Behind { at, .. }
@@ -168,7 +168,7 @@ impl Facts {
     /// The run in question, or the run whose record includes the occurrence in question.
     pub fn run(&self) -> Option<&RunFacts> {
         match &self.subject {
-            Subject::Run(run) | Subject::Stretch { run, .. } | Subject::Behind { run, .. } => Some(run),
+            Subject::Run(run) | Subject::InRange { run, .. } | Subject::Behind { run, .. } => Some(run),
             _ => None,
         }
     }
@@ -198,14 +198,14 @@ impl Facts {
         let (Subject::NotDue { at, before: None, .. } | Subject::Unrecorded { at }) = self.subject else { return None };
         let job = self.job.as_ref()?;
         let (added, by) = job.created.clone().filter(|(added, _)| *added > at)?;
-        let is_older = self.deeds.iter().any(|deed| deed.at <= at);
+        let is_older = self.audit_log.iter().any(|entry| entry.at <= at);
         // A file adds its jobs again after a data loss; journals know the jobs that schedctl added.
         let is_lost = self.losses.iter().any(|loss| loss.concerns(at)) && (job.source != Source::Api || self.gone.is_some());
         (!is_older && !is_lost).then_some((added, by))
     }
 
     /// Returns the newest entry of the kind `what` in the audit log, up to the time `until`.
-    pub(super) fn deed_before(&self, what: &str, until: UnixMillis) -> Option<&AuditEntry> {
-        self.deeds.iter().rev().find(|deed| deed.what == what && deed.at <= until)
+    pub(super) fn entry_before(&self, what: &str, until: UnixMillis) -> Option<&AuditEntry> {
+        self.audit_log.iter().rev().find(|entry| entry.what == what && entry.at <= until)
     }
 }

@@ -87,7 +87,7 @@ pub enum Place {
     /// The run waits at the gate of a key, a group or a `not_while` job.
     AtGate,
     /// The run is in no index, because its job is paused.
-    Held,
+    Paused,
 }
 
 /// A gate at which a run waits or waited, with the facts of the wait.

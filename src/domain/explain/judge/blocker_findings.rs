@@ -9,7 +9,7 @@ use crate::domain::explain::facts::{Blocker, Facts, RunFacts};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane::Lane;
-use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::NodeEventKind;
 
 /// Returns findings for the blockers of a ready run. Leaves out those in `delay`, because the
@@ -17,10 +17,10 @@ use crate::domain::run::node_event::NodeEventKind;
 pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Finding> {
     let lasting = || delay.obstacles.iter().filter(|obstacle| obstacle.to.is_none());
     let is_in_delay = |blocker: &Blocker| match blocker {
-        Blocker::Queue { hold: QueueHold::Full, .. } | Blocker::Slots { .. } | Blocker::WrongType { .. } => false,
+        Blocker::Queue { hold: NoRoomReason::Full, .. } | Blocker::Slots { .. } | Blocker::WrongType { .. } => false,
         Blocker::Queue { hold, .. } => lasting().any(|obstacle| obstacle.hold() == Some(*hold)),
         Blocker::NodeLimit { node, .. } => {
-            lasting().any(|obstacle| matches!(obstacle.what, NodeEventKind::Held { .. }) && obstacle.nodes.contains(node))
+            lasting().any(|obstacle| matches!(obstacle.what, NodeEventKind::AtLimit { .. }) && obstacle.nodes.contains(node))
         }
         Blocker::NoNode => delay.no_node.is_some_and(|no_node| no_node.until.is_none()),
     };
@@ -31,7 +31,7 @@ pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Find
 /// Returns the finding for the pause of the queue, for a job without a ready run.
 pub(super) fn paused_queue(facts: &Facts) -> Vec<Finding> {
     let Some((spec, _)) = facts.definition() else { return Vec::new() };
-    let is_pause = |blocker: &&Blocker| matches!(blocker, Blocker::Queue { hold: QueueHold::Paused, .. });
+    let is_pause = |blocker: &&Blocker| matches!(blocker, Blocker::Queue { hold: NoRoomReason::Paused, .. });
     facts.blockers.iter().filter(is_pause).map(|blocker| finding(facts, blocker, &spec.queue, None)).collect()
 }
 
@@ -40,22 +40,22 @@ fn finding(facts: &Facts, blocker: &Blocker, queue: &QueueName, lane: Option<&La
         Blocker::Queue { hold, detail, since, running } => {
             let what = queue_words(*hold, detail);
             let text = match hold {
-                QueueHold::Paused => {
+                NoRoomReason::Paused => {
                     let since = after(" since ", since.map(|at| facts.shown(at)));
                     format!("Queue {queue} is {what}{since}. schedctl queue resume {queue} resumes the queue.")
                 }
-                QueueHold::Full => format!("Queue {queue} is {what}{}.", after(": ", running.words())),
-                QueueHold::Rate => format!("Queue {queue} is {what}."),
+                NoRoomReason::Full => format!("Queue {queue} is {what}{}.", after(": ", running.words())),
+                NoRoomReason::Rate => format!("Queue {queue} is {what}."),
             };
             ("queue_now", text)
         }
-        Blocker::WrongType { why } => ("spoilt_now", format!("No run of lane{} starts: {why}.", after(" ", lane))),
+        Blocker::WrongType { why } => ("wrong_type_now", format!("No run of lane{} starts: {why}.", after(" ", lane))),
         Blocker::Slots { nodes, running } => {
             let running = after(": ", running.words());
             ("slots_now", format!("All slots of queue {queue} are taken on {}{running}.", list(nodes)))
         }
         Blocker::NodeLimit { node, why, since } => {
-            ("held_now", format!("Node {node} has claimed no runs since {}: {why}.", facts.shown(*since)))
+            ("at_limit_now", format!("Node {node} has claimed no runs since {}: {why}.", facts.shown(*since)))
         }
         Blocker::NoNode => ("no_node_now", "No node is running.".to_owned()),
     };

@@ -14,7 +14,7 @@ use crate::domain::time::wording::span;
 /// Returns findings for the deadlines that the run in question missed, each with its notice.
 pub(super) fn deadlines(facts: &Facts) -> Vec<Finding> {
     let run = match &facts.subject {
-        Subject::Run(run) | Subject::Stretch { run, .. } => run,
+        Subject::Run(run) | Subject::InRange { run, .. } => run,
         Subject::Job { open, .. } => match open.iter().find(|run| !run.late_notices.is_empty() || run.is_owed(facts.now)) {
             Some(run) => run,
             None => return Vec::new(),
@@ -56,7 +56,7 @@ fn of_deadline(facts: &Facts, run: &RunFacts, spec: Option<&JobSpec>, kind: Dead
 
 /// Returns true if a regular run had not started, or not ended, at its deadline `by`.
 fn is_missed(facts: &Facts, run: &RunFacts, kind: Deadline, by: UnixMillis) -> bool {
-    if run.run.kind() != RunKind::Regular || run.place == Place::Held {
+    if run.run.kind() != RunKind::Regular || run.place == Place::Paused {
         return false;
     }
     let open_until = if run.state.is_final() { run.finished_at } else { Some(facts.now) };
@@ -72,15 +72,15 @@ fn of_notice(facts: &Facts, notice: &LateNotice) -> Finding {
     let (code, text) = match (state, finished_at) {
         (RunState::Succeeded, Some(at)) => {
             let from = after(" from ", node.as_ref());
-            ("told_late", format!("The on_late notice {run} was delivered on {}{from}.", facts.shown(*at)))
+            ("reported_late", format!("The on_late notice {run} was delivered on {}{from}.", facts.shown(*at)))
         }
         (state, _) if state.is_final() => {
             let why = end.clone().unwrap_or_else(|| state.as_str().replace('_', " "));
-            ("untold_late", format!("The on_late notice {run} was not delivered. Its last attempt ended with: {why}."))
+            ("unreported_late", format!("The on_late notice {run} was not delivered. Its last attempt ended with: {why}."))
         }
         _ => {
             let end = after(". Its last attempt ended with: ", end.as_ref());
-            ("telling_late", format!("The on_late notice {run} has not been delivered yet{end}."))
+            ("reporting_late", format!("The on_late notice {run} has not been delivered yet{end}."))
         }
     };
     Part::Timing.finding(code, text)

@@ -43,7 +43,7 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let is_since = |run: &RunFacts| run.finished_at.is_none_or(|ended| ended >= loss.until());
     let is_missed = |run: &RunFacts| run.state == RunState::Skipped && run.reason.as_deref() == Some("missed") && is_since(run);
     let is_unknown = match &facts.subject {
-        Subject::Run(run) | Subject::Stretch { run, .. } => is_missed(run) || !run.attempts.is_empty(),
+        Subject::Run(run) | Subject::InRange { run, .. } => is_missed(run) || !run.attempts.is_empty(),
         Subject::Ledger { state, reason, .. } => state == "skipped" && reason == "missed",
         Subject::Unrecorded { .. } => true,
         _ => false,
@@ -56,8 +56,8 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
 pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();
     let has_run = facts.run().is_some_and(|run| !run.attempts.is_empty());
-    found.extend(hidden(facts).map(|Loss { kept, told_by, .. }| {
-        let silent = silent(told_by);
+    found.extend(hidden(facts).map(|Loss { kept, reported_by, .. }| {
+        let silent = silent(reported_by);
         if !has_run {
             return finding("journals_silent", format!("{silent}, so nobody knows whether it ran."));
         }

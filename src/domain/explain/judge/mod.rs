@@ -17,7 +17,7 @@ use super::facts::Facts;
 use super::finding::Finding;
 
 /// The codes of outcome findings that say what a run waits for.
-const WAITS: [&str; 7] = ["waits", "waits_at", "let_in", "gave_up_place", "retry_at", "ask_at", "held"];
+const WAITS: [&str; 7] = ["waits", "waits_at", "let_in", "gave_up_place", "retry_at", "ask_at", "job_paused"];
 
 /// The codes of timing findings that give no cause for a delay.
 const NO_CAUSE: [&str; 6] = ["on_time", "late", "not_started", "late_unexplained", "timing_lost", "caught_up"];

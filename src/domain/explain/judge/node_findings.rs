@@ -136,15 +136,15 @@ fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
         NodeEventKind::QueueRated { queue, rate } => {
             format!("Node {node} found queue {queue} at its rate limit{}{time}.", known(" (", rate, ")"))
         }
-        NodeEventKind::Settling => {
+        NodeEventKind::Restoring => {
             format!("Node {node} started no runs{time}: Redis had lost data, and nodes restored records from their journals.")
         }
         NodeEventKind::NewServer => {
             let why = "Redis had been restarted or replaced, and nodes checked for lost data";
             format!("Node {node} started no runs{time}: {why}.")
         }
-        NodeEventKind::Held { why } => format!("Node {node} claimed no runs{time}: {why}."),
-        NodeEventKind::ClaimsHeld => format!("Node {node} claimed no runs{time}, because its keeper was not ready."),
+        NodeEventKind::AtLimit { why } => format!("Node {node} claimed no runs{time}: {why}."),
+        NodeEventKind::ClaimsSuspended => format!("Node {node} claimed no runs{time}, because its keeper was not ready."),
         _ => format!("Node {node} could not reach Redis{time}."),
     };
     finding(event.what.word(), text)
@@ -188,8 +188,9 @@ fn refused_files(facts: &Facts) -> Vec<Finding> {
         None => facts.at().unwrap_or(facts.now),
     };
     let from = facts.at().unwrap_or(facts.now).saturating_sub(REFUSED_LATELY);
-    let is_change = |deed: &&AuditEntry| matches!(deed.what.as_str(), AuditEntry::ADDED | AuditEntry::EDITED) && deed.at <= until;
-    let live_since = facts.deeds.iter().rev().find(is_change).map(|deed| deed.at);
+    let is_change =
+        |entry: &&AuditEntry| matches!(entry.what.as_str(), AuditEntry::ADDED | AuditEntry::EDITED) && entry.at <= until;
+    let live_since = facts.audit_log.iter().rev().find(is_change).map(|entry| entry.at);
     let is_now = facts.at().is_none();
     let of_node = |node: &NodeFacts| {
         if is_now && node.refuses_file == Some(false) {

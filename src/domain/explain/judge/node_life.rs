@@ -12,7 +12,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The time for which Redis keeps the events of a node after the last event of that node.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The stretch of time in which a run was to start. It lasts from when the run was ready to its
+/// The period in which a run was to start. It lasts from when the run was ready to its
 /// first claim, or until now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
@@ -26,8 +26,8 @@ impl Window {
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         match &facts.subject {
             Subject::Run(run) => Self::of_run(run, facts.now),
-            Subject::Stretch { run, .. } if run.reason.as_deref().is_some_and(|reason| reason != "missed") => None,
-            Subject::Stretch { at, run } => Some(Self { from: *at, to: run.finished_at.unwrap_or(facts.now) }),
+            Subject::InRange { run, .. } if run.reason.as_deref().is_some_and(|reason| reason != "missed") => None,
+            Subject::InRange { at, run } => Some(Self { from: *at, to: run.finished_at.unwrap_or(facts.now) }),
             Subject::Behind { run, .. } => Some(Self { from: run.run.due(), to: facts.now }),
             Subject::Job { open, .. } => {
                 open.iter().filter(|run| run.is_owed(facts.now)).find_map(|run| Self::of_run(run, facts.now))
@@ -183,9 +183,9 @@ pub(super) fn obstacles_of<'f>(
 ) -> impl Iterator<Item = NodeEvent> + 'f {
     let is_obstacle = move |event: &&NodeEvent| match &event.what {
         NodeEventKind::RedisAway
-        | NodeEventKind::ClaimsHeld
-        | NodeEventKind::Held { .. }
-        | NodeEventKind::Settling
+        | NodeEventKind::ClaimsSuspended
+        | NodeEventKind::AtLimit { .. }
+        | NodeEventKind::Restoring
         | NodeEventKind::NewServer => true,
         NodeEventKind::QueuePaused { .. } | NodeEventKind::QueueFull { .. } | NodeEventKind::QueueRated { .. } => {
             event.what.queue() == Some(lane.queue())

@@ -8,7 +8,7 @@ use crate::domain::explain::explain_words::{after, from_to, list, time_down};
 use crate::domain::explain::facts::{Facts, ON_TIME, RunFacts};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::queue::lane_serving::{Serving, Unserved};
-use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
 
@@ -20,17 +20,17 @@ const LISTED: usize = 10;
 const KINDS: [&str; 9] = [
     "redis_away",
     "new_server",
-    "settling",
+    "restoring",
     "queue_paused",
     "queue_full",
     "queue_rated",
     "slots_taken",
-    "claims_held",
-    NodeEventKind::HELD,
+    "claims_suspended",
+    NodeEventKind::AT_LIMIT,
 ];
 
 /// The kinds of obstacles that all nodes have at the same time.
-const SHARED: [&str; 5] = ["new_server", "settling", "queue_paused", "queue_full", "queue_rated"];
+const SHARED: [&str; 5] = ["new_server", "restoring", "queue_paused", "queue_full", "queue_rated"];
 
 /// All recorded reasons why nodes did not claim a ready run.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub(super) struct NoNode {
     pub(super) until: Option<UnixMillis>,
 }
 
-/// A stretch of time in which the same obstacle kept some nodes from claiming.
+/// A period in which the same obstacle kept some nodes from claiming.
 #[derive(Debug, Clone)]
 pub(super) struct Obstacle {
     /// The node event that records the obstacle.
@@ -103,14 +103,14 @@ impl NoNode {
         if !is_known || lives.contains(&Life::Up) {
             return None;
         }
-        let stretches = || {
+        let periods = || {
             lives.iter().filter_map(|life| match life {
                 Life::Down(from, to) => Some((from.filter(|from| *from > window.from), *to)),
                 _ => None,
             })
         };
-        let since = stretches().filter_map(|(from, _)| from).max();
-        let until = stretches().filter_map(|(_, to)| to).min().filter(|to| *to <= window.to);
+        let since = periods().filter_map(|(from, _)| from).max();
+        let until = periods().filter_map(|(_, to)| to).min().filter(|to| *to <= window.to);
         let is_nothing = since.is_some_and(|since| until.unwrap_or(window.to).since(since) <= ON_TIME);
         // The node that claimed the run was running.
         let is_refuted = run.first_start.is_some() && until.is_none();
@@ -171,15 +171,15 @@ impl Obstacle {
                 "late_new_server",
                 format!("No runs were started{time}: Redis had been restarted or replaced, and nodes checked for lost data."),
             ),
-            NodeEventKind::Settling => ("late_settling", format!("No runs were started{time}: Redis had lost data.")),
-            NodeEventKind::Held { .. } => ("late_held", format!("A node limit kept {nodes} from claiming runs{time}.")),
+            NodeEventKind::Restoring => ("late_restoring", format!("No runs were started{time}: Redis had lost data.")),
+            NodeEventKind::AtLimit { .. } => ("late_at_limit", format!("A node limit kept {nodes} from claiming runs{time}.")),
             NodeEventKind::SlotsTaken { queue } => {
                 ("late_slots", format!("All slots of queue {queue} were taken on {nodes}{time}."))
             }
-            NodeEventKind::QueuePaused { by, .. } => ("late_queue", of_queue(QueueHold::Paused, by)),
-            NodeEventKind::QueueFull { limit: 0, .. } => ("late_queue", of_queue(QueueHold::Full, "")),
-            NodeEventKind::QueueFull { limit, .. } => ("late_queue", of_queue(QueueHold::Full, &limit.to_string())),
-            NodeEventKind::QueueRated { rate, .. } => ("late_queue", of_queue(QueueHold::Rate, rate)),
+            NodeEventKind::QueuePaused { by, .. } => ("late_queue", of_queue(NoRoomReason::Paused, by)),
+            NodeEventKind::QueueFull { limit: 0, .. } => ("late_queue", of_queue(NoRoomReason::Full, "")),
+            NodeEventKind::QueueFull { limit, .. } => ("late_queue", of_queue(NoRoomReason::Full, &limit.to_string())),
+            NodeEventKind::QueueRated { rate, .. } => ("late_queue", of_queue(NoRoomReason::Rate, rate)),
             _ => ("late_keeper", format!("The keeper was not ready on {nodes}{time}.")),
         };
         Part::Timing.finding(code, text)
@@ -187,11 +187,11 @@ impl Obstacle {
 
     /// Returns why no run of the queue started, if this obstacle is a queue that is paused, full or
     /// at its rate limit.
-    pub(super) fn hold(&self) -> Option<QueueHold> {
+    pub(super) fn hold(&self) -> Option<NoRoomReason> {
         match self.what {
-            NodeEventKind::QueuePaused { .. } => Some(QueueHold::Paused),
-            NodeEventKind::QueueFull { .. } => Some(QueueHold::Full),
-            NodeEventKind::QueueRated { .. } => Some(QueueHold::Rate),
+            NodeEventKind::QueuePaused { .. } => Some(NoRoomReason::Paused),
+            NodeEventKind::QueueFull { .. } => Some(NoRoomReason::Full),
+            NodeEventKind::QueueRated { .. } => Some(NoRoomReason::Rate),
             _ => None,
         }
     }
@@ -199,11 +199,11 @@ impl Obstacle {
 
 /// Returns `paused by ana@host` or `full, at its limit of 3`. Leaves the detail out if `detail` is
 /// empty.
-pub(super) fn queue_words(hold: QueueHold, detail: &str) -> String {
+pub(super) fn queue_words(hold: NoRoomReason, detail: &str) -> String {
     let (how, before) = match hold {
-        QueueHold::Paused => ("paused", " by "),
-        QueueHold::Full => ("full", ", at its limit of "),
-        QueueHold::Rate => ("at its rate limit", " of "),
+        NoRoomReason::Paused => ("paused", " by "),
+        NoRoomReason::Full => ("full", ", at its limit of "),
+        NoRoomReason::Rate => ("at its rate limit", " of "),
     };
     format!("{how}{}", after(before, Some(detail).filter(|detail| !detail.is_empty())))
 }

@@ -52,21 +52,21 @@ fn dropped_backfill(facts: &Facts) -> Option<Finding> {
     let at = match &facts.subject {
         Subject::Run(run) if run.run.kind() == RunKind::Regular && run.state != RunState::Succeeded => run.run.due(),
         Subject::Ledger { at, state, .. } if state != RunState::Succeeded.as_str() => *at,
-        Subject::Stretch { at, .. } | Subject::BeforeLedger { at, .. } => *at,
+        Subject::InRange { at, .. } | Subject::BeforeLedger { at, .. } => *at,
         Subject::Unrecorded { at } | Subject::NotDue { at, .. } if is_of_schedule(*at) => *at,
         _ => return None,
     };
-    let covers = |deed: &&AuditEntry| {
-        deed.what == AuditEntry::BACKFILL_DROPPED && deed.dues.is_some_and(|(first, last)| first <= at && at <= last)
+    let covers = |entry: &&AuditEntry| {
+        entry.what == AuditEntry::BACKFILL_DROPPED && entry.dues.is_some_and(|(first, last)| first <= at && at <= last)
     };
-    let deed = facts.deeds.iter().rev().find(covers)?;
-    let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
+    let entry = facts.audit_log.iter().rev().find(covers)?;
+    let (by, at) = (by(entry.by.as_ref()), facts.shown(entry.at));
     Some(finding("made_up_dropped", format!("The backfill of this occurrence was cancelled{by} on {at}.")))
 }
 
 fn of_subject(facts: &Facts) -> Vec<Finding> {
     let (code, text) = match &facts.subject {
-        Subject::Run(run) | Subject::Stretch { run, .. } => return of_run(facts, run),
+        Subject::Run(run) | Subject::InRange { run, .. } => return of_run(facts, run),
         Subject::Job { open, more, last } => return of_job(facts, open, *more, last.as_deref()),
         Subject::Ledger { .. } => return in_ledger(facts).into_iter().collect(),
         Subject::NotDue { .. } => return Vec::new(),
@@ -168,9 +168,9 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     let mut found: Vec<Finding> = run.attempts.iter().take(known).map(|attempt| of_attempt(facts, attempt)).collect();
     found.extend(handed_back(run));
     let id = run.run.to_string();
-    let retries = facts.deeds.iter().filter(|deed| deed.what == AuditEntry::RUN_RETRIED && deed.run.as_ref() == Some(&id));
-    found.extend(retries.map(|deed| {
-        let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
+    let retries = facts.audit_log.iter().filter(|entry| entry.what == AuditEntry::RUN_RETRIED && entry.run.as_ref() == Some(&id));
+    found.extend(retries.map(|entry| {
+        let (by, at) = (by(entry.by.as_ref()), facts.shown(entry.at));
         finding("retried", format!("The run was retried{by} on {at}."))
     }));
     found.push(state_of(facts, run));
@@ -180,7 +180,7 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     if let Some((last, count)) = run.skipped.filter(|(_, count)| *count > 1) {
         let all = if count < u64::from(Timetable::COUNTED) { "all " } else { "" };
         let (count, first, last) = (skipped_count(count), facts.shown(run.run.due()), facts.shown(last));
-        found.push(finding("in_stretch", format!("The same happened to {all}{count} occurrences from {first} to {last}.")));
+        found.push(finding("in_range", format!("The same happened to {all}{count} occurrences from {first} to {last}.")));
     }
     found
 }
@@ -284,9 +284,9 @@ fn skipped(facts: &Facts, run: &RunFacts) -> (&'static str, String) {
             ("skipped_used_up", "The run was skipped because as many runs had started as max_runs allows.".to_owned())
         }
         Some("paused") => {
-            let paused = facts.deed_before(AuditEntry::PAUSED, run.finished_at.unwrap_or(facts.now));
-            let by = by(paused.and_then(|deed| deed.by.as_ref()));
-            let on = on(facts, paused.map(|deed| deed.at));
+            let paused = facts.entry_before(AuditEntry::PAUSED, run.finished_at.unwrap_or(facts.now));
+            let by = by(paused.and_then(|entry| entry.by.as_ref()));
+            let on = on(facts, paused.map(|entry| entry.at));
             ("skipped_paused", format!("The run was skipped because its job was paused{by}{on}."))
         }
         Some(reason) => ("skipped", format!("The run was skipped: {reason}.")),
@@ -303,7 +303,7 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Finding {
             let open = run.behind.as_ref().map_or_else(|| "an open run of its job".to_owned(), |run| format!("run {run}"));
             ("waits", format!("The run waits for {open} to end."))
         }
-        (Place::Held, _) => ("held", "The run waits because its job is paused.".to_owned()),
+        (Place::Paused, _) => ("job_paused", "The run waits because its job is paused.".to_owned()),
         (Place::Queue, Some(why)) if ready > facts.now => {
             ("ask_at", format!("The run has not started: {why}. The done_check is asked again on {at}."))
         }

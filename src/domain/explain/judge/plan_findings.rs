@@ -50,8 +50,8 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
             found.push(finding("forgotten", "The job is no longer defined, and its definition is no longer kept."));
         }
     }
-    let unreadable = |why| finding("spoilt_deeds", format!("The audit log of the job cannot be read: {why}."));
-    found.extend(facts.deeds_error.as_ref().map(unreadable));
+    let unreadable = |why| finding("audit_log_unreadable", format!("The audit log of the job cannot be read: {why}."));
+    found.extend(facts.audit_log_error.as_ref().map(unreadable));
     if let Subject::NotDue { before, after, .. } = facts.subject {
         let before = before.map(|at| format!("The previous time of the schedule is {}", facts.shown(at)));
         let after = after.map(|at| format!("the next time is {}", facts.shown(at)));
@@ -60,7 +60,7 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
         found.push(finding("nearest", format!("{before}, {after}.")));
     }
     if let Some(at) = facts.at() {
-        let edits: Vec<Finding> = edits_after(facts, at).map(|(deed, schedules)| edited(facts, deed, schedules)).collect();
+        let edits: Vec<Finding> = edits_after(facts, at).map(|(entry, schedules)| edited(facts, entry, schedules)).collect();
         found.extend(edits.into_iter().rev().take(EDITS).rev());
     }
     found
@@ -88,8 +88,8 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
     })
 }
 
-fn edited(facts: &Facts, deed: &AuditEntry, (old, new): &(String, String)) -> Finding {
-    let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
+fn edited(facts: &Facts, entry: &AuditEntry, (old, new): &(String, String)) -> Finding {
+    let (by, at) = (by(entry.by.as_ref()), facts.shown(entry.at));
     // The text of a schedule does not show excluded days, nor the anchor.
     let text = if old == new {
         format!("The schedule {new} was changed{by} on {at}: exclude, only_on, start, end, anchor or dst got another value.")
@@ -121,11 +121,11 @@ fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
 
 /// Returns the changes of the schedule after the time `at`, oldest first.
 fn edits_after(facts: &Facts, at: UnixMillis) -> impl Iterator<Item = (&AuditEntry, &(String, String))> {
-    facts.deeds.iter().filter(move |deed| deed.at > at).filter_map(|deed| Some((deed, deed.schedules.as_ref()?)))
+    facts.audit_log.iter().filter(move |entry| entry.at > at).filter_map(|entry| Some((entry, entry.schedules.as_ref()?)))
 }
 
 fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
-    if let Some((of, kind)) = facts.name.told_of() {
+    if let Some((of, kind)) = facts.name.notice_subject() {
         let text = format!(
             "The job delivers the {} notices of job {of}. It has no schedule: each of its runs reports a run of job {of}.",
             kind.as_str()
@@ -157,7 +157,7 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
             ));
         }
     }
-    let last = |what| by(facts.deed_before(what, facts.now).and_then(|deed| deed.by.as_ref()));
+    let last = |what| by(facts.entry_before(what, facts.now).and_then(|entry| entry.by.as_ref()));
     if let Some((how, at)) = &job.ended {
         let on = on(facts, *at);
         found.push(if how == "finished" {
@@ -175,7 +175,7 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
 /// Returns the finding for the schedule at the time in question, or else for the present schedule.
 fn schedule(facts: &Facts, job: &JobFacts, spec: &JobSpec, timetable: &Timetable) -> Finding {
     let is_new = facts.added_later().is_some();
-    let since = schedule_since(&facts.past, &facts.deeds, (spec, timetable), job.since);
+    let since = schedule_since(&facts.past, &facts.audit_log, (spec, timetable), job.since);
     let asked = facts.at().filter(|_| !is_new);
     let kept = asked.filter(|at| *at <= since).and_then(|at| past_at(&facts.past, job.since, at));
     let kept = kept.map(|(spec, timetable)| spec.schedule.text_with_zone(timetable.zone()));

@@ -78,7 +78,7 @@ fn rule(facts: &Facts, key: &'static str, value: &String, default: Option<&Strin
             Part::Rule.finding("set_in_file", text)
         }
         Source::Api => {
-            let edited = facts.deed_before(AuditEntry::EDITED, facts.now).and_then(|deed| deed.by.as_ref());
+            let edited = facts.entry_before(AuditEntry::EDITED, facts.now).and_then(|entry| entry.by.as_ref());
             let who = edited.or_else(|| job.created.as_ref().and_then(|(_, by)| by.as_ref()));
             Part::Rule.finding("set_by", format!("{key} = {value}, set with schedctl add{}.", by(who)))
         }

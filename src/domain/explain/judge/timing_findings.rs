@@ -29,7 +29,7 @@ pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
             vec![finding("timing_lost", "Redis lost the data that shows whether the run started on time.")]
         }
         Subject::Run(run) => of_run(facts, run),
-        Subject::Stretch { run, .. } | Subject::Behind { run, .. } => Delay::of(facts, run).findings(facts, run),
+        Subject::InRange { run, .. } | Subject::Behind { run, .. } => Delay::of(facts, run).findings(facts, run),
         Subject::Job { open, .. } => match open.iter().find(|run| run.is_owed(facts.now)) {
             Some(run) => of_run(facts, run),
             None => paused_queue(facts),

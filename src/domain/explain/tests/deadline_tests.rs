@@ -41,25 +41,25 @@ fn a_missed_deadline_is_named_with_its_notice() {
     timed(RunFacts { late_notices: late_notices.clone(), behind, ..skipped("overlap") }).says("missed_start", MISSED_START);
     let text = "The run had not ended by 12:00:20, the deadline that must_finish_within = 20s sets.";
     timed(RunFacts { finished_at: Some(s(25)), ..started(1) }).says("missed_finish", text);
-    noticed(RunState::Succeeded, Some("succeeded")).says("told_late", REPORTED);
+    noticed(RunState::Succeeded, Some("succeeded")).says("reported_late", REPORTED);
     // A run without a deadline was late by late_after, or was skipped as missed.
-    about(RunFacts { late_notices, ..skipped("missed") }).says("told_late", REPORTED);
+    about(RunFacts { late_notices, ..skipped("missed") }).says("reported_late", REPORTED);
     let text = "The on_late notice j/on_late@5~abc has not been delivered yet. Its last attempt ended with: exit code 7.";
-    noticed(RunState::Scheduled, Some("exit code 7")).says("telling_late", text);
+    noticed(RunState::Scheduled, Some("exit code 7")).says("reporting_late", text);
     let text = "The on_late notice j/on_late@5~abc has not been delivered yet.";
-    noticed(RunState::Running, None).says("telling_late", text);
+    noticed(RunState::Running, None).says("reporting_late", text);
     let text = "The on_late notice j/on_late@5~abc was not delivered. Its last attempt ended with: exit code 7.";
-    noticed(RunState::Failed, Some("exit code 7")).says("untold_late", text);
+    noticed(RunState::Failed, Some("exit code 7")).says("unreported_late", text);
     let text = "Redis has no on_late notice for it: the notice is not made yet, was one of too many, or was trimmed.";
     timed(fresh()).says("unknown_late", text);
 }
 
 #[test]
 fn a_run_in_time_paused_or_skipped_at_once_missed_no_deadline() {
-    let codes = ["missed_start", "missed_finish", "told_late", "telling_late", "untold_late", "unknown_late"];
+    let codes = ["missed_start", "missed_finish", "reported_late", "reporting_late", "unreported_late", "unknown_late"];
     for run in [
         started(10),
-        RunFacts { place: Place::Held, ..fresh() },
+        RunFacts { place: Place::Paused, ..fresh() },
         ended(RunState::Skipped, Some("overlap")),
         RunFacts { run: "j@1795262400000~abc".parse().unwrap(), ..started(90) },
     ] {

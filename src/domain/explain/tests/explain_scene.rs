@@ -100,9 +100,9 @@ pub(super) fn facts(subject: Subject) -> Facts {
         zone: Zone::utc(),
         job: Some(job),
         subject,
-        deeds: Vec::new(),
+        audit_log: Vec::new(),
         past: Vec::new(),
-        deeds_error: None,
+        audit_log_error: None,
         losses: Vec::new(),
         gone: None,
         making_up: 0,
@@ -186,9 +186,9 @@ pub(super) fn the_job(open: Vec<RunFacts>, last: Option<RunFacts>) -> Facts {
 pub(super) fn not_due() -> Facts {
     let edit = AuditEntry {
         schedules: Some(("@daily in UTC".to_owned(), "* * * * * in UTC".to_owned())),
-        ..deed(AuditEntry::EDITED, 60)
+        ..entry(AuditEntry::EDITED, 60)
     };
-    Facts { deeds: vec![edit], ..facts(Subject::NotDue { at: s(30), before: Some(s(0)), after: Some(s(60)) }) }
+    Facts { audit_log: vec![edit], ..facts(Subject::NotDue { at: s(30), before: Some(s(0)), after: Some(s(60)) }) }
 }
 
 pub(super) fn unrecorded() -> Facts {
@@ -198,7 +198,7 @@ pub(super) fn unrecorded() -> Facts {
 /// Returns facts about an occurrence in a skipped range of three occurrences that begins at noon.
 pub(super) fn in_range(at: i64, reason: &str) -> Facts {
     let run = RunFacts { skipped: Some((s(120), 3)), ..skipped(reason) };
-    facts(Subject::Stretch { at: s(at), run: Box::new(run) })
+    facts(Subject::InRange { at: s(at), run: Box::new(run) })
 }
 
 pub(super) fn event(what: NodeEventKind, from: i64, to: Option<i64>) -> NodeEvent {
@@ -245,26 +245,26 @@ pub(super) fn requiring(lane: &str) -> RunFacts {
     RunFacts { lane: lane.parse().unwrap(), ..fresh() }
 }
 
-pub(super) fn deed(what: &str, at: i64) -> AuditEntry {
+pub(super) fn entry(what: &str, at: i64) -> AuditEntry {
     let run = Some(format!("j@{NOON}000"));
     AuditEntry { at: s(at), what: what.to_owned(), by: Some(ana()), run, count: None, schedules: None, dues: None }
 }
 
 pub(super) fn done_by_ana(what: &str, at: i64, facts: Facts) -> Facts {
-    Facts { deeds: vec![deed(what, at)], ..facts }
+    Facts { audit_log: vec![entry(what, at)], ..facts }
 }
 
 /// Returns a loss of all data a minute after noon. No journal has restored a record yet.
 pub(super) fn flush() -> Loss {
     let (by, what) = ("n1".to_owned(), "all data was deleted");
-    Loss { noticed: s(60), by, what, kept: None, whole: Some(s(50)), told_by: Vec::new() }
+    Loss { noticed: s(60), by, what, kept: None, whole: Some(s(50)), reported_by: Vec::new() }
 }
 
 /// Returns a loss in which Redis went back to a snapshot from a minute before noon. Two nodes
 /// restored records.
 pub(super) fn snapshot() -> Loss {
-    let told_by = vec!["n1".to_owned(), "n2".to_owned()];
-    Loss { what: "an older state came back", kept: Some(s(-60)), told_by, ..flush() }
+    let reported_by = vec!["n1".to_owned(), "n2".to_owned()];
+    Loss { what: "an older state came back", kept: Some(s(-60)), reported_by, ..flush() }
 }
 
 /// Returns facts of a run that was skipped after Redis went back to the snapshot.
@@ -282,7 +282,7 @@ pub(super) fn slots(from: i64, to: Option<i64>) -> NodeEvent {
 }
 
 pub(super) fn past_load() -> NodeEventKind {
-    NodeEventKind::Held { why: "load 9.1 > 8".to_owned() }
+    NodeEventKind::AtLimit { why: "load 9.1 > 8".to_owned() }
 }
 
 pub(super) fn paused() -> NodeEventKind {

@@ -69,7 +69,7 @@ fn a_run_begun_after_an_old_state_came_back_says_nothing_of_its_nodes_then() {
 fn a_loss_concerns_only_records_it_may_have_taken() {
     let missed = |losses: Vec<Loss>, at: i64| {
         let run = RunFacts { finished_at: Some(s(65)), ..skipped("missed") };
-        Facts { losses, ..facts(Subject::Stretch { at: s(at), run: Box::new(run) }) }
+        Facts { losses, ..facts(Subject::InRange { at: s(at), run: Box::new(run) }) }
     };
     // While the data was whole; while Redis was away; before the kept data ends; after the loss.
     for (at, is_named, is_hidden) in [(0, true, true), (55, true, false), (-300, false, false), (61, false, false)] {

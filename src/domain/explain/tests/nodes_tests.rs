@@ -1,7 +1,7 @@
 //! Tests of the findings about each node.
 
 use super::explain_scene::{
-    about, deed, event, facts, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving, slots,
+    about, entry, event, facts, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving, slots,
     slots_taken, start, started, stopped_until,
 };
 use crate::domain::explain::{Facts, NodeFacts, Subject};
@@ -50,11 +50,15 @@ fn a_node_says_what_kept_it_from_claiming() {
         (full(5), "queue_full", format!("Node n1 found queue default at its limit (5 at once on all nodes) {time}.")),
         (full(0), "queue_full", format!("Node n1 found queue default at its limit {time}.")),
         (rated(), "queue_rated", format!("Node n1 found queue default at its rate limit (10/1s) {time}.")),
-        (NodeEventKind::ClaimsHeld, "claims_held", format!("Node n1 claimed no runs {time}, because its keeper was not ready.")),
-        (past_load(), "held", format!("Node n1 claimed no runs {time}: load 9.1 > 8.")),
         (
-            NodeEventKind::Settling,
-            "settling",
+            NodeEventKind::ClaimsSuspended,
+            "claims_suspended",
+            format!("Node n1 claimed no runs {time}, because its keeper was not ready."),
+        ),
+        (past_load(), "at_limit", format!("Node n1 claimed no runs {time}: load 9.1 > 8.")),
+        (
+            NodeEventKind::Restoring,
+            "restoring",
             format!("Node n1 started no runs {time}: Redis had lost data, and nodes restored records from their journals."),
         ),
         (
@@ -91,7 +95,7 @@ fn a_file_refused_before_the_live_definition_is_not_named() {
     assert!(is_named(&refused(Some(true))) && is_named(&refused(None)));
     // The file was accepted since, or the job was changed since.
     assert!(!is_named(&refused(Some(false))));
-    let edited = |at: i64| Facts { deeds: vec![deed(AuditEntry::EDITED, at)], ..refused(Some(true)) };
+    let edited = |at: i64| Facts { audit_log: vec![entry(AuditEntry::EDITED, at)], ..refused(Some(true)) };
     assert!(is_named(&edited(500)) && !is_named(&edited(700)));
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the findings about the outcome.
 
 use super::explain_scene::{
-    about, ana, asked_in_vain, attempt, deed, done_by_ana, ended, facts, fresh, in_range, node, running, s, skipped, started,
+    about, ana, asked_in_vain, attempt, done_by_ana, ended, entry, facts, fresh, in_range, node, running, s, skipped, started,
     the_job, unrecorded,
 };
 use crate::domain::explain::{AttemptFacts, Facts, NodeFacts, Place, RunFacts, Subject};
@@ -93,9 +93,9 @@ fn a_skipped_run_says_why() {
         .says("skipped_paused", "The run was skipped because its job was paused by ana@h1 on 11:59:00.");
     skip("paused").says("skipped_paused", "The run was skipped because its job was paused.");
     skip("calendar").says("skipped", "The run was skipped: calendar.");
-    in_range(60, "missed").says("in_stretch", "The same happened to all 3 occurrences from 12:00:00 to 12:02:00.");
+    in_range(60, "missed").says("in_range", "The same happened to all 3 occurrences from 12:00:00 to 12:02:00.");
     about(RunFacts { skipped: Some((s(120), 100_001)), ..skipped("missed") })
-        .says("in_stretch", "The same happened to more than 100,000 occurrences from 12:00:00 to 12:02:00.");
+        .says("in_range", "The same happened to more than 100,000 occurrences from 12:00:00 to 12:02:00.");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn an_open_run_says_what_it_waits_for() {
         .says("spread_to", "The run was missed. The spread of catch_up moved its start to 12:16:00.");
     later(fresh()).says("to_come", "The run is planned for 12:16:00.");
     facts(Subject::ToCome { at: s(1020) }).says("to_come", "The run is planned for 12:17:00.");
-    about(RunFacts { place: Place::Held, ..fresh() }).says("held", "The run waits because its job is paused.");
+    about(RunFacts { place: Place::Paused, ..fresh() }).says("job_paused", "The run waits because its job is paused.");
     about(fresh()).says("owed", "The run has been ready since 12:00:00. No node has claimed the run yet.");
     facts(Subject::Behind { at: s(60), run: Box::new(fresh()) })
         .says("behind_owed", "This occurrence has no run yet, because the earlier run, due on 12:00:00, has not started.");
@@ -127,8 +127,8 @@ fn a_backfill_of_an_occurrence_is_named() {
         "made_up_by",
         "schedctl backfill made run j@1795262400000~backfill for this occurrence. The state of that run is: succeeded.",
     );
-    let dropped = AuditEntry { dues: Some((s(-60), s(60))), ..deed(AuditEntry::BACKFILL_DROPPED, 90) };
-    Facts { deeds: vec![dropped], ..missed() }
+    let dropped = AuditEntry { dues: Some((s(-60), s(60))), ..entry(AuditEntry::BACKFILL_DROPPED, 90) };
+    Facts { audit_log: vec![dropped], ..missed() }
         .says("made_up_dropped", "The backfill of this occurrence was cancelled by ana@h1 on 12:01:30.");
 }
 

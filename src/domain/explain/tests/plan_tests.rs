@@ -1,6 +1,6 @@
 //! Tests of the findings about the plan.
 
-use super::explain_scene::{about, ana, deed, done_by_ana, facts, flush, fresh, not_due, s, started, the_job};
+use super::explain_scene::{about, ana, done_by_ana, entry, facts, flush, fresh, not_due, s, started, the_job};
 use crate::domain::explain::{Facts, Loss, PastSchedule, RunFacts, Source, Subject};
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::JobSpec;
@@ -36,13 +36,13 @@ fn kept(from: i64, until: i64) -> PastSchedule {
 /// Returns facts of an occurrence that ran before the schedule excluded its day.
 fn before_days_were_left_out() -> Facts {
     let text = "* * * * * in UTC".to_owned();
-    let edit = AuditEntry { schedules: Some((text.clone(), text)), ..deed(AuditEntry::EDITED, 60) };
+    let edit = AuditEntry { schedules: Some((text.clone(), text)), ..entry(AuditEntry::EDITED, 60) };
     let excluded = plain().with_spec(exclude_the_day).with_job(|job| job.since = s(60));
-    Facts { deeds: vec![edit], past: vec![kept(-3600, 60)], ..excluded }
+    Facts { audit_log: vec![edit], past: vec![kept(-3600, 60)], ..excluded }
 }
 
 /// Returns facts of a job whose edit and resume are so old that the audit log no longer has them.
-fn resumed_after_many_deeds() -> Facts {
+fn resumed_after_many_changes() -> Facts {
     let subject = Subject::NotDue { at: s(330), before: Some(s(300)), after: Some(s(360)) };
     let other = PastSchedule { definition: None, ..kept(-3600, 60) };
     Facts { past: vec![other, kept(60, 300)], ..facts(subject) }.with_job(|job| job.since = s(300))
@@ -52,12 +52,12 @@ fn resumed_after_many_deeds() -> Facts {
 fn the_schedule_of_the_time_asked_about_is_named() {
     plain().says("schedule", "The schedule has been * * * * * in UTC since 11:00:00.");
     let later = || plain().with_job(|job| job.since = s(300));
-    Facts { deeds: vec![deed(AuditEntry::ADDED, -60), deed(AuditEntry::RESUMED, 300)], ..later() }
+    Facts { audit_log: vec![entry(AuditEntry::ADDED, -60), entry(AuditEntry::RESUMED, 300)], ..later() }
         .says("schedule", "The schedule has been * * * * * in UTC since 11:59:00.");
     let text =
         "The schedule at that time is not known. The present schedule, * * * * * in UTC, has been in force since 12:05:00.";
     later().says("schedule_unknown", text);
-    resumed_after_many_deeds().says("schedule", "The schedule has been * * * * * in UTC since 12:01:00.");
+    resumed_after_many_changes().says("schedule", "The schedule has been * * * * * in UTC since 12:01:00.");
     let text = "The schedule * * * * * in UTC was changed by ana@h1 on 12:01:00: exclude, only_on, start, end, anchor or dst got another value.";
     before_days_were_left_out().says("schedule_then", "The schedule at that time was * * * * * in UTC.").says("edited", text);
     not_due()
@@ -97,8 +97,8 @@ fn the_source_and_the_end_of_a_job_are_named() {
     Facts { job: None, gone: Some((s(60), "every 1h".to_owned())), ..plain() }.says("gone_at_loss", text);
     done_by_ana(AuditEntry::PAUSED, 60, job().with_job(|job| job.paused_at = Some(s(60))))
         .says("paused", "The job has been paused by ana@h1 since 12:01:00.");
-    Facts { deeds_error: Some("key k holds a string".to_owned()), ..plain() }
-        .says("spoilt_deeds", "The audit log of the job cannot be read: key k holds a string.");
+    Facts { audit_log_error: Some("key k holds a string".to_owned()), ..plain() }
+        .says("audit_log_unreadable", "The audit log of the job cannot be read: key k holds a string.");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_key_leaves_a_time_out_only_of_the_schedule_of_then() {
     let asked = |facts: Facts| Facts { subject: Subject::NotDue { at: s(0), before: None, after: None }, ..facts };
     assert!(!asked(before_days_were_left_out()).codes().contains(&"left_out"));
     let today = asked(before_days_were_left_out()).with_job(|job| job.since = s(-3600));
-    assert!(Facts { deeds: Vec::new(), ..today }.codes().contains(&"left_out"));
+    assert!(Facts { audit_log: Vec::new(), ..today }.codes().contains(&"left_out"));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_time_before_a_job_was_added_has_no_schedule_and_no_loss() {
         let found = facts.codes();
         assert!(found.contains(&"gone_with_data") && !found.contains(&"not_there_yet"), "{found:?}");
     }
-    let older = Facts { deeds: vec![deed(AuditEntry::REMOVED, -8000)], ..before_it_was_added() };
+    let older = Facts { audit_log: vec![entry(AuditEntry::REMOVED, -8000)], ..before_it_was_added() };
     assert!(!older.codes().contains(&"not_there_yet"));
 }
 

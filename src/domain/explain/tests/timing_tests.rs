@@ -8,7 +8,7 @@ use super::explain_scene::{
 };
 use super::gate_tests::gate;
 use crate::domain::explain::{AtGate, Blocker, Executing, Facts, NodeFacts, RunFacts};
-use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::NodeEventKind;
 use crate::domain::time::unix_millis::UnixMillis;
 
@@ -21,7 +21,7 @@ fn executing(some: &[&str], count: u64) -> Executing {
     Executing { some: some.iter().map(|run| run.parse().unwrap()).collect(), count }
 }
 
-fn queue(hold: QueueHold, detail: &str, since: Option<i64>, running: Executing) -> Blocker {
+fn queue(hold: NoRoomReason, detail: &str, since: Option<i64>, running: Executing) -> Blocker {
     Blocker::Queue { hold, detail: detail.to_owned(), since: since.map(s), running }
 }
 
@@ -72,12 +72,12 @@ fn a_late_run_says_what_kept_the_nodes() {
     let time = "from 11:59:55 to 12:00:20";
     for (what, code, text) in [
         (slots_taken(), "late_slots", format!("All slots of queue default were taken on n1 {time}.")),
-        (past_load(), "late_held", format!("A node limit kept n1 from claiming runs {time}.")),
-        (NodeEventKind::Settling, "late_settling", format!("No runs were started {time}: Redis had lost data.")),
+        (past_load(), "late_at_limit", format!("A node limit kept n1 from claiming runs {time}.")),
+        (NodeEventKind::Restoring, "late_restoring", format!("No runs were started {time}: Redis had lost data.")),
         (full(5), "late_queue", format!("Queue default was full, at its limit of 5 {time}.")),
         (full(0), "late_queue", format!("Queue default was full {time}.")),
         (rated(), "late_queue", format!("Queue default was at its rate limit of 10/1s {time}.")),
-        (NodeEventKind::ClaimsHeld, "late_keeper", format!("The keeper was not ready on n1 {time}.")),
+        (NodeEventKind::ClaimsSuspended, "late_keeper", format!("The keeper was not ready on n1 {time}.")),
         (
             NodeEventKind::NewServer,
             "late_new_server",
@@ -97,27 +97,27 @@ fn a_late_run_says_what_kept_the_nodes() {
 
 #[test]
 fn a_ready_run_says_what_keeps_it_now() {
-    blocked(queue(QueueHold::Paused, "ana@h", Some(-5), executing(&[], 0)))
+    blocked(queue(NoRoomReason::Paused, "ana@h", Some(-5), executing(&[], 0)))
         .says("queue_now", "Queue default is paused by ana@h since 11:59:55. schedctl queue resume default resumes the queue.");
-    let pause = queue(QueueHold::Paused, "", None, executing(&[], 0));
+    let pause = queue(NoRoomReason::Paused, "", None, executing(&[], 0));
     Facts { blockers: vec![pause], ..the_job(vec![], None) }
         .says("queue_now", "Queue default is paused. schedctl queue resume default resumes the queue.");
-    blocked(queue(QueueHold::Full, "1", None, executing(&["a@5"], 1)))
+    blocked(queue(NoRoomReason::Full, "1", None, executing(&["a@5"], 1)))
         .says("queue_now", "Queue default is full, at its limit of 1: a@5 executes.");
-    blocked(queue(QueueHold::Rate, "10/1s", None, executing(&[], 0)))
+    blocked(queue(NoRoomReason::Rate, "10/1s", None, executing(&[], 0)))
         .says("queue_now", "Queue default is at its rate limit of 10/1s.");
     blocked(Blocker::Slots { nodes: vec!["n1".to_owned(), "n2".to_owned()], running: executing(&["a@5", "b@6"], 9) })
         .says("slots_now", "All slots of queue default are taken on n1 and n2: a@5, b@6 and 7 more execute.");
     blocked(Blocker::NodeLimit { node: "n1".to_owned(), why: "load 9 > 8".to_owned(), since: s(-5) })
-        .says("held_now", "Node n1 has claimed no runs since 11:59:55: load 9 > 8.");
+        .says("at_limit_now", "Node n1 has claimed no runs since 11:59:55: load 9 > 8.");
     blocked(Blocker::WrongType { why: "key k holds a list, wanted a zset".to_owned() })
-        .says("spoilt_now", "No run of lane default starts: key k holds a list, wanted a zset.");
+        .says("wrong_type_now", "No run of lane default starts: key k holds a list, wanted a zset.");
     blocked(Blocker::NoNode).says("no_node_now", "No node is running.");
 }
 
 #[test]
 fn a_blocker_is_left_out_if_an_obstacle_says_since_when() {
-    let pause = queue(QueueHold::Paused, "ana@h", None, executing(&[], 0));
+    let pause = queue(NoRoomReason::Paused, "ana@h", None, executing(&[], 0));
     let codes = |to| {
         let noted = on(vec![node("n1", &[event(paused(), -5, to)])], fresh());
         let mut codes = Facts { blockers: vec![pause.clone()], ..noted }.codes();
@@ -132,7 +132,7 @@ fn a_blocker_is_left_out_if_an_obstacle_says_since_when() {
 fn a_node_that_does_not_take_the_queue_delays_nothing() {
     let other = NodeFacts { serving: serving(Some("mail")).serving, ..node("n2", &[event(past_load(), -5, None)]) };
     let found = on(vec![node("n1", &[]), other], started(20)).codes();
-    assert!(!found.contains(&"late_held"), "{found:?}");
+    assert!(!found.contains(&"late_at_limit"), "{found:?}");
 }
 
 #[test]

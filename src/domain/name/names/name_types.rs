@@ -148,14 +148,14 @@ name_type!(
 
 impl JobName {
     /// Returns the name of the hidden job whose runs are the notices of `kind` about the job
-    /// `told`.
-    pub fn of_notice(told: &Self, kind: NoticeKind) -> Self {
-        Self(format!("{told}/{kind}"))
+    /// `reported`.
+    pub fn of_notice(reported: &Self, kind: NoticeKind) -> Self {
+        Self(format!("{reported}/{kind}"))
     }
 
     /// Returns the job that the notices are about and their kind, if this is the name of a hidden
     /// job. Returns `None` otherwise.
-    pub fn told_of(&self) -> Option<(Self, NoticeKind)> {
+    pub fn notice_subject(&self) -> Option<(Self, NoticeKind)> {
         let (job, kind) = self.0.split_once('/')?;
         Some((Self(job.to_owned()), NoticeKind::parse(kind)?))
     }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_tells_how_its_run_came_about() {
+    fn an_id_reports_how_its_run_came_about() {
         let (job, due): (JobName, _) = ("a".parse().unwrap(), UnixMillis::new(5).unwrap());
         let rerun = RunId::rerun(job.clone(), due, "x1y2z3").unwrap();
         for (run, id, kind) in [

@@ -28,15 +28,15 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns how many of `room` slots each queue gets, in the order of `demands`. If there is
+    /// Returns how many of `capacity` slots each queue gets, in the order of `demands`. If there is
     /// room for all queues, each queue gets as many slots as it wants.
-    pub fn grant(&mut self, room: usize, demands: &[Demand]) -> Vec<usize> {
-        if demands.iter().map(|demand| demand.wants).sum::<usize>() <= room {
+    pub fn grant(&mut self, capacity: usize, demands: &[Demand]) -> Vec<usize> {
+        if demands.iter().map(|demand| demand.wants).sum::<usize>() <= capacity {
             return demands.iter().map(|demand| demand.wants).collect();
         }
         self.credit.retain(|queue, _| demands.iter().any(|demand| demand.queue == *queue && demand.wants > 0));
         let mut grants = vec![0; demands.len()];
-        for _ in 0..room {
+        for _ in 0..capacity {
             let asks = |at: &usize| grants[*at] < demands[*at].wants;
             let open: Vec<usize> = (0..demands.len()).filter(asks).collect();
             let strict: Vec<usize> = open.iter().copied().filter(|at| demands[*at].share == Share::Strict).collect();
@@ -97,16 +97,16 @@ mod tests {
     proptest! {
         #[test]
         fn over_any_stretch_each_gets_its_part_give_or_take_a_slot_a_queue(
-            weights in prop::collection::vec(1u32..=1000, 2..6), rooms in prop::collection::vec(1usize..5, 1..60),
+            weights in prop::collection::vec(1u32..=1000, 2..6), capacities in prop::collection::vec(1usize..5, 1..60),
         ) {
             let mut shares = Shares::default();
             let demands: Vec<Demand> =
                 weights.iter().enumerate().map(|(at, weight)| demand(&format!("q{at}"), 1_000, Some(*weight))).collect();
             let total = f64::from(weights.iter().sum::<u32>());
             let (mut got, mut given) = (vec![0usize; weights.len()], 0usize);
-            for room in rooms {
-                for (sum, grant) in got.iter_mut().zip(shares.grant(room, &demands)) { *sum += grant; }
-                given += room;
+            for capacity in capacities {
+                for (sum, grant) in got.iter_mut().zip(shares.grant(capacity, &demands)) { *sum += grant; }
+                given += capacity;
                 for (sum, weight) in got.iter().zip(&weights) {
                     #[expect(clippy::cast_precision_loss, reason = "small counts")]
                     let (off, most) = (*sum as f64 - given as f64 * f64::from(*weight) / total, weights.len() as f64);

@@ -53,7 +53,7 @@ fn the_forms_of_the_manual_mean_what_it_says() {
 }
 
 #[test]
-fn what_is_refused_is_told_with_its_character() {
+fn what_is_refused_is_reported_with_its_character() {
     for (text, wanted) in [
         ("", "is empty"),
         ("Fri..Mon", "runs backwards (the week begins with Mon; list the days: Sat,Sun,Mon) at character 6"),
@@ -76,8 +76,8 @@ fn what_is_refused_is_told_with_its_character() {
         ("09:00:00:00", "':' at character 9 is not understood here"),
         ("*-*-1~2", "'~' at character 6"),
     ] {
-        let told = refusal(text).to_string();
-        assert!(told.contains(wanted), "{text}: {told}");
+        let message = refusal(text).to_string();
+        assert!(message.contains(wanted), "{text}: {message}");
     }
     assert!(refusal(&"Mon,".repeat(400)).to_string().contains("at most 1000"));
 }

@@ -8,9 +8,9 @@ use super::hash_draw::Draw;
 /// Returns `text`, a checked expression, with the numbers of the job `name` in place of each `H`.
 pub(super) fn text_drawn_of(text: &str, name: &str) -> String {
     let words = CronPiece { text, offset: 0 }.words();
-    let told: Vec<String> =
+    let texts: Vec<String> =
         words.iter().zip(CronFields::rules(words.len())).map(|(word, field)| drawn(*word, field, name)).collect();
-    told.join(" ")
+    texts.join(" ")
 }
 
 fn drawn(word: CronPiece<'_>, field: &CronField, name: &str) -> String {

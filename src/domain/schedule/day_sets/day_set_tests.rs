@@ -21,7 +21,7 @@ fn a_set_of_days_has_one_text_however_it_was_written() {
 }
 
 #[test]
-fn what_is_no_day_is_told() {
+fn what_is_no_day_is_reported() {
     for (text, wanted) in [
         ("2026-02-30", "which is not a date"),
         ("2026-12-26..2026-12-24", "ends before it begins"),
@@ -29,8 +29,8 @@ fn what_is_no_day_is_told() {
         ("", "wanted a date"),
         ("2026-12-24T10:00:00Z..2026-12-24T10:00:00Z", "is an empty range"),
     ] {
-        let told = text.parse::<DayItem>().unwrap_err().to_string();
-        assert!(told.contains(wanted) && told.lines().count() == 1, "{text}: {told}");
+        let message = text.parse::<DayItem>().unwrap_err().to_string();
+        assert!(message.contains(wanted) && message.lines().count() == 1, "{text}: {message}");
     }
 }
 

@@ -81,9 +81,9 @@ pub(super) fn years(year: &DescribedField) -> Option<String> {
         return None;
     }
     let values: Vec<u16> = year.values.iter().copied().collect();
-    let told = counted(&values, "year");
-    if told.starts_with("every ") && year.others.is_empty() {
-        return Some(told);
+    let phrase = counted(&values, "year");
+    if phrase.starts_with("every ") && year.others.is_empty() {
+        return Some(phrase);
     }
     let mut parts = stretches(&values, u16::to_string);
     parts.extend(year.others.iter().cloned());

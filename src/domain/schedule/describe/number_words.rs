@@ -35,11 +35,11 @@ pub(super) fn day_from_end(before: u16) -> String {
 /// Describes days counted from the end in rising order, where 1 is the last day: `the last 3
 /// days`, `the last day`.
 pub(super) fn days_from_end(values: &[u16]) -> Vec<String> {
-    let tell = |(first, last): (u16, u16)| match (first, last) {
+    let report = |(first, last): (u16, u16)| match (first, last) {
         (1, last) if last > 1 => vec![format!("the last {last} days")],
         (first, last) => (first..=last).map(|day| day_from_end(day - 1)).collect(),
     };
-    runs(values).into_iter().flat_map(tell).collect()
+    runs(values).into_iter().flat_map(report).collect()
 }
 
 /// Returns the ordinal of `number`, which counts from the end if `number` is negative: `2nd`,
@@ -97,14 +97,14 @@ pub(super) fn counted(values: &[u16], unit: &str) -> String {
 
 /// Describes runs of adjacent values as `1 to 5`, and lists the other values.
 pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<String> {
-    let tell = |(first, last): (u16, u16)| {
+    let report = |(first, last): (u16, u16)| {
         if usize::from(last - first) + 1 >= RUN {
             vec![format!("{} to {}", name(&first), name(&last))]
         } else {
             (first..=last).map(|value| name(&value)).collect()
         }
     };
-    runs(values).into_iter().flat_map(tell).collect()
+    runs(values).into_iter().flat_map(report).collect()
 }
 
 /// Returns the first and last value if the values are a single run, which may wrap from `max` to

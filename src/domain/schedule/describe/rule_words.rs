@@ -125,29 +125,29 @@ fn months(rule: &RecurrenceRule) -> DescribedField {
 fn year_days(rule: &RecurrenceRule) -> Option<String> {
     let values = numbers(&rule.year_days);
     let forward = (!values.is_empty()).then(|| counted(&values, "day"));
-    let told: Vec<String> = forward.into_iter().chain(from_end(&rule.year_days).map(|day| day_from_end(day - 1))).collect();
-    (!told.is_empty()).then(|| format!("on {} of the year", list(&told)))
+    let phrase: Vec<String> = forward.into_iter().chain(from_end(&rule.year_days).map(|day| day_from_end(day - 1))).collect();
+    (!phrase.is_empty()).then(|| format!("on {} of the year", list(&phrase)))
 }
 
 /// Describes the weeks of a year, for example `in weeks 1 to 3 and the last week of the year`.
 fn weeks(rule: &RecurrenceRule) -> Option<String> {
     let values = numbers(&rule.weeks);
-    let told = stretches(&values, u16::to_string);
+    let phrase = stretches(&values, u16::to_string);
     let forward = match values.as_slice() {
         [] => None,
-        [_] => Some(format!("week {}", list(&told))),
-        _ => Some(format!("weeks {}", list(&told))),
+        [_] => Some(format!("week {}", list(&phrase))),
+        _ => Some(format!("weeks {}", list(&phrase))),
     };
     let back = from_end(&rule.weeks).map(|week| format!("the {} week", place(-i64::from(week))));
-    let told: Vec<String> = forward.into_iter().chain(back).collect();
-    (!told.is_empty()).then(|| format!("in {} of the year", list(&told)))
+    let phrase: Vec<String> = forward.into_iter().chain(back).collect();
+    (!phrase.is_empty()).then(|| format!("in {} of the year", list(&phrase)))
 }
 
 /// Describes the positions of `BYSETPOS`, for example `of these only the last in each month`.
 fn positions(rule: &RecurrenceRule) -> Option<String> {
     let of_each = |number: &i64| format!("the {}", place(*number));
     let (back, forward): (Vec<i64>, Vec<i64>) = rule.positions.iter().partition(|number| **number < 0);
-    let told: Vec<String> = forward.iter().chain(back.iter().rev()).map(of_each).collect();
+    let phrase: Vec<String> = forward.iter().chain(back.iter().rev()).map(of_each).collect();
     let period = match rule.freq {
         Freq::Yearly => "year",
         Freq::Monthly => "month",
@@ -157,7 +157,7 @@ fn positions(rule: &RecurrenceRule) -> Option<String> {
         Freq::Minutely => "minute",
         Freq::Secondly => "second",
     };
-    (!told.is_empty()).then(|| format!("only {} of these in each {period}", list(&told)))
+    (!phrase.is_empty()).then(|| format!("only {} of these in each {period}", list(&phrase)))
 }
 
 /// Describes the start and the end of a rule. The first day of a week is added if that day affects

@@ -56,8 +56,8 @@ fn throughout(beat: String, hour: &DescribedField, hours: &[u16]) -> String {
     if windows.len() > WINDOWS {
         return format!("{beat} of {}", counted(hours, "hour"));
     }
-    let told: Vec<String> = windows.iter().map(|(first, last)| format!("from {first:02}:00 to {last:02}:59")).collect();
-    format!("{beat} {}", list(&told))
+    let phrase: Vec<String> = windows.iter().map(|(first, last)| format!("from {first:02}:00 to {last:02}:59")).collect();
+    format!("{beat} {}", list(&phrase))
 }
 
 /// Describes a time that comes once an hour in several hours: `every 2 hours from 00:30 to 22:30`.
@@ -71,16 +71,16 @@ fn hourly(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
 
 /// Describes any other times: `at second 15 of minutes 0, 7 and 13 of hours 9 to 17`.
 fn at_large(second: &DescribedField, minute: &DescribedField, hour: &DescribedField) -> String {
-    let (minutes, hours) = (told(minute), told(hour));
+    let (minutes, hours) = (phrase(minute), phrase(hour));
     let words = match second.fixed().as_deref() {
         Some([0]) => format!("{minutes} of {hours}"),
-        _ if minute.is_whole() && hour.is_whole() => format!("{} of every minute", told(second)),
-        _ => format!("{} of {minutes} of {hours}", told(second)),
+        _ if minute.is_whole() && hour.is_whole() => format!("{} of every minute", phrase(second)),
+        _ => format!("{} of {minutes} of {hours}", phrase(second)),
     };
     if words.starts_with("every ") { words } else { format!("at {words}") }
 }
 
-fn told(field: &DescribedField) -> String {
+fn phrase(field: &DescribedField) -> String {
     if field.is_whole() {
         return format!("every {}", field.kind.unit);
     }

@@ -44,7 +44,7 @@ fn a_run_on_time_runs_whatever_the_mode() {
 }
 
 #[test]
-fn latest_runs_the_newest_and_skips_the_older_as_one_stretch() {
+fn latest_runs_the_newest_and_skips_the_older_as_one_range() {
     let now = at(30 * 1440).saturating_add(Duration::from_secs(5));
     let decision = decide(CatchUpMode::Latest, None, 1_000, at(0), now);
     assert_eq!(decision, Decision::Skip { last: at(30 * 1440 - 1), count: 30 * 1440, successor: Some(at(30 * 1440)) });
@@ -145,12 +145,12 @@ fn of_missed_ones_that_each_run_the_newest_is_left_out_while_it_is_on_time() {
 }
 
 #[test]
-fn what_passed_behind_an_owed_run_is_told_with_a_change_of_the_schedule() {
+fn what_passed_behind_an_owed_run_is_reported_with_a_change_of_the_schedule() {
     let now = at(5).saturating_add(Duration::from_secs(1));
-    let behind = SkippedStretch { first: at(1), last: at(5), count: 5 };
-    assert_eq!(stretch_behind(&minutely(), at(0), at(-9), now), Some(behind));
-    assert_eq!(stretch_behind(&minutely(), at(5), at(-9), now), None);
-    assert_eq!(stretch_behind(&minutely(), at(6), at(-9), now), None, "not due yet: it is replaced");
+    let behind = SkippedRange { first: at(1), last: at(5), count: 5 };
+    assert_eq!(range_behind(&minutely(), at(0), at(-9), now), Some(behind));
+    assert_eq!(range_behind(&minutely(), at(5), at(-9), now), None);
+    assert_eq!(range_behind(&minutely(), at(6), at(-9), now), None, "not due yet: it is replaced");
 }
 
 #[test]
@@ -173,59 +173,59 @@ fn an_owed_run_of_an_older_schedule_is_followed_by_the_first_of_the_new() {
 }
 
 #[test]
-fn a_pause_leaves_out_the_stretch_from_the_held_run_to_now() {
-    assert_eq!(paused_stretch(&minutely(), at(3), at(-9), at(5)), Some((at(5), 3)));
-    assert_eq!(paused_stretch(&minutely(), at(6), at(-9), at(5)), None);
+fn a_pause_leaves_out_the_range_from_the_held_run_to_now() {
+    assert_eq!(paused_range(&minutely(), at(3), at(-9), at(5)), Some((at(5), 3)));
+    assert_eq!(paused_range(&minutely(), at(6), at(-9), at(5)), None);
 }
 
 #[test]
-fn what_is_known_of_a_stretch_is_left_out_of_it_at_its_ends_and_in_between() {
-    let stretch = |first: i64, last: i64, count: u64| SkippedStretch { first: at(first), last: at(last), count };
+fn what_is_known_of_a_range_is_left_out_of_it_at_its_ends_and_in_between() {
+    let range = |first: i64, last: i64, count: u64| SkippedRange { first: at(first), last: at(last), count };
     for (known, left) in [
-        (vec![], Some(stretch(1, 6, 6))),
-        (vec![3], Some(stretch(1, 6, 5))),
-        (vec![1, 2, 4, 6], Some(stretch(3, 5, 2))),
-        (vec![2, 3, 4, 5, 6], Some(stretch(1, 1, 1))),
+        (vec![], Some(range(1, 6, 6))),
+        (vec![3], Some(range(1, 6, 5))),
+        (vec![1, 2, 4, 6], Some(range(3, 5, 2))),
+        (vec![2, 3, 4, 5, 6], Some(range(1, 1, 1))),
         (vec![1, 2, 3, 4, 5, 6], None),
-        (vec![0, 7], Some(stretch(1, 6, 6))),
+        (vec![0, 7], Some(range(1, 6, 6))),
     ] {
         let known: Vec<UnixMillis> = known.into_iter().map(at).collect();
-        assert_eq!(without(&minutely(), at(-9), stretch(1, 6, 6), &known), left, "{known:?}");
+        assert_eq!(without(&minutely(), at(-9), range(1, 6, 6), &known), left, "{known:?}");
     }
     // An instant that is no occurrence of this schedule was not counted.
     let between = at(2).saturating_add(Duration::from_secs(7));
-    assert_eq!(without(&minutely(), at(-9), stretch(1, 6, 6), &[between]), Some(stretch(1, 6, 6)));
+    assert_eq!(without(&minutely(), at(-9), range(1, 6, 6), &[between]), Some(range(1, 6, 6)));
     // An occurrence from the time of the earlier schedule was not counted either, though this
     // schedule has it too.
-    assert_eq!(without(&minutely(), at(3), stretch(1, 6, 4), &[at(2)]), Some(stretch(1, 6, 4)));
+    assert_eq!(without(&minutely(), at(3), range(1, 6, 4), &[at(2)]), Some(range(1, 6, 4)));
 }
 
 #[test]
-fn an_occurrence_taken_out_of_a_stretch_leaves_the_others_told_exactly() {
-    let stretch = |first: i64, last: i64, count: u64| SkippedStretch { first: at(first), last: at(last), count };
-    let rest = |table: Option<&ScheduleVersions>, whole: SkippedStretch, out: UnixMillis, recorded: &[i64]| {
+fn an_occurrence_taken_out_of_a_range_leaves_the_others_reported_exactly() {
+    let range = |first: i64, last: i64, count: u64| SkippedRange { first: at(first), last: at(last), count };
+    let rest = |table: Option<&ScheduleVersions>, whole: SkippedRange, out: UnixMillis, recorded: &[i64]| {
         taken_out(table, whole, out, |due| recorded.iter().any(|minutes| at(*minutes) == due))
     };
     let (table, later) = (ScheduleVersions::of_one(minutely(), at(-9)), ScheduleVersions::of_one(minutely(), at(3)));
     let known = Some(&table);
-    assert_eq!(rest(known, stretch(1, 6, 6), at(3), &[]), Rest::Some(stretch(1, 6, 5)));
-    assert_eq!(rest(known, stretch(1, 6, 6), at(1), &[]), Rest::Some(stretch(2, 6, 5)));
-    assert_eq!(rest(known, stretch(1, 6, 6), at(6), &[]), Rest::Some(stretch(1, 5, 5)));
-    assert_eq!(rest(known, stretch(1, 6, 3), at(1), &[2, 3]), Rest::Some(stretch(4, 6, 2)));
-    assert_eq!(rest(known, stretch(1, 6, 3), at(6), &[3, 4, 5]), Rest::Some(stretch(1, 2, 2)));
-    assert_eq!(rest(known, stretch(1, 6, 1), at(1), &[]), Rest::Nothing);
+    assert_eq!(rest(known, range(1, 6, 6), at(3), &[]), Rest::Some(range(1, 6, 5)));
+    assert_eq!(rest(known, range(1, 6, 6), at(1), &[]), Rest::Some(range(2, 6, 5)));
+    assert_eq!(rest(known, range(1, 6, 6), at(6), &[]), Rest::Some(range(1, 5, 5)));
+    assert_eq!(rest(known, range(1, 6, 3), at(1), &[2, 3]), Rest::Some(range(4, 6, 2)));
+    assert_eq!(rest(known, range(1, 6, 3), at(6), &[3, 4, 5]), Rest::Some(range(1, 2, 2)));
+    assert_eq!(rest(known, range(1, 6, 1), at(1), &[]), Rest::Nothing);
     for outside in [at(0), at(7), at(3).saturating_add(Duration::from_secs(1))] {
-        assert_eq!(rest(known, stretch(1, 6, 6), outside, &[]), Rest::All);
+        assert_eq!(rest(known, range(1, 6, 6), outside, &[]), Rest::All);
     }
     // A range with a count of 1 contains only its first occurrence. A range counted by a later
     // schedule contains nothing between its first occurrence and the start of that schedule.
-    assert_eq!(rest(known, stretch(1, 6, 1), at(3), &[]), Rest::All);
-    assert_eq!(rest(Some(&later), stretch(1, 6, 4), at(2), &[]), Rest::All);
-    assert_eq!(rest(Some(&later), stretch(1, 6, 4), at(1), &[]), Rest::Some(stretch(4, 6, 3)));
+    assert_eq!(rest(known, range(1, 6, 1), at(3), &[]), Rest::All);
+    assert_eq!(rest(Some(&later), range(1, 6, 4), at(2), &[]), Rest::All);
+    assert_eq!(rest(Some(&later), range(1, 6, 4), at(1), &[]), Rest::Some(range(4, 6, 3)));
     // The schedule by which the range was counted is not known.
     let moment = |minutes: i64, by: i64| UnixMillis::new(at(minutes).as_i64() + by).unwrap();
-    assert_eq!(rest(None, stretch(1, 6, 6), at(3), &[]), Rest::Some(stretch(1, 6, 5)));
-    assert_eq!(rest(None, stretch(1, 6, 6), at(1), &[]), Rest::Some(SkippedStretch { first: moment(1, 1), ..stretch(1, 6, 5) }));
-    assert_eq!(rest(None, stretch(1, 6, 6), at(6), &[]), Rest::Some(SkippedStretch { last: moment(6, -1), ..stretch(1, 6, 5) }));
-    assert_eq!(rest(known, stretch(1, 999_999, 100_001), at(3), &[]), Rest::Some(stretch(1, 999_999, 100_001)));
+    assert_eq!(rest(None, range(1, 6, 6), at(3), &[]), Rest::Some(range(1, 6, 5)));
+    assert_eq!(rest(None, range(1, 6, 6), at(1), &[]), Rest::Some(SkippedRange { first: moment(1, 1), ..range(1, 6, 5) }));
+    assert_eq!(rest(None, range(1, 6, 6), at(6), &[]), Rest::Some(SkippedRange { last: moment(6, -1), ..range(1, 6, 5) }));
+    assert_eq!(rest(known, range(1, 999_999, 100_001), at(3), &[]), Rest::Some(range(1, 999_999, 100_001)));
 }

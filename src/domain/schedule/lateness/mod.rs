@@ -77,12 +77,12 @@ pub fn judge(run: Due<'_>) -> Decision {
         };
     }
     let is_late = is_too_old || now.since(due) > run.late_after;
-    let has_later_ripe = later.is_some_and(|next| next <= now);
-    if !is_late && !has_later_ripe {
+    let has_later_due = later.is_some_and(|next| next <= now);
+    if !is_late && !has_later_due {
         return Decision::Run { successor: successor_after(base), is_missed: false };
     }
 
-    let newest = if has_later_ripe { latest_after(timetable, base, now).unwrap_or(due) } else { due };
+    let newest = if has_later_due { latest_after(timetable, base, now).unwrap_or(due) } else { due };
     // The first occurrence that is to run. `None` means that no occurrence up to now is to run.
     let first_to_run = match catch_up.mode {
         CatchUpMode::Skip => (now.since(newest) <= run.late_after).then_some(newest),
@@ -98,10 +98,10 @@ pub fn judge(run: Due<'_>) -> Decision {
         Some(first) => {
             let last = latest_after(timetable, base, first.saturating_sub(Duration::from_millis(1))).unwrap_or(due);
             let successor = if first > run.taken { Some(first) } else { successor_after(first) };
-            Decision::Skip { last, count: stretch(timetable, base, last), successor }
+            Decision::Skip { last, count: range(timetable, base, last), successor }
         }
         None => {
-            Decision::Skip { last: newest, count: stretch(timetable, base, newest), successor: successor_after(base.max(newest)) }
+            Decision::Skip { last: newest, count: range(timetable, base, newest), successor: successor_after(base.max(newest)) }
         }
     }
 }
@@ -133,24 +133,29 @@ pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     let behind = behind.take_while(|at| last.is_some_and(|last| *at <= last));
     let dues: Vec<UnixMillis> = std::iter::once(due).chain(behind).take(most).collect();
     let successor = timetable.next_after(dues.last().map_or(base, |last| base.max(*last)).max(run.taken));
-    Missed { dues, count: last.map_or(1, |last| stretch(timetable, base, last)), successor }
+    Missed { dues, count: last.map_or(1, |last| range(timetable, base, last)), successor }
 }
 
 /// Returns the last occurrence and the number of occurrences that a pause skipped. The skipped
-/// range goes from `held`, the run that the pause took out, up to now. Returns `None` if `held` is
+/// range goes from `paused_run`, the run that the pause took out, up to now. Returns `None` if `paused_run` is
 /// due only in the future.
-pub fn paused_stretch(timetable: &Timetable, held: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<(UnixMillis, u64)> {
-    if held > now {
+pub fn paused_range(
+    timetable: &Timetable,
+    paused_run: UnixMillis,
+    since: UnixMillis,
+    now: UnixMillis,
+) -> Option<(UnixMillis, u64)> {
+    if paused_run > now {
         return None;
     }
-    let base = held.max(since);
-    let last = latest_after(timetable, base, now).unwrap_or(held);
-    Some((last, stretch(timetable, base, last)))
+    let base = paused_run.max(since);
+    let last = latest_after(timetable, base, now).unwrap_or(paused_run);
+    Some((last, range(timetable, base, last)))
 }
 
 /// A range of consecutive occurrences that were skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SkippedStretch {
+pub struct SkippedRange {
     /// The first occurrence of the range.
     pub first: UnixMillis,
     /// The last occurrence of the range.
@@ -162,25 +167,20 @@ pub struct SkippedStretch {
 /// Returns a range without the occurrences in `known`, which is sorted. Returns `None` if no
 /// occurrence is left. After its first occurrence, the range contains only occurrences of the
 /// schedule in force since `since`.
-pub fn without(
-    timetable: &Timetable,
-    since: UnixMillis,
-    stretch: SkippedStretch,
-    known: &[UnixMillis],
-) -> Option<SkippedStretch> {
+pub fn without(timetable: &Timetable, since: UnixMillis, range: SkippedRange, known: &[UnixMillis]) -> Option<SkippedRange> {
     let is_known = |at: UnixMillis| known.binary_search(&at).is_ok();
-    let (mut first, mut last) = (stretch.first, stretch.last);
+    let (mut first, mut last) = (range.first, range.last);
     while is_known(first) {
-        first = timetable.next_after(first.max(since)).filter(|next| *next <= stretch.last)?;
+        first = timetable.next_after(first.max(since)).filter(|next| *next <= range.last)?;
     }
     while last > first && is_known(last) {
         last = timetable.latest_in(one_after(first.max(since)), last.saturating_sub(Duration::from_millis(1))).unwrap_or(first);
     }
-    let behind = stretch.first.max(since);
-    let is_counted = |at: UnixMillis| at == stretch.first || behind < at && at <= stretch.last && timetable.count_in(at, at) == 1;
-    let told = known.iter().filter(|at| is_counted(**at)).count();
-    let count = stretch.count.saturating_sub(u64::try_from(told).unwrap_or(u64::MAX)).max(1);
-    Some(SkippedStretch { first, last, count })
+    let behind = range.first.max(since);
+    let is_counted = |at: UnixMillis| at == range.first || behind < at && at <= range.last && timetable.count_in(at, at) == 1;
+    let known_count = known.iter().filter(|at| is_counted(**at)).count();
+    let count = range.count.saturating_sub(u64::try_from(known_count).unwrap_or(u64::MAX)).max(1);
+    Some(SkippedRange { first, last, count })
 }
 
 /// The rest of a range when an occurrence with a record of its own is taken out.
@@ -189,7 +189,7 @@ pub enum Rest {
     /// The whole range is left, because the range did not contain the occurrence.
     All,
     /// This smaller range is left.
-    Some(SkippedStretch),
+    Some(SkippedRange),
     /// No occurrence is left.
     Nothing,
 }
@@ -201,24 +201,24 @@ pub enum Rest {
 /// known, each instant within the range counts as an occurrence.
 pub fn taken_out(
     counted_by: Option<&ScheduleVersions>,
-    stretch: SkippedStretch,
+    range: SkippedRange,
     at: UnixMillis,
     is_recorded: impl Fn(UnixMillis) -> bool,
 ) -> Rest {
-    let SkippedStretch { mut first, mut last, count } = stretch;
-    if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(|eras| eras.has(at))) {
+    let SkippedRange { mut first, mut last, count } = range;
+    if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(|versions| versions.has(at))) {
         return Rest::All;
     }
     if count < 2 {
         return Rest::Nothing;
     }
     let next_after = |from: UnixMillis| match counted_by {
-        Some(eras) => eras.next_after(from),
+        Some(versions) => versions.next_after(from),
         None => Some(one_after(from)),
     };
     let latest_before = |until: UnixMillis| {
         let until = until.saturating_sub(Duration::from_millis(1));
-        counted_by.map_or(Some(until), |eras| eras.latest_in(one_after(first), until))
+        counted_by.map_or(Some(until), |versions| versions.latest_in(one_after(first), until))
     };
     if at == first {
         let mut next = next_after(first);
@@ -234,7 +234,7 @@ pub fn taken_out(
     }
     // A count past the exact limit stays, because one less may be wrong.
     let count = if count > u64::from(Timetable::COUNTED) { count } else { count - 1 };
-    Rest::Some(SkippedStretch { first, last, count })
+    Rest::Some(SkippedRange { first, last, count })
 }
 
 fn is_recorded_before(last: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool) -> impl Fn(UnixMillis) -> bool {
@@ -243,11 +243,11 @@ fn is_recorded_before(last: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool
 
 /// Returns the occurrences after the run due at `owed` up to `now`. Returns `None` if this run is
 /// not due yet or no occurrence follows the run.
-pub fn stretch_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<SkippedStretch> {
+pub fn range_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<SkippedRange> {
     let base = owed.max(since);
     let first = timetable.next_after(base).filter(|first| owed <= now && *first <= now)?;
     let last = latest_after(timetable, base, now)?;
-    Some(SkippedStretch { first, last, count: timetable.count_in(one_after(base), last) })
+    Some(SkippedRange { first, last, count: timetable.count_in(one_after(base), last) })
 }
 
 fn one_after(at: UnixMillis) -> UnixMillis {
@@ -259,7 +259,7 @@ fn latest_after(timetable: &Timetable, after: UnixMillis, until: UnixMillis) -> 
 }
 
 /// Returns the number of occurrences from the run at `base` up to `last`, with the run itself.
-fn stretch(timetable: &Timetable, base: UnixMillis, last: UnixMillis) -> u64 {
+fn range(timetable: &Timetable, base: UnixMillis, last: UnixMillis) -> u64 {
     if last <= base { 1 } else { timetable.count_in(one_after(base), last) + 1 }
 }
 

@@ -60,7 +60,7 @@ fn the_examples_of_the_standard_come_as_it_says() {
 }
 
 #[test]
-fn what_is_refused_is_told_with_its_character() {
+fn what_is_refused_is_reported_with_its_character() {
     for (rule, wanted) in [
         ("", "is empty"),
         ("FREQ=DALY", "\"DALY\" at character 6 is not a frequency"),
@@ -83,8 +83,8 @@ fn what_is_refused_is_told_with_its_character() {
         ("FREQ=DAILY;BYSETPOS=1", "BYSETPOS without another BY part"),
         ("FREQ=SECONDLY;INTERVAL=60;BYSECOND=30", "has no time before 2100"),
     ] {
-        let told = Recurrence::new(rule, start("2026-01-01T00:00:00")).unwrap_err().to_string();
-        assert!(told.contains(wanted), "{rule}: {told}");
+        let message = Recurrence::new(rule, start("2026-01-01T00:00:00")).unwrap_err().to_string();
+        assert!(message.contains(wanted), "{rule}: {message}");
     }
 }
 
@@ -253,8 +253,8 @@ fn the_hardest_rules_take_bounded_work() {
         ("FREQ=SECONDLY;INTERVAL=86401;BYHOUR=23;BYMINUTE=59;BYSECOND=59", "has no time before 2100"),
         ("FREQ=SECONDLY;INTERVAL=97;BYHOUR=3;BYMINUTE=7;BYSECOND=11;COUNT=10000", "wanted a smaller COUNT"),
     ] {
-        let told = Recurrence::new(rule, start("1970-01-01T00:00:00")).unwrap_err().to_string();
-        assert!(told.contains(refused), "{rule}: {told}");
+        let message = Recurrence::new(rule, start("1970-01-01T00:00:00")).unwrap_err().to_string();
+        assert!(message.contains(refused), "{rule}: {message}");
         let read = read_rule(rule, 0).unwrap();
         // A search that is cut off would have used all steps.
         let steps = RecurrencePlan::of(&read).steps_of_none(if rule.contains("COUNT") { 4_000_000_000 } else { 0 });

@@ -28,7 +28,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn a_zone_behind_a_time_and_a_spoilt_basic_form_are_refused_with_what_to_write() {
+fn a_zone_behind_a_time_and_a_damaged_basic_form_are_refused_with_what_to_write() {
     for text in ["tomorrow 9am UTC", "9am Europe/London", "2026-12-24 09:00 utc"] {
         assert!(refusal(text).ends_with("wanted the end of the text (give the zone with --tz)"), "{}", refusal(text));
     }
@@ -261,7 +261,7 @@ fn a_time_of_day_in_a_fold_is_the_next_that_is_still_to_come() {
 }
 
 #[test]
-fn no_text_panics_however_a_good_one_is_spoilt() {
+fn no_text_panics_however_a_good_one_is_damaged() {
     const GOOD: [&str; 16] = [
         "2026-12-24T09:00:00.25+01:00",
         "2026-12-24 at 9:30 pm",

@@ -20,7 +20,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::dispatch::dispatcher::ClaimReport;
 use crate::engine::dispatch::dispatcher::run_hints::RunHints;
-use crate::engine::dispatch::due_entry::Ripe;
+use crate::engine::dispatch::due_entry::DueRun;
 use crate::engine::planning::far_plans;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, StoreError};
@@ -54,31 +54,31 @@ impl Claimer {
     pub(super) async fn decide(
         &mut self,
         lane: &Lane,
-        open: Vec<Ripe>,
+        open: Vec<DueRun>,
         now: UnixMillis,
         hints: &mut RunHints,
         report: &mut ClaimReport,
     ) -> Result<Vec<Planned>, StoreError> {
-        let unusable = self.definitions.read_missing(open.iter().map(|ripe| ripe.run.job())).await?;
+        let unusable = self.definitions.read_missing(open.iter().map(|due_run| due_run.run.job())).await?;
         let mut planned = Vec::new();
         // Collected before any run is handled: a definition forgotten on the way must not look like
         // an unknown job.
-        let definitions: Vec<_> = open.iter().map(|ripe| self.definitions.get(ripe.run.job())).collect();
-        for (mut ripe, definition) in open.into_iter().zip(definitions) {
+        let definitions: Vec<_> = open.iter().map(|due_run| self.definitions.get(due_run.run.job())).collect();
+        for (mut due_run, definition) in open.into_iter().zip(definitions) {
             let Some(definition) = definition else {
-                if unusable.contains(ripe.run.job()) {
-                    hints.refuse(ripe.run, BootInstant::now());
+                if unusable.contains(due_run.run.job()) {
+                    hints.refuse(due_run.run, BootInstant::now());
                     report.left += 1;
                 } else {
-                    self.end_orphan(lane, &ripe.entry, report).await?;
+                    self.end_orphan(lane, &due_run.entry, report).await?;
                 }
                 continue;
             };
             let mut successor = None;
             let mut overlap = definition.spec.overlap_on_time();
-            if !ripe.run.is_manual() && !ripe.is_owed {
+            if !due_run.run.is_manual() && !due_run.is_owed {
                 let mut dealt = Dealt::ToClaim;
-                match lateness::judge(due(&definition, &ripe.run, now, hints)) {
+                match lateness::judge(due(&definition, &due_run.run, now, hints)) {
                     Decision::Run { successor: next, is_missed } => {
                         successor = far_plans::not_run_early(&self.node.store, &definition, next).await?;
                         let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
@@ -86,15 +86,15 @@ impl Claimer {
                             && !is_alone
                             && let Some(within) = definition.spec.catch_up.spread
                         {
-                            dealt = self.spread(&definition, &ripe.run, within, now, hints).await?;
+                            dealt = self.spread(&definition, &due_run.run, within, now, hints).await?;
                         }
-                        if is_missed || definition.judged_at(now).since(ripe.run.due()) > ON_TIME {
+                        if is_missed || definition.judged_at(now).since(due_run.run.due()) > ON_TIME {
                             overlap = definition.spec.overlap_when_missed();
                         }
                     }
                     Decision::Skip { last, count, successor: next } => {
                         let next = far_plans::not_run_early(&self.node.store, &definition, next).await?;
-                        dealt = self.skip(&definition, &ripe.run, (last, count, next), now, hints).await?;
+                        dealt = self.skip(&definition, &due_run.run, (last, count, next), now, hints).await?;
                     }
                 }
                 match dealt {
@@ -103,37 +103,37 @@ impl Claimer {
                         continue;
                     }
                     Dealt::Again => {
-                        report.again.push(ripe);
+                        report.again.push(due_run);
                         continue;
                     }
                     Dealt::Left => {
                         report.left += 1;
                         continue;
                     }
-                    Dealt::Owed => (ripe.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
-                    Dealt::Over => successor = definition.next_after(taken_behind(&ripe.run, hints)),
+                    Dealt::Owed => (due_run.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
+                    Dealt::Over => successor = definition.next_after(taken_behind(&due_run.run, hints)),
                     Dealt::ToClaim => {}
                 }
-            } else if ripe.run.kind() == RunKind::Backfill {
+            } else if due_run.run.kind() == RunKind::Backfill {
                 overlap = definition.spec.overlap_when_backfilled();
-            } else if ripe.is_owed {
+            } else if due_run.is_owed {
                 overlap = definition.spec.overlap_when_missed();
             }
             let order = ClaimOrder {
-                run: ripe.run.clone(),
+                run: due_run.run.clone(),
                 rev: definition.record.rev.clone(),
                 delivery: definition.spec.delivery,
                 overlap,
                 max_age: definition.spec.catch_up.max_age,
-                latest_start: definition.latest_start(&ripe.run),
+                latest_start: definition.latest_start(&due_run.run),
                 max_runs: definition.spec.shape.max_runs,
                 successor: successor.map(|due| definition.planned(due)),
                 job_lane: definition.record.lane.clone(),
-                gates: gates_of(ripe.run.job(), &definition.spec, hints.is_excluded(ripe.run.job())),
-                stands_at: hints.take_gates(&ripe.run),
+                gates: gates_of(due_run.run.job(), &definition.spec, hints.is_excluded(due_run.run.job())),
+                known_places: hints.take_gates(&due_run.run),
                 per_key: definition.spec.per_key,
             };
-            planned.push(Planned { ripe, order, definition });
+            planned.push(Planned { due_run, order, definition });
         }
         Ok(planned)
     }

@@ -35,9 +35,10 @@ impl Claimer {
     ) -> Result<Dealt, StoreError> {
         let since = definition.since_at(definition.judged_at(now));
         let taken = hints.occupied(run).unwrap_or(UnixMillis::EPOCH);
-        let stretch = passed_ranges::up_to_recorded(&self.node.store, definition, run, (last, count, next), (taken, since)).await;
-        let (last, count, next) = match stretch {
-            Ok(stretch) => stretch,
+        let skipped_range =
+            passed_ranges::up_to_recorded(&self.node.store, definition, run, (last, count, next), (taken, since)).await;
+        let (last, count, next) = match skipped_range {
+            Ok(skipped_range) => skipped_range,
             Err(error) => return self.cannot(run, error, hints),
         };
         let order = SkipOrder {

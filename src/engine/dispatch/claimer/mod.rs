@@ -25,7 +25,7 @@ use super::definition::Definition;
 use super::definitions::{Definitions, ZoneReadings};
 use super::dispatcher::run_hints::RunHints;
 use super::dispatcher::{ClaimBatch, ClaimReport};
-use super::due_entry::Ripe;
+use super::due_entry::DueRun;
 use crate::domain::name::names::JobName;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -33,7 +33,7 @@ use crate::engine::execution::runner::Runner;
 use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
-use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
+use crate::store::{ClaimOrder, ClaimReply, Claimant, DueEntry, StoreError};
 
 /// The part of dispatch that decides about due runs and claims those that are to start.
 pub(crate) struct Claimer {
@@ -47,7 +47,7 @@ pub(crate) struct Claimer {
 
 /// A due run that is to start, with the order to claim it.
 struct Planned {
-    ripe: Ripe,
+    due_run: DueRun,
     order: ClaimOrder,
     definition: Arc<Definition>,
 }
@@ -56,9 +56,9 @@ struct Planned {
 #[derive(Default)]
 struct Leftovers {
     /// The runs whose job is not known.
-    orphans: Vec<RipeEntry>,
+    orphans: Vec<DueEntry>,
     /// The entries that go to quarantine, each with the reason.
-    aside: Vec<(RipeEntry, &'static str)>,
+    aside: Vec<(DueEntry, &'static str)>,
     /// The one-shot jobs to remove from the list of jobs with gates, each with its entry.
     unlisted: Vec<(JobName, String)>,
 }
@@ -82,7 +82,7 @@ impl Claimer {
 
     /// Logs that a key of a lane, or of the lane's queue, has the wrong type.
     pub(crate) fn report_wrong_type(&self, lane: &Lane, error: &StoreError) {
-        if self.node.outage_log.is_new(&format!("spoilt lane {lane}")) {
+        if self.node.outage_log.is_new(&format!("bad lane {lane}")) {
             error!(queue = %lane, "{error}. No run of this lane starts until the key is repaired.");
         }
     }
@@ -111,7 +111,7 @@ impl Claimer {
             }
             self.receive(planned, reply, sent, hints, report, &mut leftovers);
         }
-        self.unlist_gated(&lane, &leftovers.unlisted).await;
+        self.unlist_job_gates(&lane, &leftovers.unlisted).await;
         for entry in leftovers.orphans {
             self.end_orphan(&lane, &entry, report).await?;
         }
@@ -132,15 +132,15 @@ impl Claimer {
         report: &mut ClaimReport,
         leftovers: &mut Leftovers,
     ) {
-        let Planned { ripe, order, definition } = planned;
+        let Planned { due_run, order, definition } = planned;
         match reply {
             ClaimReply::Claimed(claim) => {
-                hints.forget_occupied(&ripe.run);
+                hints.forget_occupied(&due_run.run);
                 self.runner.loss_watch.journal().claimed(claim.fence.as_u64());
                 if definition.record.is_once {
                     // One-shots are most of the definitions, and a one-shot is not read again after
                     // its claim.
-                    self.definitions.forget(ripe.run.job());
+                    self.definitions.forget(due_run.run.job());
                 }
                 self.runner.start(definition, claim, sent);
                 report.started += 1;
@@ -149,50 +149,50 @@ impl Claimer {
             // No slot was left for the run. A later poll shows the run again.
             ClaimReply::Full => {}
             ClaimReply::Stale => {
-                self.definitions.forget(ripe.run.job());
+                self.definitions.forget(due_run.run.job());
                 // `is_owed` was found with the old definition. By the new definition the run may be
                 // the planned one.
-                report.again.push(Ripe { is_owed: false, ..ripe });
+                report.again.push(DueRun { is_owed: false, ..due_run });
             }
             ClaimReply::Occupied => {
                 if let Some(next) = &order.successor {
-                    hints.note_occupied(&ripe.run, next.run.due());
+                    hints.note_occupied(&due_run.run, next.run.due());
                 }
-                report.again.push(ripe);
+                report.again.push(due_run);
             }
-            ClaimReply::Shunned => {
-                hints.note_excluded(ripe.run.job().clone());
-                report.again.push(ripe);
+            ClaimReply::NeedsOwnGate => {
+                hints.note_excluded(due_run.run.job().clone());
+                report.again.push(due_run);
             }
-            ClaimReply::StandsAt(gates) => {
-                hints.note_gates(ripe.run.clone(), gates);
-                report.again.push(ripe);
+            ClaimReply::Places(gates) => {
+                hints.note_gates(due_run.run.clone(), gates);
+                report.again.push(due_run);
             }
-            ClaimReply::Orphan => leftovers.orphans.push(ripe.entry),
-            ClaimReply::Foreign => leftovers.aside.push((ripe.entry, "the job does not plan this run")),
-            ClaimReply::Spoilt => leftovers.aside.push((ripe.entry, "the record of the run has an unknown state")),
+            ClaimReply::JobMissing => leftovers.orphans.push(due_run.entry),
+            ClaimReply::Unplanned => leftovers.aside.push((due_run.entry, "the job does not plan this run")),
+            ClaimReply::BadState => leftovers.aside.push((due_run.entry, "the record of the run has an unknown state")),
             ClaimReply::WrongType(error) => {
-                self.definitions.report_unusable(ripe.run.job(), &error.to_string());
-                hints.refuse(ripe.run, BootInstant::now());
+                self.definitions.report_unusable(due_run.run.job(), &error.to_string());
+                hints.refuse(due_run.run, BootInstant::now());
                 report.left += 1;
             }
             ClaimReply::Blocked(how) => {
-                debug!(run = %ripe.run, ?how, "The run was not started.");
+                debug!(run = %due_run.run, ?how, "The run was not started.");
                 report.blocked += 1;
                 report.done += 1;
             }
             ClaimReply::Gone => report.done += 1,
             // The run stays in its lane. A poll shows it again when its queue lets runs start.
-            ClaimReply::Held => report.is_held = true,
+            ClaimReply::NoRoom => report.has_no_room = true,
             ClaimReply::Early => report.left += 1,
         }
     }
 
     /// Removes one-shot jobs from the list of jobs with gates. The run of each of these jobs was
     /// claimed, or waits at its gate.
-    async fn unlist_gated(&self, lane: &Lane, judged: &[(JobName, String)]) {
+    async fn unlist_job_gates(&self, lane: &Lane, judged: &[(JobName, String)]) {
         // If this fails, the entry is removed when a search meets it, or when its job is forgotten.
-        if let Err(error) = self.node.store.unlist_gated(judged).await {
+        if let Err(error) = self.node.store.unlist_job_gates(judged).await {
             debug!(%lane, %error, "Jobs that have run stay listed with their gates.");
         }
     }

@@ -8,12 +8,12 @@ use crate::domain::queue::lane::Lane;
 use crate::engine::dispatch::dispatcher::ClaimReport;
 use crate::engine::dispatch::due_entry::well_formed;
 use crate::engine::dispatch::orphans;
-use crate::store::{Quarantined, RipeEntry, StoreError};
+use crate::store::{DueEntry, Quarantined, StoreError};
 
 impl Claimer {
     /// Ends the run of an entry whose job is not known. If the run cannot be ended, moves the entry
     /// to quarantine.
-    pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, report: &mut ClaimReport) -> Result<(), StoreError> {
+    pub(super) async fn end_orphan(&self, lane: &Lane, entry: &DueEntry, report: &mut ClaimReport) -> Result<(), StoreError> {
         if let Ok((run, _)) = well_formed(entry)
             && orphans::end_orphan(&self.node.store, &run).await?
         {
@@ -29,7 +29,7 @@ impl Claimer {
     pub(crate) async fn set_aside(
         &self,
         lane: &Lane,
-        entry: &RipeEntry,
+        entry: &DueEntry,
         why: &str,
         report: &mut ClaimReport,
     ) -> Result<(), StoreError> {

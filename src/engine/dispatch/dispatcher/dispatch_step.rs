@@ -3,8 +3,8 @@
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::Share;
-use crate::engine::dispatch::due_entry::Ripe;
-use crate::store::RipeEntry;
+use crate::engine::dispatch::due_entry::DueRun;
+use crate::store::DueEntry;
 
 /// The due entries that a poll found in the lanes of one queue.
 #[derive(Debug, Clone)]
@@ -14,13 +14,13 @@ pub(crate) struct FoundQueue {
     /// The number of runs that this node may claim from the queue.
     pub(crate) slots: usize,
     /// The lanes with due entries, most urgent first.
-    pub(crate) lanes: Vec<(Lane, Vec<RipeEntry>)>,
+    pub(crate) lanes: Vec<(Lane, Vec<DueEntry>)>,
 }
 
 /// The due runs that a search found behind the blocked runs of a lane.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundBehind {
-    pub(crate) runs: Vec<RipeEntry>,
+    pub(crate) runs: Vec<DueEntry>,
     /// True if the runs were found by gate, and not by walking the lane.
     pub(crate) is_by_gate: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) struct FoundBehind {
 #[derive(Debug)]
 pub(crate) enum DispatchStep {
     /// The entry is no run, for the reason `why`. It goes to quarantine.
-    SetAside { lane: Lane, entry: RipeEntry, why: String },
+    SetAside { lane: Lane, entry: DueEntry, why: String },
     /// The runs are to be decided about and claimed.
     Claim(ClaimBatch),
 }
@@ -38,7 +38,7 @@ pub(crate) enum DispatchStep {
 #[derive(Debug)]
 pub(crate) struct ClaimBatch {
     pub(crate) lane: Lane,
-    pub(crate) runs: Vec<Ripe>,
+    pub(crate) runs: Vec<DueRun>,
     /// The most runs of the batch that may start.
     pub(crate) slots: usize,
 }
@@ -57,9 +57,9 @@ pub(crate) struct ClaimReport {
     /// The number of runs among these that are blocked and do not start now.
     pub(crate) blocked: usize,
     /// True if the queue lets no further run start now.
-    pub(crate) is_held: bool,
+    pub(crate) has_no_room: bool,
     /// The runs to decide about again, because their job or its records changed meanwhile.
-    pub(crate) again: Vec<Ripe>,
+    pub(crate) again: Vec<DueRun>,
 }
 
 /// How soon another round may claim more runs.

@@ -19,12 +19,12 @@ fn lane(text: &str) -> Lane {
 }
 
 /// Returns entries of the runs `NAME@1`, `NAME@2` and so on, ready in this order.
-fn entries(name: &str, count: usize) -> Vec<RipeEntry> {
-    (1..=count).map(|ready| RipeEntry { member: format!("{name}@{ready}"), score: ready.to_string() }).collect()
+fn entries(name: &str, count: usize) -> Vec<DueEntry> {
+    (1..=count).map(|ready| DueEntry { member: format!("{name}@{ready}"), score: ready.to_string() }).collect()
 }
 
-fn queue(slots: usize, weight: u32, lanes: Vec<(&str, Vec<RipeEntry>)>) -> FoundQueue {
-    let lanes: Vec<(Lane, Vec<RipeEntry>)> = lanes.into_iter().map(|(name, found)| (lane(name), found)).collect();
+fn queue(slots: usize, weight: u32, lanes: Vec<(&str, Vec<DueEntry>)>) -> FoundQueue {
+    let lanes: Vec<(Lane, Vec<DueEntry>)> = lanes.into_iter().map(|(name, found)| (lane(name), found)).collect();
     FoundQueue { queue: lanes[0].0.queue().clone(), share: Share::Weight(weight), slots, lanes }
 }
 
@@ -41,7 +41,7 @@ fn all_blocked(batch: &ClaimBatch) -> ClaimReport {
 
 /// Returns the runs of a batch, as text.
 fn runs(batch: &ClaimBatch) -> Vec<String> {
-    batch.runs.iter().map(|ripe| ripe.run.to_string()).collect()
+    batch.runs.iter().map(|due_run| due_run.run.to_string()).collect()
 }
 
 /// Carries out all steps of a round. Returns the claimed batches, in order.
@@ -105,7 +105,7 @@ fn every_tenth_claim_of_a_queue_is_for_the_run_that_is_ready_longest() {
     let mut dispatcher = Dispatcher::default();
     let mut claimed = Vec::new();
     for round in 1..=10 {
-        let urgent = vec![RipeEntry { member: format!("urgent@{}", 100 + round), score: (100 + round).to_string() }];
+        let urgent = vec![DueEntry { member: format!("urgent@{}", 100 + round), score: (100 + round).to_string() }];
         dispatcher.begin_round(vec![queue(1, 1, vec![("q!5", urgent), ("q", entries("old", 1))])], 9);
         claimed.extend(carry_out(&mut dispatcher, all_start).concat());
     }
@@ -139,7 +139,7 @@ fn a_queue_that_lets_no_run_start_ends_its_turn_without_leaving_anything() {
     let mut dispatcher = Dispatcher::default();
     dispatcher.begin_round(vec![queue(1, 1, vec![("q", entries("a", 1))])], 9);
     while let Some(DispatchStep::Claim(batch)) = dispatcher.next(at(0)) {
-        dispatcher.note(ClaimReport { judged: 1, is_held: true, again: batch.runs, ..ClaimReport::default() });
+        dispatcher.note(ClaimReport { judged: 1, has_no_room: true, again: batch.runs, ..ClaimReport::default() });
     }
     assert_eq!((more(&dispatcher, "q"), dispatcher.pace()), (0, DispatchPace::NextTick));
 }
@@ -148,7 +148,7 @@ fn a_queue_that_lets_no_run_start_ends_its_turn_without_leaving_anything() {
 fn an_entry_that_is_no_run_is_set_aside_before_any_claim() {
     let mut dispatcher = Dispatcher::default();
     let mut found = entries("a", 1);
-    found.push(RipeEntry { member: "garbage".to_owned(), score: "1".to_owned() });
+    found.push(DueEntry { member: "garbage".to_owned(), score: "1".to_owned() });
     dispatcher.begin_round(vec![queue(2, 1, vec![("q", found)])], 9);
     let Some(DispatchStep::SetAside { entry, .. }) = dispatcher.next(at(0)) else { panic!("it is not set aside") };
     assert_eq!(entry.member, "garbage");
@@ -281,7 +281,7 @@ proptest! {
     #[test]
     fn no_run_is_claimed_twice_and_no_round_starts_more_than_its_room(
         sizes in prop::collection::vec((0usize..70, 0usize..70, 1usize..20, 1u32..5), 1..4),
-        room in 0usize..30,
+        capacity in 0usize..30,
         replies in prop::collection::vec(0u8..4, 1..40),
     ) {
         let mut dispatcher = Dispatcher::default();
@@ -292,15 +292,15 @@ proptest! {
                 queue(*slots, *weight, vec![(&high, entries(&format!("u{at}"), *urgent)), (&low, entries(&format!("n{at}"), *usual))])
             }).collect();
             let slots: BTreeMap<String, usize> = found.iter().map(|found| (found.queue.to_string(), found.slots)).collect();
-            let found = found.into_iter().map(|mut found| { found.lanes.retain(|(_, ripe)| !ripe.is_empty()); found }).collect();
-            dispatcher.begin_round(found, room);
+            let found = found.into_iter().map(|mut found| { found.lanes.retain(|(_, due_run)| !due_run.is_empty()); found }).collect();
+            dispatcher.begin_round(found, capacity);
             let (mut claimed, mut started) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
             while let Some(step) = dispatcher.next(at(0)) {
                 let DispatchStep::Claim(batch) = step else { panic!("all entries are runs") };
                 prop_assert!(!batch.runs.is_empty() && batch.slots > 0);
                 let mut report = ClaimReport { judged: batch.runs.len(), ..ClaimReport::default() };
-                for ripe in &batch.runs {
-                    prop_assert!(claimed.insert(ripe.run.clone()), "{} is claimed twice", ripe.run);
+                for due_run in &batch.runs {
+                    prop_assert!(claimed.insert(due_run.run.clone()), "{} is claimed twice", due_run.run);
                     match replies.next().unwrap() {
                         0 if report.started < batch.slots => (report.started, report.done) = (report.started + 1, report.done + 1),
                         0 | 1 => report.done += 1,
@@ -311,7 +311,7 @@ proptest! {
                 *started.entry(batch.lane.queue().to_string()).or_default() += report.started;
                 dispatcher.note(report);
             }
-            prop_assert!(started.values().sum::<usize>() <= room);
+            prop_assert!(started.values().sum::<usize>() <= capacity);
             prop_assert!(started.iter().all(|(queue, started)| *started <= slots[queue]), "{started:?} of {slots:?}");
         }
     }

@@ -19,15 +19,15 @@ pub(crate) mod walk_progress;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::due_entry::{Ripe, well_formed};
+use super::due_entry::{DueRun, well_formed};
 use super::slots::{BATCH, Offer};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::dispatch::{Demand, LaneTurns, Shares, WaitingRun};
 use crate::domain::queue::lane::Lane;
 use crate::keeper::BootInstant;
-use crate::store::{LaneAsk, RipeEntry};
+use crate::store::{DueEntry, LaneAsk};
 pub(crate) use dispatch_step::{ClaimBatch, ClaimReport, DispatchPace, DispatchStep, FoundBehind, FoundQueue};
-use queue_round::{LaneTally, QueueRound};
+use queue_round::{LaneCounts, QueueRound};
 use run_hints::RunHints;
 use walk_progress::LaneWalk;
 
@@ -90,32 +90,32 @@ impl Dispatcher {
         self.left.get(lane).copied().unwrap_or(0) + blocked
     }
 
-    /// Begins a round with the due entries that a poll found. The node may take on `room` runs, of
+    /// Begins a round with the due entries that a poll found. The node may take on `capacity` runs, of
     /// all queues together.
-    pub(crate) fn begin_round(&mut self, found: Vec<FoundQueue>, room: usize) {
+    pub(crate) fn begin_round(&mut self, found: Vec<FoundQueue>, capacity: usize) {
         self.round = Round::default();
         for queue in &found {
-            for (lane, ripe) in &queue.lanes {
-                if self.blocked.contains(lane) && ripe.len() >= BATCH {
+            for (lane, due_run) in &queue.lanes {
+                if self.blocked.contains(lane) && due_run.len() >= BATCH {
                     self.round.blocked.push_back((queue.queue.clone(), lane.clone()));
                 } else {
                     self.walks.remove(lane);
                 }
             }
         }
-        self.grant(found, room);
+        self.grant(found, capacity);
     }
 
-    fn grant(&mut self, found: Vec<FoundQueue>, room: usize) {
+    fn grant(&mut self, found: Vec<FoundQueue>, capacity: usize) {
         let demands: Vec<Demand> = found.iter().map(|queue| self.demand(queue)).collect();
-        let grants = self.shares.grant(room, &demands);
+        let grants = self.shares.grant(capacity, &demands);
         self.round.granted = found.into_iter().zip(grants).collect();
     }
 
     /// Returns the number of slots a queue wants for its due runs. The number is at least one,
     /// because runs that could not be handled before may be possible now.
     fn demand(&self, found: &FoundQueue) -> Demand {
-        let takeable: usize = found.lanes.iter().map(|(lane, ripe)| ripe.len().saturating_sub(self.left_in(lane))).sum();
+        let takeable: usize = found.lanes.iter().map(|(lane, due_run)| due_run.len().saturating_sub(self.left_in(lane))).sum();
         Demand { queue: found.queue.clone(), wants: takeable.max(1).min(found.slots), share: found.share }
     }
 
@@ -138,34 +138,34 @@ impl Dispatcher {
             } else if self.round.unused == 0 || self.round.without.is_empty() {
                 return None;
             } else {
-                let (found, room) = (std::mem::take(&mut self.round.without), std::mem::take(&mut self.round.unused));
-                self.grant(found, room);
+                let (found, capacity) = (std::mem::take(&mut self.round.without), std::mem::take(&mut self.round.unused));
+                self.grant(found, capacity);
             }
         }
     }
 
-    fn open(&mut self, queue: QueueName, found: Vec<(Lane, Vec<RipeEntry>)>, slots: usize, now: BootInstant) -> QueueRound {
+    fn open(&mut self, queue: QueueName, found: Vec<(Lane, Vec<DueEntry>)>, slots: usize, now: BootInstant) -> QueueRound {
         let (mut lanes, mut waiting, mut no_runs) = (Vec::with_capacity(found.len()), Vec::new(), VecDeque::new());
         // A run listed twice would be claimed once and started twice.
         let mut met = HashSet::new();
         for (at, (lane, entries)) in found.into_iter().enumerate() {
-            let mut tally = LaneTally::default();
+            let mut counts = LaneCounts::default();
             for entry in entries {
                 if !met.insert(entry.member.clone()) {
                     continue;
                 }
                 match well_formed(&entry) {
-                    Ok((run, _)) if self.hints.is_refused(&run, now) => tally.left += 1,
+                    Ok((run, _)) if self.hints.is_refused(&run, now) => counts.left += 1,
                     Ok((run, ready)) => {
                         let priority = lane.priority();
                         #[cfg(feature = "mutants")]
                         let priority = crate::store::server::mutants::priority(priority);
-                        waiting.push(WaitingRun { priority, ready, item: (at, Ripe::new(run, entry)) });
+                        waiting.push(WaitingRun { priority, ready, item: (at, DueRun::new(run, entry)) });
                     }
                     Err(why) => no_runs.push_back((at, entry, why)),
                 }
             }
-            lanes.push((lane, tally));
+            lanes.push((lane, counts));
         }
         let turns = self.turns.get(&queue).copied().unwrap_or_default();
         let picks = turns.order(waiting);
@@ -199,11 +199,11 @@ impl Dispatcher {
         let Some(current) = self.round.current.take() else { return };
         let (done, unused) = (current.done(), current.unused());
         self.turns.insert(current.queue, current.turns);
-        for (lane, tally) in current.lanes {
-            if tally.judged > 0 && tally.blocked == 0 {
+        for (lane, counts) in current.lanes {
+            if counts.judged > 0 && counts.blocked == 0 {
                 self.blocked.remove(&lane);
             }
-            self.left.insert(lane, tally.left);
+            self.left.insert(lane, counts.left);
         }
         let pace = match self.round.behind.take() {
             Some(behind) => self.note_behind(behind, Some(done)),

@@ -10,9 +10,9 @@ use super::dispatch_step::{ClaimBatch, ClaimReport, DispatchStep};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::dispatch::{LaneTurns, Pick};
 use crate::domain::queue::lane::Lane;
-use crate::engine::dispatch::due_entry::Ripe;
+use crate::engine::dispatch::due_entry::DueRun;
 use crate::engine::dispatch::slots::BATCH;
-use crate::store::RipeEntry;
+use crate::store::DueEntry;
 
 /// The most passes in which one round decides about the same run. After these passes the run is
 /// left to the next poll.
@@ -20,7 +20,7 @@ const PASSES: usize = 5;
 
 /// The numbers of due entries of one lane by result.
 #[derive(Debug, Default)]
-pub(super) struct LaneTally {
+pub(super) struct LaneCounts {
     /// The number of entries that left the due set.
     pub(super) done: usize,
     /// The number of entries that stay in the due set, because they cannot be handled now.
@@ -33,7 +33,7 @@ pub(super) struct LaneTally {
 
 /// The due runs of one lane that are decided about together, in up to [`PASSES`] passes.
 struct LanePass {
-    open: Vec<Ripe>,
+    open: Vec<DueRun>,
     slots: usize,
     started: usize,
     passes: usize,
@@ -47,16 +47,16 @@ pub(super) struct QueueRound {
     /// The count that decides whether the most urgent or the oldest run is next.
     pub(super) turns: LaneTurns,
     /// The due runs in the order in which they are tried, each with the index of its lane.
-    picks: VecDeque<Pick<(usize, Ripe)>>,
+    picks: VecDeque<Pick<(usize, DueRun)>>,
     /// The entries that are no runs, each with the index of its lane and the reason.
-    no_runs: VecDeque<(usize, RipeEntry, String)>,
-    pub(super) lanes: Vec<(Lane, LaneTally)>,
+    no_runs: VecDeque<(usize, DueEntry, String)>,
+    pub(super) lanes: Vec<(Lane, LaneCounts)>,
     /// The number of runs from lanes with blocked runs that the round still tries.
     patience: usize,
     /// The picks tried together: true for each run that was picked for its age.
     tried: Option<Vec<bool>>,
     /// The lanes of these picks that are not tried yet.
-    together: VecDeque<(usize, Vec<Ripe>)>,
+    together: VecDeque<(usize, Vec<DueRun>)>,
     /// The number of these picks that started.
     started: usize,
     pass: Option<LanePass>,
@@ -69,9 +69,9 @@ impl QueueRound {
         queue: QueueName,
         slots: usize,
         turns: LaneTurns,
-        lanes: Vec<(Lane, LaneTally)>,
-        picks: Vec<Pick<(usize, Ripe)>>,
-        no_runs: VecDeque<(usize, RipeEntry, String)>,
+        lanes: Vec<(Lane, LaneCounts)>,
+        picks: Vec<Pick<(usize, DueRun)>>,
+        no_runs: VecDeque<(usize, DueEntry, String)>,
     ) -> Self {
         Self {
             queue,
@@ -124,13 +124,13 @@ impl QueueRound {
     /// Returns the next pass over the runs of the present lane. `None` ends the present lane.
     fn next_pass(&mut self) -> Option<ClaimBatch> {
         let pass = self.pass.as_mut()?;
-        let (lane, tally) = &mut self.lanes[self.at];
+        let (lane, counts) = &mut self.lanes[self.at];
         if !pass.open.is_empty() && pass.started < pass.slots && pass.passes < PASSES {
             pass.passes += 1;
             let slots = pass.slots - pass.started;
             return Some(ClaimBatch { lane: lane.clone(), runs: std::mem::take(&mut pass.open), slots });
         }
-        tally.left += pass.open.len();
+        counts.left += pass.open.len();
         self.started += pass.started;
         self.pass = None;
         None
@@ -143,7 +143,7 @@ impl QueueRound {
         let batch = if (0..self.lanes.len()).any(is_blocked) { BATCH.max(self.free) } else { self.free };
         let mut tried = Vec::new();
         while tried.len() < batch
-            && let Some(Pick { item: (at, ripe), is_oldest }) = self.picks.pop_front()
+            && let Some(Pick { item: (at, due_run), is_oldest }) = self.picks.pop_front()
         {
             // One round tries at most a batch of runs from lanes with blocked runs. The next poll
             // shows the rest again. So a mass of blocked runs delays runs of other lanes only
@@ -156,8 +156,8 @@ impl QueueRound {
             }
             tried.push(is_oldest);
             match self.together.iter_mut().find(|(of, _)| *of == at) {
-                Some((_, runs)) => runs.push(ripe),
-                None => self.together.push_back((at, vec![ripe])),
+                Some((_, runs)) => runs.push(due_run),
+                None => self.together.push_back((at, vec![due_run])),
             }
         }
         (self.tried, self.started) = (Some(tried), 0);
@@ -165,21 +165,21 @@ impl QueueRound {
 
     /// Notes the result of the last step. Returns the lane of the step.
     pub(super) fn note(&mut self, report: ClaimReport) -> &Lane {
-        let (lane, tally) = &mut self.lanes[self.at];
-        tally.done += report.done;
-        tally.left += report.left;
-        tally.judged += report.judged;
-        tally.blocked += report.blocked;
+        let (lane, counts) = &mut self.lanes[self.at];
+        counts.done += report.done;
+        counts.left += report.left;
+        counts.judged += report.judged;
+        counts.blocked += report.blocked;
         if let Some(pass) = &mut self.pass {
             pass.started += report.started;
-            pass.open = if report.is_held { Vec::new() } else { report.again };
+            pass.open = if report.has_no_room { Vec::new() } else { report.again };
         }
         lane
     }
 
     /// Returns the number of entries that left the due set.
     pub(super) fn done(&self) -> usize {
-        self.lanes.iter().map(|(_, tally)| tally.done).sum()
+        self.lanes.iter().map(|(_, counts)| counts.done).sum()
     }
 
     /// Returns the number of granted slots that no run took.

@@ -26,7 +26,7 @@ pub(crate) struct RunHints {
     /// The jobs that other jobs name in `not_while`, as far as claims reported such jobs.
     excluded: HashSet<JobName>,
     /// The gates at which a run has a place or waits, in addition to the gates of its definition.
-    stands_at: HashMap<RunId, Vec<Gate>>,
+    known_places: HashMap<RunId, Vec<Gate>>,
 }
 
 impl RunHints {
@@ -64,15 +64,15 @@ impl RunHints {
 
     /// Returns the gates at which `run` has a place or waits, for one claim order.
     pub(crate) fn take_gates(&mut self, run: &RunId) -> Vec<Gate> {
-        self.stands_at.remove(run).unwrap_or_default()
+        self.known_places.remove(run).unwrap_or_default()
     }
 
     /// Notes the gates at which `run` has a place or waits.
     pub(crate) fn note_gates(&mut self, run: RunId, gates: Vec<Gate>) {
-        if self.stands_at.len() > KEPT {
-            self.stands_at.clear();
+        if self.known_places.len() > KEPT {
+            self.known_places.clear();
         }
-        self.stands_at.insert(run, gates);
+        self.known_places.insert(run, gates);
     }
 
     /// Leaves `run`, which could not be handled at `now`, alone for `REFUSED_FOR`.

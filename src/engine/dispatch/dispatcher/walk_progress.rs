@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::domain::queue::gate::Gate;
 use crate::keeper::BootInstant;
-use crate::store::RipeEntry;
+use crate::store::DueEntry;
 
 /// The number of runs of each gate taken in one walk. The number is more than one because a gate
 /// may have several free places.
@@ -47,7 +47,7 @@ pub(crate) struct LaneWalk {
 impl LaneWalk {
     /// Takes entries into `chosen` until `chosen` has `most` entries. Entries that an earlier call
     /// took, but that found no slot, are taken again before the entries behind them.
-    pub(crate) fn choose(&mut self, entries: Vec<(RipeEntry, Option<Gate>)>, chosen: &mut Vec<RipeEntry>, most: usize) {
+    pub(crate) fn choose(&mut self, entries: Vec<(DueEntry, Option<Gate>)>, chosen: &mut Vec<DueEntry>, most: usize) {
         for (entry, gate) in entries {
             if chosen.len() == most {
                 return;
@@ -65,7 +65,7 @@ impl LaneWalk {
 
     /// Returns true if `entry` is among the first few entries of `gate`, and counts `entry` as
     /// taken.
-    pub(crate) fn may_take(&mut self, gate: Gate, entry: &RipeEntry) -> bool {
+    pub(crate) fn may_take(&mut self, gate: Gate, entry: &DueEntry) -> bool {
         let taken = self.taken.entry(gate).or_default();
         let is_known = taken.contains(&entry.member);
         if !is_known && taken.len() < FEW {
@@ -85,9 +85,9 @@ impl LaneWalk {
 mod tests {
     use super::*;
 
-    fn entries(keys: &[&str]) -> Vec<(RipeEntry, Option<Gate>)> {
+    fn entries(keys: &[&str]) -> Vec<(DueEntry, Option<Gate>)> {
         let entry = |(at, key): (usize, &&str)| {
-            let entry = RipeEntry { member: format!("{key}{at}@5"), score: "5".to_owned() };
+            let entry = DueEntry { member: format!("{key}{at}@5"), score: "5".to_owned() };
             (entry, (!key.is_empty()).then(|| Gate::of_key(&key.parse().unwrap())))
         };
         keys.iter().enumerate().map(entry).collect()

@@ -57,7 +57,7 @@ impl JournalFile {
         let (memory, bad) = read(&text);
         // Only the last line can be torn by a crash. More bad lines mean damage.
         if bad > 1 || size > READ_AT_MOST {
-            let aside = beside(&path, "spoilt");
+            let aside = beside(&path, "damaged");
             let kept = fs::copy(&path, &aside)
                 .map_or_else(|error| format!("no copy kept: {error}"), |_| format!("copy kept as {}", aside.display()));
             warn!(file = %path.display(), lines = bad, "A part of the journal cannot be read and is ignored ({kept}).");

@@ -205,7 +205,7 @@ mod tests {
         ended(1).encode(&mut text);
         fs::write(&path, &text).unwrap();
         assert_eq!(memory(dir.path()).ended().count(), 1);
-        assert_eq!(fs::read(dir.path().join("journal-ns@n1.spoilt")).unwrap(), text);
+        assert_eq!(fs::read(dir.path().join("journal-ns@n1.damaged")).unwrap(), text);
         assert_eq!(read(&fs::read(&path).unwrap()).1, 0, "it was written anew");
     }
 

@@ -41,7 +41,7 @@ pub(super) enum DataState {
 /// Judges the data at `address`. `losses` are the losses recorded in the data, which are needed if
 /// the epochs differ.
 pub(super) fn judge(known: &Remembered, found: &DataMarks, address: &str, losses: &[LossRecord]) -> DataState {
-    if found.is_spoilt {
+    if found.is_damaged {
         return DataState::Same;
     }
     let Some(epoch) = &known.epoch else {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn found(epoch: &str, fence: u64) -> DataMarks {
-        DataMarks { epoch: epoch.to_owned(), fence, is_spoilt: false, server: "a/x".to_owned(), met: Met::At(3) }
+        DataMarks { epoch: epoch.to_owned(), fence, is_damaged: false, server: "a/x".to_owned(), met: Met::At(3) }
     }
 
     fn loss(before: &str, found: &str, epoch: &str) -> LossRecord {
@@ -155,9 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn a_spoilt_mark_says_nothing() {
-        let spoilt = DataMarks { is_spoilt: true, ..found("?", 0) };
-        assert_eq!(judge(&known("1-a"), &spoilt, "here", &[]), DataState::Same);
+    fn a_damaged_mark_says_nothing() {
+        let damaged = DataMarks { is_damaged: true, ..found("?", 0) };
+        assert_eq!(judge(&known("1-a"), &damaged, "here", &[]), DataState::Same);
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn another_mark_is_a_loss_somebody_told_of_if_losses_lead_to_it() {
+    fn another_mark_is_a_loss_somebody_reported_of_if_losses_lead_to_it() {
         let losses = [loss("2-b", "2-b", "3-c"), loss("1-a", "", "2-b")];
         assert_eq!(judge(&known("1-a"), &found("3-c", 60), "there", &losses), DataState::Joined(LossKind::Older));
         assert_eq!(judge(&known("2-b"), &found("3-c", 60), "here", &losses), DataState::Joined(LossKind::Older));

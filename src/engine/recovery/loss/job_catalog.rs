@@ -80,7 +80,7 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
     let over = known.into_keys().filter(|name| all_read && !there.contains(name.as_str()));
     lines.extend(over.map(JournalLine::JobOver));
     // Polled last: data lost during the reading must not count as jobs that are over.
-    let poll = store.list_ripe(&[]).await?;
+    let poll = store.list_due(&[]).await?;
     if !lines.is_empty() && catalog.loss_watch.knows(&poll, known_now) {
         journal.note(lines);
     }

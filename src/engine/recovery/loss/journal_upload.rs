@@ -15,7 +15,7 @@ use crate::store::{KnownRun, RestoreOrder, StoreError};
 
 /// The margin before the time at which the data was last seen complete. Notices about ends before
 /// this margin have already been sent.
-const TOLD_WITHIN: Duration = Duration::from_secs(60);
+const REPORTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Sends restore orders to Redis. The node last saw the data complete at `whole_at`.
 pub(super) async fn give_back(
@@ -26,9 +26,9 @@ pub(super) async fn give_back(
     let failed = |run: &RunId, error: &StoreError| {
         node.outage_log.failed(error, &format!("a run of job {} is not restored", run.job()));
     };
-    let told_from = whole_at.saturating_sub(TOLD_WITHIN);
+    let notified_before = whole_at.saturating_sub(REPORTED_WITHIN);
     for order in &mut orders {
-        order.told_from = told_from;
+        order.notified_before = notified_before;
     }
     restored_ends::give_back(&node.store, &orders, failed).await
 }
@@ -78,10 +78,10 @@ fn ended_order(run: &EndedRun, epoch: &str, node: &str) -> Option<RestoreOrder> 
         finished_at: UnixMillis::new(run.ended_at)?,
         fence: Fence::new(run.fence)?,
         planned: None,
-        told: 0,
+        skipped_records: 0,
         taken_from: None,
         in_ledger: None,
-        told_from: UnixMillis::EPOCH,
+        notified_before: UnixMillis::EPOCH,
         facts,
     })
 }
@@ -105,10 +105,10 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
         finished_at: now,
         fence: Fence::new(run.fence)?,
         planned: None,
-        told: 0,
+        skipped_records: 0,
         taken_from: None,
         in_ledger: None,
-        told_from: UnixMillis::EPOCH,
+        notified_before: UnixMillis::EPOCH,
         facts: facts.map(|(field, value)| (field.to_owned(), value)).to_vec(),
     })
 }

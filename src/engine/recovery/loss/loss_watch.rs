@@ -119,7 +119,7 @@ impl LossWatch {
         }
         let marks = &poll.marks;
         let is_known = marks.met != Met::No
-            && (marks.is_spoilt
+            && (marks.is_damaged
                 || self.journal.with(|memory| {
                     let is_here = marks.server.is_empty() || memory.server.as_ref() == Some(&marks.server);
                     is_here && memory.epoch.as_ref() == Some(&marks.epoch) && marks.fence >= known.highest
@@ -129,7 +129,7 @@ impl LossWatch {
             self.has_found.notify_one();
             return false;
         }
-        if marks.is_spoilt {
+        if marks.is_damaged {
             if self.mark_to_write_back(marks, known.highest).is_some() {
                 *self.found() = Some(FoundData { marks: marks.clone(), now: poll.now, known });
                 self.has_found.notify_one();
@@ -148,10 +148,10 @@ impl LossWatch {
     /// Returns the epoch to write back if the epoch key has a bad value and the data is otherwise
     /// known. Known data has the same server and no fence below the highest fence seen.
     pub(super) fn mark_to_write_back(&self, marks: &DataMarks, highest: u64) -> Option<String> {
-        let is_spoilt = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
+        let is_damaged = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
         self.journal.with(|memory| {
             let is_here = memory.server.as_ref() == Some(&marks.server) && memory.address == self.address;
-            memory.epoch.clone().filter(|_| is_spoilt && is_here && marks.fence >= highest)
+            memory.epoch.clone().filter(|_| is_damaged && is_here && marks.fence >= highest)
         })
     }
 

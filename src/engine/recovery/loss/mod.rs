@@ -77,7 +77,7 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
     }
     let (known, marks) = (watch.remembered(), &found.marks);
     if marks.met == Met::No {
-        store.meet_server(&marks.server).await?;
+        store.record_server(&marks.server).await?;
         // The next poll brings what the server had then, unless it has no epoch.
         if !marks.epoch.is_empty() {
             return Ok(());
@@ -87,7 +87,7 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
     let losses = if is_other { store.read_losses().await? } else { Vec::new() };
     let fresh = || new_epoch(found.now, &recovery.node.settings.node);
     match judge(&known, marks, watch.address(), &losses) {
-        DataState::Same if marks.is_spoilt => {
+        DataState::Same if marks.is_damaged => {
             let Some(epoch) = watch.mark_to_write_back(marks, found.known.highest) else { return Ok(()) };
             if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await? == EpochReply::Begun {
                 warn!("The epoch key had an invalid value. This node wrote the known epoch back.");
@@ -172,7 +172,7 @@ async fn mend(
     let given = journal_upload::give_back(node, orders, whole_at.unwrap_or(UnixMillis::EPOCH)).await?;
     tokio::time::sleep(OTHERS_GIVE_BACK).await;
     let gone = job_catalog::missing(&node.store, watch.journal()).await?;
-    tell(&given, &gone);
+    log_given(&given, &gone);
     let report = LossReport {
         epoch: epoch.to_owned(),
         node: recovery.node.settings.node.as_str().to_owned(),
@@ -192,7 +192,7 @@ async fn mend(
     Ok(())
 }
 
-fn tell(given: &Given, gone: &[super::journal::ApiJob]) {
+fn log_given(given: &Given, gone: &[super::journal::ApiJob]) {
     let Given { restored, known, lost, failed } = *given;
     info!(restored, lost, known, "This node has restored the runs of its journal.");
     if failed > 0 {

@@ -217,9 +217,9 @@ fn down(catch_up: &'static str, most: i64, first: i64, count: u64) -> World {
     if count > 0 {
         w.done(at(10), 1);
         w.evidence.attempts.retain(|attempt| attempt.run.due != at(10));
-        let stretch = Some((at(first - 1), count));
+        let skipped_range = Some((at(first - 1), count));
         w = w.recorded(10, |run| {
-            (run.state, run.reason, run.stretch) = ("skipped".into(), "missed".into(), stretch);
+            (run.state, run.reason, run.skipped_range) = ("skipped".into(), "missed".into(), skipped_range);
             run.finished = Some(at(28) + 200_000);
         });
     }

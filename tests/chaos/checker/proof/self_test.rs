@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::checker::{Verdict, check};
 use crate::evidence::{
-    Attempt, Deed, Delay, Doing, Evidence, Harm, Hit, Inflicted, Micros, Reach, Recorded, RunName, SECOND, Timing,
+    Attempt, Delay, Doing, Evidence, Harm, Hit, Inflicted, Micros, Operation, Reach, Recorded, RunName, SECOND, Timing,
 };
 use crate::world::jobs::{Act, Check, Job, Overlap, Retried};
 use crate::world::schedule::{Phase, When};
@@ -60,7 +60,7 @@ fn owed(expect: Expect<'_>) {
     let w = World::calm().end(20, "skipped", "paused");
     expect("paused by nobody", &w.evidence, &[Verdict::Missing]);
     let mut w = World::calm().end(20, "skipped", "paused");
-    w.evidence.deeds.push(Deed { from: at(15), to: at(22), what: Doing::Paused("a".into()) });
+    w.evidence.operations.push(Operation { from: at(15), to: at(22), what: Doing::Paused("a".into()) });
     expect("paused by a person", &w.evidence, &[]);
     let w = World::calm().end(20, "lost", "").job(|job| job.is_at_most_once = true);
     expect("lost for nothing", &w.evidence, &[Verdict::Missing]);
@@ -72,7 +72,7 @@ fn owed(expect: Expect<'_>) {
     let w = World::calm().end(20, "cancelled", "cancelled");
     expect("cancelled by nobody", &w.evidence, &[Verdict::Missing]);
     let mut w = World::calm();
-    w.evidence.deeds.push(Deed { from: at(5), to: at(6), what: Doing::Ran(format!("a@{}~x", at(5) / 1000)) });
+    w.evidence.operations.push(Operation { from: at(5), to: at(6), what: Doing::Ran(format!("a@{}~x", at(5) / 1000)) });
     expect("a run by hand that was accepted and forgotten", &w.evidence, &[Verdict::Missing]);
 }
 
@@ -209,16 +209,16 @@ fn written(expect: Expect<'_>) {
     };
     expect("done by a node that was cut off, and found lost once too often", &poison("n1").evidence, &[]);
     expect("done, and found lost once too often, another node cut off", &poison("n2").evidence, &[Verdict::Silent]);
-    let told = |change: fn(&mut Recorded)| {
+    let reported = |change: fn(&mut Recorded)| {
         let mut w = World::calm();
-        let mut told = w.evidence.history.iter().find(|recorded| recorded.run.due == at(20)).unwrap().clone();
-        change(&mut told);
-        w.evidence.told.push(told);
+        let mut reported = w.evidence.history.iter().find(|recorded| recorded.run.due == at(20)).unwrap().clone();
+        change(&mut reported);
+        w.evidence.reported.push(reported);
         w
     };
-    expect("running, and later succeeded", &told(|told| told.state = "running".into()).evidence, &[]);
-    expect("succeeded, and later the same", &told(|_| ()).evidence, &[]);
-    expect("failed, and later succeeded", &told(|told| told.state = "failed".into()).evidence, &[Verdict::Stale]);
+    expect("running, and later succeeded", &reported(|reported| reported.state = "running".into()).evidence, &[]);
+    expect("succeeded, and later the same", &reported(|_| ()).evidence, &[]);
+    expect("failed, and later succeeded", &reported(|reported| reported.state = "failed".into()).evidence, &[Verdict::Stale]);
     let w = World::calm().recorded(20, |recorded| recorded.finished = Some(at(20) + SECOND / 4));
     expect("recorded as succeeded before it was done", &w.evidence, &[Verdict::Phantom]);
     let checked = |at_ms: i64| {
@@ -246,13 +246,13 @@ fn counted(expect: Expect<'_>) {
     expect("a due that arithmetic does not know", &w.evidence, &[Verdict::Drift]);
     let w = World::calm().job(|job| job.phases[0].maybe_to = at(15));
     expect("due after its job was taken away", &w.job(|job| job.phases[0].sure_to = at(15)).evidence, &[Verdict::Drift]);
-    let stretch = |count| {
+    let skipped_range = |count| {
         let w = World::calm().forget(20).forget(30).end(10, "skipped", "missed");
-        let w = w.recorded(10, |recorded| recorded.stretch = Some((at(30), count)));
+        let w = w.recorded(10, |recorded| recorded.skipped_range = Some((at(30), count)));
         w.fault(9, 39, Hit::Everyone, Delay::Throughout, true)
     };
-    expect("a skipped stretch that is counted right", &stretch(3).evidence, &[]);
-    expect("a skipped stretch that is counted wrong", &stretch(2).evidence, &[Verdict::Drift]);
+    expect("a skipped stretch that is counted right", &skipped_range(3).evidence, &[]);
+    expect("a skipped stretch that is counted wrong", &skipped_range(2).evidence, &[Verdict::Drift]);
     let mut w = World::calm();
     w.evidence.leftovers.push("a process".into());
     expect("a process left over", &w.evidence, &[Verdict::Leak]);
@@ -282,9 +282,9 @@ impl World {
             jobs: BTreeMap::from([("a".into(), job)]),
             attempts: Vec::new(),
             history: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             faults: Vec::new(),
-            deeds: Vec::new(),
+            operations: Vec::new(),
             generations: BTreeMap::new(),
             host_lags: Vec::new(),
             nodes: ["n1", "n2", "n3"].map(Into::into).into(),
@@ -325,7 +325,7 @@ impl World {
             waited_from: None,
             let_in: None,
             reason: String::new(),
-            stretch: None,
+            skipped_range: None,
         });
     }
 

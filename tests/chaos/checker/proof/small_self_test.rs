@@ -55,7 +55,7 @@ fn claimed_from(jobs: Vec<Job>, from: i64, step: i64) -> World {
 }
 
 /// Sets the time at which the ends of its runs are in history.
-fn told_by(mut w: World, end: i64) -> World {
+fn reported_by(mut w: World, end: i64) -> World {
     for recorded in w.evidence.history.iter_mut().filter(|recorded| recorded.started.is_some()) {
         recorded.finished = Some(ms(end));
     }
@@ -89,7 +89,7 @@ fn above(expect: Expect<'_>) {
         for attempt in w.evidence.attempts.iter_mut().filter(|attempt| attempt.node == "n4") {
             (attempt.ended, attempt.last_sign) = (Some((ms(DUE + 500), 0)), ms(DUE + 500));
         }
-        told_by(w, DUE + 600)
+        reported_by(w, DUE + 600)
     };
     expect("as many at once as the small node has room for", &together(ROOM).evidence, &[]);
     expect("one more at once", &together(ROOM + 1).evidence, &[Verdict::Above]);
@@ -107,7 +107,7 @@ fn above(expect: Expect<'_>) {
         }
         let last = w.evidence.attempts.last_mut().unwrap();
         last.began = ms(DUE + began);
-        told_by(w, DUE + 1_700)
+        reported_by(w, DUE + 1_700)
     };
     expect("one more, after a fault that took the others from the daemon", &killed(1_100).evidence, &[]);
 }
@@ -175,7 +175,7 @@ fn late(expect: Expect<'_>) {
         }
         let last = of_it.last_mut().unwrap();
         (last.began, last.ended, last.last_sign) = (ms(DUE + 4_000), Some((ms(DUE + 4_100), 0)), ms(DUE + 4_100));
-        told_by(w, DUE + 4_200)
+        reported_by(w, DUE + 4_200)
     };
     expect("begun when one of those that filled the small node was over", &full(3_500).evidence, &[]);
     expect("begun more than a second after that", &full(2_900).evidence, &[Verdict::Late]);

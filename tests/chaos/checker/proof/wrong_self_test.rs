@@ -2,7 +2,7 @@
 
 use super::self_test::{Expect, World, at};
 use crate::checker::Verdict;
-use crate::evidence::{Deed, Delay, Doing, Excuse, Generation, Hit, Micros, RunName, SECOND};
+use crate::evidence::{Delay, Doing, Excuse, Generation, Hit, Micros, Operation, RunName, SECOND};
 use crate::world::schedule::When;
 
 const MS: Micros = 1_000;
@@ -80,7 +80,7 @@ fn asked_for(expect: Expect<'_>) {
         w.evidence.attempts.last_mut().unwrap().run = run.clone();
         w.evidence.attempts.last_mut().unwrap().version = Some(version);
         w.evidence.history.last_mut().unwrap().run = run.clone();
-        w.evidence.deeds.push(Deed { from: at(asked), to: at(asked) + 100 * MS, what: Doing::Ran(run.id) });
+        w.evidence.operations.push(Operation { from: at(asked), to: at(asked) + 100 * MS, what: Doing::Ran(run.id) });
         w
     };
     expect("asked for by hand after the addition, begun as that job", &by_hand(35, 2).evidence, &[]);
@@ -92,7 +92,8 @@ fn asked_for(expect: Expect<'_>) {
         let run = RunName { id, job: "a".into(), due: at(10), is_manual: true };
         w.evidence.attempts.last_mut().unwrap().run = run.clone();
         w.evidence.history.last_mut().unwrap().run = run;
-        w.evidence.deeds = vec![Deed { from: at(asked), to: at(asked) + 100 * MS, what: Doing::Backfilled("a".into()) }];
+        w.evidence.operations =
+            vec![Operation { from: at(asked), to: at(asked) + 100 * MS, what: Doing::Backfilled("a".into()) }];
         w
     };
     expect("a past occurrence asked for after the addition", &backfilled(35).evidence, &[]);

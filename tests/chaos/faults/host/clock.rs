@@ -43,9 +43,9 @@ impl Fault for Steps {
         "F16"
     }
     fn what(&self) -> String {
-        let told: Vec<String> =
+        let reported: Vec<String> =
             self.offsets.iter().map(|step| step.map_or("back over midnight".to_owned(), |step| format!("{step:+} s"))).collect();
-        format!("the clock of {} set: {}", name(self.node), told.join(", "))
+        format!("the clock of {} set: {}", name(self.node), reported.join(", "))
     }
     fn lasts(&self) -> Duration {
         STEP * 10

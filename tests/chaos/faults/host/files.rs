@@ -13,7 +13,7 @@ use crate::stage::Stage;
 
 /// The damage to the file.
 #[derive(Debug, Clone, Copy)]
-enum Spoilt {
+enum FileText {
     Fine,
     Nonsense,
     Half,
@@ -22,14 +22,14 @@ enum Spoilt {
 
 /// F27.
 pub(crate) struct Storm {
-    spoilt: Spoilt,
+    text: FileText,
     length: Duration,
 }
 
 impl Storm {
     pub(crate) fn draw(rng: &mut Rng, _nodes: usize) -> Box<dyn Fault> {
-        let spoilt = [Spoilt::Fine, Spoilt::Nonsense, Spoilt::Half, Spoilt::Gone][rng.usize(..4)];
-        Box::new(Self { spoilt, length: Duration::from_millis(rng.u64(500..3_000)) })
+        let text = [FileText::Fine, FileText::Nonsense, FileText::Half, FileText::Gone][rng.usize(..4)];
+        Box::new(Self { text, length: Duration::from_millis(rng.u64(500..3_000)) })
     }
 }
 
@@ -38,7 +38,7 @@ impl Fault for Storm {
         "F27"
     }
     fn what(&self) -> String {
-        format!("SIGHUP 100 times to each node with the file {:?}, which stays for {:?}", self.spoilt, self.length)
+        format!("SIGHUP 100 times to each node with the file {:?}, which stays for {:?}", self.text, self.length)
     }
     fn lasts(&self) -> Duration {
         self.length
@@ -50,12 +50,12 @@ impl Fault for Storm {
         let good = stage.jobs_text();
         for node in stage.nodes() {
             let file = node.daemon().jobs_file();
-            match self.spoilt {
-                Spoilt::Fine => {}
-                Spoilt::Nonsense => fs::write(file, "[jobs.quick-0]\ncorn = \"* * * * *\"\nshell = 5\n").unwrap(),
+            match self.text {
+                FileText::Fine => {}
+                FileText::Nonsense => fs::write(file, "[jobs.quick-0]\ncorn = \"* * * * *\"\nshell = 5\n").unwrap(),
                 // The text ends in the middle of a string, so that it is not a valid smaller file.
-                Spoilt::Half => fs::write(file, &good[..good.rfind("command = ").unwrap() + 14]).unwrap(),
-                Spoilt::Gone => fs::remove_file(file).unwrap_or_default(),
+                FileText::Half => fs::write(file, &good[..good.rfind("command = ").unwrap() + 14]).unwrap(),
+                FileText::Gone => fs::remove_file(file).unwrap_or_default(),
             }
         }
         for _ in 0..100 {

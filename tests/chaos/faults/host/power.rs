@@ -73,8 +73,8 @@ impl Fault for Cut {
         let mut connection = stage.redis().connection();
         redis::cmd("BGREWRITEAOF").query::<redis::Value>(&mut connection).unwrap();
         let _ = stage.wait(Duration::from_secs(10), || {
-            let told: String = redis::cmd("INFO").arg("persistence").query(&mut connection).unwrap();
-            told.contains("aof_rewrite_in_progress:0") && told.contains("aof_rewrite_scheduled:0")
+            let reported: String = redis::cmd("INFO").arg("persistence").query(&mut connection).unwrap();
+            reported.contains("aof_rewrite_in_progress:0") && reported.contains("aof_rewrite_scheduled:0")
         });
     }
 }

@@ -50,7 +50,7 @@ fn json_gives_the_name_and_when_it_is_due() {
 }
 
 #[test]
-fn the_instant_a_job_is_due_in_is_told_beside_its_name() {
+fn the_instant_a_job_is_due_in_is_reported_beside_its_name() {
     let bench = Bench::start();
     let added = bench.ctl.run(&["add", "--name", "soon", "--in", "10m", "--tz", "Asia/Tokyo", "--", "x"]).good();
     let due = bench.ctl.run(&["show", "soon", "--json"]).good().json()["next_due"].clone();
@@ -161,7 +161,7 @@ fn every_rule_that_can_be_given_is_kept() {
 }
 
 #[test]
-fn anchor_start_and_end_take_the_times_people_say_and_tell_what_was_understood() {
+fn anchor_start_and_end_take_the_times_people_say_and_report_what_was_understood() {
     let bench = Bench::start();
     let every = ["--every", "1h", "--tz", "Europe/Berlin", "--anchor", "2026-01-01 00:30", "--start", "tomorrow noon"];
     let added = bench.ctl.run(&[&["add", "--name", "a"][..], &every, &["--end", "2099-05-01 9am", "--", "x"]].concat()).good();
@@ -285,7 +285,7 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
 }
 
 #[test]
-fn an_instant_is_told_as_it_was_understood_and_a_past_one_refused() {
+fn an_instant_is_reported_as_it_was_understood_and_a_past_one_refused() {
     let bench = Bench::start();
     let added = bench.ctl.run(&["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--", "x"]).good();
     assert!(added.stderr.contains("2099-10-25T02:30:00.000+02:00 (Europe/Berlin)"), "{added:?}");
@@ -313,11 +313,11 @@ fn an_instant_is_told_as_it_was_understood_and_a_past_one_refused() {
 #[test]
 fn a_past_time_of_several_runs_at_once_and_one_that_ran_is_not_accepted() {
     let bench = Bench::start();
-    let (past, told) = ("2020-01-01T09:00Z", "at 2020-01-01T09:00:00.000Z");
+    let (past, reported) = ("2020-01-01T09:00Z", "at 2020-01-01T09:00:00.000Z");
     let add =
         |more: &[&str]| bench.ctl.run(&[&["add", "--name", "p", "--allow-past", "--at", past], more, &["--", "x"]].concat());
     let added = add(&["--at", "2099-01-01"]).good();
-    assert!(added.stderr.contains(told) && added.stderr.contains("at 2099-01-01"), "{added:?}");
+    assert!(added.stderr.contains(reported) && added.stderr.contains("at 2099-01-01"), "{added:?}");
     let looked = bench.ctl.run(&["doctor"]);
     assert!(looked.stdout.contains("they are consistent"), "{looked:?}");
     let claim = bench.node.claim("p");
@@ -330,7 +330,7 @@ fn a_past_time_of_several_runs_at_once_and_one_that_ran_is_not_accepted() {
     for verb in ["--replace", "--if-absent"] {
         let again = add(&["--at", "2099-01-02", verb]).good();
         assert!(
-            !again.stderr.contains(told)
+            !again.stderr.contains(reported)
                 && again.stderr.contains("job p does not run for 2020-01-01T09:00:00.000Z: it ran at that time already"),
             "{again:?}"
         );
@@ -439,7 +439,7 @@ fn a_missing_directory_is_a_warning_only() {
 }
 
 #[test]
-fn a_redis_without_memory_is_told_as_such() {
+fn a_redis_without_memory_is_reported_as_such() {
     let bench = Bench::start();
     let mut connection = bench.redis.connection();
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").query(&mut connection).unwrap();
@@ -450,7 +450,7 @@ fn a_redis_without_memory_is_told_as_such() {
 }
 
 #[test]
-fn of_two_edits_at_once_the_second_is_told_the_newer_version() {
+fn of_two_edits_at_once_the_second_is_reported_the_newer_version() {
     let bench = Bench::start();
     let eye = Eye::on(&bench.redis);
     bench.add(&["--name", "a", "--", "one"]);

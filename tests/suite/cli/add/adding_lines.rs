@@ -8,7 +8,7 @@ use crate::cli::{Bench, lines};
 use crate::support::host::proxy::{Loss, Proxy};
 
 #[test]
-fn good_lines_go_in_and_bad_ones_are_told_with_their_number() {
+fn good_lines_go_in_and_bad_ones_are_reported_with_their_number() {
     let bench = Bench::start();
     let input = b"{\"name\": \"a\", \"in\": \"1h\", \"command\": [\"x\"]}\n\
         \n\
@@ -20,21 +20,21 @@ fn good_lines_go_in_and_bad_ones_are_told_with_their_number() {
     let finished = bench.ctl.run_with_input(&["add", "--stdin"], input);
     assert_eq!(finished.code, 1, "{finished:?}");
     assert_eq!(finished.stdout, "a\nd\n");
-    let told: Vec<&str> = finished.stderr.lines().collect();
+    let reported: Vec<&str> = finished.stderr.lines().collect();
     let wanted = [
         ("line 3: ", "JSON"),
         ("line 4: ", "did you mean \"command\""),
         ("line 5: ", "nope"),
         ("line 6: ", "job a exists already"),
     ];
-    assert_eq!(told.len(), wanted.len(), "{told:?}");
-    for (line, (start, word)) in told.iter().zip(wanted) {
+    assert_eq!(reported.len(), wanted.len(), "{reported:?}");
+    for (line, (start, word)) in reported.iter().zip(wanted) {
         assert!(line.starts_with(&format!("schedctl: {start}")) && line.contains(word), "{line}");
     }
 }
 
 #[test]
-fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
+fn what_is_doubtful_of_a_line_is_reported_with_its_number_and_only_so_often() {
     let bench = Bench::start();
     let input = r#"{"name": "a", "shell": "x", "every": "1h", "ping_url": "https://hc.example/{jobb}"}
 {"name": "b", "shell": "x", "user": "no-such-user"}
@@ -42,15 +42,15 @@ fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
 {"name": "d", "shell": "x", "cron": "0 0 0 1 1 * 2020"}
 {"name": "later", "shell": "x", "not_while": ["nobody"]}
 "#;
-    let told = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
-    let each: Vec<&str> = told.lines().collect();
+    let reported = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
+    let each: Vec<&str> = reported.lines().collect();
     let wanted = [
         ("line 1: ping_url: ", "{jobb}"),
         ("line 2: user: ", "no user \"no-such-user\" on this host"),
         ("line 4: job d ", "no future time"),
         ("line 3: not_while: ", "no job nobody exists"),
     ];
-    assert_eq!(each.len(), wanted.len(), "{told}");
+    assert_eq!(each.len(), wanted.len(), "{reported}");
     for (line, (start, word)) in each.iter().zip(wanted) {
         assert!(line.starts_with(&format!("schedctl: warning: {start}")) && line.contains(word), "{line}");
     }
@@ -58,14 +58,15 @@ fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
     assert_eq!(bench.ctl.run_with_input(&["add", "--stdin", "--if-absent", "--quiet"], input.as_bytes()).good().stderr, "");
 
     let input = lines(0..700, |_| r#"{"shell": "x", "cwd": "/no/such/directory"}"#.to_owned());
-    let told = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
-    assert_eq!(told.lines().count(), 21, "{told}");
+    let reported = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
+    assert_eq!(reported.lines().count(), 21, "{reported}");
     assert!(
-        told.contains("line 20: cwd: ") && told.ends_with("schedctl: warning: 680 more warnings about lines are not shown\n"),
-        "{told}"
+        reported.contains("line 20: cwd: ")
+            && reported.ends_with("schedctl: warning: 680 more warnings about lines are not shown\n"),
+        "{reported}"
     );
-    let told = bench.ctl.run(&["add", "--name", "e", "--not-while", "nobody", "--", "x"]).good().stderr;
-    assert!(told.contains("--not-while: no job nobody exists"), "{told}");
+    let reported = bench.ctl.run(&["add", "--name", "e", "--not-while", "nobody", "--", "x"]).good().stderr;
+    assert!(reported.contains("--not-while: no job nobody exists"), "{reported}");
 }
 
 #[test]

@@ -123,21 +123,21 @@ fn a_debounced_add_onto_a_paused_job_says_that_it_is_paused_and_promises_no_time
     bench.add(&["--name", "first", "--in", "1h", "--debounce", "reindex", "--shell", "one"]);
     bench.ctl.run(&["pause", "first"]).good();
     let again = ["add", "--in", "2s", "--debounce", "reindex", "--shell", "two"];
-    let told = bench.ctl.run(&again).good();
+    let reported = bench.ctl.run(&again).good();
     assert!(
-        told.stderr.contains("job first is paused since ") && told.stderr.contains("schedctl resume first"),
+        reported.stderr.contains("job first is paused since ") && reported.stderr.contains("schedctl resume first"),
         "{}",
-        told.stderr
+        reported.stderr
     );
-    assert!(!told.stderr.contains("in 2s"), "a time it will not begin at: {}", told.stderr);
-    let told = bench.ctl.run(&[&again[..], &["--json"]].concat()).good().json();
+    assert!(!reported.stderr.contains("in 2s"), "a time it will not begin at: {}", reported.stderr);
+    let reported = bench.ctl.run(&[&again[..], &["--json"]].concat()).good().json();
     assert_eq!(
-        (&told["name"], &told["result"], &told["next_due"]),
+        (&reported["name"], &reported["result"], &reported["next_due"]),
         (&"first".into(), &"updated".into(), &serde_json::Value::Null)
     );
     bench.ctl.run(&["resume", "first"]).good();
-    let told = bench.ctl.run(&again).good();
-    assert!(!told.stderr.contains("paused"), "{}", told.stderr);
+    let reported = bench.ctl.run(&again).good();
+    assert!(!reported.stderr.contains("paused"), "{}", reported.stderr);
 }
 
 #[test]
@@ -231,10 +231,10 @@ fn lines_are_counted_as_added_and_as_there_already() {
         {\"name\": \"h\", \"shell\": \"x\"}\n";
     let finished = bench.ctl.run_with_input(&["add", "--stdin"], input);
     assert_eq!((finished.code, finished.stdout.as_str()), (1, "a\nc\nc\nc\ne\ne\nh\n"), "{finished:?}");
-    let told: Vec<&str> = finished.stderr.lines().collect();
-    assert!(told[0].contains("line 2: ") && told[0].contains("held by job a, which is due at"), "{told:?}");
-    assert!(told[1].contains("line 8: ") && told[1].contains("wanted it together with unique"), "{told:?}");
-    assert_eq!(told[2..], ["6 added, 1 existed already"]);
+    let reported: Vec<&str> = finished.stderr.lines().collect();
+    assert!(reported[0].contains("line 2: ") && reported[0].contains("held by job a, which is due at"), "{reported:?}");
+    assert!(reported[1].contains("line 8: ") && reported[1].contains("wanted it together with unique"), "{reported:?}");
+    assert_eq!(reported[2..], ["6 added, 1 existed already"]);
     assert_eq!(bench.ctl.run(&["show", "c", "--json"]).json()["definition"]["shell"], "z");
     let again = bench.ctl.run_with_input(&["add", "--stdin", "--if-absent", "--json"], input);
     let results: Vec<String> =
@@ -285,7 +285,7 @@ fn what_cannot_be_meant_is_refused_by_the_flag() {
 }
 
 #[test]
-fn a_key_of_another_type_is_told_and_nothing_is_added() {
+fn a_key_of_another_type_is_reported_and_nothing_is_added() {
     let bench = Bench::start();
     let mut connection = bench.redis.connection();
     let () = redis::cmd("SET").arg("{schedd}:unique:k").arg("x").query(&mut connection).unwrap();
@@ -297,7 +297,7 @@ fn a_key_of_another_type_is_told_and_nothing_is_added() {
 }
 
 #[test]
-fn any_text_a_person_can_read_is_a_key_and_show_prints_it() {
+fn any_text_a_user_can_read_is_a_key_and_show_prints_it() {
     let bench = Bench::start();
     let keys = ["Kunde Müller / 7", "{b}:*?[a]", "back\\x41slash", "a:b#c@d"];
     for (number, key) in keys.iter().enumerate() {

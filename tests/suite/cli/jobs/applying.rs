@@ -75,8 +75,8 @@ fn a_change_is_shown_key_by_key_and_no_secret_with_it() {
     assert_eq!(lines[1..], [r#"env.TOKEN: "(hidden)" -> "(hidden)""#, "retry.limit: none -> 2"]);
     let applied = bench.ctl.run(&["apply", "f.toml", "--json"]).good();
     assert_eq!(applied.json()["jobs"][1]["result"], "updated");
-    for told in [shown, applied] {
-        assert!(!told.stdout.contains("hunter") && !told.stderr.contains("hunter"), "{told:?}");
+    for reported in [shown, applied] {
+        assert!(!reported.stdout.contains("hunter") && !reported.stderr.contains("hunter"), "{reported:?}");
     }
     assert_eq!(bench.ctl.run(&["show", "b", "--json"]).good().json()["definition"]["env"]["TOKEN"], "hunter3");
 }
@@ -106,7 +106,7 @@ fn what_is_no_longer_in_the_file_stays_and_is_named_until_it_is_pruned() {
 }
 
 #[test]
-fn a_job_of_the_command_line_is_left_alone_and_told_with_a_conflict() {
+fn a_job_of_the_command_line_is_left_alone_and_reported_with_a_conflict() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--every", "5m", "--", "mine"]);
     write(&bench, "f.toml", &format!("{A}{B}"));
@@ -124,7 +124,7 @@ fn a_job_of_the_command_line_is_left_alone_and_told_with_a_conflict() {
 }
 
 #[test]
-fn a_file_with_problems_changes_nothing_and_tells_them_all() {
+fn a_file_with_problems_changes_nothing_and_reports_them_all() {
     let bench = Bench::start();
     write(&bench, "f.toml", &format!("{A}{B}"));
     bench.ctl.run(&["apply", "f.toml"]).good();
@@ -252,7 +252,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
 }
 
 #[test]
-fn a_job_that_is_live_as_no_file_says_is_told_until_one_of_them_is_applied_again() {
+fn a_job_that_is_live_as_no_file_says_is_named_until_one_of_them_is_applied_again() {
     let bench = Bench::start();
     write(&bench, "one.toml", A);
     write(&bench, "two.toml", &A.replace("1h", "2h"));
@@ -260,16 +260,16 @@ fn a_job_that_is_live_as_no_file_says_is_told_until_one_of_them_is_applied_again
     bench.ctl.run(&["apply", "two.toml"]).good();
     write(&bench, "two.toml", "");
     bench.ctl.run(&["apply", "two.toml", "--prune"]).good();
-    let told = bench.ctl.run(&["doctor"]).stdout;
+    let reported = bench.ctl.run(&["doctor"]).stdout;
     assert!(
-        told.contains(
+        reported.contains(
             "its live definition comes from a file that no longer has it, and the files of apply:one define it differently"
         ),
-        "{told}"
+        "{reported}"
     );
     let applied = bench.ctl.run(&["apply", "one.toml"]).good();
     assert!(applied.stdout.contains("1 changed"), "{applied:?}");
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "1h");
-    let told = bench.ctl.run(&["doctor"]).stdout;
-    assert!(!told.contains("its live definition comes from a file"), "{told}");
+    let reported = bench.ctl.run(&["doctor"]).stdout;
+    assert!(!reported.contains("its live definition comes from a file"), "{reported}");
 }

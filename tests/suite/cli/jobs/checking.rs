@@ -23,7 +23,7 @@ fn a_good_file_is_counted_without_any_redis() {
 }
 
 #[test]
-fn every_problem_is_told_with_its_place_and_what_was_meant() {
+fn every_problem_is_reported_with_its_place_and_what_was_meant() {
     let (ctl, _) = with_file("[jobs.a]\ncomand = \"x\"\n[jobs.b]\nshell = \"y\"\ntimeout = \"30\"\n");
     let finished = ctl.run(&["check"]);
     assert_eq!((finished.code, finished.stdout.as_str()), (78, ""));
@@ -40,7 +40,7 @@ fn every_problem_is_told_with_its_place_and_what_was_meant() {
 }
 
 #[test]
-fn a_schedule_whose_last_time_is_past_is_told_and_no_problem() {
+fn a_schedule_whose_last_time_is_past_is_reported_and_no_problem() {
     let jobs = [
         ("at", "at = '2020-05-06T07:08:09Z'"),
         ("ended", "cron = '0 9 * * *'\nend = '2021-01-01'"),
@@ -53,15 +53,15 @@ fn a_schedule_whose_last_time_is_past_is_told_and_no_problem() {
     let (ctl, _) = with_file(&tables.concat());
     let checked = ctl.run(&["check"]).good();
     assert_eq!(checked.stdout, "jobs.toml: 6 jobs, no problems\n", "{checked:?}");
-    let told: Vec<&str> = checked.stderr.lines().collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("jobs.toml: jobs.at: no future time: the last was 2020-05-06T07:08:09.000"), "{told:?}");
-    assert!(told[1].contains("jobs.ended: no future time: the last was 2020-12-31T09:00:00.000"), "{told:?}");
+    let reported: Vec<&str> = checked.stderr.lines().collect();
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    assert!(reported[0].contains("jobs.toml: jobs.at: no future time: the last was 2020-05-06T07:08:09.000"), "{reported:?}");
+    assert!(reported[1].contains("jobs.ended: no future time: the last was 2020-12-31T09:00:00.000"), "{reported:?}");
     assert_eq!(ctl.run(&["check", "--json"]).good().json()["warnings"].as_array().unwrap().len(), 2);
 }
 
 #[test]
-fn what_keeps_every_run_of_a_job_from_starting_here_is_told_and_no_problem() {
+fn what_keeps_every_run_of_a_job_from_starting_here_is_reported_and_no_problem() {
     use std::os::unix::fs::PermissionsExt as _;
     let (ctl, file) = with_file("");
     let home = ctl.home().display().to_string();
@@ -80,16 +80,16 @@ fn what_keeps_every_run_of_a_job_from_starting_here_is_told_and_no_problem() {
     )
     .unwrap();
     let checked = ctl.run(&["check"]).good();
-    let told: Vec<&str> = checked.stderr.lines().collect();
+    let reported: Vec<&str> = checked.stderr.lines().collect();
     for wanted in [
-        "jobs.b.ping_url: \"{jb}\" stands for nothing and is sent as it is, wanted {job}",
+        "jobs.b.ping_url: \"{jb}\" means nothing and is sent as it is, wanted {job}",
         "jobs.a: env_file ",
         "jobs.a.user: daemon is not among [daemon] users of this file, which lists nobody: its runs cannot start, unless schedd itself runs as daemon",
         "open cannot be used: everybody can write it (mode 0666)",
     ] {
-        assert!(told.iter().any(|line| line.contains(wanted)), "no {wanted}: {told:#?}");
+        assert!(reported.iter().any(|line| line.contains(wanted)), "no {wanted}: {reported:#?}");
     }
-    assert_eq!(told.len(), 4, "{told:#?}");
+    assert_eq!(reported.len(), 4, "{reported:#?}");
 }
 
 #[test]

@@ -157,15 +157,15 @@ fn a_job_nobody_can_read_does_not_hide_the_others() {
     let bench = Bench::start();
     bench.add(&["--name", "good", "--in", "1h", "--", "x"]);
     bench.add(&["--name", "newer", "--in", "1h", "--", "x"]);
-    bench.add(&["--name", "spoilt", "--in", "1h", "--", "x"]);
+    bench.add(&["--name", "damaged", "--in", "1h", "--", "x"]);
     let mut connection = bench.redis.connection();
     let () = redis::cmd("HSET").arg("{schedd}:job:newer").arg("def").arg("{\"wings\": 2}").query(&mut connection).unwrap();
-    let () = redis::cmd("HDEL").arg("{schedd}:job:spoilt").arg("def").query(&mut connection).unwrap();
+    let () = redis::cmd("HDEL").arg("{schedd}:job:damaged").arg("def").query(&mut connection).unwrap();
     let finished = bench.ctl.run(&["list", "--json"]);
     assert_eq!(finished.code, 1);
     assert_eq!(names(&finished.json()), ["good", "newer"]);
     assert!(finished.json()[1]["schedule"].is_null());
-    assert!(finished.stderr.contains("spoilt"), "{finished:?}");
+    assert!(finished.stderr.contains("damaged"), "{finished:?}");
     let shown = bench.ctl.run(&["show", "newer", "--json"]);
     shown.refused(1, &["newer", "wings"]);
     assert!(shown.json()["definition"].is_null());

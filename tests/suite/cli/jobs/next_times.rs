@@ -29,7 +29,7 @@ fn day_of_month_and_weekday_together_are_either() {
 }
 
 #[test]
-fn text_tells_local_time_utc_and_how_far_it_is() {
+fn text_reports_local_time_utc_and_how_far_it_is() {
     let text = alone().run(&["next", "0 9 * * *", "--tz", "Europe/Berlin", "-n", "1"]).good().stdout;
     assert!(
         text.starts_with("LOCAL") && text.contains("09:00:00 CE") && text.contains(":00:00.000Z") && text.contains("in "),
@@ -108,8 +108,11 @@ fn the_jobs_of_a_file_come_as_if_it_were_applied_now() {
 #[test]
 fn an_expression_of_systemd_is_shown_in_its_own_zone_and_refused_as_one() {
     let own = ["next", "02:30 Europe/Berlin", "--from", "2027-03-27T12:00:00Z", "-n", "1"];
-    let told = alone().run(&own).good().stdout;
-    assert!(told.contains("03:00:00 CEST") && told.contains("02:30 does not exist this day: runs at 03:00"), "{told}");
+    let reported = alone().run(&own).good().stdout;
+    assert!(
+        reported.contains("03:00:00 CEST") && reported.contains("02:30 does not exist this day: runs at 03:00"),
+        "{reported}"
+    );
     let elsewhere = alone().run(&[&own[..], &["--tz", "UTC"]].concat()).good().stdout;
     assert!(elsewhere.contains("01:00:00 UTC") && elsewhere.contains("in Europe/Berlin: 02:30 does not exist"), "{elsewhere}");
     for (text, wanted) in [
@@ -175,12 +178,12 @@ fn a_job_is_described_with_the_zone_it_is_read_in() {
     ] {
         assert_eq!(bench.ctl.run(&["describe", job]).good().stdout, wanted);
     }
-    let told = bench.ctl.run(&["describe", "c", "--json"]).good().json();
+    let reported = bench.ctl.run(&["describe", "c", "--json"]).good().json();
     assert_eq!(
-        (&told["job"], &told["zone"], &told["schedule"]),
+        (&reported["job"], &reported["zone"], &reported["schedule"]),
         (&"c".into(), &"Asia/Tokyo".into(), &"0 9 * * 1-5; @hourly".into())
     );
-    assert_eq!(told["words"], serde_json::json!(["at 09:00, Monday to Friday", "at minute 0 of every hour"]));
+    assert_eq!(reported["words"], serde_json::json!(["at 09:00, Monday to Friday", "at minute 0 of every hour"]));
     let elsewhere = bench.ctl.run(&["describe", "a", "--tz", "UTC"]).good().stdout;
     assert_eq!(elsewhere, "once, on Thursday 2099-12-24 at 08:00:00 UTC\n");
     bench.ctl.run(&["describe", "nosuch"]).refused(3, &["nosuch"]);

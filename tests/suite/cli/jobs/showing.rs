@@ -88,14 +88,14 @@ fn a_run_asked_for_or_tried_again_by_hand_is_found_while_it_waits() {
     bench.add(&["--name", "a", "--retry", "2", "--", "x"]);
     let asked = bench.ctl.run(&["run", "a"]).good().stdout.trim_end().to_owned();
     let found = || -> Vec<(String, String, i64)> {
-        let told = bench.ctl.run(&["history", "a", "--json"]).good().json();
+        let reported = bench.ctl.run(&["history", "a", "--json"]).good().json();
         let shown = bench.ctl.run(&["show", "a", "--json"]).good().json();
-        assert_eq!(told, shown["runs"], "show and history find the same");
+        assert_eq!(reported, shown["runs"], "show and history find the same");
         let row = |run: &Value| {
             let text = |field: &str| run[field].as_str().unwrap().to_owned();
             (text("run_id"), text("state"), run["attempt"].as_i64().unwrap())
         };
-        told.as_array().unwrap().iter().map(row).collect()
+        reported.as_array().unwrap().iter().map(row).collect()
     };
     let waits = |attempt| vec![(asked.clone(), "scheduled".to_owned(), attempt)];
     assert_eq!(found(), waits(0), "it has not begun");
@@ -224,8 +224,8 @@ fn history_of_a_name_nobody_knows_is_refused_and_of_a_job_that_never_ran_empty()
         (&["a/on_failure"], "no runs of a/on_failure\n"),
         (&["a", "--quiet"], ""),
     ] {
-        let told = bench.ctl.run(&[&["history"], words].concat()).good();
-        assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("", wanted), "{words:?}");
+        let reported = bench.ctl.run(&[&["history"], words].concat()).good();
+        assert_eq!((reported.stdout.as_str(), reported.stderr.as_str()), ("", wanted), "{words:?}");
     }
 }
 
@@ -238,8 +238,8 @@ fn history_refuses_unended_states_except_for_one_job_without_a_time_range() {
         (&["--state", "failed,scheduled"], "scheduled"),
         (&["a", "--state", "running", "--since", "1h ago"], "running"),
     ] {
-        let told = [&format!("--state {state}: "), &format!("schedctl history JOB --state {state}"), "schedctl list"];
-        bench.ctl.run(&[&["history"], words].concat()).refused(2, &told);
+        let reported = [&format!("--state {state}: "), &format!("schedctl history JOB --state {state}"), "schedctl list"];
+        bench.ctl.run(&[&["history"], words].concat()).refused(2, &reported);
     }
     assert_eq!(bench.ctl.run(&["history", "a", "--state", "running"]).good().stdout, "");
 }
@@ -351,6 +351,6 @@ fn a_word_for_a_schedule_that_is_no_job_is_taken_as_one_and_a_rule_wants_its_sta
         bench.ctl.run(&[verb, "FREQ=MONTHLY;BYDAY=-1FR", "--dtstart", "2026-01-05T09:00"]).good();
     }
     bench.add(&["--name", "quarterly", "--every", "1h", "--", "x"]);
-    let told = bench.ctl.run(&["describe", "quarterly"]).good().stdout;
-    assert!(told.starts_with("every 1h"), "a job of that name comes first: {told}");
+    let reported = bench.ctl.run(&["describe", "quarterly"]).good().stdout;
+    assert!(reported.starts_with("every 1h"), "a job of that name comes first: {reported}");
 }

@@ -87,8 +87,8 @@ impl Trap {
         assert_eq!(String::from_utf8_lossy(&offered.stderr), "");
         assert!(String::from_utf8_lossy(&offered.stdout).lines().all(|word| word.starts_with("--")), "{offered:?}");
         let ended = self.schedd(&[]);
-        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(ended.status.code() == Some(78) && words.iter().all(|word| told.contains(word)), "{told}");
+        let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.code() == Some(78) && words.iter().all(|word| reported.contains(word)), "{reported}");
         assert!(!self.ctl.home().join("pwned").exists());
         self.assert_nothing_was_sent();
     }
@@ -187,15 +187,18 @@ fn a_user_is_warned_of_a_named_file_of_another_and_its_address_gets_no_credentia
     let copy = trap.ctl.home().join("schedctl");
     copy_program(env!("CARGO_BIN_EXE_schedctl"), &copy, "755");
     let Some(ended) = as_nobody(&trap.ctl, &[copy.to_str().unwrap(), "list", "--jobs", "jobs.toml"]) else { return };
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.code() == Some(78) && told.contains("no credential is sent to an address of this file"), "{told}");
+    let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(
+        ended.status.code() == Some(78) && reported.contains("no credential is sent to an address of this file"),
+        "{reported}"
+    );
     trap.assert_nothing_was_sent();
     fs::write(trap.ctl.home().join("jobs.toml"), plain).unwrap();
     let ended = as_nobody(&trap.ctl, &[copy.to_str().unwrap(), "check", "jobs.toml"]).unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(
-        ended.status.success() && told.contains("warning: jobs.toml: somebody else can so run commands here: belongs to"),
-        "{told}"
+        ended.status.success() && reported.contains("warning: jobs.toml: somebody else can so run commands here: belongs to"),
+        "{reported}"
     );
 }
 
@@ -212,8 +215,8 @@ fn what_this_host_would_refuse_of_a_job_is_warned_of_when_it_is_added() {
         "{added:?}"
     );
     let added = bench.ctl.run(&["add", "--user", "nobody:root", "--", "x"]).good();
-    let told = "warning: --user: user \"nobody\" is no member of group \"root\" on this host";
-    assert!(added.stderr.contains(told), "{added:?}");
+    let reported = "warning: --user: user \"nobody\" is no member of group \"root\" on this host";
+    assert!(added.stderr.contains(reported), "{added:?}");
     let line = format!("{{\"shell\": \"x\", \"user\": \"nobody:nosuchgroup\", \"env_file\": \"{file}\"}}\n");
     let added = bench.ctl.run_with_input(&["add", "--stdin"], line.as_bytes()).good();
     assert!(
@@ -246,9 +249,9 @@ fn a_calendar_of_a_stranger_is_refused_by_root() {
 #[track_caller]
 fn refused_state(ctl: &Schedctl) -> String {
     let ended = ctl.command_of(env!("CARGO_BIN_EXE_schedd")).output().unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(69), "{told}");
-    told
+    let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(69), "{reported}");
+    reported
 }
 
 #[test]
@@ -260,8 +263,8 @@ fn root_keeps_no_state_in_a_directory_of_a_stranger() {
     let state = ctl.home().join(".local/state/schedd");
     fs::create_dir_all(&state).unwrap();
     chown(&state, Some(STRANGER), None).unwrap();
-    let told = refused_state(&ctl);
-    assert!(told.contains("belongs to user 65534, wanted chown to root"), "{told}");
+    let reported = refused_state(&ctl);
+    assert!(reported.contains("belongs to user 65534, wanted chown to root"), "{reported}");
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0, "something was put there");
 }
 
@@ -275,16 +278,16 @@ fn root_loads_no_data_that_others_could_put_into_its_state_directory() {
     fs::create_dir_all(state.join("appendonlydir")).unwrap();
     for mode in [0o777, 0o1777] {
         fs::set_permissions(&state, Permissions::from_mode(mode)).unwrap();
-        let told = refused_state(&ctl);
-        assert!(told.contains("everybody can write the directory"), "{told}");
+        let reported = refused_state(&ctl);
+        assert!(reported.contains("everybody can write the directory"), "{reported}");
     }
     chown(&state, None, Some(STRANGER)).unwrap();
     fs::set_permissions(&state, Permissions::from_mode(0o775)).unwrap();
-    let told = refused_state(&ctl);
-    assert!(told.contains("group 65534 can write the directory"), "{told}");
+    let reported = refused_state(&ctl);
+    assert!(reported.contains("group 65534 can write the directory"), "{reported}");
     // The directory was mended, and what a stranger left there was not.
     fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
     chown(state.join("appendonlydir"), Some(STRANGER), None).unwrap();
-    let told = refused_state(&ctl);
-    assert!(told.contains("appendonlydir belongs to user 65534, wanted chown to root"), "{told}");
+    let reported = refused_state(&ctl);
+    assert!(reported.contains("appendonlydir belongs to user 65534, wanted chown to root"), "{reported}");
 }

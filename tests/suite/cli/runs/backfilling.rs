@@ -41,8 +41,8 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     assert!(bench.ctl.run(&["show", "a"]).good().stdout.contains("schedctl cancel a --backfill"));
     let given_up = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
     assert!(given_up.stdout.contains("4 backfill runs of a cancelled"), "{given_up:?}");
-    let told = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T02:00:00Z"]).good().stdout;
-    assert!(told.contains("The backfill of this occurrence was cancelled by "), "{told}");
+    let reported = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T02:00:00Z"]).good().stdout;
+    assert!(reported.contains("The backfill of this occurrence was cancelled by "), "{reported}");
     let made_up = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T00:00:00Z"]).good().stdout;
     assert!(!made_up.contains("The backfill of this occurrence was cancelled"), "{made_up}");
     let nothing = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
@@ -74,7 +74,7 @@ fn a_dry_run_prints_the_times_and_plants_nothing() {
 }
 
 #[test]
-fn what_succeeded_is_left_out_whether_its_record_or_the_ledger_tells() {
+fn what_succeeded_is_left_out_whether_its_record_or_the_ledger_reports() {
     let bench = hourly();
     let mut connection = bench.redis.connection();
     let run = |hour: i64| format!("{{schedd}}:run:a@{}", FIRST + hour * 3_600_000);
@@ -89,7 +89,7 @@ fn what_succeeded_is_left_out_whether_its_record_or_the_ledger_tells() {
 }
 
 #[test]
-fn a_large_window_is_cut_and_told_where_to_go_on() {
+fn a_large_window_is_cut_and_reported_where_to_go_on() {
     let bench = hourly();
     let done = backfill(&bench, &["--max", "2"]);
     assert_eq!((&done["added"], &done["continue_from"]), (&2.into(), &"2025-01-01T02:00:00.000Z".into()));

@@ -31,10 +31,10 @@ fn what_was_asked_for_by_hand_is_stopped_with_its_job_where_that_is_asked_for() 
     let runs = bench.node.claim("a").run.to_string();
     let cancelled = bench.ctl.run(&["cancel", "a", "--stop"]).good().stdout;
     assert_eq!(cancelled, "a cancelled; its 2 runs are being stopped\n");
-    let told = bench.ctl.run(&["history", "a", "--json"]).good().json();
-    let state = |id: &str| told.as_array().unwrap().iter().find(|run| run["run_id"] == id).unwrap()["state"].clone();
+    let reported = bench.ctl.run(&["history", "a", "--json"]).good().json();
+    let state = |id: &str| reported.as_array().unwrap().iter().find(|run| run["run_id"] == id).unwrap()["state"].clone();
     assert_eq!((state(&waits), state(&runs)), ("cancelled".into(), "running".into()));
-    let asked: Option<String> = bench.redis.connection().hget("{schedd}:stops", &runs).unwrap();
+    let asked: Option<String> = bench.redis.connection().hget("{schedd}:stop_requests", &runs).unwrap();
     assert!(asked.is_some(), "its node is to stop it");
 }
 
@@ -107,8 +107,8 @@ fn a_running_run_is_asked_to_stop_and_a_recurring_jobs_only_if_asked_for() {
     ] {
         bench.add(&["--name", "b", "--every", "1s", "--", "x"]);
         let claim = bench.node.claim("b");
-        let told = bench.ctl.run(&[&["cancel", "b"], flags].concat()).good().stdout;
-        assert!(told.starts_with("b cancelled; its run ") && told.ends_with(said), "{told}");
+        let reported = bench.ctl.run(&[&["cancel", "b"], flags].concat()).good().stdout;
+        assert!(reported.starts_with("b cancelled; its run ") && reported.ends_with(said), "{reported}");
         bench.node.finish(&claim, RunState::Succeeded, &[]);
     }
     bench.add(&["--name", "once", "--in", "0s", "--", "x"]);

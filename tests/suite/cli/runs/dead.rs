@@ -65,7 +65,7 @@ fn what_failed_is_mended_and_tried_again_as_the_same_run_also_after_a_restart() 
 }
 
 #[test]
-fn a_lost_run_is_started_again_only_when_a_person_says_so() {
+fn a_lost_run_is_started_again_only_when_a_user_says_so() {
     let (redis, effects) = (TestRedis::durable(), Effects::new());
     let mut node = Schedd::on(&redis).jobs("[daemon]\nlease = \"2s\"\n").start();
     let ctl = Schedctl::on(&redis).env("TZ", "UTC");

@@ -1,4 +1,4 @@
-//! A node without a daemon: it claims what is ripe and ends it as the test says.
+//! A node without a daemon: it claims what is due and ends it as the test says.
 
 use std::time::Duration;
 
@@ -53,17 +53,17 @@ impl Played {
         assert!(matches!(applied, Applied::Created(_)), "{applied:?}");
     }
 
-    /// Waits until a run of `job` is ripe in the queue `default`, and claims it.
+    /// Waits until a run of `job` is due in the queue `default`, and claims it.
     #[track_caller]
     pub(crate) fn claim(&self, job: &str) -> Claim {
-        until(&format!("a run of {job} is ripe"), LONG, || self.runtime.block_on(self.try_claim(job)))
+        until(&format!("a run of {job} is due"), LONG, || self.runtime.block_on(self.try_claim(job)))
     }
 
     async fn try_claim(&self, job: &str) -> Option<Claim> {
         let queue = Lane::default_lane();
-        let poll = self.store.list_ripe(&[schedd::store::LaneAsk::new(queue.clone(), 100)]).await.unwrap();
-        let Some(LanePoll::Due { ripe, .. }) = poll.lanes.into_iter().next() else { return None };
-        let runs = ripe.iter().map(|entry| entry.member.parse::<RunId>().unwrap());
+        let poll = self.store.list_due(&[schedd::store::LaneAsk::new(queue.clone(), 100)]).await.unwrap();
+        let Some(LanePoll::Due { due, .. }) = poll.lanes.into_iter().next() else { return None };
+        let runs = due.iter().map(|entry| entry.member.parse::<RunId>().unwrap());
         let run = runs.into_iter().find(|run| run.job().as_str() == job)?;
         let definition = Definition::of(self.store.read_job(run.job()).await.unwrap().unwrap()).unwrap();
         let order = ClaimOrder {
@@ -77,7 +77,7 @@ impl Played {
             successor: definition.next_after(run.due().max(poll.now)).map(|due| Successor::on_time(run.job(), due)),
             job_lane: queue.clone(),
             gates: Vec::new(),
-            stands_at: Vec::new(),
+            known_places: Vec::new(),
             per_key: schedd::domain::queue::gate::PerKey::default(),
         };
         let claimant = Claimant { node: "web-1".parse().unwrap(), incarnation: "i1".to_owned(), lease: Duration::from_secs(60) };

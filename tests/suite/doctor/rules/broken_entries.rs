@@ -50,15 +50,15 @@ const MENDED: [Row; 38] = [
     (Manual, &["ZADD manual:a 5 a@5~hand"], "extra:manual", "a@5~hand", &[("ZCARD manual:a", "1")]),
     (Waiting, &["ZADD waiting:a 5 a@5", "HINCRBY totals waiting 1"], "extra:waiting", "a@5", &[("HGET totals waiting", "1")]),
     (Waiting, &["ZADD due:default 5 NEXT"], "extra:waiting", "NEXT", &[("ZCARD waiting:a", "0"), ("HGET totals waiting", "0")]),
-    (Planned, &["ZADD spread:a 5 a@5"], "extra:spread", "a@5", &[("ZCARD spread:a", "0")]),
-    (Over, &["ZADD spread:a 5 RUN"], "extra:spread", "RUN", &[("ZCARD spread:a", "0")]),
-    (Running, &["ZADD spread:a 5 RUN"], "extra:spread", "RUN", &[("ZCARD spread:a", "0")]),
+    (Planned, &["ZADD spread:a 5 a@5"], "extra:catch_up", "a@5", &[("ZCARD spread:a", "0")]),
+    (Over, &["ZADD spread:a 5 RUN"], "extra:catch_up", "RUN", &[("ZCARD spread:a", "0")]),
+    (Running, &["ZADD spread:a 5 RUN"], "extra:catch_up", "RUN", &[("ZCARD spread:a", "0")]),
     (Running, &["ZREM running:default RUN"], "missing:running", "RUN", &[("ZCARD running:default", "1")]),
     (Running, &["ZADD running:other 5 RUN", "HSET queues other 32"], "extra:running", "RUN", &[("ZCARD running:other", "0")]),
     (Over, &["ZADD running:default 5 RUN"], "extra:running", "RUN", &[("ZCARD running:default", "0")]),
     (Over, &["ZADD running:default 5 a@5"], "extra:running", "a@5", &[("ZCARD running:default", "0")]),
     (Over, &["ZADD running:default 5 nobody@5"], "extra:running", "nobody@5", &[("ZCARD running:default", "0")]),
-    (Over, &["HSET stops RUN hand", "HSET stops a@5 hand"], "extra:stops", "RUN", &[("EXISTS stops", "0")]),
+    (Over, &["HSET stops RUN hand", "HSET stops a@5 hand"], "extra:stop_requests", "RUN", &[("EXISTS stops", "0")]),
     (Over, &["ZREM history RUN"], "missing:history", "RUN", &[("ZSCORE history RUN", "NOW")]),
     (Over, &["ZREM history:a RUN"], "missing:history", "RUN", &[("ZSCORE history:a RUN", "NOW")]),
     (Over, &["ZADD history 5 a@5", "ZADD history:a 5 a@5"], "extra:history", "a@5", &[("ZCARD history:a", "1")]),
@@ -171,7 +171,7 @@ async fn a_broken_entry_is_found_and_mended() {
 }
 
 #[tokio::test]
-async fn a_broken_entry_that_only_a_person_can_judge_is_left_with_advice() {
+async fn a_broken_entry_that_only_a_user_can_judge_is_left_with_advice() {
     for (scene, breaks, code, subject, advice) in LEFT {
         let stage = Stage::set(scene).await;
         for command in breaks {

@@ -79,7 +79,7 @@ async fn an_occurrence_that_ran_before_its_time_came_is_not_planned_again() {
     desk.go_on_to(desk.now() - 9 * 60_000);
     desk.mend("wrong:due_time", "job a").await;
     assert!(desk.pending("a").await.due() < run.due());
-    assert_eq!(desk.job("a").await.dealt, [next.due().saturating_sub(Duration::from_millis(1))]);
+    assert_eq!(desk.job("a").await.handled, [next.due().saturating_sub(Duration::from_millis(1))]);
 }
 
 #[tokio::test]
@@ -109,17 +109,17 @@ async fn a_run_asked_for_by_hand_while_the_clock_was_ahead_is_due_now() {
 }
 
 #[tokio::test]
-async fn what_was_told_of_as_skipped_before_its_time_came_is_told_so_no_more() {
+async fn what_was_reported_of_as_skipped_before_its_time_came_is_reported_so_no_more() {
     let mut desk = Desk::new();
     let run = desk.add("a", json!({"every": "1m"})).await;
     // A day is skipped by a clock that is a day ahead.
     miss(&mut desk, &run, 1_440, Some(run.due().as_i64() - t(0).as_i64() + 1_440 * 60_000)).await;
     desk.go_on_to(10 * 60_000);
     desk.mend("wrong:due_time", "job a").await;
-    let told = desk.run(&run).await.skipped.unwrap();
-    assert!(told.0 <= t(desk.now()) && told.1 <= 11, "{told:?}");
+    let reported = desk.run(&run).await.skipped.unwrap();
+    assert!(reported.0 <= t(desk.now()) && reported.1 <= 11, "{reported:?}");
     let pending = desk.pending("a").await;
-    assert_eq!(pending.due(), told.0.saturating_add(Duration::from_secs(60)));
+    assert_eq!(pending.due(), reported.0.saturating_add(Duration::from_secs(60)));
     let claim = desk.win_due(&pending).await;
     desk.succeed(desk.now(), &claim).await;
     desk.demand_sound("what was skipped and what ran are told once each").await;

@@ -25,21 +25,21 @@ const MEMBER: &str = "\u{1} garbage";
 
 /// Of each hash a field and what is written there.
 static FIELDS: [(&str, &str, &str, Judged); 20] = [
-    ("stops", "No Run", "cancelled", Unreadable),
-    ("totals", "succeeded", "garbage", Unreadable),
+    ("stop_requests", "No Run", "cancelled", Unreadable),
+    ("counters", "succeeded", "garbage", Unreadable),
     ("queues", "default", "garbage", Unreadable),
     ("groups", "No Group", "exclusive", Unreadable),
     ("quarantine", "entry", "garbage", Free("why it is there is text, and what it was may be anything")),
-    ("audit", "at", "garbage", Unreadable),
+    ("consistency_check", "at", "garbage", Unreadable),
     ("output_sizes", "a", "garbage", By("wrong:output_sizes")),
-    ("servers", "one", "garbage", Unreadable),
+    ("known_servers", "one", "garbage", Unreadable),
     ("job:a", "def", "garbage", Unreadable),
     ("run:RUN", "state", "garbage", Unreadable),
     ("output:RUN#1", "dropped", "garbage", Unreadable),
     ("node:one", "pid", "garbage", Unreadable),
     ("source:one", "a", "garbage", Unreadable),
     ("declared:one", "queue default", "garbage", Unreadable),
-    ("queue:default", "limit", "garbage", Free("it counts as not set, and `doctor` warns of it beside the books")),
+    ("queue:default", "limit", "garbage", Free("it counts as not set, and `doctor` warns of it beside the consistency check")),
     ("queue_state:default", "tat", "garbage", Unreadable),
     ("group:g", "mode", "garbage", Unreadable),
     ("ledger_before:a", "failed", "garbage", Unreadable),
@@ -55,7 +55,12 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
         let of = match *family {
             "due" | "running" => "default",
             "events" => "one",
-            "held" | "queued" | "queued_by_job" | "queued_by_lane" | "queued_lanes" | "gate_rate" => "key:k",
+            "gate_holders"
+            | "gate_waiters"
+            | "gate_waiters_by_job"
+            | "gate_waiters_by_lane"
+            | "gate_waiter_lanes"
+            | "gate_rate" => "key:k",
             _ => "a",
         };
         (format!("{family}:{of}"), *kind)
@@ -75,13 +80,13 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
 
 #[test]
 fn no_family_of_keys_is_left_out() {
-    let spoilt: BTreeSet<(String, bool)> = rows()
+    let damaged: BTreeSet<(String, bool)> = rows()
         .into_iter()
         .map(|(key, ..)| key.split_once(':').map_or((key.clone(), false), |(family, _)| (family.to_owned(), true)))
         .collect();
     let known = SINGLE_KEYS.iter().map(|(key, _)| ((*key).to_owned(), false));
     let known: BTreeSet<(String, bool)> = known.chain(FAMILIES.iter().map(|(family, _)| ((*family).to_owned(), true))).collect();
-    assert_eq!(spoilt, known);
+    assert_eq!(damaged, known);
 }
 
 #[tokio::test]
@@ -115,7 +120,7 @@ async fn right_type_garbage_in_a_key_of_any_family_is_named_and_mended_where_saf
 }
 
 #[tokio::test]
-async fn a_group_rid_of_a_spoilt_setting_is_said_again_by_its_file() {
+async fn a_group_rid_of_a_damaged_setting_is_said_again_by_its_file() {
     use schedd::store::{Section, SectionText};
     let desk = Desk::new();
     let section = Section::Group("g".parse().unwrap());

@@ -59,21 +59,21 @@ async fn counters_are_set_to_what_they_count() {
     let mut desk = Desk::new();
     desk.printing("a").await;
     desk.demand_sound("").await;
-    for (bytes, waiting) in [("7", "3"), ("spoilt", "-1"), ("0", "x")] {
+    for (bytes, waiting) in [("7", "3"), ("damaged", "-1"), ("0", "x")] {
         desk.break_by("SET", "output_bytes", &[bytes]);
-        desk.break_by("HSET", "totals", &["waiting", waiting]);
+        desk.break_by("HSET", "counters", &["waiting", waiting]);
         let mended = desk.mend("wrong:output_bytes", "output_bytes").await;
         let done: Vec<(String, Vec<String>)> =
             mended.into_iter().map(|mended| (mended.finding.subject.to_string(), mended.done)).collect();
         let key = |rest: &str| format!("key {}", desk.key(rest));
         let bytes = (key("output_bytes"), vec!["bytes of output set to 10".to_owned()]);
-        assert_eq!(done, [bytes, (key("totals"), vec!["waiting runs set to 0".to_owned()])], "each under its own key");
+        assert_eq!(done, [(key("counters"), vec!["waiting runs set to 0".to_owned()]), bytes], "each under its own key");
         assert_eq!(desk.get::<String>("GET", "output_bytes", &[]), "10");
         assert_eq!(desk.total("waiting"), 0);
     }
     // A counter may hold what is no text at all.
-    let spoilt = redis::cmd("SET").arg(desk.key("output_bytes")).arg(b"\xff\xfe\x00").exec(&mut desk.redis.connection());
-    spoilt.unwrap();
+    let damaged = redis::cmd("SET").arg(desk.key("output_bytes")).arg(b"\xff\xfe\x00").exec(&mut desk.redis.connection());
+    damaged.unwrap();
     desk.mend("wrong:output_bytes", "output_bytes").await;
 }
 
@@ -89,8 +89,8 @@ async fn runs_that_wait_at_a_gate_are_counted_among_those_that_wait() {
     desk.claim(1, &order).await;
     assert_eq!(desk.total("waiting"), 1);
     desk.demand_sound("while one waits at a gate").await;
-    desk.break_by("HSET", "totals", &["waiting", "0"]);
-    desk.mend("wrong:totals", "totals").await;
+    desk.break_by("HSET", "counters", &["waiting", "0"]);
+    desk.mend("wrong:counters", "counters").await;
     assert_eq!(desk.total("waiting"), 1);
     desk.succeed(2, &claim).await;
 }
@@ -110,7 +110,7 @@ async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
     desk.succeed(2, &claim).await;
     desk.open_all(2).await;
     let woken = run_of("b", 0).to_string();
-    assert!(desk.score("held:key:k", &woken).is_some());
+    assert!(desk.score("gate_holders:key:k", &woken).is_some());
     let due = format!("due:{}", desk.run(&run_of("b", 0)).await.lane);
     assert!(desk.score(&due, &woken).is_some());
     let entry = json!({"key": desk.key(&due), "score": "1", "why": "a test", "at": "1"}).to_string();
@@ -119,10 +119,10 @@ async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
     desk.demand_sound("while it is due too").await;
     // As a quarantine of before left it: out of its lane, with its place.
     desk.break_by("ZREM", &due, &[&woken]);
-    desk.mend("wrong:gate", "held:key:k").await;
-    assert_eq!(desk.score("held:key:k", &woken), None);
+    desk.mend("wrong:gate", "gate_holders:key:k").await;
+    assert_eq!(desk.score("gate_holders:key:k", &woken), None);
     desk.open_all(3).await;
-    assert!(desk.score("held:key:k", &run_of("c", 0).to_string()).is_some(), "the next has it");
+    assert!(desk.score("gate_holders:key:k", &run_of("c", 0).to_string()).is_some(), "the next has it");
 }
 
 #[tokio::test]
@@ -139,8 +139,8 @@ async fn the_bytes_of_output_of_each_job_and_the_ranges_of_ledgers_are_counted()
     desk.succeed(desk.now(), &claim).await;
     desk.at(desk.now()).forget_runs(None, t(0), 0).await.unwrap();
     for said in ["5", "x", ""] {
-        desk.break_by("HSET", "totals", &["ledger_ranges", said]);
-        desk.mend("wrong:totals", "totals").await;
+        desk.break_by("HSET", "counters", &["ledger_ranges", said]);
+        desk.mend("wrong:counters", "counters").await;
         assert_eq!(desk.total("ledger_ranges"), 1);
     }
 }

@@ -9,7 +9,7 @@ use crate::doctor::desk::Desk;
 use crate::scripts::world::t;
 
 #[tokio::test]
-async fn books_nobody_broke_agree_also_in_the_midst_of_work() {
+async fn records_nobody_broke_agree_also_in_the_midst_of_work() {
     let mut desk = Desk::new();
     desk.demand_sound("").await;
     let run = desk.minutely("a").await;
@@ -46,7 +46,7 @@ async fn a_job_with_a_delay_that_is_planned_nowhere_is_planted_its_delay_from_no
 }
 
 #[tokio::test]
-async fn a_delay_job_plans_no_run_beside_an_open_run_unless_a_person_retried_that() {
+async fn a_delay_job_plans_no_run_beside_an_open_run_unless_a_user_retried_that() {
     let mut desk = Desk::new();
     let first = desk.add("a", json!({"delay": "1m"})).await;
     desk.go_on_to(60_000);
@@ -169,10 +169,10 @@ async fn a_run_that_waits_for_nothing_gets_its_turn() {
     let (claim, next) = desk.one_behind_another("a").await;
     // As if the end of the open one had freed nobody.
     desk.break_by("ZREM", "waiting:a", &[&next.to_string()]);
-    desk.break_by("HSET", "totals", &["waiting", "0"]);
+    desk.break_by("HSET", "counters", &["waiting", "0"]);
     desk.succeed(desk.now(), &claim).await;
     desk.break_by("ZADD", "waiting:a", &[&next.due().as_i64().to_string(), &next.to_string()]);
-    desk.break_by("HSET", "totals", &["waiting", "1"]);
+    desk.break_by("HSET", "counters", &["waiting", "1"]);
     desk.mend("extra:waiting", "job a").await;
     assert!(desk.score("due:default", &next.to_string()).is_some());
 }
@@ -193,12 +193,12 @@ async fn a_planned_job_with_a_gate_is_listed_with_it() {
     let desk = Desk::new();
     desk.add("a", json!({"every": "1m", "key": "k"})).await;
     desk.demand_sound("").await;
-    let listed: Vec<String> = desk.get("ZRANGE", "gated", &["0", "-1"]);
+    let listed: Vec<String> = desk.get("ZRANGE", "job_gates", &["0", "-1"]);
     assert!(listed[0].ends_with(" key:k a"), "{listed:?}");
-    desk.break_by("DEL", "gated", &[]);
-    desk.mend("missing:gated", "job a").await;
-    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "gated", &["0", "-1"]), listed);
-    desk.break_by("ZADD", "gated", &["0", "no entry"]);
-    desk.mend("unreadable:gated", "gated").await;
-    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "gated", &["0", "-1"]), listed);
+    desk.break_by("DEL", "job_gates", &[]);
+    desk.mend("missing:job_gates", "job a").await;
+    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "job_gates", &["0", "-1"]), listed);
+    desk.break_by("ZADD", "job_gates", &["0", "no entry"]);
+    desk.mend("unreadable:job_gates", "job_gates").await;
+    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "job_gates", &["0", "-1"]), listed);
 }

@@ -16,9 +16,19 @@ async fn a_key_that_expires_stays() {
 
 #[tokio::test]
 async fn a_key_that_holds_something_else_goes_to_quarantine_and_is_made_anew() {
-    for key in
-        ["jobs", "leases", "due:default", "history", "dead", "stops", "totals", "quarantine", "open:a", "output_bytes", "audit"]
-    {
+    for key in [
+        "jobs",
+        "leases",
+        "due:default",
+        "history",
+        "dead",
+        "stop_requests",
+        "counters",
+        "quarantine",
+        "open:a",
+        "output_bytes",
+        "consistency_check",
+    ] {
         let mut desk = Desk::new();
         let run = desk.minutely("a").await;
         desk.break_by("DEL", key, &[]);
@@ -49,13 +59,13 @@ async fn entries_that_cannot_stand_where_they_do_go_to_quarantine() {
         ("outputs", "5", "garbage"),
         ("nodes", "5", "No Node"),
         ("nodes", "inf", "one"),
-        ("noted_nodes", "5", "No Node"),
+        ("event_nodes", "5", "No Node"),
         ("boots", "5", "garbage"),
         ("boot_runs", "5", "a @host"),
         ("ledger:a", "5", "garbage"),
-        ("deeds:a", "5", "garbage"),
+        ("audit_log:a", "5", "garbage"),
         ("events:one", "5", "{\"what\":"),
-        ("losses", "5", "garbage"),
+        ("data_losses", "5", "garbage"),
     ] {
         let desk = Desk::new();
         desk.minutely("a").await;
@@ -80,8 +90,8 @@ async fn fields_that_cannot_be_read_are_taken_out_and_what_they_held_is_said() {
     for (key, field, value) in [
         ("queues", "default", "many"),
         ("queues", "No Queue", "3"),
-        ("totals", "succeeded", "-1"),
-        ("totals", "No Word", "5"),
+        ("counters", "succeeded", "-1"),
+        ("counters", "No Word", "5"),
         ("node:one", "pid", "x"),
         ("node:one", "clock_offset_ms", "1e300"),
         ("source:one", "a", "no hash"),
@@ -103,16 +113,16 @@ async fn fields_that_cannot_be_read_are_taken_out_and_what_they_held_is_said() {
 }
 
 #[tokio::test]
-async fn a_hash_with_many_spoilt_fields_is_one_finding_and_its_sound_ones_stay() {
+async fn a_hash_with_many_damaged_fields_is_one_finding_and_its_sound_ones_stay() {
     let mut desk = Desk::new();
     desk.done("a").await;
     for at in 0..1_200 {
-        desk.break_by("HSET", "totals", &[&format!("No Word {at}"), "1"]);
+        desk.break_by("HSET", "counters", &[&format!("No Word {at}"), "1"]);
     }
-    let told = desk.findings().await;
-    assert_eq!(told.len(), 1, "{told:#?}");
-    assert!(told[0].found.starts_with("cannot be read: 1200 of its fields"), "{}", told[0]);
-    desk.mend("unreadable:totals", "totals").await;
+    let reported = desk.findings().await;
+    assert_eq!(reported.len(), 1, "{reported:#?}");
+    assert!(reported[0].found.starts_with("cannot be read: 1200 of its fields"), "{}", reported[0]);
+    desk.mend("unreadable:counters", "counters").await;
     assert_eq!(desk.total("succeeded"), 1);
 }
 

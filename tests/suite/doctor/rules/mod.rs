@@ -1,4 +1,4 @@
-//! Each rule of the books, broken by hand: it is told, and mended or told how.
+//! Each rule of the consistency check, broken by hand: it is told, and mended or told how.
 
 mod broken_entries;
 mod clocks;

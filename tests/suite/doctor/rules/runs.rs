@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schedd::domain::name::names::{JobName, RunId};
 use schedd::domain::queue::lane::Lane;
-use schedd::engine::maintenance::consistency_check::Books;
+use schedd::engine::maintenance::consistency_check::ConsistencyChecker;
 use schedd::store::{SkipOrder, SkipReply, Successor};
 use serde_json::json;
 
@@ -45,7 +45,8 @@ async fn a_run_for_a_boot_is_no_finding_and_is_made_due_on_its_own_host() {
     let (host, run) = (Lane::of_host("h1"), RunId::manual(name, t(0), "boot1234").unwrap());
     desk.at(0).plant_reboot(&run, &host, "b1").await.unwrap();
     desk.demand_sound("").await;
-    let of_slow_check = Books::open(&desk.at(0), &BTreeSet::new()).await.unwrap().look_at_runs(&[(run.clone(), None)]).await;
+    let of_slow_check =
+        ConsistencyChecker::open(&desk.at(0), &BTreeSet::new()).await.unwrap().look_at_runs(&[(run.clone(), None)]).await;
     assert_eq!(of_slow_check.unwrap(), []);
     desk.break_by("DEL", "due:@h1", &[]);
     desk.mend("missing:due", "boot").await;
@@ -53,7 +54,7 @@ async fn a_run_for_a_boot_is_no_finding_and_is_made_due_on_its_own_host() {
 }
 
 #[tokio::test]
-async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_stretch() {
+async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_range() {
     let mut desk = Desk::new();
     let run = desk.minutely("a").await;
     desk.go_on_to(400_000);
@@ -79,8 +80,11 @@ async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_stretch() {
         desk.break_by("ZADD", "history", &[&at, &id]);
         desk.break_by("ZADD", "history:a", &[&at, &id]);
     }
-    let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(told.len() == 1 && told[0].contains("counts 5 occurrences") && told[0].contains("only 3 of them"), "{told:?}");
+    let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(
+        reported.len() == 1 && reported[0].contains("counts 5 occurrences") && reported[0].contains("only 3 of them"),
+        "{reported:?}"
+    );
     let mended = desk.mend("wrong:skipped_range", &run.to_string()).await;
     assert_eq!(mended[0].done, ["it counts 3 now"]);
     assert_eq!(desk.run(&run).await.skipped, Some((due(3).due(), 3)));
@@ -88,7 +92,7 @@ async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_stretch() {
 }
 
 #[tokio::test]
-async fn an_occurrence_with_a_record_that_the_ledger_tells_of_too_is_taken_out_of_that() {
+async fn an_occurrence_with_a_record_that_the_ledger_says_of_too_is_taken_out_of_that() {
     let mut desk = Desk::new();
     let run = desk.minutely("a").await;
     desk.go_on_to(400_000);
@@ -113,8 +117,11 @@ async fn an_occurrence_with_a_record_that_the_ledger_tells_of_too_is_taken_out_o
         desk.break_by("ZADD", "history", &[&at, &id]);
         desk.break_by("ZADD", "history:a", &[&at, &id]);
     }
-    let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(told.len() == 1 && told[0].contains("it has a record, and the ledger counts it in 5 skipped from"), "{told:?}");
+    let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(
+        reported.len() == 1 && reported[0].contains("it has a record, and the ledger counts it in 5 skipped from"),
+        "{reported:?}"
+    );
     let mended = desk.mend("wrong:ledger", "a").await;
     assert_eq!(mended[0].done, ["its ledger counts 2 less now"]);
     let left = desk.store.read_ledger(run.job()).await.unwrap().ranges;
@@ -123,7 +130,7 @@ async fn an_occurrence_with_a_record_that_the_ledger_tells_of_too_is_taken_out_o
 }
 
 #[tokio::test]
-async fn an_occurrence_that_two_ranges_tell_of_is_taken_out_of_the_wider() {
+async fn an_occurrence_that_two_ranges_report_of_is_taken_out_of_the_wider() {
     let mut desk = Desk::new();
     let run = desk.minutely("a").await;
     desk.go_on_to(400_000);
@@ -141,11 +148,11 @@ async fn an_occurrence_that_two_ranges_tell_of_is_taken_out_of_the_wider() {
     desk.at(400_000).forget_runs(None, t(400_001), 0).await.unwrap();
     let at = due(2).as_i64().to_string();
     desk.break_by("ZADD", "ledger:a", &[&at, &format!("{at}:1:succeeded:")]);
-    desk.break_by("HINCRBY", "totals", &["ledger_ranges", "1"]);
-    let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
+    desk.break_by("HINCRBY", "counters", &["ledger_ranges", "1"]);
+    let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
-        told.len() == 1 && told[0].contains("counts 6 occurrences from ") && told[0].contains("its schedule has 5;"),
-        "{told:?}"
+        reported.len() == 1 && reported[0].contains("counts 6 occurrences from ") && reported[0].contains("its schedule has 5;"),
+        "{reported:?}"
     );
     let mended = desk.mend("wrong:ledger", "a").await;
     assert_eq!(mended[0].done, ["its ledger counts 1 less now"]);

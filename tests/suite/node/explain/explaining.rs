@@ -45,7 +45,7 @@ fn first_in(eye: &Eye, job: &str, state: RunState) -> RunRecord {
 }
 
 #[test]
-fn a_run_on_time_is_told_as_such_with_the_file_it_comes_from() {
+fn a_run_on_time_is_reported_as_such_with_the_file_it_comes_from() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).node("n1").jobs("[jobs.j]\nevery = \"1s\"\nshell = \"true\"\n").start();
@@ -62,14 +62,14 @@ fn a_run_on_time_is_told_as_such_with_the_file_it_comes_from() {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert_eq!((&document["run"]["run_id"], &document["subject"]), (&json!(run.run.to_string()), &json!("run")));
-    assert_eq!(document["deeds"][0]["by"], "file of n1");
-    let told = Schedctl::on(&redis).run(&["explain", "j", "--last"]).good().stdout;
-    assert!(told.starts_with("job       j at ") && told.contains("\ntiming    "), "{told}");
+    assert_eq!(document["audit_log"][0]["by"], "file of n1");
+    let reported = Schedctl::on(&redis).run(&["explain", "j", "--last"]).good().stdout;
+    assert!(reported.starts_with("job       j at ") && reported.contains("\ntiming    "), "{reported}");
     assert_says(&redis, &["j"], &["Run j@", "overlap = skip is the default."]);
 }
 
 #[test]
-fn of_a_job_with_many_open_runs_the_first_are_told_and_how_many_more_there_are() {
+fn of_a_job_with_many_open_runs_the_first_are_named_and_how_many_more_there_are() {
     let redis = TestRedis::start();
     let jobs = "[jobs.hold]\nkey = \"k\"\nshell = \"sleep 600\"\n\
         [jobs.j]\nevery = \"1s\"\noverlap = \"allow\"\nkey = \"k\"\nshell = \"true\"\n";
@@ -98,7 +98,7 @@ fn an_overlap_names_the_run_that_was_open() {
 }
 
 #[test]
-fn what_was_missed_while_its_only_node_was_dead_is_told_for_each_occurrence() {
+fn what_was_missed_while_its_only_node_was_dead_is_reported_for_each_occurrence() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let jobs = format!("{QUICK}[jobs.j]\nevery = \"1s\"\nshell = \"true\"\ncatch_up = \"skip\"\nlate_after = \"1s\"\n");
@@ -134,7 +134,7 @@ fn a_pause_and_a_cancel_say_whose_they_were() {
     ctl.run(&["pause", "j"]).good();
     let by = format!("paused by {}", who());
     assert_says(&redis, &["j"], &[&by, "The schedule starts no runs while the job is paused"]);
-    let held = eye.job("j").unwrap().held.unwrap();
+    let held = eye.job("j").unwrap().paused_run.unwrap();
     until("its time passes", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap() > held.due()));
     assert_says(&redis, &["j", "--at", &held.due().to_string()], &["The run waits because its job is paused."]);
     ctl.run(&["resume", "j"]).good();
@@ -161,7 +161,7 @@ fn a_pause_and_a_cancel_say_whose_they_were() {
 }
 
 #[test]
-fn every_attempt_is_told_and_the_rule_that_ended_them() {
+fn every_attempt_is_reported_and_the_rule_that_ended_them() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).node("n1").start();
@@ -206,7 +206,7 @@ fn a_run_recovered_from_a_dead_node_and_one_lost_with_it_say_so() {
 }
 
 #[test]
-fn a_time_that_was_not_due_is_told_with_the_times_around_it_and_the_changes_since() {
+fn a_time_that_was_not_due_is_named_with_the_times_around_it_and_the_changes_since() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let add = |cron: &str, more: &[&str]| {
@@ -234,7 +234,7 @@ fn a_time_that_was_not_due_is_told_with_the_times_around_it_and_the_changes_sinc
 }
 
 #[test]
-fn a_run_whose_record_was_folded_is_told_from_the_ledger() {
+fn a_run_whose_record_was_folded_is_reported_from_the_ledger() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
@@ -270,7 +270,7 @@ fn a_job_that_is_gone_is_explained_while_its_runs_are_kept_and_a_stranger_is_not
     ctl.run(&["cancel", "gone"]).good();
     let removed = format!("The job is no longer defined: it was removed by {}", who());
     assert_says(&redis, &["gone", "--last"], &[&removed, "The run succeeded", "The job has no further runs."]);
-    let () = redis.connection().del(vec!["{schedd}:job:gone", "{schedd}:deeds:gone"]).unwrap();
+    let () = redis.connection().del(vec!["{schedd}:job:gone", "{schedd}:audit_log:gone"]).unwrap();
     assert_says(&redis, &["gone", "--last"], &["its definition is no longer kept", "The run succeeded"]);
     assert_says(&redis, &["gone"], &["Run gone@"]);
 

@@ -1,4 +1,4 @@
-//! `schedctl explain` where little is kept: backfills that wait, folded records, spoilt deeds, losses of data.
+//! `schedctl explain` where little is kept: backfills that wait, folded records, a damaged audit log, losses of data.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn at(ms: i64) -> UnixMillis {
 }
 
 #[test]
-fn what_waits_to_be_made_up_for_is_told_of_its_job_its_time_and_its_run() {
+fn what_waits_to_be_made_up_for_is_reported_of_its_job_its_time_and_its_run() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
@@ -40,20 +40,20 @@ fn what_waits_to_be_made_up_for_is_told_of_its_job_its_time_and_its_run() {
 }
 
 #[test]
-fn a_run_without_a_record_is_told_by_its_id_as_by_its_time() {
+fn a_run_without_a_record_is_reported_by_its_id_as_by_its_time() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
     let due = eye.job("j").unwrap().since.as_i64() - 7_200_000;
     let () = redis.connection().zadd("{schedd}:ledger:j", format!("{due}:1:timed_out:"), due).unwrap();
-    let told = explained(&redis, &[&format!("j@{due}")]);
-    assert!(told.0.contains("The run ended as timed out. Its record is no longer kept."), "{}", told.0);
-    assert_eq!(told.1["subject"], "ledger");
+    let reported = explained(&redis, &[&format!("j@{due}")]);
+    assert!(reported.0.contains("The run ended as timed out. Its record is no longer kept."), "{}", reported.0);
+    assert_eq!(reported.1["subject"], "ledger");
     ctl.run(&["explain", &format!("j@{}", due + 1)]).refused(3, &["no run j@"]);
 }
 
 #[test]
-fn a_time_behind_the_end_of_a_job_is_told_as_that() {
+fn a_time_behind_the_end_of_a_job_is_reported_as_that() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let _node = Schedd::on(&redis).node("n1").start();
@@ -63,8 +63,11 @@ fn a_time_behind_the_end_of_a_job_is_told_as_that() {
     ctl.run(&["cancel", "j"]).good();
     let removed = eye.job("j").unwrap().ended_at.unwrap().floor_to_second().as_i64();
     for ms in [1_000, 1_500, 90_000_000] {
-        let (told, document) = explained(&redis, &["twice", "--at", &at(last + ms).to_string()]);
-        assert!(told.contains("The occurrence was not due any more: as many runs had started as max_runs allows."), "{told}");
+        let (reported, document) = explained(&redis, &["twice", "--at", &at(last + ms).to_string()]);
+        assert!(
+            reported.contains("The occurrence was not due any more: as many runs had started as max_runs allows."),
+            "{reported}"
+        );
         assert_eq!(document["subject"], "over");
         assert_says(
             &redis,
@@ -87,19 +90,19 @@ fn the_last_occurrence_is_one_of_the_schedule_whatever_was_run_by_hand_since() {
 }
 
 #[test]
-fn a_job_whose_deeds_are_spoilt_is_explained_without_them() {
+fn a_job_whose_changes_are_damaged_is_explained_without_them() {
     let redis = TestRedis::start();
     Schedctl::on(&redis).run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
-    let () = redis.connection().set("{schedd}:deeds:j", 1).unwrap();
+    let () = redis.connection().set("{schedd}:audit_log:j", 1).unwrap();
     assert_says(
         &redis,
         &["j"],
-        &["The schedule has been every 1h", "The audit log of the job cannot be read: key {schedd}:deeds:j"],
+        &["The schedule has been every 1h", "The audit log of the job cannot be read: key {schedd}:audit_log:j"],
     );
 }
 
 #[test]
-fn a_check_asked_in_vain_is_told_as_that_and_not_as_a_start() {
+fn a_check_asked_in_vain_is_reported_as_that_and_not_as_a_start() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).node("n1").start();
@@ -148,17 +151,17 @@ fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() 
     eye.wait_for_history("j", 52);
     ctl.run(&["resume", "j"]).good();
     let third = first.saturating_add(2 * hour).to_string();
-    let (told, document) = explained(&redis, &["j", "--at", &third]);
-    assert!(told.contains("The run was skipped because its job was paused"), "{told}");
+    let (reported, document) = explained(&redis, &["j", "--at", &third]);
+    assert!(reported.contains("The run was skipped because its job was paused"), "{reported}");
     assert_eq!((&document["subject"], &document["backfilled_by"]), (&json!("skipped_range"), &json!(null)));
     ctl.run(&["backfill", "j", "--from", &first.to_string(), "--to", &first.saturating_add(3 * hour).to_string()]).good();
     for at in [first.to_string(), third] {
         let id = format!("j@{}~backfill", at.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis());
         let made_up = format!("schedctl backfill made run {id} for this occurrence. The state of that run is: succeeded.");
-        let (told, document) = until(&format!("{at} is made up for"), LONG, || {
-            Some(explained(&redis, &["j", "--at", &at])).filter(|(told, _)| told.contains(&made_up))
+        let (reported, document) = until(&format!("{at} is made up for"), LONG, || {
+            Some(explained(&redis, &["j", "--at", &at])).filter(|(reported, _)| reported.contains(&made_up))
         });
-        assert!(told.contains("The run was skipped because its job was paused"), "{told}");
+        assert!(reported.contains("The run was skipped because its job was paused"), "{reported}");
         assert_eq!(document["backfilled_by"], json!({"run_id": id, "state": "succeeded"}));
     }
 }
@@ -176,9 +179,9 @@ fn a_run_at_the_rate_limit_of_its_key_says_until_when_by_the_rate_of_its_own_job
     add("quick", "10/1s");
     eye.wait_for_history("quick", 1);
     add("second", "1/1h");
-    let told = || explained(&redis, &["second"]).0;
+    let reported = || explained(&redis, &["second"]).0;
     let held = " waits for a place at key k. The rate 1/1h of the gate allows the next start on ";
-    until("its rate is told", LONG, || told().contains(held).then_some(()));
+    until("its rate is told", LONG, || reported().contains(held).then_some(()));
 }
 
 #[test]
@@ -201,10 +204,10 @@ fn what_a_pause_skipped_is_not_denied_after_its_day_was_left_out() {
     ];
     assert_says(&redis, &["j", "--at", &third.to_string()], &said);
     // Nor where nothing but the stretch itself tells by what it was counted.
-    let () = redis.connection().del("{schedd}:eras:j").unwrap();
+    let () = redis.connection().del("{schedd}:schedule_versions:j").unwrap();
     assert_says(&redis, &["j", "--at", &third.to_string()], &said[..1]);
-    let (told, document) = explained(&redis, &["j", "--at", &third.saturating_add(hour / 2).to_string()]);
-    assert_eq!(document["subject"], "not_due", "{told}");
+    let (reported, document) = explained(&redis, &["j", "--at", &third.saturating_add(hour / 2).to_string()]);
+    assert_eq!(document["subject"], "not_due", "{reported}");
 }
 
 #[test]
@@ -219,9 +222,9 @@ fn the_times_around_one_that_is_none_are_those_of_the_schedule_of_then() {
     ctl.run(&["add", "--name", "j", "--cron", "30 5 * * *", "--tz", "UTC", "--shell", "true", "--replace"]).good();
     let (second, third) = (first.saturating_add(hour), first.saturating_add(2 * hour));
     let shown = |due: UnixMillis| schedd::domain::time::wording::shown(due, &schedd::domain::time::zone::Zone::utc());
-    let (told, document) = explained(&redis, &["j", "--at", &second.saturating_add(hour / 2).to_string()]);
-    assert_eq!(document["subject"], "not_due", "{told}");
-    let said = told.lines().find(|line| line.starts_with("The previous time of the schedule is ")).unwrap();
+    let (reported, document) = explained(&redis, &["j", "--at", &second.saturating_add(hour / 2).to_string()]);
+    assert_eq!(document["subject"], "not_due", "{reported}");
+    let said = reported.lines().find(|line| line.starts_with("The previous time of the schedule is ")).unwrap();
     let at_once = |due: UnixMillis| said.contains(&shown(due));
     assert!(at_once(second) && at_once(third), "{said}");
 }

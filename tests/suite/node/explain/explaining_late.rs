@@ -23,7 +23,7 @@ fn until_found(redis: &TestRedis, words: &[&str], code: &str) {
 }
 
 #[test]
-fn a_run_that_comes_from_waiting_into_a_paused_queue_is_told_to_be_kept_by_it() {
+fn a_run_that_comes_from_waiting_into_a_paused_queue_is_reported_to_be_kept_by_it() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let dir = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn slots_taken_by_short_runs_that_nothing_waits_for_keep_no_run() {
     eye.add(&json!({"name": "j", "every": "3s", "shell": "true", "queue": "small"}));
     eye.wait_for_history("j", 3);
     Schedctl::on(&redis).run(&["queue", "set", "small", "rate=1/1h"]).good();
-    // Notes are written in the order in which things befell the node.
+    // Notes are written in the order in which things happened to the node.
     let events = until("that the queue is at its rate is noted", LONG, || {
         let now = eye.ask(eye.store().now()).unwrap();
         let events = eye.ask(eye.store().read_events(now)).unwrap().remove(0).events;
@@ -139,7 +139,7 @@ fn a_run_is_late_because_it_waited_for_another() {
 }
 
 #[test]
-fn a_refused_file_is_told_where_a_job_is_missed() {
+fn a_refused_file_is_reported_where_a_job_is_missed() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("n1").jobs("[jobs.j]\nevery = \"1h\"\nshell = \"true\"\n").start();
@@ -151,7 +151,7 @@ fn a_refused_file_is_told_where_a_job_is_missed() {
 }
 
 #[test]
-fn what_keeps_a_run_is_told_from_the_moment_it_is_due() {
+fn what_keeps_a_run_is_reported_from_the_moment_it_is_due() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis)
@@ -173,14 +173,14 @@ fn what_keeps_a_run_is_told_from_the_moment_it_is_due() {
         let name = format!("{queue}-next");
         eye.add(&json!({"name": name, "in": "0s", "queue": queue, "shell": "true"}));
         // Asked once, and at once.
-        let (told, found) = explained(&redis, &[&name]);
+        let (reported, found) = explained(&redis, &[&name]);
         let has = found["findings"].as_array().unwrap().iter().any(|finding| finding["code"] == code);
-        assert!(has && told.contains(wanted), "{queue}: {told}");
+        assert!(has && reported.contains(wanted), "{queue}: {reported}");
     }
     let _: i64 = redis::Commands::rpush(&mut redis.connection(), "{schedd}:running:bad", "not ours").unwrap();
-    eye.add(&json!({"name": "spoilt", "in": "0s", "queue": "bad", "shell": "true"}));
-    let spoilt = "No run of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset; schedctl doctor --fix";
-    assert_says(&redis, &["spoilt"], &[spoilt]);
+    eye.add(&json!({"name": "damaged", "in": "0s", "queue": "bad", "shell": "true"}));
+    let damaged = "No run of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset; schedctl doctor --fix";
+    assert_says(&redis, &["damaged"], &[damaged]);
     eye.add(&json!({"name": "later", "every": "1h", "queue": "shut", "shell": "true"}));
     assert_says(&redis, &["later"], &["Queue shut is paused"]);
 }

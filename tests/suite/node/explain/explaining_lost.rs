@@ -107,8 +107,11 @@ fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
         "catch_up = skip",
     ];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
-    let told = codes(&scene.redis, scene.after);
-    assert!(!told.iter().any(|code| code == "skipped_missed" || code == "late_redis" || code == "late_no_node"), "{told:?}");
+    let reported = codes(&scene.redis, scene.after);
+    assert!(
+        !reported.iter().any(|code| code == "skipped_missed" || code == "late_redis" || code == "late_no_node"),
+        "{reported:?}"
+    );
     // What the snapshot had is as it was.
     let kept = codes(&scene.redis, scene.before);
     assert!(kept.contains(&"succeeded".to_owned()) && !kept.contains(&"data_lost".to_owned()), "{kept:?}");
@@ -119,7 +122,7 @@ fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
     assert!(since.contains(&"on_time".to_owned()) && !since.contains(&"data_lost".to_owned()), "{since:?}");
     let (_, document) = explained(&scene.redis, &["j", "--at", &scene.after.to_string()]);
     let loss = &document["losses"][0];
-    assert_eq!((&loss["noticed_by"], &loss["told_by"][0]), (&"n2".into(), &"n2".into()), "{loss}");
+    assert_eq!((&loss["noticed_by"], &loss["reported_by"][0]), (&"n2".into(), &"n2".into()), "{loss}");
     assert!(loss["data_until"].as_str().unwrap() < loss["last_complete_at"].as_str().unwrap(), "{loss}");
     drop(scene.nodes);
 }
@@ -134,14 +137,14 @@ fn an_occurrence_run_again_after_an_old_snapshot_came_back_may_have_run_before()
         "Redis lost the data that shows whether the run started on time.",
     ];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
-    let told = codes(&scene.redis, scene.after);
+    let reported = codes(&scene.redis, scene.after);
     let invented = ["late", "late_no_node", "not_running", "free", "caught_up"];
-    assert!(!told.iter().any(|code| invented.contains(&code.as_str())), "{told:?}");
+    assert!(!reported.iter().any(|code| invented.contains(&code.as_str())), "{reported:?}");
     drop(scene.nodes);
 }
 
 #[test]
-fn what_a_journal_gave_back_after_an_old_snapshot_is_told_as_it_ended() {
+fn what_a_journal_gave_back_after_an_old_snapshot_is_reported_as_it_ended() {
     let scene = scene(Journal::Kept, restore);
     let said = ["The run succeeded on", "Redis had lost the record of this run. The journal of node n1 restored the record."];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);

@@ -108,7 +108,7 @@ fn plant_crowd(redis: &TestRedis, lane: &str, count: i64) {
 }
 
 #[test]
-fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
+fn a_free_run_starts_behind_11_000_nobody_serves_and_is_reported_of_their_lane() {
     const CROWD: i64 = 11_000;
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
@@ -121,26 +121,26 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
     let lane = eye.ask(eye.store().read_job(&"crowd".parse().unwrap())).unwrap().unwrap().lane.to_string();
     plant_crowd(&redis, &lane, CROWD);
     until("all of them wait", LONG, || {
-        let waiting: i64 = redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap();
+        let waiting: i64 = redis::cmd("ZCARD").arg("{schedd}:gate_waiters:key:k").query(&mut redis.connection()).unwrap();
         (waiting == CROWD).then_some(())
     });
     gpu.term();
     gpu.wait_exit();
     until("one node is left", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 1));
     eye.add(&json!({"name": "free", "in": "0s", "key": "k", "shell": effects.shell("true")}));
-    let told = |of: &str, part: &str| Some(explained(&redis, &[of]).0).filter(|text| text.contains(part));
+    let reported = |of: &str, part: &str| Some(explained(&redis, &[of]).0).filter(|text| text.contains(part));
     let before = format!("Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them.");
-    let text = until("it is told what it passes", LONG, || told("free", &before));
+    let text = until("it is told what it passes", LONG, || reported("free", &before));
     assert!(text.contains(" waits for a place at key k, behind run holder@"), "{text}");
     let unserved = format!("No node takes runs of its lane {lane}: no running node");
-    assert!(told("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
+    assert!(reported("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
     let doctor = ctl.run(&["doctor"]).stdout;
     assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (no running node")), "{doctor}");
     ctl.run(&["cancel", "holder", "--stop"]).good();
     eye.wait_for_history("free", 1);
     assert_eq!((effects.of("free").len(), effects.of("crowd").len()), (1, 0));
     let first = "No node serves the lane";
-    assert!(told("crowd@1700000000000~x", first).is_some(), "{}", explained(&redis, &["crowd@1700000000000~x"]).0);
+    assert!(reported("crowd@1700000000000~x", first).is_some(), "{}", explained(&redis, &["crowd@1700000000000~x"]).0);
     gpu.start_again();
     until("they come to their right in due order", LONG, || effects.of("crowd").into_iter().nth(1));
     let begun: Vec<String> = effects.of("crowd").into_iter().map(|effect| effect.run).collect();
@@ -148,11 +148,11 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
 }
 
 #[test]
-fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place() {
+fn whoever_was_let_in_and_cannot_begin_is_named_so_and_what_became_of_its_place() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _node = Schedd::on(&redis).jobs(SECTIONS).start();
-    let told = |job: &str, part: &str| Some(explained(&redis, &[job]).0).filter(|text| text.contains(part));
+    let reported = |job: &str, part: &str| Some(explained(&redis, &[job]).0).filter(|text| text.contains(part));
     let run_of = |job: &str| eye.ask(eye.store().list_open(&job.parse().unwrap())).unwrap().remove(0).to_string();
     let shown = |job: &str, part: &str| Some(ctl.run(&["show", &run_of(job)]).good().stdout).filter(|text| text.contains(part));
     for (name, key) in [("holder", json!("k")), ("keyed", json!("k"))] {
@@ -160,22 +160,23 @@ fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place()
         let mut job = json!({"name": name, "in": "0s", "key": key, "group": group, "shell": effects.shell("sleep 600")});
         job.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         eye.add(&job);
-        let stands = || (name == "holder" && !effects.of(name).is_empty()) || told(name, " waits for a place at key k").is_some();
+        let stands =
+            || (name == "holder" && !effects.of(name).is_empty()) || reported(name, " waits for a place at key k").is_some();
         until("it stands at its gate", LONG, || Some(()).filter(|()| stands()));
     }
     // It has its place in the group while it waits for its key.
     eye.add(&json!({"name": "shut", "in": "0s", "queue": "other", "group": "one", "shell": effects.shell("sleep 600")}));
     let behind = "which has a place but has not started: that run waits for a place at key k.";
-    until("who waits is told why", LONG, || told("shut", behind));
+    until("who waits is told why", LONG, || reported("shut", behind));
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "keyed"]).good();
-    let text = until("it is let in", LONG, || told("shut", " got a place at group one on "));
+    let text = until("it is let in", LONG, || reported("shut", " got a place at group one on "));
     assert!(text.contains(". No node has claimed the run yet."), "{text}");
     assert!(text.contains("Queue other is paused by "), "what it waits for: {text}");
     until("its record is shown so", LONG, || shown("shut", "has a place at group one, not started"));
     eye.add(&json!({"name": "next", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}));
     until("the next comes in its place", LONG, || effects.of("next").into_iter().next());
-    let text = until("it gave its place up", LONG, || told("shut", "lost the place"));
+    let text = until("it gave its place up", LONG, || reported("shut", "lost the place"));
     let next = run_of("next");
     assert!(text.contains(&format!("lost the place. Run {next} has the place now.")), "{text}");
     until("its record is shown so", LONG, || shown("shut", "lost its place at group one"));
@@ -186,13 +187,13 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _node = Schedd::on(&redis).jobs(SECTIONS).start();
-    let told = |job: &str, part: &str| Some(explained(&redis, &[job]).0).filter(|text| text.contains(part));
+    let reported = |job: &str, part: &str| Some(explained(&redis, &[job]).0).filter(|text| text.contains(part));
     let run_of = |job: &str| eye.ask(eye.store().list_open(&job.parse().unwrap())).unwrap().remove(0).to_string();
     eye.add(&json!({"name": "holder", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}));
     until("it has its place", LONG, || effects.of("holder").into_iter().next());
     for name in ["first", "second"] {
         eye.add(&json!({"name": name, "in": "0s", "queue": "other", "group": "one", "shell": effects.shell("sleep 600")}));
-        until("it waits for that", LONG, || told(name, " waits for a place at group one, behind run holder@"));
+        until("it waits for that", LONG, || reported(name, " waits for a place at group one, behind run holder@"));
     }
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "holder", "--stop"]).good();

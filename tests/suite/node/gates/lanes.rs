@@ -159,9 +159,9 @@ fn a_run_goes_only_to_a_node_that_carries_all_it_requires_and_serves_its_queue()
         "{doctor}"
     );
     until("explain tells", LONG, || {
-        let told = ctl.run(&["explain", "far"]).stdout;
-        (told.contains("No node takes the run: no running node that serves this queue has the required label ssd")
-            && told.contains("Node eu does not take the run: the node does not have the label ssd"))
+        let reported = ctl.run(&["explain", "far"]).stdout;
+        (reported.contains("No node takes the run: no running node that serves this queue has the required label ssd")
+            && reported.contains("Node eu does not take the run: the node does not have the label ssd"))
         .then_some(())
     });
     fs::write(plain.jobs_file(), "[queues.q]\n[daemon]\nlabels = [\"ssd\"]\n").unwrap();
@@ -180,7 +180,7 @@ fn queues_share_a_full_node_the_strict_first_and_the_others_by_weight() {
     began(&effects, 1);
     until("the node says that it is full", LONG, || {
         let (_, nodes) = eye.ask(eye.store().list_nodes()).unwrap();
-        nodes[0].held.clone().filter(|(why, _)| why == "running 1 of 1")
+        nodes[0].at_limit.clone().filter(|(why, _)| why == "running 1 of 1")
     });
     for queue in ["a", "b", "c"] {
         for number in 0..if queue == "c" { 3 } else { 16 } {
@@ -232,8 +232,8 @@ fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
     eye.add(&json!({"name": "long", "in": "0s", "shell": effects.shell(&gate.shell())}));
     began(&effects, 1);
     fs::write(node.jobs_file(), limited).unwrap();
-    let held = || eye.ask(eye.store().list_nodes()).unwrap().1.into_iter().filter(|node| node.held.is_some()).count();
-    until("both are held", LONG, || (held() == 2).then_some(()));
+    let at_limit = || eye.ask(eye.store().list_nodes()).unwrap().1.into_iter().filter(|node| node.at_limit.is_some()).count();
+    until("both are held", LONG, || (at_limit() == 2).then_some(()));
     let lease = || eye.ask(eye.store().list_leases(1)).unwrap().remove(0).unwrap();
     let first = lease();
     eye.add(&json!({"name": "next", "in": "0s", "shell": "true"}));
@@ -244,11 +244,11 @@ fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
     });
     assert_eq!((lease().fence, eye.history("next").len()), (first.fence, 0));
     let nodes = ctl.run(&["nodes", "--json"]).json();
-    let why = nodes[0]["held"]["why"].as_str().unwrap();
+    let why = nodes[0]["at_limit"]["why"].as_str().unwrap();
     assert!(why.starts_with("free memory ") && why.ends_with(" < 1024000000 MiB"), "{why}");
     until("explain tells", LONG, || {
-        let told = ctl.run(&["explain", "next"]).stdout;
-        (told.contains("A node limit kept n1 and n2 from claiming runs") && told.contains("Node n1 claimed no runs from"))
+        let reported = ctl.run(&["explain", "next"]).stdout;
+        (reported.contains("A node limit kept n1 and n2 from claiming runs") && reported.contains("Node n1 claimed no runs from"))
             .then_some(())
     });
     gate.open();
@@ -263,8 +263,8 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
     const JOBS: usize = 80;
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let told = tempfile::tempdir().unwrap();
-    let told = told.path().join("told");
+    let reported = tempfile::tempdir().unwrap();
+    let reported = reported.path().join("told");
     let file = |queues: &str, labels: &str| {
         format!("[queues.q]\nconcurrency = 3\n[daemon]\nlease = \"1s\"\nqueues = [{queues}]\nlabels = [{labels}]\n")
     };
@@ -280,7 +280,7 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
     let requires: [&[&str]; 4] = [&[], &["gpu"], &["eu"], &["eu", "gpu"]];
     for number in 0..JOBS {
         let (queue, requires) = (["default", "q"][number % 2], requires[number / 2 % 4]);
-        let shell = format!("sleep 0.2; echo $SCHEDD_JOB $SCHEDD_NODE >> {}", told.display());
+        let shell = format!("sleep 0.2; echo $SCHEDD_JOB $SCHEDD_NODE >> {}", reported.display());
         let priority = i32::try_from(number % 21).unwrap() - 10;
         eye.add(&json!({"name": format!("j{number}"), "in": "0s", "queue": queue, "requires": requires, "priority": priority,
             "shell": shell}));
@@ -299,7 +299,7 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
         let (queues, labels) = kinds[node];
         queues.contains(["default", "q"][number % 2]) && requires[number / 2 % 4].iter().all(|label| labels.contains(label))
     };
-    for line in fs::read_to_string(&told).unwrap().lines() {
+    for line in fs::read_to_string(&reported).unwrap().lines() {
         let (job, node) = line.split_once(' ').unwrap();
         assert!(may_run(job, node), "{job} ran on {node}");
     }

@@ -93,7 +93,7 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
 }
 
 #[test]
-fn what_a_run_waits_for_is_shown_and_a_job_taken_out_tells_of_no_run_that_goes_on() {
+fn what_a_run_waits_for_is_shown_and_a_job_taken_out_says_of_no_run_that_goes_on() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     eye.add(&json!({"name": "holder", "in": "0s", "key": "a b", "shell": effects.shell("sleep 600")}));
@@ -151,7 +151,7 @@ fn runs_that_wait_at_a_gate_are_not_met_again_and_hide_no_free_run() {
         plant.cmd("ZADD").arg("{schedd}:due:default").arg(&due).arg(&id);
     }
     let () = plant.query(&mut connection).unwrap();
-    let queued = || -> usize { redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap() };
+    let queued = || -> usize { redis::cmd("ZCARD").arg("{schedd}:gate_waiters:key:k").query(&mut redis.connection()).unwrap() };
     let before = calls(&redis);
     until("all wait at the gate", Duration::from_secs(120), || Some(()).filter(|()| queued() == BLOCKED));
     let to_block = calls(&redis) - before;
@@ -166,7 +166,7 @@ fn runs_that_wait_at_a_gate_are_not_met_again_and_hide_no_free_run() {
 }
 
 #[test]
-fn groups_and_explain_tell_whose_turn_it_is_and_what_a_run_waits_for() {
+fn groups_and_explain_report_whose_turn_it_is_and_what_a_run_waits_for() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let ctl = Schedctl::on(&redis);
@@ -195,13 +195,13 @@ fn groups_and_explain_tell_whose_turn_it_is_and_what_a_run_waits_for() {
     }
     let table = ctl.run(&["groups"]).good();
     assert!(table.stdout.contains("turns") && table.stdout.contains("tb@"), "{}", table.stdout);
-    let told = ctl.run(&["explain", "tb"]).good();
-    assert!(told.stdout.contains(" waits for a place at group turns, behind run ta@"), "{}", told.stdout);
-    assert!(told.stdout.contains("The turn belongs to job ta."), "{}", told.stdout);
-    let told = ctl.run(&["explain", "shy"]).good();
-    assert!(told.stdout.contains(" waits for a place at job ta, behind run ta@"), "{}", told.stdout);
+    let reported = ctl.run(&["explain", "tb"]).good();
+    assert!(reported.stdout.contains(" waits for a place at group turns, behind run ta@"), "{}", reported.stdout);
+    assert!(reported.stdout.contains("The turn belongs to job ta."), "{}", reported.stdout);
+    let reported = ctl.run(&["explain", "shy"]).good();
+    assert!(reported.stdout.contains(" waits for a place at job ta, behind run ta@"), "{}", reported.stdout);
     let shy: String = redis::cmd("ZRANGE")
-        .arg("{schedd}:queued:job:ta")
+        .arg("{schedd}:gate_waiters:job:ta")
         .arg(0)
         .arg(0)
         .query::<Vec<String>>(&mut redis.connection())
@@ -261,9 +261,9 @@ fn many_runs_moved_to_the_gate_of_one_key_delay_no_free_run() {
         eye.add(&json!({"name": format!("mass{number}"), "at": at(due), "key": "k", "shell": "true"}));
     }
     // The lane it stands in is theirs.
-    let strand = |key: &str| Lane::default_lane().strand_for(&Gate::of_key(&key.parse().unwrap()));
-    let beside = (0..1_000).map(|number| format!("own-{number}")).find(|key| strand(key) == strand("k")).unwrap();
-    let queued = || -> usize { redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap() };
+    let shard = |key: &str| Lane::default_lane().shard_for(&Gate::of_key(&key.parse().unwrap()));
+    let beside = (0..1_000).map(|number| format!("own-{number}")).find(|key| shard(key) == shard("k")).unwrap();
+    let queued = || -> usize { redis::cmd("ZCARD").arg("{schedd}:gate_waiters:key:k").query(&mut redis.connection()).unwrap() };
     let mut free = Vec::new();
     for number in 1..=3 {
         let name = format!("zown{number}");

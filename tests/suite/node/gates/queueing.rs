@@ -63,8 +63,8 @@ fn never_more_than_its_limit_run_at_once_though_nodes_are_killed() {
     let all = effects.all();
     assert!(all.len() >= runs, "{}", all.len());
     // Those a kill ended are not told by themselves: they were gone within moments, long before their lease.
-    let told: Vec<Effect> = all.iter().filter(|effect| effect.ended.is_some()).cloned().collect();
-    let most = most_at_once(&told, Duration::ZERO);
+    let reported: Vec<Effect> = all.iter().filter(|effect| effect.ended.is_some()).cloned().collect();
+    let most = most_at_once(&reported, Duration::ZERO);
     assert!(most <= 3, "{most} at once");
     let left = eye.ask(eye.store().read_depths(&["q".parse().unwrap()], eye.ask(eye.store().now()).unwrap())).unwrap();
     assert_eq!(left[0].running, 0, "nothing is counted that does not run");

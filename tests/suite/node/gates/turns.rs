@@ -100,16 +100,16 @@ impl Scene {
 
 #[test]
 fn an_awaited_turn_passes_on_if_its_member_is_cancelled_paused_or_postponed() {
-    let deeds: [&[&str]; 3] =
+    let audit_log: [&[&str]; 3] =
         [&["cancel", "tb"], &["pause", "tb"], &["add", "--name", "tb", "--replace", "--in", "5h", "--group", "turns", "--", "x"]];
-    for deed in deeds {
+    for entry in audit_log {
         let scene = Scene::new();
         let _nodes = ["one", "two"].map(|name| scene.node(name, &alternate("1h")));
         scene.add("tb", "30m", "true");
         scene.until_tb_is_waited_for();
-        scene.ctl.run(deed).good();
+        scene.ctl.run(entry).good();
         scene.assert_turn_passes_to_tc();
-        assert_eq!(scene.begun(), ["ta", "tc"], "{deed:?}");
+        assert_eq!(scene.begun(), ["ta", "tc"], "{entry:?}");
     }
 }
 

@@ -40,7 +40,7 @@ fn loses(loss: Loss, word: &str) {
     });
     assert_eq!(effects.of("work").len(), 1, "it was executed twice");
     assert_eq!(eye.history("work").len(), 1);
-    let succeeded: i64 = redis.connection().hget("{schedd}:totals", "succeeded").unwrap();
+    let succeeded: i64 = redis.connection().hget("{schedd}:counters", "succeeded").unwrap();
     assert_eq!(succeeded, 2, "a result was accepted twice");
 }
 
@@ -201,7 +201,7 @@ fn two_hundred_runs_due_at_once_on_four_slots_run_once_each_and_the_oldest_first
 }
 
 #[test]
-fn how_long_a_run_took_is_told_apart_from_how_long_redis_did_not_take_its_end() {
+fn how_long_a_run_took_is_reported_apart_from_how_long_redis_did_not_take_its_end() {
     let (redis, dir) = (TestRedis::start(), tempfile::tempdir().unwrap());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let _node = Schedd::on(&redis).start();

@@ -181,7 +181,7 @@ fn missed_runs_that_find_no_memory_to_spread_block_no_other_run_of_the_queue() {
 }
 
 #[test]
-fn a_long_stretch_is_spread_over_one_time_by_whoever_is_left() {
+fn a_long_range_is_spread_over_one_time_by_whoever_is_left() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(350 * 60 + 30);
@@ -222,7 +222,7 @@ fn a_spread_run_is_shown_with_the_time_it_will_start_at_and_pausing_holds_it_bac
 }
 
 #[test]
-fn a_stretch_of_missed_runs_leaves_out_the_one_that_a_journal_gave_back() {
+fn a_range_of_missed_runs_leaves_out_the_one_that_a_journal_gave_back() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(5 * 3600 + 1800);
@@ -238,8 +238,8 @@ fn a_stretch_of_missed_runs_leaves_out_the_one_that_a_journal_gave_back() {
     }
     let _node = Schedd::on(&redis).start();
     let runs = eye.wait_for_history("a", 3);
-    let told: Vec<(RunState, u64)> = runs.iter().map(|run| (run.state, run.skipped.map_or(1, |(_, count)| count))).collect();
-    assert_eq!(told, [(RunState::Succeeded, 1), (RunState::Skipped, 2), (RunState::Skipped, 2)], "{runs:?}");
+    let reported: Vec<(RunState, u64)> = runs.iter().map(|run| (run.state, run.skipped.map_or(1, |(_, count)| count))).collect();
+    assert_eq!(reported, [(RunState::Succeeded, 1), (RunState::Skipped, 2), (RunState::Skipped, 2)], "{runs:?}");
     let hours = |run: usize| (runs[run].run.due().since(first), runs[run].skipped.unwrap().0.since(first));
     assert_eq!([hours(1), hours(2)], [(0, 1), (3, 4)].map(|(from, to)| (HOUR * from, HOUR * to)));
 }

@@ -67,13 +67,13 @@ fn a_job_whose_missed_run_goes_to_another_lane_with_an_edit_goes_on() {
 }
 
 #[test]
-fn what_was_missed_under_the_old_schedule_is_told_when_it_is_changed() {
+fn what_was_missed_under_the_old_schedule_is_reported_when_it_is_changed() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     add_in_the_past(&eye, Duration::from_secs(10 * 3600 + 60), &json!({"name": "a", "every": "1h", "shell": "true"}));
     eye.add(&json!({"name": "a", "every": "2h", "shell": "true"}));
-    let told = eye.history("a").remove(0);
-    assert_eq!((told.state, told.reason.as_deref(), told.skipped.unwrap().1), (RunState::Skipped, Some("missed"), 9));
+    let reported = eye.history("a").remove(0);
+    assert_eq!((reported.state, reported.reason.as_deref(), reported.skipped.unwrap().1), (RunState::Skipped, Some("missed"), 9));
     let _node = Schedd::on(&redis).start();
     let runs = eye.wait_for_history("a", 2);
     assert_eq!(runs[1].state, RunState::Succeeded, "the one that was planned is owed");

@@ -98,15 +98,15 @@ fn a_retry_ends_if_a_later_job_of_its_name_has_another_definition() {
     until("it waits for its retry", LONG, || {
         scene.eye.run(&run).filter(|run| run.state == RunState::Scheduled && run.attempt == 1)
     });
-    let told = scene.cancel();
-    assert!(told.contains("continues") && told.contains("with another definition ends its retries"), "{told}");
+    let reported = scene.cancel();
+    assert!(reported.contains("continues") && reported.contains("with another definition ends its retries"), "{reported}");
     scene.add_again();
     scene.assert_later_job_waits();
     let record = scene.eye.run(&run).unwrap();
     assert_eq!((record.state, record.reason.as_deref()), (RunState::Cancelled, Some("of an earlier job of this name")));
     assert_eq!(scene.old.all().len(), 1, "it was tried once more");
-    let told = scene.ctl.run(&["explain", &run]).good().stdout;
-    assert!(told.contains("belongs to an earlier job of this name"), "{told}");
+    let reported = scene.ctl.run(&["explain", &run]).good().stdout;
+    assert!(reported.contains("belongs to an earlier job of this name"), "{reported}");
 }
 
 #[test]

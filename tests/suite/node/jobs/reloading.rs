@@ -133,14 +133,14 @@ fn a_setting_that_needs_a_restart_is_reported_while_it_differs_from_the_file() {
         |lease: &str, job: &str| format!("[daemon]\nlease = \"{lease}\"\n[jobs.{job}]\nevery = \"1h\"\nshell = \"true\"\n");
     let node = Schedd::on(&redis).jobs(&file("5s", "a")).start();
     wait_until_live(&eye, "a");
-    let told = || {
+    let reported = || {
         node.log().matches("[daemon] lease is 5s now and 7s in the file. Changed settings take effect at the next start.").count()
     };
     fs::write(node.jobs_file(), file("7s", "b")).unwrap();
     wait_until_live(&eye, "b");
-    assert_eq!(told(), 1, "{}", node.log());
+    assert_eq!(reported(), 1, "{}", node.log());
     node.hup();
-    until("it is said again, for it still holds", LONG, || (told() >= 2).then_some(()));
+    until("it is said again, for it still holds", LONG, || (reported() >= 2).then_some(()));
     let before = node.log();
     fs::write(node.jobs_file(), file("5s", "c")).unwrap();
     wait_until_live(&eye, "c");

@@ -68,8 +68,8 @@ fn jitter_and_splay_move_the_start_and_not_the_due_time() {
     let dues: Vec<i64> = runs.iter().map(|run| run.run.due().as_i64()).collect();
     assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000), "each second has its run: {dues:?}");
     assert!(late.iter().any(|late| *late > 50), "{late:?}");
-    let told = effects.of("moved");
-    assert!(runs.iter().all(|run| told.iter().any(|effect| effect.run == run.run.to_string())));
+    let reported = effects.of("moved");
+    assert!(runs.iter().all(|run| reported.iter().any(|effect| effect.run == run.run.to_string())));
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn a_run_that_would_start_too_late_is_skipped_as_missed() {
     add_in_the_past(&eye, Duration::from_secs(5_400), &late("dropped", "10m"));
     add_in_the_past(&eye, Duration::from_secs(5_400), &late("kept", "45m"));
     let _node = Schedd::on(&redis).start();
-    let told = |run: &RunRecord| (run.state, run.reason.clone().unwrap_or_default());
-    assert_eq!(told(&eye.wait_for_history("dropped", 1)[0]), (RunState::Skipped, "missed".to_owned()));
+    let reported = |run: &RunRecord| (run.state, run.reason.clone().unwrap_or_default());
+    assert_eq!(reported(&eye.wait_for_history("dropped", 1)[0]), (RunState::Skipped, "missed".to_owned()));
     assert_eq!(eye.wait_for_history("kept", 1)[0].state, RunState::Succeeded);
     assert!(effects.of("dropped").is_empty());
     let next = eye.job("dropped").unwrap().pending.unwrap();

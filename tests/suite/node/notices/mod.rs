@@ -1,6 +1,6 @@
 //! Nodes that send notices.
 
-pub(crate) mod telling;
-pub(crate) mod telling_desk;
-pub(crate) mod telling_hidden;
-pub(crate) mod telling_late;
+pub(crate) mod hidden_jobs;
+pub(crate) mod late_notices;
+pub(crate) mod notice_desk;
+pub(crate) mod notifying;

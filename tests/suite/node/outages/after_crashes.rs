@@ -99,7 +99,7 @@ fn catching_up_is_gone_on_with_by_another_node_without_losing_or_repeating_a_run
 }
 
 #[test]
-fn a_pause_outlives_nodes_and_redis_and_a_resume_tells_what_passed() {
+fn a_pause_outlives_nodes_and_redis_and_a_resume_reports_what_passed() {
     let (mut redis, effects) = (TestRedis::durable(), Effects::new());
     let eye = Eye::on(&redis);
     let ctl = Schedctl::on(&redis);
@@ -110,7 +110,7 @@ fn a_pause_outlives_nodes_and_redis_and_a_resume_tells_what_passed() {
     until("it has run", LONG, || Some(()).filter(|()| !effects.of("a").is_empty()));
     until("the file's job is there", LONG, || eye.job("f"));
     ctl.run(&["pause", "a", "once", "f"]).good();
-    let held = eye.job("a").unwrap().held.unwrap();
+    let held = eye.job("a").unwrap().paused_run.unwrap();
     one.kill9();
     redis.restart();
     let eye = Eye::on(&redis);
@@ -125,9 +125,9 @@ fn a_pause_outlives_nodes_and_redis_and_a_resume_tells_what_passed() {
     assert!(effects.of("once").is_empty() && ["a", "once", "f"].iter().all(|job| eye.job(job).unwrap().paused_at.is_some()));
     let ended = eye.history("a").len();
     ctl.run(&["resume", "a", "once"]).good();
-    let told = until("the stretch is told", LONG, || eye.history("a").into_iter().find(|run| run.run == held));
-    let (to, count) = told.skipped.unwrap();
-    assert_eq!((told.state, told.reason.as_deref()), (RunState::Skipped, Some("paused")));
+    let reported = until("the stretch is told", LONG, || eye.history("a").into_iter().find(|run| run.run == held));
+    let (to, count) = reported.skipped.unwrap();
+    assert_eq!((reported.state, reported.reason.as_deref()), (RunState::Skipped, Some("paused")));
     assert_eq!(u128::from(count), to.since(held.due()).as_millis() / 2000 + 1);
     let late = eye.wait_for_history("once", 1);
     assert_eq!(late[0].state, RunState::Succeeded, "it came due meanwhile");

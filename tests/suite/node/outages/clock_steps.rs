@@ -73,18 +73,18 @@ fn assert_none_twice(effects: &Effects) {
     }
 }
 
-/// Nothing of the books is wrong, and the clock's step is told.
+/// Nothing in the data is inconsistent, and the clock's step is told.
 #[track_caller]
-fn assert_sound_and_told(redis: &TestRedis) {
+fn assert_sound_and_reported(redis: &TestRedis) {
     let ctl = Schedctl::on(redis);
     let rules = || -> Vec<String> {
         let doctor = ctl.run(&["doctor", "--json"]);
         let report: serde_json::Value = serde_json::from_str(&doctor.stdout).unwrap();
         report["findings"].as_array().unwrap().iter().map(ToString::to_string).collect()
     };
-    until("the books agree", LONG, || rules().is_empty().then_some(()));
-    let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("Redis' clock was set"), "{told}");
+    until("the data is consistent", LONG, || rules().is_empty().then_some(()));
+    let reported = ctl.run(&["doctor"]).stdout;
+    assert!(reported.contains("Redis' clock was set"), "{reported}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
     assert_eq!(eye.job("far").unwrap().pending.unwrap().to_string(), "far@1924992000000");
     assert_eq!(eye.job("yearly").unwrap().pending, yearly);
     assert_none_twice(&effects);
-    assert_sound_and_told(&redis);
+    assert_sound_and_reported(&redis);
     for node in &nodes {
         node.wait_for_log("The clock of Redis was set forward by 1d");
         node.wait_for_log("The clock of Redis was set back by 1d");
@@ -147,7 +147,7 @@ fn a_redis_that_was_behind_for_a_while_costs_nothing_and_repeats_nothing() {
         assert_none_twice(&effects);
         let dues: Vec<i64> = Eye::on(&redis).history(job).iter().map(|run| run.run.due().as_i64()).collect();
         assert_eq!(dues.len(), dues.iter().collect::<BTreeSet<_>>().len(), "{dues:?}");
-        assert_sound_and_told(&redis);
+        assert_sound_and_reported(&redis);
     }
 }
 
@@ -194,14 +194,14 @@ fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
         runs.unwrap().iter().any(|run| run.starts_with("second@")).then_some(())
     };
     until_begun(&effects, &["first"], now(), 1, LONG);
-    until("a run of second waits", LONG, || is_at("{schedd}:queued:group:g", "+inf"));
+    until("a run of second waits", LONG, || is_at("{schedd}:gate_waiters:group:g", "+inf"));
     assert_eq!(Schedctl::on(&redis).run(&["queue", "pause", "second"]).code, 0);
-    until("a run of second is let in", LONG, || is_at("{schedd}:held:group:g", "(0"));
+    until("a run of second is let in", LONG, || is_at("{schedd}:gate_holders:group:g", "(0"));
     redis.set_clock(0);
     assert_eq!(Schedctl::on(&redis).run(&["queue", "resume", "second"]).code, 0);
     until_begun(&effects, &["first", "second"], now(), 2, SOON + Duration::from_secs(5));
     assert_none_twice(&effects);
-    assert_sound_and_told(&redis);
+    assert_sound_and_reported(&redis);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn what_a_clock_ahead_trimmed_into_the_ledger_is_neither_left_out_nor_repeated()
     sleep(Duration::from_secs(28));
     until_begun(&effects, &names, now(), 2, SOON);
     assert_none_twice(&effects);
-    assert_sound_and_told(&redis);
+    assert_sound_and_reported(&redis);
     until("the history is trimmed as before", LONG, || (count("{schedd}:history:every") <= 4).then_some(()));
 }
 

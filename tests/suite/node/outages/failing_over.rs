@@ -20,7 +20,7 @@ use schedd::domain::run::run_state::RunState;
 
 /// The servers nodes have met, and when.
 fn met(redis: &TestRedis) -> HashMap<String, i64> {
-    let servers: HashMap<String, String> = redis.connection().hgetall("{schedd}:servers").unwrap();
+    let servers: HashMap<String, String> = redis.connection().hgetall("{schedd}:known_servers").unwrap();
     servers.into_iter().map(|(server, met)| (server, met.split_once(':').unwrap().1.parse().unwrap())).collect()
 }
 

@@ -183,7 +183,7 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
 }
 
 #[test]
-fn a_run_that_ended_while_redis_was_away_and_came_back_older_is_told_as_it_ended() {
+fn a_run_that_ended_while_redis_was_away_and_came_back_older_is_named_as_it_ended() {
     let (mut redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).jobs("[daemon]\nlease = \"20s\"\n").start();
@@ -276,7 +276,7 @@ fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_last_node() {
 }
 
 #[test]
-fn a_job_that_is_gone_is_told_with_the_schedule_it_had_last() {
+fn a_job_that_is_gone_is_reported_with_the_schedule_it_had_last() {
     let redis = TestRedis::start();
     let mut node = Schedd::on(&redis).node("one").start();
     let ctl = Schedctl::on(&redis);
@@ -385,12 +385,12 @@ fn a_journal_that_is_garbage_is_kept_aside_and_the_node_starts() {
     node.wait_for_log("A part of the journal cannot be read");
     eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));
     eye.wait_for_history("b", 1);
-    assert!(fs::read(journal.with_file_name("journal-schedd@one.spoilt")).unwrap().ends_with(b"without end"));
+    assert!(fs::read(journal.with_file_name("journal-schedd@one.damaged")).unwrap().ends_with(b"without end"));
     assert!(losses(&redis).as_array().unwrap().is_empty());
 }
 
 #[test]
-fn marks_deleted_or_spoilt_by_hand_stop_nothing_for_long() {
+fn marks_deleted_or_damaged_by_hand_stop_nothing_for_long() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("one").jobs(QUICK).start();
@@ -402,14 +402,14 @@ fn marks_deleted_or_spoilt_by_hand_stop_nothing_for_long() {
     assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
     let _: i64 = redis.connection().del("{schedd}:epoch").unwrap();
     let _: i64 = redis.connection().rpush("{schedd}:epoch", "x").unwrap();
-    let _: i64 = redis.connection().rpush("{schedd}:settling", "x").unwrap_or(0);
+    let _: i64 = redis.connection().rpush("{schedd}:restoring_until", "x").unwrap_or(0);
     eye.add(&json!({"name": "c", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("c", 1)[0].state, RunState::Succeeded);
     assert_eq!(eye.history("a").len(), 1);
 }
 
 #[test]
-fn a_spoilt_mark_is_written_back_by_a_node_that_knew_it_and_is_no_loss() {
+fn a_damaged_mark_is_written_back_by_a_node_that_knew_it_and_is_no_loss() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("one").jobs(QUICK).start();

@@ -20,7 +20,7 @@ fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     let node = Schedd::on(&redis).node("one").jobs(&jobs).start();
     eye.wait_for_history("beat", 1);
     Schedctl::on(&redis).run(&["pause", "beat"]).good();
-    let held = eye.job("beat").unwrap().held.unwrap().due().as_i64();
+    let held = eye.job("beat").unwrap().paused_run.unwrap().due().as_i64();
     let until_past = |eye: &Eye, at: i64| {
         until("some pass", LONG, || (eye.ask(eye.store().now()).unwrap().as_i64() > at).then_some(()));
     };
@@ -35,20 +35,20 @@ fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     let eye = Eye::on(&redis);
     until_past(&eye, last.as_i64() + 3_000);
     Schedctl::on(&redis).run(&["resume", "beat"]).good();
-    let stretch = eye.run(&format!("beat@{held}")).unwrap();
-    let (to, skipped) = stretch.skipped.unwrap();
-    assert_eq!((stretch.state, stretch.reason.as_deref()), (RunState::Skipped, Some("paused")));
+    let skipped_range = eye.run(&format!("beat@{held}")).unwrap();
+    let (to, skipped) = skipped_range.skipped.unwrap();
+    assert_eq!((skipped_range.state, skipped_range.reason.as_deref()), (RunState::Skipped, Some("paused")));
     let own = eye.history("beat").into_iter().map(|run| run.run.due().as_i64()).filter(|due| held < *due && *due <= to.as_i64());
     let own = u64::try_from(own.count()).unwrap();
-    assert!(own >= 3, "{stretch:?}");
+    assert!(own >= 3, "{skipped_range:?}");
     // Each occurrence from the first to the last is either told there or has a record of its own.
     assert_eq!(u64::try_from((to.as_i64() - held) / 1_000 + 1).unwrap(), skipped + own);
-    let told = Schedctl::on(&redis).run(&["explain", "beat", "--at", &last.to_string()]).good().stdout;
-    assert!(told.contains("The run succeeded on") && !told.contains("The run was skipped"), "{told}");
+    let reported = Schedctl::on(&redis).run(&["explain", "beat", "--at", &last.to_string()]).good().stdout;
+    assert!(reported.contains("The run succeeded on") && !reported.contains("The run was skipped"), "{reported}");
 }
 
 /// How many occurrences from `first` to `last` the records of a job tell of, each stretch of them counted as it says.
-fn told(eye: &Eye, job: &str, first: i64, last: i64) -> u64 {
+fn reported(eye: &Eye, job: &str, first: i64, last: i64) -> u64 {
     let records =
         eye.history(job).into_iter().filter(|run| !run.run.is_manual() && (first..=last).contains(&run.run.due().as_i64()));
     records.map(|run| run.skipped.map_or(1, |(_, count)| count)).sum()
@@ -72,7 +72,7 @@ fn forgotten(redis: &mut TestRedis, effects: &Effects) -> (Schedd, i64) {
 }
 
 #[test]
-fn a_node_coming_back_takes_its_runs_out_of_the_stretch_written_as_skipped() {
+fn a_node_coming_back_takes_its_runs_out_of_the_range_written_as_skipped() {
     let (mut redis, effects) = (TestRedis::start(), Effects::new());
     let (mut node, first) = forgotten(&mut redis, &effects);
     let executed: Vec<String> = effects.of("beat").into_iter().map(|effect| effect.run).collect();
@@ -90,14 +90,14 @@ fn a_node_coming_back_takes_its_runs_out_of_the_stretch_written_as_skipped() {
         forgotten.iter().all(|run| eye.run(run).is_some_and(|run| run.state == RunState::Succeeded)).then_some(())
     });
     // Each occurrence of the stretch is told of once.
-    assert_eq!(told(&eye, "beat", first, last), count);
+    assert_eq!(reported(&eye, "beat", first, last), count);
     let explained = Schedctl::on(&redis).run(&["explain", "beat", "--at", &format!("@{first}")]).good().stdout;
     assert!(explained.contains("The run succeeded on") && !explained.contains("The run was skipped"), "{explained}");
     Schedctl::on(&redis).run(&["doctor"]).good();
 }
 
 #[test]
-fn a_run_given_back_leaves_the_stretch_that_a_change_of_the_schedule_told() {
+fn a_run_given_back_leaves_the_range_that_a_change_of_the_schedule_reported() {
     let (mut redis, effects) = (TestRedis::start(), Effects::new());
     let (mut node, first) = forgotten(&mut redis, &effects);
     let eye = Eye::on(&redis);
@@ -112,7 +112,7 @@ fn a_run_given_back_leaves_the_stretch_that_a_change_of_the_schedule_told() {
     until("the one that was owed is told of", LONG, || {
         eye.run(&format!("beat@{first}")).filter(|run| run.state == RunState::Succeeded)
     });
-    assert_eq!(told(&eye, "beat", first, last), count + 1);
+    assert_eq!(reported(&eye, "beat", first, last), count + 1);
     let given = eye.run(&format!("beat@{}", first + 1_000)).unwrap();
     assert_eq!((given.state, given.skipped), (RunState::Succeeded, None));
     Schedctl::on(&redis).run(&["doctor"]).good();

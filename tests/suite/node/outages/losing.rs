@@ -174,7 +174,7 @@ fn nodes_go_on_by_themselves_when_redis_is_killed_and_comes_back() {
 }
 
 #[test]
-fn a_run_that_ends_while_redis_is_away_is_told_when_it_is_back() {
+fn a_run_that_ends_while_redis_is_away_is_reported_when_it_is_back() {
     let (mut redis, effects) = (TestRedis::durable(), Effects::new());
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).jobs("[daemon]\nlease = \"20s\"\n").start();

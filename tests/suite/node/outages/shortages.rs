@@ -30,7 +30,7 @@ fn started(redis: &TestRedis, name: &str) -> Schedd {
 fn held(ctl: &Schedctl, node: &str) -> Option<String> {
     let nodes: Value = serde_json::from_str(&ctl.run(&["nodes", "--json"]).good().stdout).unwrap();
     let row = nodes.as_array().unwrap().iter().find(|row| row["name"] == node).unwrap().clone();
-    row["held"]["why"].as_str().map(str::to_owned)
+    row["at_limit"]["why"].as_str().map(str::to_owned)
 }
 
 #[test]
@@ -49,12 +49,13 @@ fn a_node_out_of_descriptors_fails_no_run_and_runs_them_when_it_has_some() {
     let doctor = ctl.run(&["doctor"]).stdout;
     let line = doctor.lines().find(|line| line.contains("takes no runs since")).unwrap_or_else(|| panic!("{doctor}"));
     assert!(line.trim_start().starts_with("warn") && line.contains("Too many open files"), "{line}");
-    let told = until("a run was handed back", LONG, || {
-        let told = ctl.run(&["explain", "job0"]).stdout;
-        let is_told = told.contains("handed back without a start") && told.contains("Node short claimed no runs from");
-        is_told.then_some(told)
+    let reported = until("a run was handed back", LONG, || {
+        let reported = ctl.run(&["explain", "job0"]).stdout;
+        let is_reported =
+            reported.contains("handed back without a start") && reported.contains("Node short claimed no runs from");
+        is_reported.then_some(reported)
     });
-    assert_eq!(told.matches("this node cannot start processes: Too many open files").count(), 2, "{told}");
+    assert_eq!(reported.matches("this node cannot start processes: Too many open files").count(), 2, "{reported}");
     assert!(names.iter().all(|name| eye.history(name).is_empty()), "one has ended without a start");
     prlimit(Some(node.keeper()), Resource::Nofile, before).unwrap();
     for name in &names {

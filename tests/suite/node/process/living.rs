@@ -128,7 +128,7 @@ fn a_paused_job_does_not_run_and_its_pause_is_one_record() {
     eye.wait_for_history("p", 1);
     let name = "p".parse().unwrap();
     eye.ask(job_operations::pause(eye.store(), &name)).unwrap();
-    let held = eye.job("p").unwrap().held.unwrap();
+    let held = eye.job("p").unwrap().paused_run.unwrap();
     until("two occurrences have passed", LONG, || {
         let now = eye.ask(eye.store().now()).unwrap();
         Some(()).filter(|()| now.since(held.due()).as_millis() > 2_200)

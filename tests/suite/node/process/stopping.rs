@@ -54,7 +54,7 @@ fn a_second_term_stops_at_once_and_the_run_goes_back_with_its_attempt() {
 }
 
 #[test]
-fn a_start_that_a_stop_cut_short_is_told_and_what_it_printed_is_kept() {
+fn a_start_that_a_stop_cut_short_is_reported_and_what_it_printed_is_kept() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let mut node = Schedd::on(&redis).node("one").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
@@ -77,12 +77,12 @@ fn a_start_that_a_stop_cut_short_is_told_and_what_it_printed_is_kept() {
     let id = run.run.to_string();
     let shown = ctl.run(&["show", &id, "--json"]).good().json();
     let attempts: Vec<_> = shown["attempts"].as_array().unwrap().iter().collect();
-    let told: Vec<_> = attempts.iter().map(|one| (&one["attempt"], &one["state"], &one["node"], &one["error"])).collect();
+    let reported: Vec<_> = attempts.iter().map(|one| (&one["attempt"], &one["state"], &one["node"], &one["error"])).collect();
     let wanted = [
         (&json!(1), &json!("handed_back"), &json!("one"), &json!("stopped because its node shut down")),
         (&json!(1), &json!("succeeded"), &json!("two"), &json!(null)),
     ];
-    assert_eq!(told, wanted, "{shown}");
+    assert_eq!(reported, wanted, "{shown}");
     assert!(attempts[0]["started_at"].is_string() && attempts[0]["finished_at"].is_string(), "{shown}");
     let text = ctl.run(&["show", &id]).good().stdout;
     assert!(text.contains("handed_back") && text.contains("stopped because its node shut down"), "{text}");

@@ -74,7 +74,7 @@ async fn claimed_before_is_the_same_for_a_repeated_claim_and_for_any_attempt() {
         for claim in [call().await, call().await] {
             assert_eq!((claim.claimed_before, claim.attempt), (claimed_before, 1), "at {at}");
         }
-        let _: i64 = world.raw("HSET", &format!("run:{run}"), &["claimed_before", "spoilt"]);
+        let _: i64 = world.raw("HSET", &format!("run:{run}"), &["claimed_before", "damaged"]);
         let claim = call().await;
         assert!(claim.claimed_before, "what cannot be read must not pass for a first claim");
         world.finish(at + 1, &claim, Verdict::Release).await;
@@ -113,7 +113,7 @@ async fn a_run_of_a_job_that_is_not_there_is_an_orphan() {
     let order = world.order(&run).await;
     let _: i64 = world.raw("DEL", "job:a", &[]);
     let before = world.snapshot();
-    assert!(matches!(world.claim(0, &order).await, ClaimReply::Orphan));
+    assert!(matches!(world.claim(0, &order).await, ClaimReply::JobMissing));
     assert_eq!(world.snapshot(), before);
 }
 
@@ -125,7 +125,7 @@ async fn a_regular_run_that_nobody_planned_is_not_claimed() {
     let _: i64 = world.raw("ZADD", "due:default", &["2", &run.to_string()]);
     let order = world.order(&run).await;
     let before = world.snapshot();
-    assert!(matches!(world.claim(20, &order).await, ClaimReply::Foreign));
+    assert!(matches!(world.claim(20, &order).await, ClaimReply::Unplanned));
     assert_eq!(world.snapshot(), before);
 }
 
@@ -138,9 +138,9 @@ async fn a_run_by_hand_that_nobody_asked_for_is_not_claimed_though_its_job_has_e
     let _: i64 = world.raw("ZADD", "due:default", &["2", &forged.to_string()]);
     let order = world.order(&forged).await;
     let before = world.snapshot();
-    assert!(matches!(world.claim(20, &order).await, ClaimReply::Foreign));
+    assert!(matches!(world.claim(20, &order).await, ClaimReply::Unplanned));
     let _: i64 = world.raw("HSET", "job:a", &["ended", "finished"]);
-    assert!(matches!(world.claim(20, &order).await, ClaimReply::Foreign));
+    assert!(matches!(world.claim(20, &order).await, ClaimReply::Unplanned));
     let _: i64 = world.raw("HDEL", "job:a", &["ended"]);
     assert_eq!(world.snapshot(), before);
     world.win(20, &asked).await;
@@ -172,7 +172,7 @@ async fn only_the_pending_run_plants_a_successor() {
 }
 
 #[tokio::test]
-async fn one_spoilt_run_of_a_batch_keeps_no_other_from_being_claimed() {
+async fn one_damaged_run_of_a_batch_keeps_no_other_from_being_claimed() {
     let world = World::new();
     let mut orders = Vec::new();
     for job in ["a", "b", "c"] {
@@ -284,7 +284,7 @@ async fn a_run_whose_state_cannot_be_read_stays_due_to_be_put_aside_and_its_job_
         let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", state]);
         let order = world.order_with(&run, Overlap::Skip, 1000).await;
         for _ in 0..2 {
-            assert!(matches!(world.claim(5, &order).await, ClaimReply::Spoilt), "{state:?}");
+            assert!(matches!(world.claim(5, &order).await, ClaimReply::BadState), "{state:?}");
         }
         assert_eq!(world.score("due:default", &run.to_string()), Some(0));
         assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
@@ -295,6 +295,6 @@ async fn a_run_whose_state_cannot_be_read_stays_due_to_be_put_aside_and_its_job_
     let run = world.plant_once("a", 0).await;
     let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", "sched"]);
     let before = world.snapshot();
-    assert!(matches!(world.claim(5, &world.order(&run).await).await, ClaimReply::Spoilt));
+    assert!(matches!(world.claim(5, &world.order(&run).await).await, ClaimReply::BadState));
     assert_eq!(world.snapshot(), before);
 }

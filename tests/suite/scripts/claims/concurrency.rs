@@ -13,16 +13,16 @@ const NODES: usize = 16;
 const JOBS: i64 = 200;
 const EACH: i64 = 10;
 
-/// Claims whatever is ripe in batches until nothing is left; each job has an occurrence every second, [`EACH`] of them.
+/// Claims whatever is due in batches until nothing is left; each job has an occurrence every second, [`EACH`] of them.
 async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>) -> Vec<(RunId, Fence)> {
     let mut won = Vec::new();
     loop {
-        let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 25)]).await.unwrap();
-        let [LanePoll::Due { ripe, .. }] = poll.lanes.as_slice() else { panic!("{poll:?}") };
-        if ripe.is_empty() {
+        let poll = store.list_due(&[LaneAsk::new(queue("default"), 25)]).await.unwrap();
+        let [LanePoll::Due { due, .. }] = poll.lanes.as_slice() else { panic!("{poll:?}") };
+        if due.is_empty() {
             return won;
         }
-        let order = |entry: &schedd::store::RipeEntry| {
+        let order = |entry: &schedd::store::DueEntry| {
             let run: RunId = entry.member.parse().unwrap();
             let next = run.due().as_i64() - t(0).as_i64() + 1000;
             let successor = (next < EACH * 1000).then(|| Successor::on_time(run.job(), t(next)));
@@ -38,11 +38,11 @@ async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>
                 successor,
                 job_lane: queue("default"),
                 gates: Vec::new(),
-                stands_at: Vec::new(),
+                known_places: Vec::new(),
                 per_key: schedd::domain::queue::gate::PerKey::default(),
             }
         };
-        let orders: Vec<ClaimOrder> = ripe.iter().map(order).collect();
+        let orders: Vec<ClaimOrder> = due.iter().map(order).collect();
         let replies = store.claim_runs(&claimant(&node), &queue("default"), &token(), &orders).await.unwrap();
         for reply in replies {
             match reply {

@@ -78,7 +78,7 @@ async fn the_end_of_a_run_of_a_paused_job_plants_nothing_and_resuming_does() {
             name: name("a"),
             rev,
             lane: queue("default"),
-            held: None,
+            paused_run: None,
             skipped: None,
             planted: Some(successor("a", offset + DELAY)),
         };

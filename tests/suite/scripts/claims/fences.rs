@@ -1,4 +1,4 @@
-//! The fence: strictly rising, unique and within its bounds, also when its counter was lost or spoilt.
+//! The fence: strictly rising, unique and within its bounds, also when its counter was lost or damaged.
 
 use std::time::Duration;
 
@@ -40,14 +40,14 @@ async fn fences_rise_although_the_clock_is_set_back() {
 }
 
 #[tokio::test]
-async fn a_lost_or_spoilt_counter_is_rebuilt_from_the_clock() {
-    for spoilt in ["", "abc", "-5", "inf", "nan", "9007199254740992", "1e300", "0x10", "1.5", "4000000000000000.5"] {
+async fn a_lost_or_damaged_counter_is_rebuilt_from_the_clock() {
+    for damaged in ["", "abc", "-5", "inf", "nan", "9007199254740992", "1e300", "0x10", "1.5", "4000000000000000.5"] {
         let world = World::new();
-        let _: () = world.raw("SET", "fence", &[spoilt]);
+        let _: () = world.raw("SET", "fence", &[damaged]);
         let mut claims = claim_batch(&world, 0, "a", 4).await;
         claims.extend(claim_batch(&world, 1, "b", 4).await);
         assert_rising(&claims);
-        assert!(claims[0].fence.as_u64() >= u64::try_from(t(0).as_i64()).unwrap() * 1000, "{spoilt:?}");
+        assert!(claims[0].fence.as_u64() >= u64::try_from(t(0).as_i64()).unwrap() * 1000, "{damaged:?}");
         world.assert_sound();
     }
 }
@@ -82,7 +82,7 @@ async fn a_run_s_own_fence_rises_although_the_counter_is_lost_and_the_clock_set_
 }
 
 #[tokio::test]
-async fn a_counter_of_another_type_is_told_by_name_and_no_run_leaves_the_due_set() {
+async fn a_counter_of_another_type_is_reported_by_name_and_no_run_leaves_the_due_set() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let order = world.order(&run).await;

@@ -37,7 +37,7 @@ async fn every_final_state_is_written_counted_and_put_into_history() {
 }
 
 #[tokio::test]
-async fn an_end_told_twice_is_answered_alike_and_changes_nothing() {
+async fn an_end_reported_twice_is_answered_alike_and_changes_nothing() {
     let wait = Duration::from_secs(5);
     let verdicts = [Verdict::Final(RunState::Failed), Verdict::Retry(wait), Verdict::Release, Verdict::AskLater(wait)];
     for verdict in verdicts {
@@ -221,7 +221,7 @@ async fn a_stop_request_outlives_the_attempt_it_was_made_in() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_once_more_after_the_next_attempt_began_and_is_lost() {
+async fn an_end_is_reported_once_more_after_the_next_attempt_began_and_is_lost() {
     let world = World::new();
     let claim = running(&world).await;
     world.finish(1, &claim, Verdict::Retry(Duration::ZERO)).await;

@@ -10,12 +10,12 @@ fn in_lane(job: &str, offset: i64, lane: &str) -> ApplyOrder {
 }
 
 /// The jobs a poll for `limit` runs of one queue told, lane by lane.
-async fn told(world: &World, lanes: &[(&str, usize)], limit: usize) -> Vec<Vec<String>> {
+async fn reported(world: &World, lanes: &[(&str, usize)], limit: usize) -> Vec<Vec<String>> {
     let asks: Vec<LaneAsk> =
         lanes.iter().map(|(lane, more)| LaneAsk { more: *more, ..LaneAsk::new(queue(lane), limit) }).collect();
-    let poll = world.at(1_000_000).list_ripe(&asks).await.unwrap();
+    let poll = world.at(1_000_000).list_due(&asks).await.unwrap();
     let jobs = |poll: LanePoll| match poll {
-        LanePoll::Due { ripe, .. } => ripe.iter().map(|entry| entry.member.split_once('@').unwrap().0.to_owned()).collect(),
+        LanePoll::Due { due, .. } => due.iter().map(|entry| entry.member.split_once('@').unwrap().0.to_owned()).collect(),
         LanePoll::WrongType(error) => panic!("{error}"),
     };
     poll.lanes.into_iter().map(jobs).collect()
@@ -64,7 +64,7 @@ async fn a_run_keeps_its_lane_for_a_retry_and_its_successor_takes_the_job_s() {
 }
 
 #[tokio::test]
-async fn a_poll_tells_the_most_urgent_runs_up_to_its_limit_and_of_each_lane_the_first() {
+async fn a_poll_reports_the_most_urgent_runs_up_to_its_limit_and_of_each_lane_the_first() {
     let world = World::new();
     for (lane, job) in [("default!5", "high"), ("default", "plain"), ("default!-5", "low")] {
         for number in 0..30 {
@@ -72,18 +72,18 @@ async fn a_poll_tells_the_most_urgent_runs_up_to_its_limit_and_of_each_lane_the_
         }
     }
     let lanes = [("default!5", 0), ("default", 0), ("default!-5", 0)];
-    let counts = async |limit| told(&world, &lanes, limit).await.iter().map(Vec::len).collect::<Vec<_>>();
+    let counts = async |limit| reported(&world, &lanes, limit).await.iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(counts(20).await, [20, 3, 3], "each tenth slot may be for the oldest, whatever its lane");
     assert_eq!(counts(40).await, [30, 10, 5]);
     assert_eq!(counts(1).await, [1, 1, 1]);
     assert_eq!(counts(0).await, [0, 0, 0]);
-    assert_eq!(told(&world, &lanes, 1).await, [["high00"], ["plain00"], ["low00"]]);
-    let with_left = told(&world, &[("default!5", 2), ("default", 4)], 1).await;
+    assert_eq!(reported(&world, &lanes, 1).await, [["high00"], ["plain00"], ["low00"]]);
+    let with_left = reported(&world, &[("default!5", 2), ("default", 4)], 1).await;
     assert_eq!(with_left.iter().map(Vec::len).collect::<Vec<_>>(), [3, 5], "what has to be left hides nothing");
 }
 
 #[tokio::test]
-async fn lanes_of_one_priority_are_told_alike_and_those_of_another_queue_for_themselves() {
+async fn lanes_of_one_priority_are_named_alike_and_those_of_another_queue_for_themselves() {
     let world = World::new();
     for (lane, job) in [("default!5", "a"), ("default!5+gpu", "b"), ("default", "c"), ("other", "d")] {
         for number in 0..9 {
@@ -91,7 +91,7 @@ async fn lanes_of_one_priority_are_told_alike_and_those_of_another_queue_for_the
         }
     }
     let lanes = [("default!5", 0), ("default!5+gpu", 0), ("default", 0), ("other", 0)];
-    let counts: Vec<usize> = told(&world, &lanes, 5).await.iter().map(Vec::len).collect();
+    let counts: Vec<usize> = reported(&world, &lanes, 5).await.iter().map(Vec::len).collect();
     assert_eq!(counts, [5, 5, 1, 5]);
 }
 
@@ -116,7 +116,7 @@ async fn whoever_puts_a_run_back_writes_its_lane_down_before() {
         name: "a".parse().unwrap(),
         rev: world.job("a").await.rev,
         lane: queue("default!4"),
-        held: Some(run.clone()),
+        paused_run: Some(run.clone()),
         skipped: None,
         planted: Some(schedd::store::Successor::on_time(run.job(), run.due())),
     };

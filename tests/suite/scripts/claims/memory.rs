@@ -59,7 +59,7 @@ async fn what_is_there_is_claimed_renewed_ended_recovered_and_cancelled() {
     let a = world.win_with(0, &run_of("a", 0), Overlap::Skip, 1000).await;
     let b = world.win_with(0, &run_of("b", 0), Overlap::Skip, 1000).await;
     let words = world.at(1).renew_leases(LEASE, &[(a.run.clone(), a.fence), (b.run.clone(), b.fence)]).await.unwrap();
-    assert_eq!(words, [LeaseWord::Held, LeaseWord::Held]);
+    assert_eq!(words, [LeaseWord::Extended, LeaseWord::Extended]);
     assert!(matches!(world.finish(2, &a, Verdict::Retry(Duration::ZERO)).await, FinishReply::Retrying(_)));
     let a = world.win(3, &a.run).await;
     world.succeed(4, &a).await;

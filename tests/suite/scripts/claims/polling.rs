@@ -1,13 +1,13 @@
-//! `list_ripe` and `list_behind`: what is ripe, what comes next, and entries no run can have.
+//! `list_due` and `list_behind`: what is due, what comes next, and entries no run can have.
 
-use schedd::store::{LaneAsk, LanePoll, RipeEntry};
+use schedd::store::{DueEntry, LaneAsk, LanePoll};
 
 use crate::scripts::world::{World, queue, run_of, t};
 
 fn due(poll: &LanePoll) -> (Vec<String>, Option<i64>) {
     match poll {
-        LanePoll::Due { ripe, next, .. } => {
-            let members = ripe.iter().map(|entry: &RipeEntry| entry.member.clone()).collect();
+        LanePoll::Due { due, next, .. } => {
+            let members = due.iter().map(|entry: &DueEntry| entry.member.clone()).collect();
             (members, next.map(|next| next.as_i64() - t(0).as_i64()))
         }
         LanePoll::WrongType(error) => panic!("{error}"),
@@ -15,13 +15,13 @@ fn due(poll: &LanePoll) -> (Vec<String>, Option<i64>) {
 }
 
 #[tokio::test]
-async fn a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases() {
+async fn a_poll_reports_the_due_runs_in_order_the_next_one_and_the_leases() {
     let world = World::new();
     for (job, offset) in [("b", 20), ("a", 10), ("c", 30), ("d", 40)] {
         world.plant(job, offset).await;
     }
     world.win(10, &run_of("a", 10)).await;
-    let poll = world.at(30).list_ripe(&[LaneAsk::new(queue("default"), 10), LaneAsk::new(queue("empty"), 10)]).await.unwrap();
+    let poll = world.at(30).list_due(&[LaneAsk::new(queue("default"), 10), LaneAsk::new(queue("empty"), 10)]).await.unwrap();
     assert_eq!((poll.now, poll.leases), (t(30), 1));
     assert_eq!(due(&poll.lanes[0]), (vec![format!("b@{}", t(20).as_i64()), format!("c@{}", t(30).as_i64())], Some(40)));
     assert_eq!(due(&poll.lanes[1]), (vec![], None));
@@ -29,12 +29,12 @@ async fn a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases() {
 }
 
 #[tokio::test]
-async fn a_run_is_never_ripe_early() {
+async fn a_run_is_never_due_early() {
     let world = World::new();
     let run = world.plant("a", 10).await;
-    let poll = world.at(9).list_ripe(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
+    let poll = world.at(9).list_due(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
     assert_eq!(due(&poll.lanes[0]), (vec![], Some(10)));
-    let poll = world.at(10).list_ripe(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
+    let poll = world.at(10).list_due(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
     assert_eq!(due(&poll.lanes[0]), (vec![run.to_string()], None));
 }
 
@@ -44,9 +44,9 @@ async fn a_poll_gives_no_more_than_its_limit_and_nothing_of_a_queue_left_out() {
     for number in 0..20 {
         world.plant(&format!("j{number:02}"), number).await;
     }
-    let poll = world.at(100).list_ripe(&[LaneAsk::new(queue("default"), 3)]).await.unwrap();
+    let poll = world.at(100).list_due(&[LaneAsk::new(queue("default"), 3)]).await.unwrap();
     assert_eq!(due(&poll.lanes[0]).0, ["j00", "j01", "j02"].map(|job| run_of(job, job[1..].parse().unwrap()).to_string()));
-    let poll = world.at(100).list_ripe(&[LaneAsk::new(queue("default"), 0)]).await.unwrap();
+    let poll = world.at(100).list_due(&[LaneAsk::new(queue("default"), 0)]).await.unwrap();
     assert_eq!(due(&poll.lanes[0]), (vec![], None));
 }
 
@@ -57,7 +57,7 @@ async fn entries_with_a_score_no_instant_has_are_shown_and_hide_nothing() {
     for (member, score) in [("inf", "+inf"), ("huge", "1e300"), ("minus", "-inf"), ("negative", "-5")] {
         let _: i64 = world.raw("ZADD", "due:default", &[score, member]);
     }
-    let poll = world.at(0).list_ripe(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
+    let poll = world.at(0).list_due(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
     assert_eq!(
         due(&poll.lanes[0]),
         (vec!["minus".into(), "negative".into(), run.to_string(), "huge".into(), "inf".into()], None)
@@ -65,28 +65,28 @@ async fn entries_with_a_score_no_instant_has_are_shown_and_hide_nothing() {
 }
 
 #[tokio::test]
-async fn a_queue_of_another_type_is_told_and_hides_no_other_queue() {
+async fn a_queue_of_another_type_is_reported_and_hides_no_other_queue() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let _: i64 = world.raw("RPUSH", "due:spoilt", &["x"]);
-    let poll = world.at(0).list_ripe(&[LaneAsk::new(queue("spoilt"), 10), LaneAsk::new(queue("default"), 10)]).await.unwrap();
+    let _: i64 = world.raw("RPUSH", "due:damaged", &["x"]);
+    let poll = world.at(0).list_due(&[LaneAsk::new(queue("damaged"), 10), LaneAsk::new(queue("default"), 10)]).await.unwrap();
     assert!(matches!(&poll.lanes[0], LanePoll::WrongType(error) if error.to_string().contains("list")));
     assert_eq!(due(&poll.lanes[1]).0, [run.to_string()]);
 }
 
 #[tokio::test]
-async fn what_stands_behind_an_entry_is_told_in_order_and_nothing_that_is_not_ripe() {
+async fn what_stands_behind_an_entry_is_reported_in_order_and_nothing_that_is_not_due() {
     let world = World::new();
     for number in 0..6 {
         world.plant(&format!("j{number}"), number).await;
     }
     let id = |number: i64| run_of(&format!("j{number}"), number).to_string();
     let behind = async |after: Option<i64>, most: usize| {
-        let told = world.at(4).list_behind(&queue("default"), after.map(id).as_deref(), most).await.unwrap();
-        told.map(|entries| entries.into_iter().map(|entry| entry.member).collect::<Vec<_>>())
+        let reported = world.at(4).list_behind(&queue("default"), after.map(id).as_deref(), most).await.unwrap();
+        reported.map(|entries| entries.into_iter().map(|entry| entry.member).collect::<Vec<_>>())
     };
     assert_eq!(behind(None, 2).await, Some(vec![id(0), id(1)]));
-    assert_eq!(behind(Some(1), 9).await, Some(vec![id(2), id(3), id(4)]), "the last is not ripe");
+    assert_eq!(behind(Some(1), 9).await, Some(vec![id(2), id(3), id(4)]), "the last is not due");
     assert_eq!(behind(Some(4), 9).await, Some(vec![]));
     assert_eq!(behind(Some(9), 9).await, None, "it is not there");
     let texts = world.store.read_definitions(&["j0".parse().unwrap(), "nobody".parse().unwrap()]).await.unwrap();

@@ -6,7 +6,7 @@ use schedd::store::{LeaseWord, StoreError};
 use crate::scripts::world::{LEASE, World, run_of};
 
 #[tokio::test]
-async fn a_renewal_tells_of_each_lease_whether_it_is_held_stopped_or_lost() {
+async fn a_renewal_reports_of_each_lease_whether_it_is_held_stopped_or_lost() {
     let world = World::new();
     let mut held = Vec::new();
     for job in ["a", "b", "c"] {
@@ -18,7 +18,7 @@ async fn a_renewal_tells_of_each_lease_whether_it_is_held_stopped_or_lost() {
     held[2].1 = Fence::new(held[2].1.as_u64() + 1).unwrap();
     held.push((run_of("nobody", 5), Fence::new(5).unwrap()));
     let words = world.at(4_000).renew_leases(LEASE, &held).await.unwrap();
-    assert_eq!(words, [LeaseWord::Held, LeaseWord::Stop("by a test".to_owned()), LeaseWord::Lost, LeaseWord::Lost]);
+    assert_eq!(words, [LeaseWord::Extended, LeaseWord::Stop("by a test".to_owned()), LeaseWord::Lost, LeaseWord::Lost]);
     assert_eq!(world.score("leases", &format!("{}#{}", held[0].0, held[0].1)), Some(14_000));
     assert_eq!(world.score("leases", &format!("{}#{}", held[1].0, held[1].1)), Some(14_000), "it runs until it has stopped");
     assert_eq!(world.store.list_leases(10).await.unwrap().len(), 3, "a renewal makes no lease");
@@ -33,7 +33,7 @@ async fn renewing_nothing_is_answered_by_nothing() {
 }
 
 #[tokio::test]
-async fn leases_that_are_no_set_are_told_by_name() {
+async fn leases_that_are_no_set_are_reported_by_name() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win(0, &run).await;

@@ -19,7 +19,7 @@ async fn skipping(world: &World, due: i64, last: i64, count: u64, next: Option<i
 }
 
 #[tokio::test]
-async fn a_stretch_is_one_record_counted_in_full() {
+async fn a_range_is_one_record_counted_in_full() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let order = skipping(&world, 0, 9000, 10, Some(10_000)).await;

@@ -1,4 +1,4 @@
-//! `inspect_job`, `inspect_runs`, `mend_job`, `mend_run`, `mend_counts`, `take_audit`: facts of one moment, what agrees left alone,
+//! `inspect_job`, `inspect_runs`, `repair_job`, `repair_run`, `repair_counts`, `take_check_turn`: facts of one moment, what agrees left alone,
 //! and one turn at a time. What each finding is mended by stands in `doctor`.
 
 use std::time::Duration;
@@ -7,18 +7,18 @@ use schedd::domain::consistency::{CountFacts, JobPlaces, PlannedRun, judge_job, 
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::{Fence, RunId};
 use schedd::domain::queue::lane::Lane;
-use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, Store, Verdict};
+use schedd::store::{CheckNote, JobMending, JobRecord, JobToInspect, MendReply, Store, Verdict};
 
 use crate::scripts::world::{World, queue, run_of, successor, t};
 
-async fn mend_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: &[Lane]) -> MendReply {
+async fn repair_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: &[Lane]) -> MendReply {
     let planted = planted.map(|due| successor("a", due));
     let mending =
         JobMending { name: job.name.clone(), record: Some(job.clone()), planted, pending_ready: None, gated: None, anchor: None };
     store.mend_jobs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }
 
-async fn mend_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues: &[Lane]) -> MendReply {
+async fn repair_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues: &[Lane]) -> MendReply {
     let facts = store.inspect_runs(&[(run.clone(), found_under)], queues).await.unwrap().remove(0).unwrap();
     store.mend_runs(&[facts]).await.unwrap().remove(0).unwrap()
 }
@@ -40,9 +40,9 @@ async fn the_facts_of_a_sound_job_and_of_its_runs_are_no_findings_and_nothing_is
     for facts in store.inspect_runs(&[(run.clone(), Some(claim.fence)), (run_of("a", 1000), None)], &queues).await.unwrap() {
         assert_eq!(judge_run(&facts.unwrap()), []);
     }
-    assert_eq!(mend_job(&store, &job, None, &queues).await, MendReply::Sound);
-    assert_eq!(mend_run(&store, &run, Some(claim.fence), &queues).await, MendReply::Sound);
-    assert_eq!(store.mend_counts(&CountFacts::default()).await.unwrap(), MendReply::Sound);
+    assert_eq!(repair_job(&store, &job, None, &queues).await, MendReply::Sound);
+    assert_eq!(repair_run(&store, &run, Some(claim.fence), &queues).await, MendReply::Sound);
+    assert_eq!(store.repair_counts(&CountFacts::default()).await.unwrap(), MendReply::Sound);
     assert_eq!(world.snapshot(), before);
 }
 
@@ -55,7 +55,7 @@ async fn a_job_that_changed_since_it_was_read_is_neither_judged_nor_mended() {
     let before = world.snapshot();
     let queues = [queue("default")];
     assert!(inspect(&world.at(1), &job, &queues).await.is_none());
-    assert_eq!(mend_job(&world.at(1), &job, None, &queues).await, MendReply::Stale);
+    assert_eq!(repair_job(&world.at(1), &job, None, &queues).await, MendReply::Stale);
     assert_eq!(world.snapshot(), before);
 }
 
@@ -67,11 +67,11 @@ async fn what_is_missing_is_mended_and_never_planted_over_a_record() {
     let _: i64 = world.raw("ZREM", "due:default", &[&run_of("a", 1000).to_string()]);
     let _: i64 = world.raw("HSET", "job:a", &["pending", ""]);
     let (job, queues) = (world.job("a").await, [queue("default")]);
-    assert_eq!(mend_job(&world.at(1), &job, Some(0), &queues).await, MendReply::Occupied);
-    let reply = mend_job(&world.at(1), &job, Some(1000), &queues).await;
+    assert_eq!(repair_job(&world.at(1), &job, Some(0), &queues).await, MendReply::Occupied);
+    let reply = repair_job(&world.at(1), &job, Some(1000), &queues).await;
     assert!(matches!(reply, MendReply::Mended(_)), "{reply:?}");
     let _: i64 = world.raw("DEL", "leases", &[]);
-    let reply = mend_run(&world.at(1), &run, None, &queues).await;
+    let reply = repair_run(&world.at(1), &run, None, &queues).await;
     assert_eq!(reply, MendReply::Mended(vec!["put into leases".to_owned()]));
     world.assert_sound();
 }
@@ -93,7 +93,7 @@ async fn a_run_that_changed_since_it_was_read_is_not_mended() {
         assert_eq!(world.at(2).mend_runs(&[facts]).await.unwrap().remove(0).unwrap(), MendReply::Stale);
         assert_eq!(world.snapshot(), before);
     }
-    mend_run(&world.at(2), &run, None, &queues).await;
+    repair_run(&world.at(2), &run, None, &queues).await;
     assert_eq!(world.score("due:default", &run.to_string()), Some(2));
     world.assert_sound();
 }
@@ -103,9 +103,9 @@ async fn a_counter_that_moved_since_it_was_counted_is_left() {
     let world = World::new();
     let facts = CountFacts { output_bytes: Some("5".to_owned()), output_counted: Some(7), ..CountFacts::default() };
     let _: () = world.raw("SET", "output_bytes", &["6"]);
-    assert_eq!(world.at(0).mend_counts(&facts).await.unwrap(), MendReply::Sound);
+    assert_eq!(world.at(0).repair_counts(&facts).await.unwrap(), MendReply::Sound);
     let _: () = world.raw("SET", "output_bytes", &["5"]);
-    assert!(matches!(world.at(0).mend_counts(&facts).await.unwrap(), MendReply::Mended(_)));
+    assert!(matches!(world.at(0).repair_counts(&facts).await.unwrap(), MendReply::Mended(_)));
     assert_eq!(world.raw::<String>("GET", "output_bytes", &[]), "7");
 }
 
@@ -114,26 +114,26 @@ async fn one_node_has_the_turn_and_the_next_goes_on_where_it_ended() {
     let world = World::new();
     let (one, two) = ("one".parse().unwrap(), "two".parse().unwrap());
     let every = Duration::from_secs(60);
-    assert_eq!(world.at(0).take_audit(&one, every).await.unwrap().unwrap().place, "");
-    assert!(world.at(59_999).take_audit(&two, every).await.unwrap().is_none());
-    let note = AuditNote { at: t(0), round_at: Some(t(-9)), place: "history 7".to_owned(), list: "[]".to_owned(), findings: 3 };
-    world.store.note_audit(&note).await.unwrap();
-    assert_eq!(world.at(60_000).take_audit(&two, every).await.unwrap().unwrap().place, "history 7");
+    assert_eq!(world.at(0).take_check_turn(&one, every).await.unwrap().unwrap().place, "");
+    assert!(world.at(59_999).take_check_turn(&two, every).await.unwrap().is_none());
+    let note = CheckNote { at: t(0), round_at: Some(t(-9)), place: "history 7".to_owned(), list: "[]".to_owned(), findings: 3 };
+    world.store.write_check_note(&note).await.unwrap();
+    assert_eq!(world.at(60_000).take_check_turn(&two, every).await.unwrap().unwrap().place, "history 7");
     // A clock that was set back keeps nobody waiting.
-    assert!(world.at(0).take_audit(&one, every).await.unwrap().is_some());
+    assert!(world.at(0).take_check_turn(&one, every).await.unwrap().is_some());
     let stats = world.store.read_stats().await.unwrap();
-    assert_eq!((stats.findings, stats.audited_at, stats.audit_round_at), (3, Some(t(0)), Some(t(-9))));
+    assert_eq!((stats.findings, stats.checked_at, stats.check_round_at), (3, Some(t(0)), Some(t(-9))));
     // One in the midst of a round keeps when the last ended.
-    world.store.note_audit(&AuditNote { round_at: None, ..note }).await.unwrap();
-    assert_eq!(world.store.read_stats().await.unwrap().audit_round_at, Some(t(-9)));
-    assert_eq!(world.at(120_000).take_audit(&two, every).await.unwrap().unwrap().round_at, Some(t(-9)));
+    world.store.write_check_note(&CheckNote { round_at: None, ..note }).await.unwrap();
+    assert_eq!(world.store.read_stats().await.unwrap().check_round_at, Some(t(-9)));
+    assert_eq!(world.at(120_000).take_check_turn(&two, every).await.unwrap().unwrap().round_at, Some(t(-9)));
 }
 
 #[tokio::test]
 async fn a_field_that_holds_something_else_by_now_is_not_taken_out() {
     let world = World::new();
-    let _: i64 = world.raw("HSET", "totals", &["failed", "x", "lost", "y", "succeeded", "7"]);
-    let key = world.key("totals");
+    let _: i64 = world.raw("HSET", "counters", &["failed", "x", "lost", "y", "succeeded", "7"]);
+    let key = world.key("counters");
     let seen = [("failed", "x"), ("lost", "1"), ("gone", "x")].map(|(field, seen)| (field.to_owned(), seen.to_owned()));
     assert_eq!(world.store.drop_fields(&key, &seen).await.unwrap(), seen[..1]);
     assert_eq!(world.store.drop_fields(&key, &seen).await.unwrap(), []);

@@ -1,4 +1,4 @@
-//! `pull_in`, and what `mend_job`, `mend_run` and `forget_uniques` do about a time that is still to come: Redis' clock was ahead.
+//! `pull_scores_back`, and what `repair_job`, `repair_run` and `forget_uniques` do about a time that is still to come: Redis' clock was ahead.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn a_run_planned_too_late_gives_way_once_and_the_job_counts_from_before_th
     let job = world.job("a").await;
     assert_eq!(job.pending, Some(run_of("a", 500)));
     assert!(job.since < t(500) && job.anchor == t(-5_000), "{job:?}");
-    assert_eq!(job.dealt, [t(DAY + 999)], "what comes up to the run that gave way was dealt with");
+    assert_eq!(job.handled, [t(DAY + 999)], "what comes up to the run that gave way was dealt with");
     assert_ne!(job.rev, before.rev, "what was computed before is stale");
     assert_eq!(world.indexed("a"), Some(500));
     world.assert_sound();
@@ -108,18 +108,18 @@ async fn future_marks_are_pulled_in_in_order_and_marks_without_a_time_stay() {
         }
     }
     let _: i64 = world.raw("ZADD", "nodes", &[&t(DAY).as_i64().to_string(), "n1", &t(-5).as_i64().to_string(), "n2"]);
-    let _: i64 = world.raw("ZADD", "gate_wakes", &[&t(DAY).as_i64().to_string(), "group:g", "4102444800000", "group:h"]);
+    let _: i64 = world.raw("ZADD", "gate_timers", &[&t(DAY).as_i64().to_string(), "group:g", "4102444800000", "group:h"]);
     let jobs = world.at(0).list_ended_after(t(0)).await.unwrap();
     assert_eq!(jobs, BTreeSet::from([name("a")]));
-    assert_eq!(world.at(0).pull_in(&jobs).await.unwrap(), 6);
+    assert_eq!(world.at(0).pull_scores_back(&jobs).await.unwrap(), 6);
     for key in ["history", "history:a"] {
         let scores: Vec<Option<i64>> = (1..=3).map(|number| world.score(key, &ended(number))).collect();
         assert_eq!(scores, [Some(-50), Some(-1), Some(0)], "{key}");
     }
     assert_eq!((world.score("nodes", "n1"), world.score("nodes", "n2")), (Some(0), Some(-5)));
-    assert_eq!(world.score("gate_wakes", "group:g"), Some(0));
-    assert_eq!(world.score_text("gate_wakes", "group:h").as_deref(), Some("4102444800000"));
-    assert_eq!(world.at(0).pull_in(&jobs).await.unwrap(), 0);
+    assert_eq!(world.score("gate_timers", "group:g"), Some(0));
+    assert_eq!(world.score_text("gate_timers", "group:h").as_deref(), Some("4102444800000"));
+    assert_eq!(world.at(0).pull_scores_back(&jobs).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -141,8 +141,8 @@ async fn up_to_when_was_dealt_with_is_forgotten_only_if_that_is_still_to_come() 
     for job in ["a", "b"] {
         world.plant(job, 0).await;
     }
-    let _: i64 = world.raw("HSET", "job:a", &["dealt", &t(DAY).as_i64().to_string()]);
-    let _: i64 = world.raw("HSET", "job:b", &["dealt", &t(-1).as_i64().to_string()]);
+    let _: i64 = world.raw("HSET", "job:a", &["handled", &t(DAY).as_i64().to_string()]);
+    let _: i64 = world.raw("HSET", "job:b", &["handled", &t(-1).as_i64().to_string()]);
     world.at(0).forget_dealt(&[name("a"), name("b"), name("none")], t(0)).await.unwrap();
-    assert_eq!((world.job("a").await.dealt, world.job("b").await.dealt), (Vec::new(), vec![t(-1)]));
+    assert_eq!((world.job("a").await.handled, world.job("b").await.handled), (Vec::new(), vec![t(-1)]));
 }

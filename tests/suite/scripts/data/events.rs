@@ -1,4 +1,4 @@
-//! `note_events`: what befell a node is kept, bounded, and read back around an instant.
+//! `note_events`: what happened to a node is kept, bounded, and read back around an instant.
 
 use schedd::domain::name::names::NodeName;
 use schedd::domain::run::node_event::{NodeEvent, NodeEventKind};
@@ -15,7 +15,7 @@ fn note(event: NodeEvent) -> EventNote {
 }
 
 #[tokio::test]
-async fn what_befell_a_node_reads_back_and_its_end_takes_the_place_of_its_beginning() {
+async fn what_hit_a_node_reads_back_and_its_end_takes_the_place_of_its_beginning() {
     let world = World::new();
     let node: NodeName = "n1".parse().unwrap();
     let started = NodeEvent { what: NodeEventKind::Started { seen_before: Some(t(-9)) }, from: t(0), to: None };

@@ -25,7 +25,7 @@ async fn scripts_the_server_forgot_are_loaded_again_within_the_call() {
     let _: () = world.server(&["SCRIPT", "FLUSH"]);
     let claim = world.win(0, &run).await;
     let _: () = world.server(&["SCRIPT", "FLUSH"]);
-    assert_eq!(world.at(1).renew_leases(LEASE, &[(run, claim.fence)]).await.unwrap(), [LeaseWord::Held]);
+    assert_eq!(world.at(1).renew_leases(LEASE, &[(run, claim.fence)]).await.unwrap(), [LeaseWord::Extended]);
     world.assert_sound();
 }
 

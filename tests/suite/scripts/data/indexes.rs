@@ -12,27 +12,27 @@ use crate::scripts::world::World;
 
 /// Keys that lead to no run and to no job which may be gone.
 const OTHERS: [&str; 32] = [
-    "audit",
+    "consistency_check",
     "boot_runs",
     "boots",
     "declared",
-    "deeds",
+    "audit_log",
     "discarded",
     "epoch",
-    "eras",
+    "schedule_versions",
     "events",
     "fence",
     "gate_rate",
-    "gate_wakes",
+    "gate_timers",
     "group",
     "groups",
     "lanes",
     "ledger",
     "ledger_before",
-    "losses",
+    "data_losses",
     "node",
     "nodes",
-    "noted_nodes",
+    "event_nodes",
     "output",
     "output_bytes",
     "output_sizes",
@@ -41,13 +41,13 @@ const OTHERS: [&str; 32] = [
     "queue",
     "queue_state",
     "queues",
-    "servers",
-    "settling",
-    "totals",
+    "known_servers",
+    "restoring_until",
+    "counters",
 ];
 
 /// The keys of a namespace at one moment.
-struct Books {
+struct KeySnapshot {
     /// The members of each sorted set.
     sets: BTreeMap<String, BTreeSet<String>>,
     /// The fields of each hash.
@@ -57,80 +57,88 @@ struct Books {
 impl World {
     /// What stands in an index although the records say otherwise: a line for each.
     pub(crate) fn stale_entries(&self) -> Vec<String> {
-        let (books, keys) = self.read_books();
+        let (snapshot, keys) = self.read_snapshot();
         let mut stale = Vec::new();
         for key in &keys {
             let (family, of) = key.split_once(':').unwrap_or((key.as_str(), ""));
             if OTHERS.contains(&family) {
                 continue;
             }
-            let judge: fn(&Books, &str, &str) -> bool = match family {
+            let judge: fn(&KeySnapshot, &str, &str) -> bool = match family {
                 "run" | "job" | "source" | "unique" => continue,
-                "due" => |books, _, run| books.is_in(run, &[RunState::Scheduled]) || books.is_planned(run),
-                "leases" => |books, _, lease| {
+                "due" => |snapshot, _, run| snapshot.is_in(run, &[RunState::Scheduled]) || snapshot.is_planned(run),
+                "leases" => |snapshot, _, lease| {
                     let (run, fence) = lease.split_once('#').unwrap();
-                    books.is_in(run, &[RunState::Running]) && books.run(run, "fence") == Some(fence)
+                    snapshot.is_in(run, &[RunState::Running]) && snapshot.run(run, "fence") == Some(fence)
                 },
-                "running" => |books, queue, run| {
-                    let lane = books.run(run, "queue").unwrap_or_default();
-                    books.is_in(run, &[RunState::Running]) && lane.split(['!', '~', '+']).next() == Some(queue)
+                "running" => |snapshot, queue, run| {
+                    let lane = snapshot.run(run, "queue").unwrap_or_default();
+                    snapshot.is_in(run, &[RunState::Running]) && lane.split(['!', '~', '+']).next() == Some(queue)
                 },
-                "stops" => |books, _, run| books.is_going_on(run) || books.is_planned(run),
-                "history" => |books, _, run| books.state(run).is_some_and(RunState::is_final),
-                "dead" => |books, _, run| books.state(run).is_some_and(RunState::is_dead),
-                "open" => |books, job, run| books.is_going_on(run) && !run.contains('~') && run.starts_with(&format!("{job}@")),
-                "manual" => |books, job, run| books.is_going_on(run) && run.contains('~') && run.starts_with(&format!("{job}@")),
-                "waiting" | "spread" => {
-                    |books, job, run| books.is_in(run, &[RunState::Scheduled]) && run.starts_with(&format!("{job}@"))
+                "stop_requests" => |snapshot, _, run| snapshot.is_going_on(run) || snapshot.is_planned(run),
+                "history" => |snapshot, _, run| snapshot.state(run).is_some_and(RunState::is_final),
+                "dead" => |snapshot, _, run| snapshot.state(run).is_some_and(RunState::is_dead),
+                "open" => {
+                    |snapshot, job, run| snapshot.is_going_on(run) && !run.contains('~') && run.starts_with(&format!("{job}@"))
                 }
-                "backfill" => |books, _, run| books.state(run).is_none_or(|state| !state.is_final()),
-                "backfills" => |books, _, job| books.sets.contains_key(&format!("backfill:{job}")),
-                "held" => |books, gate, run| books.is_going_on(run) && books.stands_at(run).contains(&gate),
-                "queued" => {
-                    |books, gate, run| books.is_in(run, &[RunState::Scheduled]) && books.stands_at(run).last() == Some(&gate)
+                "manual" => {
+                    |snapshot, job, run| snapshot.is_going_on(run) && run.contains('~') && run.starts_with(&format!("{job}@"))
                 }
-                "queued_lanes" => |books, gate, entry| {
+                "waiting" | "catch_up" => {
+                    |snapshot, job, run| snapshot.is_in(run, &[RunState::Scheduled]) && run.starts_with(&format!("{job}@"))
+                }
+                "backfill" => |snapshot, _, run| snapshot.state(run).is_none_or(|state| !state.is_final()),
+                "backfills" => |snapshot, _, job| snapshot.sets.contains_key(&format!("backfill:{job}")),
+                "gate_holders" => |snapshot, gate, run| snapshot.is_going_on(run) && snapshot.known_places(run).contains(&gate),
+                "gate_waiters" => |snapshot, gate, run| {
+                    snapshot.is_in(run, &[RunState::Scheduled]) && snapshot.known_places(run).last() == Some(&gate)
+                },
+                "gate_waiter_lanes" => |snapshot, gate, entry| {
                     let run = entry.split(' ').next().unwrap();
-                    books.sets.get(&format!("queued:{gate}")).is_some_and(|queued| queued.contains(run))
+                    snapshot.sets.get(&format!("gate_waiters:{gate}")).is_some_and(|queued| queued.contains(run))
                 },
-                "queued_by_job" | "queued_by_lane" => |books, gate, entry| {
+                "gate_waiters_by_job" | "gate_waiters_by_lane" => |snapshot, gate, entry| {
                     let run = entry.rsplit(' ').next().unwrap();
-                    books.sets.get(&format!("queued:{gate}")).is_some_and(|queued| queued.contains(run))
+                    snapshot.sets.get(&format!("gate_waiters:{gate}")).is_some_and(|queued| queued.contains(run))
                 },
-                "gate" => |books, _, field| match field.split_once(':') {
-                    Some(("lane" | "before", run)) => books.is_going_on(run),
+                "gate" => |snapshot, _, field| match field.split_once(':') {
+                    Some(("lane" | "before", run)) => snapshot.is_going_on(run),
                     _ => true,
                 },
-                "deadlines" => Books::is_awaited,
+                "deadlines" => KeySnapshot::is_awaited,
                 "notices" => |_, _, notice| serde_json::from_str::<Value>(notice).is_ok_and(|notice| notice["run"].is_string()),
-                "gated" => |books, _, entry| books.hashes.contains_key(&format!("job:{}", entry.rsplit(' ').next().unwrap())),
-                "shunned" | "shunned_lately" => |books, _, rule| {
+                "job_gates" => {
+                    |snapshot, _, entry| snapshot.hashes.contains_key(&format!("job:{}", entry.rsplit(' ').next().unwrap()))
+                }
+                "not_while" | "not_while_recent" => |snapshot, _, rule| {
                     let (other, job) = rule.split_once(' ').unwrap();
-                    books.job(job, "not_while").is_some_and(|named| named.split(' ').any(|name| name == other))
+                    snapshot.job(job, "not_while").is_some_and(|named| named.split(' ').any(|name| name == other))
                 },
-                "uniques" => |books, _, key| books.hashes.contains_key(&format!("unique:{key}")),
-                "jobs" => |books, _, job| books.hashes.contains_key(&format!("job:{job}")) && books.job(job, "ended").is_none(),
-                "finished" => |books, _, job| books.job(job, "ended").is_some(),
-                "outputs" => |books, _, output| books.hashes.contains_key(&format!("output:{output}")),
+                "uniques" => |snapshot, _, key| snapshot.hashes.contains_key(&format!("unique:{key}")),
+                "jobs" => {
+                    |snapshot, _, job| snapshot.hashes.contains_key(&format!("job:{job}")) && snapshot.job(job, "ended").is_none()
+                }
+                "finished" => |snapshot, _, job| snapshot.job(job, "ended").is_some(),
+                "outputs" => |snapshot, _, output| snapshot.hashes.contains_key(&format!("output:{output}")),
                 _ => panic!("nobody judges the key {key}"),
             };
-            let entries: Vec<&String> = match (books.sets.get(key), books.hashes.get(key)) {
+            let entries: Vec<&String> = match (snapshot.sets.get(key), snapshot.hashes.get(key)) {
                 (Some(members), _) => members.iter().collect(),
                 (_, Some(fields)) => fields.keys().collect(),
                 _ => continue,
             };
-            let bad = entries.into_iter().filter(|entry| !judge(&books, of, entry));
+            let bad = entries.into_iter().filter(|entry| !judge(&snapshot, of, entry));
             stale.extend(bad.map(|entry| format!("{key} has {entry}")));
         }
-        stale.extend(books.stuck_at_gates());
+        stale.extend(snapshot.stuck_at_gates());
         stale
     }
 
-    fn read_books(&self) -> (Books, Vec<String>) {
+    fn read_snapshot(&self) -> (KeySnapshot, Vec<String>) {
         let mut connection = self.redis.connection();
         let prefix = self.key("");
         let keys: Vec<String> = redis::cmd("KEYS").arg(format!("{prefix}*")).query(&mut connection).unwrap();
-        let mut books = Books { sets: BTreeMap::new(), hashes: BTreeMap::new() };
+        let mut snapshot = KeySnapshot { sets: BTreeMap::new(), hashes: BTreeMap::new() };
         let mut types = redis::pipe();
         for key in &keys {
             types.cmd("TYPE").arg(key);
@@ -142,21 +150,21 @@ impl World {
             match kind.as_str() {
                 "zset" => {
                     let members = redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).query(&mut connection).unwrap();
-                    books.sets.insert(rest.clone(), members);
+                    snapshot.sets.insert(rest.clone(), members);
                 }
                 "hash" if !rest.starts_with("output:") => {
-                    books.hashes.insert(rest.clone(), redis::cmd("HGETALL").arg(key).query(&mut connection).unwrap());
+                    snapshot.hashes.insert(rest.clone(), redis::cmd("HGETALL").arg(key).query(&mut connection).unwrap());
                 }
-                "hash" => drop(books.hashes.insert(rest.clone(), BTreeMap::new())),
+                "hash" => drop(snapshot.hashes.insert(rest.clone(), BTreeMap::new())),
                 _ => {}
             }
             rests.push(rest);
         }
-        (books, rests)
+        (snapshot, rests)
     }
 }
 
-impl Books {
+impl KeySnapshot {
     fn run(&self, run: &str, field: &str) -> Option<&str> {
         self.hashes.get(&format!("run:{run}"))?.get(field).map(String::as_str)
     }
@@ -182,7 +190,7 @@ impl Books {
         self.state(run).is_none() && self.job(job_of(run), "pending") == Some(run)
     }
 
-    fn stands_at(&self, run: &str) -> Vec<&str> {
+    fn known_places(&self, run: &str) -> Vec<&str> {
         self.run(run, "places").unwrap_or_default().split(' ').collect()
     }
 
@@ -191,7 +199,7 @@ impl Books {
     fn is_awaited(&self, _: &str, entry: &str) -> bool {
         let (run, kind) = entry.split_once(' ').unwrap();
         let job = job_of(run);
-        let is_to_come = self.is_planned(run) || self.state(run).is_none() && self.job(job, "held") == Some(run);
+        let is_to_come = self.is_planned(run) || self.state(run).is_none() && self.job(job, "paused_run") == Some(run);
         let behind = self.job(job, "skipped_behind").and_then(|words| words.split_once(' ')).filter(|(_, first)| *first == run);
         let open = self.sets.get(&format!("open:{job}"));
         let is_behind = behind.is_some_and(|(behind, _)| open.is_some_and(|open| open.contains(behind)));

@@ -51,7 +51,7 @@ async fn calls_to_a_killed_server_fail_in_time_and_work_again_when_it_is_back() 
     world.redis.restart();
     until_it_works(&world.store).await;
     // Its scripts are gone with the process.
-    assert_eq!(world.at(1).renew_leases(LEASE, &[(run, claim.fence)]).await.unwrap(), [LeaseWord::Held]);
+    assert_eq!(world.at(1).renew_leases(LEASE, &[(run, claim.fence)]).await.unwrap(), [LeaseWord::Extended]);
     world.succeed(2, &claim).await;
     world.assert_sound();
 }
@@ -121,7 +121,7 @@ async fn a_connection_somebody_killed_is_replaced_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_wrong_or_missing_is_told_as_such_and_never_shown() {
+async fn a_password_that_is_wrong_or_missing_is_reported_as_such_and_never_shown() {
     let redis = TestRedis::start();
     let () = redis::cmd("CONFIG").arg(&["SET", "requirepass", "right"]).query(&mut redis.connection()).unwrap();
     let error = store_at(&format!("{}?pass=s3cret", redis.url())).read_stats().await.unwrap_err();
@@ -135,7 +135,7 @@ async fn a_password_that_is_wrong_or_missing_is_told_as_such_and_never_shown() {
 }
 
 #[tokio::test]
-async fn a_client_without_the_right_to_a_command_is_told_so() {
+async fn a_client_without_the_right_to_a_command_is_reported_so() {
     let redis = TestRedis::start();
     let rules = ["SETUSER", "weak", "on", ">pw", "~*", "+@all", "-zcard"];
     let () = redis::cmd("ACL").arg(&rules).query(&mut redis.connection()).unwrap();
@@ -164,7 +164,7 @@ fn stranger(answer: &'static [u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_is_no_redis_is_told_in_one_line() {
+async fn a_server_that_is_no_redis_is_reported_in_one_line() {
     for answer in [&b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n"] {
         let error = store_at(&stranger(answer)).read_stats().await.unwrap_err();
         assert_one_line(&error, &["does not speak the Redis protocol"]);
@@ -176,7 +176,7 @@ async fn a_server_that_is_no_redis_is_told_in_one_line() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_told_at_once() {
+async fn nobody_at_the_address_is_reported_at_once() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in [format!("redis://{free}"), "unix:///tmp/schedd-test-nobody.sock".to_owned()] {
         let asked = Instant::now();

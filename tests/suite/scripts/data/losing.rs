@@ -5,7 +5,7 @@ use std::time::Duration;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::{Fence, RunId};
 use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedStretch;
+use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::engine::recovery::restored_ends;
 use schedd::engine::recovery::restored_ends::Given;
@@ -48,10 +48,10 @@ pub(crate) fn restoring(run: &RunId, epoch: &str, fence: u64) -> RestoreOrder {
         finished_at: t(500),
         fence: Fence::new(fence).unwrap(),
         planned: None,
-        told: 0,
+        skipped_records: 0,
         taken_from: None,
         in_ledger: None,
-        told_from: UnixMillis::EPOCH,
+        notified_before: UnixMillis::EPOCH,
         facts: vec![("attempt".to_owned(), "1".to_owned()), ("restored".to_owned(), "n1".to_owned())],
     }
 }
@@ -69,7 +69,7 @@ async fn a_loss_noticed_by_several_nodes_is_marked_once_also_on_a_repeated_call(
     let store = world.at(0);
     assert_eq!(store.begin_epoch("", "5-n1-first", None, 0, LEASE).await.unwrap(), EpochReply::Begun);
     assert!(store.read_losses().await.unwrap().is_empty(), "a first day is no loss");
-    assert_eq!(world.raw::<i64>("EXISTS", "settling", &[]), 0);
+    assert_eq!(world.raw::<i64>("EXISTS", "restoring_until", &[]), 0);
     let _: () = world.server(&["FLUSHALL"]);
     for _ in 0..2 {
         let first = store.begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), LATER, LEASE).await.unwrap();
@@ -83,25 +83,25 @@ async fn a_loss_noticed_by_several_nodes_is_marked_once_also_on_a_repeated_call(
 }
 
 #[tokio::test]
-async fn nothing_is_ripe_until_the_data_has_settled_and_the_poll_says_when() {
+async fn nothing_is_due_until_the_data_has_settled_and_the_poll_says_when() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     world.at(0).begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 7, LEASE).await.unwrap();
-    let poll = world.at(9_999).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
-    assert_eq!((poll.marks.epoch.as_str(), poll.marks.fence, poll.marks.is_spoilt), ("20-n1-b", 7, false));
-    let LanePoll::Due { ripe, next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
-    assert_eq!((ripe.len(), *next), (0, Some(t(10_000))));
-    let poll = world.at(10_000).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
-    let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
-    assert_eq!(ripe[0].member, run.to_string());
+    let poll = world.at(9_999).list_due(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
+    assert_eq!((poll.marks.epoch.as_str(), poll.marks.fence, poll.marks.is_damaged), ("20-n1-b", 7, false));
+    let LanePoll::Due { due, next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
+    assert_eq!((due.len(), *next), (0, Some(t(10_000))));
+    let poll = world.at(10_000).list_due(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
+    let LanePoll::Due { due, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
+    assert_eq!(due[0].member, run.to_string());
     // A clock set back by hours must not hold everything for hours.
-    let poll = world.at(-9_000_000).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
+    let poll = world.at(-9_000_000).list_due(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     let LanePoll::Due { next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
     assert_eq!(*next, Some(t(0)));
 }
 
 #[tokio::test]
-async fn a_poll_tells_marks_that_are_spoilt() {
+async fn a_poll_reports_marks_that_are_damaged() {
     let world = World::new();
     for (key, value) in [("epoch", None), ("fence", Some("nonsense")), ("fence", Some("-5")), ("fence", Some("1e300"))] {
         let _: i64 = world.raw("DEL", key, &[]);
@@ -109,14 +109,14 @@ async fn a_poll_tells_marks_that_are_spoilt() {
             Some(value) => world.raw::<()>("SET", key, &[value]),
             None => drop(world.raw::<i64>("RPUSH", key, &["x"])),
         }
-        assert!(world.at(0).list_ripe(&[]).await.unwrap().marks.is_spoilt, "{key} {value:?}");
+        assert!(world.at(0).list_due(&[]).await.unwrap().marks.is_damaged, "{key} {value:?}");
         let _: i64 = world.raw("DEL", key, &[]);
     }
-    let marks = world.at(0).list_ripe(&[]).await.unwrap().marks;
-    assert_eq!((marks.epoch.as_str(), marks.fence, marks.is_spoilt), ("", 0, false));
+    let marks = world.at(0).list_due(&[]).await.unwrap().marks;
+    assert_eq!((marks.epoch.as_str(), marks.fence, marks.is_damaged), ("", 0, false));
     let no_text: &[u8] = b"\xff\xfe no text";
     let () = redis::cmd("SET").arg(world.key("epoch")).arg(no_text).query(&mut world.redis.connection()).unwrap();
-    assert!(world.at(0).list_ripe(&[]).await.unwrap().marks.is_spoilt);
+    assert!(world.at(0).list_due(&[]).await.unwrap().marks.is_damaged);
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn of_many_losses_the_oldest_are_forgotten() {
         world.at(number).begin_epoch(&last, &epoch, Some(&loss(&epoch)), 7, LEASE).await.unwrap();
         last = epoch;
     }
-    assert_eq!(world.raw::<i64>("ZCARD", "losses", &[]), 200);
+    assert_eq!(world.raw::<i64>("ZCARD", "data_losses", &[]), 200);
     assert_eq!(world.store.read_losses().await.unwrap()[0].loss.epoch, last);
 }
 
@@ -189,7 +189,7 @@ async fn an_ended_run_is_written_back_wherever_it_stands_and_its_job_goes_on() {
     let rev = world.job("a").await.rev;
     let order = RestoreOrder { planned: Some((rev, Some(successor("a", 1000)))), ..restoring(&run, "", LATER) };
     assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);
-    assert_eq!(world.job("a").await.held, Some(run_of("a", 1000)));
+    assert_eq!(world.job("a").await.paused_run, Some(run_of("a", 1000)));
     world.assert_sound();
     // A one-shot is over with it.
     let world = World::new();
@@ -229,12 +229,12 @@ async fn what_redis_knows_better_stays_as_it_is() {
     assert_eq!(restore(&world, 10, &marked).await, RestoreReply::Known);
     // The very end the journal tells of, tried again by a person since.
     world.finish(20, &claim, Verdict::Final(RunState::Failed)).await;
-    let told = restoring(&run, "", claim.fence.as_u64());
-    assert_eq!(restore(&world, 30, &told).await, RestoreReply::Known);
+    let reported = restoring(&run, "", claim.fence.as_u64());
+    assert_eq!(restore(&world, 30, &reported).await, RestoreReply::Known);
     let job = world.job("a").await;
     world.at(40).retry_run(&crate::scripts::jobs::retrying::retrial(&claim, &job)).await.unwrap();
     let before = world.snapshot();
-    assert_eq!(restore(&world, 50, &told).await, RestoreReply::Known);
+    assert_eq!(restore(&world, 50, &reported).await, RestoreReply::Known);
     assert_eq!(world.snapshot(), before);
     world.assert_sound();
 }
@@ -284,8 +284,8 @@ pub(crate) async fn give_back(world: &World, dues: &[i64]) -> Given {
 }
 
 #[tokio::test]
-async fn a_run_given_back_into_a_stretch_that_was_skipped_leaves_it_and_is_told_once() {
-    let stretch = |world: &World, first: i64| {
+async fn a_run_given_back_into_a_range_that_was_skipped_leaves_it_and_is_named_once() {
+    let skipped_range = |world: &World, first: i64| {
         let (run, store) = (run_of("a", first), world.store.clone());
         async move { store.read_run(&run).await.unwrap().and_then(|run| run.skipped).map(|(last, count)| (last.as_i64(), count)) }
     };
@@ -295,13 +295,13 @@ async fn a_run_given_back_into_a_stretch_that_was_skipped_leaves_it_and_is_told_
         let world = skipped().await;
         assert_eq!(give_back(&world, &[out]).await, Given { restored: 1, ..Given::default() });
         assert_eq!(world.run(&run_of("a", out)).await.state, RunState::Succeeded);
-        assert_eq!(stretch(&world, first).await, rest, "without {out}");
+        assert_eq!(skipped_range(&world, first).await, rest, "without {out}");
         assert_eq!((world.total("skipped"), world.total("succeeded")), (5, 1));
         assert_eq!(world.run(&run_of("a", first)).await.reason.as_deref(), Some("missed"));
         world.assert_sound();
         // Once more changes nothing.
         assert_eq!(give_back(&world, &[out]).await, Given { known: 1, ..Given::default() });
-        assert_eq!((stretch(&world, first).await, world.total("skipped")), (rest, 5));
+        assert_eq!((skipped_range(&world, first).await, world.total("skipped")), (rest, 5));
     }
     // All of them: nothing is left of it.
     let world = skipped().await;
@@ -314,13 +314,13 @@ async fn a_run_given_back_into_a_stretch_that_was_skipped_leaves_it_and_is_told_
 }
 
 #[tokio::test]
-async fn a_run_is_given_back_only_out_of_the_stretch_that_was_read() {
+async fn a_run_is_given_back_only_out_of_the_range_that_was_read() {
     let world = skipped().await;
-    let stretch = SkippedStretch { first: t(0), last: t(5000), count: 6 };
-    let rest = SkippedStretch { count: 5, ..stretch };
-    let order = |told, taken: Option<(SkippedStretch, SkippedStretch)>, due| RestoreOrder {
-        told,
-        taken_from: taken.map(|(stretch, rest)| TakenFrom { stretch, rest: Some(rest) }),
+    let skipped_range = SkippedRange { first: t(0), last: t(5000), count: 6 };
+    let rest = SkippedRange { count: 5, ..skipped_range };
+    let order = |skipped_records, taken: Option<(SkippedRange, SkippedRange)>, due| RestoreOrder {
+        skipped_records,
+        taken_from: taken.map(|(skipped_range, rest)| TakenFrom { skipped_range, rest: Some(rest) }),
         ..restoring(&run_of("a", due), "", LATER)
     };
     let before = world.snapshot();
@@ -328,12 +328,12 @@ async fn a_run_is_given_back_only_out_of_the_stretch_that_was_read() {
         // A stretch has been told since.
         order(0, None, 2000),
         // It tells of another number, or to another end.
-        order(1, Some((SkippedStretch { count: 7, ..stretch }, rest)), 2000),
-        order(1, Some((SkippedStretch { last: t(4000), ..stretch }, rest)), 2000),
+        order(1, Some((SkippedRange { count: 7, ..skipped_range }, rest)), 2000),
+        order(1, Some((SkippedRange { last: t(4000), ..skipped_range }, rest)), 2000),
         // Its first is told as skipped, and nobody saw that.
         order(1, None, 0),
         // What was to begin with another now has a record.
-        order(1, Some((stretch, SkippedStretch { first: t(6000), ..rest })), 0),
+        order(1, Some((skipped_range, SkippedRange { first: t(6000), ..rest })), 0),
     ] {
         if wrong.taken_from.is_some_and(|taken| taken.rest.is_some_and(|rest| rest.first == t(6000))) {
             world.raw::<i64>("HSET", &format!("run:{}", run_of("a", 6000)), &["state", "running"]);
@@ -344,11 +344,11 @@ async fn a_run_is_given_back_only_out_of_the_stretch_that_was_read() {
         }
         assert_eq!(world.snapshot(), before);
     }
-    assert_eq!(restore(&world, 7000, &order(1, Some((stretch, rest)), 2000)).await, RestoreReply::Restored);
+    assert_eq!(restore(&world, 7000, &order(1, Some((skipped_range, rest)), 2000)).await, RestoreReply::Restored);
 }
 
 #[tokio::test]
-async fn a_stretch_keeps_what_tells_its_occurrences_and_nothing_else_of_its_job() {
+async fn a_range_keeps_what_reports_its_occurrences_and_nothing_else_of_its_job() {
     let day = r#""exclude":["2026-12-24","sat"],"only_on":["mon","tue","fri"],"start":"2026-01-01T00:00:00Z","end":"2030-01-01T00:00:00Z""#;
     for timing in [
         r#""every":"1s","anchor":"2026-01-01T00:00:00Z""#.to_owned(),
@@ -367,7 +367,7 @@ async fn a_stretch_keeps_what_tells_its_occurrences_and_nothing_else_of_its_job(
         let run = run_of("a", 0);
         let fields: Vec<String> = world.raw("HGETALL", &format!("run:{run}"), &[]);
         assert!(!fields.iter().any(|field| field.contains("hush") || field.len() > 1_024), "{fields:?}");
-        let kept = world.store.read_stretches(&[run]).await.unwrap().remove(0).unwrap();
+        let kept = world.store.read_skipped_ranges(&[run]).await.unwrap().remove(0).unwrap();
         let kept = schedd::config::from_canonical(&kept.counted_by.expect("it is kept").definition).unwrap();
         let whole = schedd::config::from_canonical(&text).unwrap_or_else(|error| panic!("{timing}: {error}"));
         assert_eq!((&kept.schedule, &kept.shape, &kept.tz, kept.dst), (&whole.schedule, &whole.shape, &whole.tz, whole.dst));
@@ -376,12 +376,12 @@ async fn a_stretch_keeps_what_tells_its_occurrences_and_nothing_else_of_its_job(
     let world = World::new();
     let days: Vec<String> = (1..=28).flat_map(|day| (1..=9).map(move |month| format!("\"2026-0{month}-{day:02}\""))).collect();
     skip_six(&world, &format!(r#"{{"every":"1s","exclude":[{}],"shell":"true"}}"#, days.join(","))).await;
-    let kept = world.store.read_stretches(&[run_of("a", 0)]).await.unwrap().remove(0).unwrap();
-    assert_eq!((kept.stretch.count, kept.counted_by), (6, None));
+    let kept = world.store.read_skipped_ranges(&[run_of("a", 0)]).await.unwrap().remove(0).unwrap();
+    assert_eq!((kept.skipped_range.count, kept.counted_by), (6, None));
 }
 
 #[tokio::test]
-async fn a_skipped_run_in_no_stretch_is_known_and_a_run_read_two_ways_is_named() {
+async fn a_skipped_run_in_no_range_is_known_and_a_run_read_two_ways_is_named() {
     // One by hand, which waited for none and was skipped; another node says that it ran.
     let world = World::new();
     let first = world.plant("a", 0).await;
@@ -399,8 +399,8 @@ async fn a_skipped_run_in_no_stretch_is_known_and_a_run_read_two_ways_is_named()
     assert_eq!(give_back(&world, &[0]).await, Given { known: 1, ..Given::default() });
     // What the script reads otherwise than the node does.
     let world = skipped().await;
-    let spoilt = format!("0{}", t(5000).as_i64());
-    let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 0)), &["skipped_to", &spoilt]);
+    let damaged = format!("0{}", t(5000).as_i64());
+    let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 0)), &["skipped_to", &damaged]);
     let (orders, named) = ([restoring(&run_of("a", 2000), "", LATER)], std::sync::Mutex::new(Vec::new()));
     let failed = |run: &RunId, error: &schedd::store::StoreError| named.lock().unwrap().push((run.clone(), error.to_string()));
     let given = restored_ends::give_back(&world.at(7000), &orders, failed).await.unwrap();
@@ -410,23 +410,23 @@ async fn a_skipped_run_in_no_stretch_is_known_and_a_run_read_two_ways_is_named()
 }
 
 #[tokio::test]
-async fn a_stretch_is_set_right_only_while_it_tells_what_was_read() {
+async fn a_range_is_set_right_only_while_it_reports_what_was_read() {
     let world = skipped().await;
     let (run, store) = (run_of("a", 0), world.at(7000));
-    let told = SkippedStretch { first: t(0), last: t(5000), count: 6 };
-    let wanted = SkippedStretch { last: t(4000), count: 4, ..told };
+    let reported = SkippedRange { first: t(0), last: t(5000), count: 6 };
+    let wanted = SkippedRange { last: t(4000), count: 4, ..reported };
     let before = world.snapshot();
-    for read in [SkippedStretch { count: 5, ..told }, SkippedStretch { last: t(4000), ..told }] {
-        assert!(!store.mend_stretch(&run, read, wanted).await.unwrap());
+    for read in [SkippedRange { count: 5, ..reported }, SkippedRange { last: t(4000), ..reported }] {
+        assert!(!store.repair_skipped_range(&run, read, wanted).await.unwrap());
     }
-    assert!(!store.mend_stretch(&run_of("a", 6000), told, wanted).await.unwrap());
+    assert!(!store.repair_skipped_range(&run_of("a", 6000), reported, wanted).await.unwrap());
     assert_eq!(world.snapshot(), before);
-    assert!(store.mend_stretch(&run, told, wanted).await.unwrap());
+    assert!(store.repair_skipped_range(&run, reported, wanted).await.unwrap());
     assert_eq!((world.run(&run).await.skipped, world.total("skipped")), (Some((t(4000), 4)), 4));
 }
 
 #[tokio::test]
-async fn a_stretch_is_not_told_from_what_was_read_before_a_run_was_given_back() {
+async fn a_range_is_not_reported_from_what_was_read_before_a_run_was_given_back() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let read = world.job("a").await.rev;

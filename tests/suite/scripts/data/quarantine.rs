@@ -1,16 +1,16 @@
 //! `quarantine_run`: what cannot be understood is put aside whole, and only as it was seen.
 
 use schedd::store::{
-    Blocking, ClaimReply, LaneAsk, LanePoll, PutBackReply, QuarantineEntry, Quarantined, RecoverReply, RipeEntry, SetAside,
+    Blocking, ClaimReply, DueEntry, LaneAsk, LanePoll, PutBackReply, QuarantineEntry, Quarantined, RecoverReply, SetAside,
 };
 
 use crate::scripts::claims::recovering::recovery;
 use crate::scripts::world::{World, queue, run_of, t};
 
-async fn first_ripe(world: &World) -> Option<RipeEntry> {
-    let poll = world.at(0).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
+async fn first_due(world: &World) -> Option<DueEntry> {
+    let poll = world.at(0).list_due(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     match poll.lanes.into_iter().next() {
-        Some(LanePoll::Due { ripe, .. }) => ripe.into_iter().next(),
+        Some(LanePoll::Due { due, .. }) => due.into_iter().next(),
         other => panic!("{other:?}"),
     }
 }
@@ -24,7 +24,7 @@ async fn any_entry_is_put_aside_once_whatever_its_bytes_and_its_score() {
         let mut connection = world.redis.connection();
         let () = redis::cmd("ZADD").arg(world.key("due:default")).arg(score).arg(member).query(&mut connection).unwrap();
     }
-    while let Some(entry) = first_ripe(&world).await {
+    while let Some(entry) = first_due(&world).await {
         let put_aside = async || world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
         assert_eq!(put_aside().await, Quarantined::Kept, "{entry:?}");
         assert_eq!(put_aside().await, Quarantined::Gone, "{entry:?}");
@@ -41,7 +41,7 @@ async fn any_entry_is_put_aside_once_whatever_its_bytes_and_its_score() {
 async fn an_entry_that_has_moved_meanwhile_is_left() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let entry = first_ripe(&world).await.unwrap();
+    let entry = first_due(&world).await.unwrap();
     let _: i64 = world.raw("ZADD", "due:default", &["5", &run.to_string()]);
     let before = world.snapshot();
     assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Gone);
@@ -49,7 +49,7 @@ async fn an_entry_that_has_moved_meanwhile_is_left() {
 }
 
 #[tokio::test]
-async fn what_is_no_lease_is_told_as_it_stands_and_put_aside() {
+async fn what_is_no_lease_is_reported_as_it_stands_and_put_aside() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     world.win(0, &run).await;
@@ -59,7 +59,7 @@ async fn what_is_no_lease_is_told_as_it_stands_and_put_aside() {
     let bad: Vec<(String, String)> = world.store.list_leases(10).await.unwrap().into_iter().filter_map(Result::err).collect();
     assert_eq!(bad.len(), 4);
     for (member, score) in bad {
-        let put_aside = world.at(0).quarantine_lease(&RipeEntry { member, score }, "a test").await.unwrap();
+        let put_aside = world.at(0).quarantine_lease(&DueEntry { member, score }, "a test").await.unwrap();
         assert_eq!(put_aside, Quarantined::Kept);
     }
     assert_eq!(world.store.list_leases(10).await.unwrap().len(), 1);
@@ -78,7 +78,7 @@ async fn an_entry_beyond_the_bound_is_taken_out_and_counted_and_a_key_stays_wher
     let world = World::new();
     fill(&world);
     let _: i64 = world.raw("ZADD", "due:default", &["-5", "garbage"]);
-    let entry = first_ripe(&world).await.unwrap();
+    let entry = first_due(&world).await.unwrap();
     assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Dropped);
     assert_eq!((world.total("quarantine_dropped"), world.store.read_stats().await.unwrap().quarantined), (1, 10_000));
     let _: i64 = world.raw("RPUSH", "leases", &["not ours"]);
@@ -93,7 +93,7 @@ async fn the_same_bytes_out_of_two_sets_are_kept_twice() {
     let world = World::new();
     for score in ["-5", "-6"] {
         let _: i64 = world.raw("ZADD", "due:default", &[score, "garbage"]);
-        let entry = first_ripe(&world).await.unwrap();
+        let entry = first_due(&world).await.unwrap();
         assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
     }
     assert_eq!(world.store.list_quarantine(10).await.unwrap().1.len(), 2);
@@ -126,7 +126,7 @@ async fn a_due_run_put_back_is_due_at_its_own_time_once() {
     let run = world.plant("a", 1000).await;
     let before = world.snapshot();
     let _: i64 = world.raw("ZADD", "due:default", &["-inf", &run.to_string()]);
-    let entry = first_ripe(&world).await.unwrap();
+    let entry = first_due(&world).await.unwrap();
     world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
     let kept = only(&world).await;
     assert!(matches!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(at)) if at == run.due()));
@@ -180,11 +180,11 @@ const KEY: &[&str] = &["key:k"];
 
 async fn waits(world: &World, offset: i64, job: &str, due: i64) {
     let reply = world.claim(offset, &world.order_at(&run_of(job, due), KEY).await).await;
-    assert!(matches!(reply, ClaimReply::Blocked(Blocking::Queued)), "{job}: {reply:?}");
+    assert!(matches!(reply, ClaimReply::Blocked(Blocking::AtGate)), "{job}: {reply:?}");
 }
 
 fn has_place(world: &World, job: &str, due: i64) -> bool {
-    world.score("held:key:k", &run_of(job, due).to_string()).is_some()
+    world.score("gate_holders:key:k", &run_of(job, due).to_string()).is_some()
 }
 
 #[tokio::test]
@@ -200,10 +200,10 @@ async fn a_woken_run_put_aside_gives_its_place_up_and_is_judged_anew_once_it_is_
     assert_eq!(world.open(6, "key:k").await, 1);
     assert!(has_place(&world, "b", 1));
     let _: i64 = world.raw("ZADD", "due:default", &["-5", &run_of("b", 1).to_string()]);
-    let entry = first_ripe(&world).await.unwrap();
+    let entry = first_due(&world).await.unwrap();
     assert_eq!(world.at(7).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
     assert!(!has_place(&world, "b", 1));
-    assert_eq!(world.score("gate_wakes", "key:k"), Some(7), "the gate is to be looked at");
+    assert_eq!(world.score("gate_timers", "key:k"), Some(7), "the gate is to be looked at");
     assert_eq!(world.open(8, "key:k").await, 1);
     assert!(has_place(&world, "c", 2), "the next has the place");
     let kept = only(&world).await;
@@ -229,7 +229,7 @@ async fn a_run_that_executes_or_waits_keeps_its_places_though_an_entry_of_it_is_
     let before = (world.snapshot(), world.at_gates());
     for (job, due) in [("a", 0), ("b", 1)] {
         let _: i64 = world.raw("ZADD", "due:default", &["-5", &run_of(job, due).to_string()]);
-        let entry = first_ripe(&world).await.unwrap();
+        let entry = first_due(&world).await.unwrap();
         assert_eq!(world.at(7).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
     }
     let _: i64 = world.raw("DEL", "quarantine", &[]);
@@ -243,11 +243,11 @@ async fn a_lease_put_back_counts_in_its_queue_and_its_run_has_its_places() {
     let claim = world.win_at(5, &run, KEY).await;
     let member = format!("{run}#{}", claim.fence);
     let score: String = world.raw("ZSCORE", "leases", &[&member]);
-    let entry = RipeEntry { member, score };
+    let entry = DueEntry { member, score };
     assert_eq!(world.at(6).quarantine_lease(&entry, "a test").await.unwrap(), Quarantined::Kept);
     // As the doctor leaves it while it is away.
     let _: i64 = world.raw("ZREM", "running:default", &[&run.to_string()]);
-    let _: i64 = world.raw("ZREM", "held:key:k", &[&run.to_string()]);
+    let _: i64 = world.raw("ZREM", "gate_holders:key:k", &[&run.to_string()]);
     let kept = only(&world).await;
     assert!(matches!(world.at(7).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(_))));
     assert!(has_place(&world, "a", 0) && world.score("running:default", &run.to_string()).is_some());
@@ -263,22 +263,22 @@ async fn what_is_discarded_goes_with_its_key_and_is_noted_once_though_it_is_aske
     let world = World::new();
     let _: i64 = world.raw("ZADD", "due:default", &["-5", "garbage"]);
     let before = world.snapshot();
-    let entry = first_ripe(&world).await.unwrap();
+    let entry = first_due(&world).await.unwrap();
     world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
     let _: i64 = world.raw("RPUSH", "leases", &["not ours"]);
     world.at(0).quarantine_key("leases", "another", None).await.unwrap();
     let (_, entries) = world.store.list_quarantine(10).await.unwrap();
     let store = world.at(5).signed("ana@h");
     for _ in 0..2 {
-        // The same wish, as it is asked again when no answer came.
+        // The same request, as it is asked again when no answer came.
         fastrand::seed(7);
         assert_eq!(store.discard(&entries, None).await.unwrap(), [true, true]);
         let notes = store.list_discarded().await.unwrap();
-        let mut told: Vec<_> = notes.iter().map(|note| (note.why.as_str(), note.at, note.by.as_deref())).collect();
-        told.sort_unstable();
-        assert_eq!(told, [("a test", Some(t(5)), Some("ana@h")), ("another", Some(t(5)), Some("ana@h"))]);
+        let mut reported: Vec<_> = notes.iter().map(|note| (note.why.as_str(), note.at, note.by.as_deref())).collect();
+        reported.sort_unstable();
+        assert_eq!(reported, [("a test", Some(t(5)), Some("ana@h")), ("another", Some(t(5)), Some("ana@h"))]);
     }
-    assert_eq!(store.discard(&entries, None).await.unwrap(), [false, false], "another wish finds nothing");
+    assert_eq!(store.discard(&entries, None).await.unwrap(), [false, false], "another request finds nothing");
     let left: Vec<String> = world.snapshot().into_keys().filter(|key| !before.contains_key(key)).collect();
     assert_eq!(left, [world.key("discarded")]);
 }
@@ -302,7 +302,7 @@ async fn an_entry_changed_since_it_was_read_and_a_key_not_moved_aside_are_kept()
 async fn discarding_all_in_steps_keeps_the_newest_notes_and_resets_the_drop_count() {
     let world = World::new();
     fill(&world);
-    let _: i64 = world.raw("HSET", "totals", &["quarantine_dropped", "3"]);
+    let _: i64 = world.raw("HSET", "counters", &["quarantine_dropped", "3"]);
     let (count, entries) = world.store.list_quarantine(usize::MAX).await.unwrap();
     assert_eq!((count, entries.len()), (10_000, 10_000));
     // One more was dropped since it was read.

@@ -27,14 +27,14 @@ async fn yard(jobs: &[(&str, i64, &str)]) -> World {
 }
 
 async fn try_at(world: &World, offset: i64, run: &RunId, gates: &[&str]) -> ClaimReply {
-    let stands_at = world.store.read_run(run).await.unwrap().map(|record| record.places).unwrap_or_default();
-    let order = ClaimOrder { stands_at, ..world.order_at(run, gates).await };
+    let known_places = world.store.read_run(run).await.unwrap().map(|record| record.places).unwrap_or_default();
+    let order = ClaimOrder { known_places, ..world.order_at(run, gates).await };
     world.claim(offset, &order).await
 }
 
 async fn wait_at(world: &World, offset: i64, run: &RunId, gates: &[&str]) {
     let reply = try_at(world, offset, run, gates).await;
-    assert!(matches!(reply, ClaimReply::Blocked(Blocking::Queued)), "{run}: {reply:?}");
+    assert!(matches!(reply, ClaimReply::Blocked(Blocking::AtGate)), "{run}: {reply:?}");
     world.assert_sound();
 }
 
@@ -44,7 +44,7 @@ fn stands(world: &World, run: &RunId, sets: &[&str]) -> Vec<String> {
 }
 
 fn has_place(world: &World, gate: &str, run: &RunId) -> bool {
-    world.score_text(&format!("held:{gate}"), &run.to_string()).is_some()
+    world.score_text(&format!("gate_holders:{gate}"), &run.to_string()).is_some()
 }
 
 /// `a` ran at `gates`; `b` of a queue that takes nothing was let in when it ended, at 10, and `c` of the default one waits.
@@ -67,7 +67,7 @@ async fn a_run_slow_to_begin_yields_its_place_to_a_ready_run_and_begins_later() 
     for gates in [GROUP, KEY] {
         let world = shut(gates, &[]).await;
         let (b, c) = (run_of("b", 1), run_of("c", 2));
-        assert_eq!(world.score("gate_wakes", gates[0]), Some(10 + MOMENT), "nobody polls for it");
+        assert_eq!(world.score("gate_timers", gates[0]), Some(10 + MOMENT), "nobody polls for it");
         world.open_all(9 + MOMENT).await;
         assert!(has_place(&world, gates[0], &b) && !has_place(&world, gates[0], &c));
         world.open_all(10 + MOMENT).await;
@@ -123,7 +123,7 @@ async fn a_stuck_lane_gets_no_place_until_its_first_run_is_gone_or_it_is_retried
     world.open_all(now).await;
     let (queued, held) = world.at_gates();
     assert_eq!((queued.len(), held.len()), (1, 0), "d waits, and nobody has the place");
-    let tried = world.score("gate_wakes", "group:g").unwrap();
+    let tried = world.score("gate_timers", "group:g").unwrap();
     assert_eq!(tried, 10 + MOMENT + TRY);
     world.open_all(tried).await;
     assert!(has_place(&world, "group:g", &d), "it may have been b alone");
@@ -227,8 +227,8 @@ async fn a_turn_passes_when_the_patience_with_a_member_whose_queue_takes_nothing
     };
     let (c, d) = (run_of("c", 0), run_of("d", 0));
     let first = World::won(claim(0, &c, 1_000).await);
-    assert!(matches!(claim(0, &d, 500_000).await, ClaimReply::Blocked(Blocking::Queued)));
-    assert!(matches!(claim(1_000, &run_of("c", 1_000), 500_000).await, ClaimReply::Blocked(Blocking::Queued)));
+    assert!(matches!(claim(0, &d, 500_000).await, ClaimReply::Blocked(Blocking::AtGate)));
+    assert!(matches!(claim(1_000, &run_of("c", 1_000), 500_000).await, ClaimReply::Blocked(Blocking::AtGate)));
     world.succeed(1_100, &first).await;
     world.open_all(1_100).await;
     world.open_all(1_200).await;
@@ -236,7 +236,7 @@ async fn a_turn_passes_when_the_patience_with_a_member_whose_queue_takes_nothing
     let turn = || world.raw::<String>("HGET", "gate:group:g", &["turn"]);
     world.open_all(1_200 + MOMENT).await;
     assert_eq!((has_place(&world, "group:g", &d), turn().as_str()), (false, "d"), "still its turn");
-    assert_eq!(world.score("gate_wakes", "group:g"), Some(1_100 + 3_000), "from when its turn began");
+    assert_eq!(world.score("gate_timers", "group:g"), Some(1_100 + 3_000), "from when its turn began");
     world.open_all(4_100).await;
     assert!(has_place(&world, "group:g", &run_of("c", 1_000)));
     let second = World::won(claim(4_101, &run_of("c", 1_000), 500_000).await);
@@ -266,7 +266,7 @@ async fn an_edit_that_moves_a_run_to_another_lane_lets_its_earlier_places_lapse(
         ..definition("b", 1)
     };
     assert_eq!(world.at(10).apply_job(&edited).await.unwrap(), schedd::store::ApplyReply::Updated);
-    assert_eq!(stands(&world, &b, &["due:shut", "held:group:g"]), ["due:shut", "held:group:g"]);
+    assert_eq!(stands(&world, &b, &["due:shut", "gate_holders:group:g"]), ["due:shut", "gate_holders:group:g"]);
     world.open_all(10 + MOMENT).await;
     assert!(has_place(&world, "group:g", &c) && !has_place(&world, "group:g", &b));
     world.assert_sound();
@@ -285,7 +285,7 @@ async fn the_rate_of_a_key_is_kept_by_those_that_begin_after_their_queue_was_shu
     };
     World::won(claim(5, "a", 0).await);
     for (job, due) in [("b", 1), ("c", 2), ("d", 3)] {
-        assert!(matches!(claim(6, job, due).await, ClaimReply::Blocked(Blocking::Queued)));
+        assert!(matches!(claim(6, job, due).await, ClaimReply::Blocked(Blocking::AtGate)));
     }
     // For long nothing of the queue begins; whoever is let in there is counted when he begins.
     for offset in (0..12_000).step_by(100) {
@@ -310,7 +310,7 @@ async fn the_rate_of_a_key_is_kept_by_those_that_begin_after_their_queue_was_shu
 /// Whoever passes a gate, waits, is held up, killed or handed back: of what begins no stretch of time sees more than the rate and
 /// one burst, and all of it begins.
 #[tokio::test]
-async fn by_when_runs_begin_no_stretch_sees_more_than_the_rate_of_their_key_and_one_burst() {
+async fn by_when_runs_begin_no_range_sees_more_than_the_rate_of_their_key_and_one_burst() {
     for (seed, (count, per, burst)) in [(2_i64, 1_000_i64, 2_u32), (3, 1_000, 1), (1, 700, 3)].into_iter().enumerate() {
         let mut rng = fastrand::Rng::with_seed(seed as u64);
         let per_key = PerKey { limit: rng.bool().then_some(2), ..rated(&format!("{count}/{per}ms"), burst) };
@@ -353,7 +353,7 @@ async fn by_when_runs_begin_no_stretch_sees_more_than_the_rate_of_their_key_and_
                 };
                 world.finish(now, &claim, verdict).await;
             }
-            let queued: usize = world.raw("ZCARD", "queued:key:k", &[]);
+            let queued: usize = world.raw("ZCARD", "gate_waiters:key:k", &[]);
             let left = lanes.iter().map(|lane| world.raw::<usize>("ZCARD", &format!("due:{lane}"), &[])).sum::<usize>();
             if queued == 0 && left + running.len() == 0 {
                 break;

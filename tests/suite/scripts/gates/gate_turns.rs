@@ -35,7 +35,7 @@ async fn win(world: &World, offset: i64, run: &RunId, next: i64) -> Claim {
 
 async fn wait(world: &World, offset: i64, run: &RunId, next: i64) {
     let reply = try_one(world, offset, run, next).await;
-    assert!(matches!(reply, ClaimReply::Blocked(Blocking::Queued)), "{run}: {reply:?}");
+    assert!(matches!(reply, ClaimReply::Blocked(Blocking::AtGate)), "{run}: {reply:?}");
 }
 
 async fn end(world: &World, offset: i64, claim: &Claim) {
@@ -53,7 +53,7 @@ fn is_due(world: &World, run: &RunId) -> Option<i64> {
 }
 
 fn wake(world: &World) -> Option<i64> {
-    world.score("gate_wakes", "group:g")
+    world.score("gate_timers", "group:g")
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn members_take_turns_in_their_order_whoever_comes_first() {
     end(&world, 1_005, &a).await;
     let standing = world.store.read_group_standings(&["g".parse().unwrap()]).await.unwrap().remove(0);
     assert_eq!(standing.turn, Some((name("b"), crate::scripts::world::t(1_005))));
-    assert_eq!((standing.waiting, standing.held.len()), (0, 0));
+    assert_eq!((standing.waiting, standing.holders.len()), (0, 0));
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn the_next_begins_no_sooner_than_the_gap_after_the_end_of_the_last() {
     end(&world, 6_002, &b).await;
     // Also one that comes when nobody waits.
     world.plant_once("c", 6_003).await;
-    assert!(matches!(try_one(&world, 6_003, &run_of("c", 6_003), 9_000).await, ClaimReply::Blocked(Blocking::Queued)));
+    assert!(matches!(try_one(&world, 6_003, &run_of("c", 6_003), 9_000).await, ClaimReply::Blocked(Blocking::AtGate)));
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_member_that_is_paused_or_gone_is_passed_over_at_once() {
     let removal = crate::scripts::jobs::removing::removal(&world.job("b").await, schedd::store::StopRunning::No);
     world.at(0).remove_job(&removal).await.unwrap();
     let reply = try_one(&world, 1, &run_of("c", 0), 1_000).await;
-    assert!(matches!(reply, ClaimReply::Blocked(Blocking::Queued)), "its turn is judged by who looks at the gate: {reply:?}");
+    assert!(matches!(reply, ClaimReply::Blocked(Blocking::AtGate)), "its turn is judged by who looks at the gate: {reply:?}");
     assert_eq!((turn(&world).as_str(), is_due(&world, &run_of("c", 0))), ("c", Some(1)));
     World::won(try_one(&world, 2, &run_of("c", 0), 1_000).await);
 }
@@ -168,7 +168,7 @@ async fn a_job_that_is_no_member_comes_after_all_of_them() {
 }
 
 #[tokio::test]
-async fn settings_that_change_are_looked_at_at_once_and_spoilt_ones_keep_runs_apart() {
+async fn settings_that_change_are_looked_at_at_once_and_damaged_ones_keep_runs_apart() {
     let world = turns("a b", 0, 60_000).await;
     wait(&world, 0, &run_of("b", 0), 1_000).await;
     assert_eq!(is_due(&world, &run_of("b", 0)), None);

@@ -56,14 +56,14 @@ async fn crowd(world: &World, count: usize, lane: &str, gates: &[&str]) {
         let orders: Vec<ClaimOrder> =
             some.iter().zip(at..).map(|(run, at)| ClaimOrder { run: run.clone(), ..of_jobs[at % jobs].clone() }).collect();
         let replies = world.at(1_500).claim_runs(&claimant("n1"), &of, &token(), &orders).await.unwrap();
-        let is_waiting = |reply: &ClaimReply| matches!(reply, ClaimReply::Blocked(Blocking::Queued));
+        let is_waiting = |reply: &ClaimReply| matches!(reply, ClaimReply::Blocked(Blocking::AtGate));
         assert!(replies.iter().all(is_waiting), "{:?}", replies.iter().find(|reply| !is_waiting(reply)));
     }
 }
 
 async fn wait_at(world: &World, offset: i64, run: &RunId, gates: &[&str]) {
     let reply = world.claim(offset, &world.order_at(run, gates).await).await;
-    assert!(matches!(reply, ClaimReply::Blocked(Blocking::Queued)), "{run}: {reply:?}");
+    assert!(matches!(reply, ClaimReply::Blocked(Blocking::AtGate)), "{run}: {reply:?}");
 }
 
 /// Claims a run of the group that alternates, which the gate has to let in first.
@@ -74,7 +74,7 @@ async fn win_turn(world: &World, offset: i64, run: &RunId) -> Claim {
 }
 
 fn has_place(world: &World, gate: &str, run: &RunId) -> bool {
-    world.score_text(&format!("held:{gate}"), &run.to_string()).is_some()
+    world.score_text(&format!("gate_holders:{gate}"), &run.to_string()).is_some()
 }
 
 fn commands(world: &World) -> u64 {
@@ -186,7 +186,9 @@ async fn a_run_that_is_no_member_is_found_behind_many_that_are() {
     for offset in (5_000..).step_by(10).take(members.len() + 1) {
         world.succeed(offset, &claim).await;
         world.open_all(offset).await;
-        let [run] = &world.raw::<Vec<String>>("ZRANGE", "held:group:g", &["0", "-1"])[..] else { panic!("nobody has the place") };
+        let [run] = &world.raw::<Vec<String>>("ZRANGE", "gate_holders:group:g", &["0", "-1"])[..] else {
+            panic!("nobody has the place")
+        };
         let run: RunId = run.parse().unwrap();
         let order = ClaimOrder { overlap: Overlap::Allow, ..world.order_at(&run, &gates).await };
         claim = World::won(world.claim(offset + 1, &order).await);
@@ -232,13 +234,13 @@ async fn unserved_runs_waiting_at_a_later_gate_give_up_their_earlier_places() {
     world.plant_once("holder", 0).await;
     let _holder = world.win_at(0, &run_of("holder", 0), &["key:k"]).await;
     crowd(&world, 150, GPU, &both).await;
-    assert_eq!(world.raw::<usize>("ZCARD", "held:job:p", &[]), 150, "they pass the gate of p and wait for their key");
+    assert_eq!(world.raw::<usize>("ZCARD", "gate_holders:job:p", &[]), 150, "they pass the gate of p and wait for their key");
     world.plant("p", 1_600).await;
     wait_at(&world, 1_600, &run_of("p", 1_600), &["job:p"]).await;
     beat(&world, 5_000, "n1", "").await;
     world.open_all(5_000).await;
     assert!(has_place(&world, "job:p", &run_of("p", 1_600)), "p is kept out by nobody who may begin");
-    assert_eq!(world.raw::<usize>("ZCARD", "queued:key:k", &[]), 150, "they wait for their key as before");
+    assert_eq!(world.raw::<usize>("ZCARD", "gate_waiters:key:k", &[]), 150, "they wait for their key as before");
     world.win_at(5_001, &run_of("p", 1_600), &["job:p"]).await;
 }
 
@@ -258,12 +260,12 @@ async fn a_lane_that_is_served_again_comes_to_its_right_by_due_order() {
     // The node that has come finds it; the place is taken for now.
     let of: Lane = GPU.parse().unwrap();
     let mut order = ClaimOrder { overlap: Overlap::Allow, ..world.order_at(&first.parse().unwrap(), &gates).await };
-    order.stands_at = gates.iter().map(|name| gate(name)).collect();
+    order.known_places = gates.iter().map(|name| gate(name)).collect();
     let try_it = async |offset: i64, order: &ClaimOrder| {
         let at = world.at(offset);
         at.claim_runs(&claimant("n2"), &of, &token(), std::slice::from_ref(order)).await.unwrap().remove(0)
     };
-    assert!(matches!(try_it(5_003, &order).await, ClaimReply::Blocked(Blocking::Queued)));
+    assert!(matches!(try_it(5_003, &order).await, ClaimReply::Blocked(Blocking::AtGate)));
     world.succeed(5_004, &claim).await;
     for (offset, due) in [(5_010, 1), (5_020, 2), (5_030, 3)] {
         world.open_all(offset).await;
@@ -295,7 +297,7 @@ async fn among_lanes_that_are_served_the_first_by_due_and_id_is_let_in() {
             let order = world.order_at(&run.parse().unwrap(), &["key:k"]).await;
             let of: Lane = lane.parse().unwrap();
             let reply = world.at(20).claim_runs(&claimant("n1"), &of, &token(), &[order]).await.unwrap().remove(0);
-            assert!(matches!(reply, ClaimReply::Blocked(Blocking::Queued)), "{reply:?}");
+            assert!(matches!(reply, ClaimReply::Blocked(Blocking::AtGate)), "{reply:?}");
         }
         left.sort();
         world.assert_sound();
@@ -303,7 +305,7 @@ async fn among_lanes_that_are_served_the_first_by_due_and_id_is_let_in() {
             let now = 30 + at * 2;
             world.succeed(now, &claim).await;
             world.open_all(now).await;
-            let held: Vec<String> = world.raw("ZRANGE", "held:key:k", &["0", "-1"]);
+            let held: Vec<String> = world.raw("ZRANGE", "gate_holders:key:k", &["0", "-1"]);
             assert_eq!(held, std::slice::from_ref(run), "seed {seed}");
             let order = world.order_at(&run.parse().unwrap(), &["key:k"]).await;
             let of: Lane = lane.parse().unwrap();

@@ -1,6 +1,6 @@
 //! A random walk over jobs, gates and nodes that die: after each step the rules hold, and in the end everything has run.
 //!
-//! What is checked is what the nodes of the walk do, by the test's own books, and not only what stands in Redis.
+//! What is checked is what the nodes of the walk do, by the test's own records, and not only what stands in Redis.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -41,7 +41,7 @@ struct Walk {
     rng: fastrand::Rng,
     now: i64,
     rules: BTreeMap<&'static str, Rules>,
-    shunned: BTreeSet<JobName>,
+    needs_gate: BTreeSet<JobName>,
     running: Vec<(Claim, usize)>,
     /// Leases whose node is dead.
     orphaned: Vec<Claim>,
@@ -71,7 +71,7 @@ impl Walk {
             rng: fastrand::Rng::with_seed(seed),
             now: 0,
             rules: BTreeMap::new(),
-            shunned: BTreeSet::new(),
+            needs_gate: BTreeSet::new(),
             running: Vec::new(),
             orphaned: Vec::new(),
             last_ended: None,
@@ -129,7 +129,7 @@ impl Walk {
     fn gates_of(&self, job: &JobName) -> Vec<Gate> {
         let rules = &self.rules[job.as_str()];
         let mut jobs: BTreeSet<JobName> = rules.not_while.iter().map(|other| name(other)).collect();
-        if self.shunned.contains(job) {
+        if self.needs_gate.contains(job) {
             jobs.insert(job.clone());
         }
         let group = rules.gates.iter().filter(|name| name.starts_with("group:")).map(|name| gate(name));
@@ -154,7 +154,7 @@ impl Walk {
         self.check();
     }
 
-    /// What a node does at a poll: it opens gates, and claims what is ripe.
+    /// What a node does at a poll: it opens gates, and claims what is due.
     async fn poll(&mut self) {
         let store = self.world.at(self.now);
         let open: Vec<&str> = LANES.into_iter().filter(|lane| !self.shut.contains(lane)).collect();
@@ -163,20 +163,20 @@ impl Walk {
         }
         for _ in 0..50 {
             let asks: Vec<LaneAsk> = open.iter().map(|lane| LaneAsk::new(queue(lane), 50)).collect();
-            let poll = store.list_ripe(&asks).await.unwrap();
+            let poll = store.list_due(&asks).await.unwrap();
             for gate in &poll.gates {
                 store.open_gate(gate, &[], &mut Takers::default()).await.unwrap();
             }
             self.excuse_kept_out();
-            let mut ripe = Vec::new();
+            let mut due = Vec::new();
             for (lane, found) in open.iter().zip(&poll.lanes) {
-                let LanePoll::Due { ripe: some, .. } = found else { panic!("{poll:?}") };
-                ripe.extend(some.iter().map(|entry| (*lane, entry.clone())));
+                let LanePoll::Due { due: some, .. } = found else { panic!("{poll:?}") };
+                due.extend(some.iter().map(|entry| (*lane, entry.clone())));
             }
-            if ripe.is_empty() && poll.gates.is_empty() {
+            if due.is_empty() && poll.gates.is_empty() {
                 return;
             }
-            for (lane, entry) in ripe {
+            for (lane, entry) in due {
                 self.claim(lane, &entry.member.parse().unwrap()).await;
                 self.check();
             }
@@ -207,7 +207,7 @@ impl Walk {
     }
 
     async fn claim(&mut self, lane: &str, run: &RunId) {
-        let mut stands_at = Vec::new();
+        let mut known_places = Vec::new();
         for _ in 0..6 {
             let job = self.world.job(run.job().as_str()).await;
             let rules = self.rules[run.job().as_str()].clone();
@@ -217,7 +217,7 @@ impl Walk {
                 overlap: if run.is_manual() { Overlap::Queue { max: 50 } } else { rules.overlap.unwrap() },
                 successor: next,
                 gates: self.gates_of(run.job()),
-                stands_at: std::mem::take(&mut stands_at),
+                known_places: std::mem::take(&mut known_places),
                 per_key: rules.per_key,
                 ..self.world.order(run).await
             };
@@ -227,8 +227,8 @@ impl Walk {
             match reply {
                 ClaimReply::Claimed(claim) => return self.begun(claim, node),
                 ClaimReply::Blocked(_) | ClaimReply::Gone => return,
-                ClaimReply::Shunned => assert!(self.shunned.insert(run.job().clone())),
-                ClaimReply::StandsAt(gates) => stands_at = gates,
+                ClaimReply::NeedsOwnGate => assert!(self.needs_gate.insert(run.job().clone())),
+                ClaimReply::Places(gates) => known_places = gates,
                 ClaimReply::Occupied => {}
                 other => panic!("{run}: {other:?}"),
             }
@@ -264,7 +264,7 @@ impl Walk {
             _ => Verdict::Final(RunState::Succeeded),
         };
         // One that is asked to stop does not go back, whatever its node says.
-        let is_stopped = self.world.raw::<Option<String>>("HGET", "stops", &[&claim.run.to_string()]).is_some();
+        let is_stopped = self.world.raw::<Option<String>>("HGET", "stop_requests", &[&claim.run.to_string()]).is_some();
         let verdict = if self.is_winding_up || is_stopped { Verdict::Final(RunState::Succeeded) } else { verdict };
         self.ended(&claim, &verdict);
         self.world.at(self.now).finish_run(&claim, &verdict, "", &[], "{}").await.unwrap();
@@ -362,8 +362,14 @@ impl Walk {
     async fn resume(&mut self, job: &'static str) {
         let record = self.world.job(job).await;
         let next = (!self.is_winding_up).then(|| schedd::store::Successor::on_time(&name(job), t(self.now.max(0) + 300)));
-        let order =
-            ResumeOrder { name: name(job), rev: record.rev, lane: record.lane, held: record.held, skipped: None, planted: next };
+        let order = ResumeOrder {
+            name: name(job),
+            rev: record.rev,
+            lane: record.lane,
+            paused_run: record.paused_run,
+            skipped: None,
+            planted: next,
+        };
         let reply = self.world.at(self.now).resume_job(&order).await.unwrap();
         assert!(matches!(reply, ResumeReply::Resumed | ResumeReply::Occupied), "{reply:?}");
         if reply == ResumeReply::Resumed {
@@ -394,7 +400,7 @@ impl Walk {
     }
 
     fn note_waiting(&mut self) {
-        let waiting: Vec<String> = self.world.raw("ZRANGE", "queued:group:turns", &["0", "-1"]);
+        let waiting: Vec<String> = self.world.raw("ZRANGE", "gate_waiters:group:turns", &["0", "-1"]);
         let waiting: BTreeSet<String> = waiting.into_iter().collect();
         self.waits_since.retain(|run, _| waiting.contains(run));
         for run in waiting {
@@ -407,7 +413,7 @@ impl Walk {
         let (queued, held) = self.world.at_gates();
         for (run, name) in &queued {
             let holders: Vec<&String> = held.iter().filter(|(_, gates)| gates.contains(name)).map(|(run, _)| run).collect();
-            let wake = self.world.score("gate_wakes", name);
+            let wake = self.world.score("gate_timers", name);
             let gate = gate(name);
             let is_shut = if gate.is_of_key() || gate.group().is_some() {
                 !holders.is_empty()

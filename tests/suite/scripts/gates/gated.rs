@@ -7,7 +7,7 @@ use crate::scripts::jobs::removing::removal;
 use crate::scripts::world::{World, definition, gate, name, queue, run_of, t};
 
 fn listed(world: &World) -> Vec<String> {
-    world.raw("ZRANGE", "gated", &["0", "-1"])
+    world.raw("ZRANGE", "job_gates", &["0", "-1"])
 }
 
 fn gated(job: &str, gate: &str) -> ApplyOrder {
@@ -60,28 +60,28 @@ async fn gates_of_a_lane_are_listed_with_their_jobs_and_crowded_gates_passed_ove
         "defaulu key:a y",
     ];
     for entry in entries {
-        let _: i64 = world.raw("ZADD", "gated", &["0", entry]);
+        let _: i64 = world.raw("ZADD", "job_gates", &["0", entry]);
     }
-    let told = async |after: Option<&str>, most: usize, few: usize| {
-        let told = world.store.list_gated(&queue("default"), after.map(gate).as_ref(), most, few).await.unwrap();
+    let reported = async |after: Option<&str>, most: usize, few: usize| {
+        let reported = world.store.list_job_gates(&queue("default"), after.map(gate).as_ref(), most, few).await.unwrap();
         let jobs = |(gate, jobs): &(schedd::domain::queue::gate::Gate, Vec<_>)| {
             let jobs: Vec<String> = jobs.iter().map(schedd::domain::name::names::JobName::to_string).collect();
             format!("{} {}", gate.as_str(), jobs.join(","))
         };
-        (told.gates.iter().map(jobs).collect::<Vec<_>>(), told.last.map(|gate| gate.as_str().to_owned()))
+        (reported.gates.iter().map(jobs).collect::<Vec<_>>(), reported.last.map(|gate| gate.as_str().to_owned()))
     };
     let all = ["group:g a", "key:k b,c,d", "key:k-2 e", "key:z f"].map(str::to_owned);
-    assert_eq!(told(None, 100, 3).await, (all.to_vec(), None));
-    assert_eq!(told(None, 100, 2).await, ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None));
-    assert_eq!(told(None, 100, 1).await, ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None), "read two by two");
-    assert_eq!(told(None, 2, 3).await, (all[..2].to_vec(), Some("key:k".to_owned())), "no more than were asked for");
-    assert_eq!(told(Some("key:k"), 100, 3).await, (all[2..].to_vec(), None));
+    assert_eq!(reported(None, 100, 3).await, (all.to_vec(), None));
+    assert_eq!(reported(None, 100, 2).await, ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None));
+    assert_eq!(reported(None, 100, 1).await, ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None), "read two by two");
+    assert_eq!(reported(None, 2, 3).await, (all[..2].to_vec(), Some("key:k".to_owned())), "no more than were asked for");
+    assert_eq!(reported(Some("key:k"), 100, 3).await, (all[2..].to_vec(), None));
 }
 
 #[tokio::test]
-async fn what_is_planned_and_open_of_a_job_is_told_if_it_is_ripe_in_that_lane() {
+async fn what_is_planned_and_open_of_a_job_is_reported_if_it_is_due_in_that_lane() {
     let world = World::new();
-    for (job, offset) in [("ripe", 0), ("early", 900), ("running", 0), ("over", 0), ("busy", 0)] {
+    for (job, offset) in [("due", 0), ("early", 900), ("running", 0), ("over", 0), ("busy", 0)] {
         world.plant(job, offset).await;
     }
     world.win_with(0, &run_of("running", 0), Overlap::Allow, 5).await;
@@ -89,18 +89,18 @@ async fn what_is_planned_and_open_of_a_job_is_told_if_it_is_ripe_in_that_lane() 
     for number in 0..11 {
         let _: i64 = world.raw("ZADD", "open:busy", &["1", &run_of("busy", number).to_string()]);
     }
-    let jobs: Vec<_> = ["ripe", "early", "running", "over", "busy", "nobody"].map(name).to_vec();
-    let ripe = async |lane: &str| {
-        let told = world.store.list_planned(&queue(lane), &jobs, t(10)).await.unwrap();
-        let shown = told.into_iter().map(|planned| match planned {
-            PlannedAtGate::Ripe(entries) => entries.into_iter().map(|entry| entry.member).collect::<Vec<_>>().join(" "),
+    let jobs: Vec<_> = ["due", "early", "running", "over", "busy", "nobody"].map(name).to_vec();
+    let due = async |lane: &str| {
+        let reported = world.store.list_planned(&queue(lane), &jobs, t(10)).await.unwrap();
+        let shown = reported.into_iter().map(|planned| match planned {
+            PlannedAtGate::DueRun(entries) => entries.into_iter().map(|entry| entry.member).collect::<Vec<_>>().join(" "),
             other => format!("{other:?}"),
         });
         shown.collect::<Vec<_>>()
     };
     let next = run_of("running", 5).to_string();
-    assert_eq!(ripe("default").await, [&run_of("ripe", 0).to_string(), "", &next, "Gone", "Unclear", "Gone"]);
-    assert_eq!(ripe("other").await, ["", "", "", "Gone", "Unclear", "Gone"]);
+    assert_eq!(due("default").await, [&run_of("due", 0).to_string(), "", &next, "Gone", "Unclear", "Gone"]);
+    assert_eq!(due("other").await, ["", "", "", "Gone", "Unclear", "Gone"]);
 }
 
 #[tokio::test]
@@ -109,11 +109,11 @@ async fn a_job_that_ran_once_is_taken_off_the_list_of_those_with_gates_and_no_ot
     let once = ApplyOrder { is_once: true, ..gated("once", "key:k") };
     let run = world.plant_as(once).await;
     world.plant_as(gated("again", "key:k")).await;
-    let _: i64 = world.raw("ZADD", "gated", &["0", "default key:k nobody"]);
+    let _: i64 = world.raw("ZADD", "job_gates", &["0", "default key:k nobody"]);
     let entries: Vec<_> = ["once", "again", "nobody"].map(|job| (name(job), format!("default key:k {job}"))).to_vec();
-    assert_eq!(world.at(0).unlist_gated(&entries).await.unwrap(), 1, "nobody is not there");
+    assert_eq!(world.at(0).unlist_job_gates(&entries).await.unwrap(), 1, "nobody is not there");
     assert_eq!(listed(&world), ["default key:k again", "default key:k once"], "it is planned");
     world.win(0, &run).await;
-    assert_eq!(world.at(0).unlist_gated(&entries).await.unwrap(), 1);
+    assert_eq!(world.at(0).unlist_job_gates(&entries).await.unwrap(), 1);
     assert_eq!(listed(&world), ["default key:k again"]);
 }

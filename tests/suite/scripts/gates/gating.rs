@@ -20,7 +20,7 @@ use crate::scripts::world::{World, claimant, definition, gate, name, queue, run_
 pub(crate) const KEY: &[&str] = &["key:k"];
 
 pub(crate) fn is_queued(reply: &ClaimReply) -> bool {
-    matches!(reply, ClaimReply::Blocked(Blocking::Queued))
+    matches!(reply, ClaimReply::Blocked(Blocking::AtGate))
 }
 
 /// Jobs that are each due once, at these offsets, and pass these gates.
@@ -43,16 +43,16 @@ async fn wait_at(world: &World, offset: i64, run: &RunId, gates: &[&str]) {
 }
 
 fn has_place(world: &World, gate: &str, run: &RunId) -> bool {
-    world.score(&format!("held:{gate}"), &run.to_string()).is_some()
+    world.score(&format!("gate_holders:{gate}"), &run.to_string()).is_some()
 }
 
 fn waits(world: &World, gate: &str, run: &RunId) -> bool {
-    world.score(&format!("queued:{gate}"), &run.to_string()).is_some()
+    world.score(&format!("gate_waiters:{gate}"), &run.to_string()).is_some()
 }
 
 /// When the gate is to be looked at, as ms from zero.
 pub(crate) fn wake(world: &World, gate: &str) -> Option<i64> {
-    world.score("gate_wakes", gate)
+    world.score("gate_timers", gate)
 }
 
 #[tokio::test]
@@ -186,10 +186,10 @@ async fn places_a_definition_needs_no_more_are_given_up_at_the_claim() {
     world.open_all(6).await;
     let order = world.order_at(&run_of("b", 1), &["key:other"]).await;
     let reply = world.claim(7, &order).await;
-    let ClaimReply::StandsAt(gates) = reply else { panic!("{reply:?}") };
+    let ClaimReply::Places(gates) = reply else { panic!("{reply:?}") };
     assert_eq!(gates, [gate("group:g"), gate("key:k")]);
     world.assert_sound();
-    let claim = World::won(world.claim(7, &ClaimOrder { stands_at: gates, ..order }).await);
+    let claim = World::won(world.claim(7, &ClaimOrder { known_places: gates, ..order }).await);
     assert_eq!(world.run(&claim.run).await.places, [gate("key:other")]);
     world.open_all(7).await;
     assert!(has_place(&world, "group:g", &run_of("c", 2)));
@@ -214,7 +214,7 @@ const APART: &[&str] = &["job:b"];
 async fn a_job_others_are_not_to_run_beside_has_to_pass_the_gate_of_its_own_name() {
     let world = apart().await;
     let reply = try_at(&world, 5, &run_of("b", 2), &[]).await;
-    assert!(matches!(reply, ClaimReply::Shunned), "{reply:?}");
+    assert!(matches!(reply, ClaimReply::NeedsOwnGate), "{reply:?}");
     world.win_at(5, &run_of("b", 2), APART).await;
     wait_at(&world, 6, &run_of("a", 0), APART).await;
     assert_eq!(world.run(&run_of("a", 0)).await.waiting_for.as_deref(), Some("job b"));
@@ -231,7 +231,7 @@ async fn a_job_others_are_not_to_run_beside_has_to_pass_the_gate_of_its_own_name
         ..edited
     };
     assert_eq!(world.at(7).apply_job(&edited).await.unwrap(), schedd::store::ApplyReply::Updated);
-    assert_eq!(world.raw::<Vec<String>>("ZRANGE", "shunned", &["0", "-1"]), ["b a"]);
+    assert_eq!(world.raw::<Vec<String>>("ZRANGE", "not_while", &["0", "-1"]), ["b a"]);
 }
 
 #[tokio::test]
@@ -265,7 +265,7 @@ async fn one_that_began_before_there_was_the_rule_is_waited_for() {
     assert_eq!(world.open(1_005, "job:b").await, 0);
     world.succeed(1_500, &running).await;
     assert_eq!(world.open(2_005, "job:b").await, 1);
-    assert_eq!(world.raw::<i64>("EXISTS", "shunned_lately", &[]), 0, "that was once");
+    assert_eq!(world.raw::<i64>("EXISTS", "not_while_recent", &[]), 0, "that was once");
     world.win_at(2_006, &run_of("a", 2), APART).await;
     world.assert_sound();
 }
@@ -451,24 +451,24 @@ async fn what_waits_of_a_removed_job_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_spoilt_gate_keeps_out_its_own_runs_only() {
-    for spoilt in [
-        "held:key:k",
-        "queued:key:k",
-        "queued_by_job:key:k",
-        "queued_by_lane:key:k",
-        "queued_lanes:key:k",
+async fn a_damaged_gate_keeps_out_its_own_runs_only() {
+    for damaged in [
+        "gate_holders:key:k",
+        "gate_waiters:key:k",
+        "gate_waiters_by_job:key:k",
+        "gate_waiters_by_lane:key:k",
+        "gate_waiter_lanes:key:k",
         "gate:key:k",
-        "gate_wakes",
+        "gate_timers",
     ] {
         let world = yard(&[("a", 0), ("b", 1)]).await;
-        let _: () = world.raw("SET", spoilt, &["x"]);
+        let _: () = world.raw("SET", damaged, &["x"]);
         let before = world.snapshot();
         let orders = [world.order_at(&run_of("a", 0), KEY).await, world.order(&run_of("b", 1)).await];
         let replies = world.at(5).claim_runs(&claimant("n1"), &queue("default"), &token(), &orders).await.unwrap();
-        let told = matches!(&replies[0], ClaimReply::WrongType(error) if error.to_string().contains(&world.key(spoilt)));
-        assert!(told && matches!(replies[1], ClaimReply::Claimed(_)), "{spoilt}: {replies:?}");
-        let _: () = world.raw("DEL", spoilt, &[]);
+        let reported = matches!(&replies[0], ClaimReply::WrongType(error) if error.to_string().contains(&world.key(damaged)));
+        assert!(reported && matches!(replies[1], ClaimReply::Claimed(_)), "{damaged}: {replies:?}");
+        let _: () = world.raw("DEL", damaged, &[]);
         assert!(before.len() > 1);
         world.assert_sound();
     }
@@ -503,31 +503,31 @@ async fn a_run_at_a_gate_against_its_record_is_removed_and_an_unnoticed_gate_ope
     assert_eq!(world.store.inspect_gate(&gate("key:k")).await.unwrap().strays, []);
     // A place of a run that knows nothing of it, an order that lost an entry, and a wake-up that got lost.
     let stray = run_of("c", 2).to_string();
-    let _: i64 = world.raw("ZADD", "held:key:k", &["5", &stray]);
-    let _: i64 = world.raw("DEL", "queued_by_job:key:k", &[]);
+    let _: i64 = world.raw("ZADD", "gate_holders:key:k", &["5", &stray]);
+    let _: i64 = world.raw("DEL", "gate_waiters_by_job:key:k", &[]);
     world.succeed(6, &held).await;
-    let _: i64 = world.raw("DEL", "gate_wakes", &[]);
+    let _: i64 = world.raw("DEL", "gate_timers", &[]);
     let facts = world.store.inspect_gate(&gate("key:k")).await.unwrap();
     assert_eq!((facts.strays.as_slice(), facts.is_unsorted), (&[run_of("c", 2)][..], true));
     let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.queued).collect();
-    assert_eq!(world.at(7).mend_gate(&gate("key:k"), &runs).await.unwrap(), 1);
+    assert_eq!(world.at(7).repair_gate(&gate("key:k"), &runs).await.unwrap(), 1);
     world.assert_sound();
-    let _: i64 = world.raw("DEL", "gate_wakes", &[]);
+    let _: i64 = world.raw("DEL", "gate_timers", &[]);
     assert!(world.store.inspect_gate(&gate("key:k")).await.unwrap().is_open_unnoticed);
-    world.at(8).mend_gate(&gate("key:k"), &runs).await.unwrap();
+    world.at(8).repair_gate(&gate("key:k"), &runs).await.unwrap();
     // Orders by lane that lost an entry, and that name one which does not wait, or not first.
     let due = run_of("b", 1).due().as_i64().to_string();
     let later = format!("default {:015} b@9", 9);
     for (command, key, args) in [
-        ("DEL", "queued_by_lane:key:k", &[][..]),
-        ("DEL", "queued_lanes:key:k", &[]),
-        ("ZADD", "queued_by_lane:key:k", &["0", &later]),
-        ("ZADD", "queued_lanes:key:k", &[&due, "b@9 default"]),
-        ("ZADD", "queued_by_job:key:k", &["0", &format!("b {later}")]),
+        ("DEL", "gate_waiters_by_lane:key:k", &[][..]),
+        ("DEL", "gate_waiter_lanes:key:k", &[]),
+        ("ZADD", "gate_waiters_by_lane:key:k", &["0", &later]),
+        ("ZADD", "gate_waiter_lanes:key:k", &[&due, "b@9 default"]),
+        ("ZADD", "gate_waiters_by_job:key:k", &["0", &format!("b {later}")]),
     ] {
         let _: i64 = world.raw(command, key, args);
         assert!(world.store.inspect_gate(&gate("key:k")).await.unwrap().is_unsorted, "{command} {key}");
-        world.at(8).mend_gate(&gate("key:k"), &runs).await.unwrap();
+        world.at(8).repair_gate(&gate("key:k"), &runs).await.unwrap();
         world.assert_sound();
         assert!(!world.store.inspect_gate(&gate("key:k")).await.unwrap().is_unsorted, "{command} {key}");
     }

@@ -1,7 +1,7 @@
 //! Limits and pauses of queues, as the claim judges them and polls show them.
 
 use schedd::domain::name::names::RunId;
-use schedd::domain::queue::queue_rules::{QueueHold, QueueSettings};
+use schedd::domain::queue::queue_rules::{NoRoomReason, QueueSettings};
 use schedd::store::{ClaimReply, LaneAsk, LanePoll, Section, SectionText, Verdict};
 
 use crate::scripts::world::{World, claimant, queue, t, token};
@@ -39,11 +39,13 @@ pub(crate) fn won(replies: &[ClaimReply]) -> usize {
     replies.iter().filter(|reply| matches!(reply, ClaimReply::Claimed(_))).count()
 }
 
-/// What a poll at `offset` shows: how many ripe runs, for how many there is room, why there is none, when to look again.
-pub(crate) async fn poll(world: &World, offset: i64) -> (usize, Option<usize>, Option<QueueHold>, Option<i64>) {
-    let poll = world.at(offset).list_ripe(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
+/// What a poll at `offset` shows: how many due runs, for how many there is room, why there is none, when to look again.
+pub(crate) async fn poll(world: &World, offset: i64) -> (usize, Option<usize>, Option<NoRoomReason>, Option<i64>) {
+    let poll = world.at(offset).list_due(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
     match &poll.lanes[0] {
-        LanePoll::Due { ripe, next, room, held } => (ripe.len(), *room, *held, next.map(|next| next.as_i64() - t(0).as_i64())),
+        LanePoll::Due { due, next, capacity, no_room } => {
+            (due.len(), *capacity, *no_room, next.map(|next| next.as_i64() - t(0).as_i64()))
+        }
         LanePoll::WrongType(error) => panic!("{error}"),
     }
 }
@@ -57,13 +59,13 @@ async fn no_more_than_its_limit_run_of_a_queue_at_once() {
     let before = world.snapshot();
     let replies = claim_all(&world, 0, "t1", &runs).await;
     assert_eq!(won(&replies), 2);
-    assert!(replies[2..].iter().all(|reply| matches!(reply, ClaimReply::Held)), "{replies:?}");
+    assert!(replies[2..].iter().all(|reply| matches!(reply, ClaimReply::NoRoom)), "{replies:?}");
     for run in &runs[2..] {
         assert_eq!(world.score("due:default", &run.to_string()), Some(0), "it stays where it is");
         assert!(!world.snapshot().keys().any(|key| key.contains(&format!("run:{run}")) && !before.contains_key(key)));
     }
     // A full queue shows nothing, so that nobody tries, and no time at which to look again.
-    assert_eq!(poll(&world, 5).await, (0, Some(0), Some(QueueHold::Full), None));
+    assert_eq!(poll(&world, 5).await, (0, Some(0), Some(NoRoomReason::Full), None));
     assert_eq!(won(&claim_all(&world, 5, "t2", &runs[2..]).await), 0);
     world.assert_sound();
 
@@ -131,8 +133,8 @@ async fn a_paused_queue_starts_nothing_and_keeps_what_is_due() {
     let runs = plant(&world, 2).await;
     let claim = world.win(0, &runs[0]).await;
     declare(&world, QueueSettings { is_paused: true, ..QueueSettings::default() }).await;
-    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(QueueHold::Paused), None));
-    assert!(matches!(claim_all(&world, 1, "t1", &runs[1..]).await[0], ClaimReply::Held));
+    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(NoRoomReason::Paused), None));
+    assert!(matches!(claim_all(&world, 1, "t1", &runs[1..]).await[0], ClaimReply::NoRoom));
     world.succeed(2, &claim).await;
     world.assert_sound();
     declare(&world, QueueSettings::default()).await;
@@ -170,7 +172,7 @@ async fn a_run_that_ends_without_starting_needs_no_room() {
 }
 
 #[tokio::test]
-async fn settings_that_are_spoilt_hold_nothing_up() {
+async fn settings_that_are_damaged_hold_nothing_up() {
     let world = World::new();
     for (field, value) in [("limit", "x"), ("rate_count", "-3"), ("rate_ms", "1e300"), ("burst", ""), ("weight", "\u{1}")] {
         let _: i64 = world.raw("HSET", "queue:default", &[field, value]);

@@ -1,6 +1,6 @@
 //! Rates of queues: never more than a burst beyond the share of any time, by Redis' time, and nothing held for longer than needed.
 
-use schedd::domain::queue::queue_rules::{QueueHold, QueueSettings};
+use schedd::domain::queue::queue_rules::{NoRoomReason, QueueSettings};
 use schedd::domain::queue::rate::Rate;
 use schedd::store::Verdict;
 
@@ -20,7 +20,7 @@ async fn a_burst_begins_at_once_and_then_one_for_each_share_of_the_time() {
     assert_eq!(poll(&world, 0).await, (6, Some(3), None, None));
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 3);
     // The poll tells when there is one again, to the millisecond.
-    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(QueueHold::Rate), Some(100)));
+    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(NoRoomReason::Rate), Some(100)));
     assert_eq!(won(&claim_all(&world, 99, &token(), &runs[3..]).await), 0);
     assert_eq!(poll(&world, 100).await, (3, Some(1), None, None));
     assert_eq!(won(&claim_all(&world, 100, &token(), &runs[3..]).await), 1);
@@ -65,10 +65,10 @@ async fn over_a_long_time_no_more_begin_than_the_share_and_one_burst() {
         let burst = i64::from(burst);
         let (mut begun, mut at, mut longest) = (0, 0, 0);
         while begun + 10 < runs.len() && at < 30_000 {
-            let (_, room, _, next) = poll(&world, at).await;
+            let (_, capacity, _, next) = poll(&world, at).await;
             let some = &runs[begun..(begun + 10).min(runs.len())];
-            let now = if room == Some(0) { 0 } else { won(&claim_all(&world, at, &token(), some).await) };
-            assert_eq!(now, room.unwrap().min(some.len()), "{text} at {at}");
+            let now = if capacity == Some(0) { 0 } else { won(&claim_all(&world, at, &token(), some).await) };
+            assert_eq!(now, capacity.unwrap().min(some.len()), "{text} at {at}");
             begun += now;
             // In shares of one run, each as long as `per`.
             let left = burst * per + at * count - i64::try_from(begun).unwrap() * per;
@@ -91,7 +91,7 @@ async fn a_changed_rate_holds_at_once_and_owes_no_more_than_its_own_burst() {
     declare(&world, rated("10/1s", 2)).await;
     assert_eq!(
         poll(&world, 0).await,
-        (0, Some(0), Some(QueueHold::Rate), Some(100)),
+        (0, Some(0), Some(NoRoomReason::Rate), Some(100)),
         "the old burst is not owed in the new rate"
     );
     assert_eq!(won(&claim_all(&world, 100, "t2", &runs[5..]).await), 1);
@@ -118,5 +118,5 @@ async fn limit_and_rate_hold_together() {
     let runs = plant(&world, 5).await;
     assert_eq!(poll(&world, 0).await.1, Some(2));
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 2);
-    assert_eq!(poll(&world, 0).await, (0, Some(0), Some(QueueHold::Full), None));
+    assert_eq!(poll(&world, 0).await, (0, Some(0), Some(NoRoomReason::Full), None));
 }

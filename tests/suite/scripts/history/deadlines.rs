@@ -25,9 +25,9 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_run_that_has_not_started_or_ended_in_time_is_told_of_once_whoever_looks() {
+async fn a_run_that_has_not_started_or_ended_in_time_is_reported_of_once_whoever_looks() {
     let world = World::new();
-    let run = world.telling(TIMED).await;
+    let run = world.plant_notifying(TIMED).await;
     let overdue = world.store.list_overdue(crate::scripts::world::t(900), 0, 10).await.unwrap();
     assert_eq!(overdue, (vec![run.clone()], true));
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
@@ -39,13 +39,13 @@ async fn a_run_that_has_not_started_or_ended_in_time_is_told_of_once_whoever_loo
         [crate::scripts::world::t(1_000), crate::scripts::world::t(5_000)]
     );
     assert_eq!(world.judge_all(999).await, [DeadlineReply::Early; 2]);
-    assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Told, DeadlineReply::Early]);
+    assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Notified, DeadlineReply::Early]);
     assert_eq!(world.at(1_001).judge_deadline(&deadlines[0]).await.unwrap(), DeadlineReply::Gone);
-    assert_eq!(world.told().await, [("on_late", run.clone())]);
+    assert_eq!(world.reported().await, [("on_late", run.clone())]);
     let claim = world.win_with(2_000, &run, Overlap::Skip, 100_000).await;
-    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Told]);
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Notified]);
     world.finish(5_001, &claim, Verdict::Final(RunState::Cancelled)).await;
-    let replies = world.tell_all(6_000).await;
+    let replies = world.report_all(6_000).await;
     // The late start, and that it did not start in time, are one notice.
     assert_eq!(replies.iter().filter(|reply| **reply == NoticeReply::Planted).count(), 2, "{replies:?}");
     assert_eq!((replies.len(), world.total("late")), (3, 2));
@@ -53,9 +53,9 @@ async fn a_run_that_has_not_started_or_ended_in_time_is_told_of_once_whoever_loo
 }
 
 #[tokio::test]
-async fn a_run_in_time_a_paused_and_a_removed_one_are_not_told_of() {
+async fn a_run_in_time_a_paused_and_a_removed_one_are_not_reported_of() {
     let world = World::new();
-    let run = world.telling(TIMED).await;
+    let run = world.plant_notifying(TIMED).await;
     let claim = world.win_with(0, &run, Overlap::Skip, 10_000).await;
     assert_eq!(world.store.list_deadlines(0, 10).await.unwrap().len(), 1, "it has started");
     world.finish(1, &claim, Verdict::Final(RunState::Succeeded)).await;
@@ -72,25 +72,25 @@ async fn a_run_in_time_a_paused_and_a_removed_one_are_not_told_of() {
 #[tokio::test]
 async fn an_edit_that_gives_an_open_run_longer_puts_its_time_off() {
     let world = World::new();
-    let run = world.telling(TIMED).await;
+    let run = world.plant_notifying(TIMED).await;
     world.win_with(0, &run, Overlap::Skip, 100_000).await;
-    let _: i64 = world.raw("HSET", "job:a", &["tells", "on_late finish=9000"]);
+    let _: i64 = world.raw("HSET", "job:a", &["notify", "on_late finish=9000"]);
     assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Early]);
     assert_eq!(world.judge_all(8_999).await, [DeadlineReply::Early]);
-    assert_eq!(world.judge_all(9_000).await, [DeadlineReply::Told]);
+    assert_eq!(world.judge_all(9_000).await, [DeadlineReply::Notified]);
     world.assert_sound();
 }
 
 #[tokio::test]
-async fn one_that_waits_behind_another_is_told_of_too() {
+async fn one_that_waits_behind_another_is_reported_of_too() {
     let world = World::new();
-    let first = world.telling(TIMED).await;
+    let first = world.plant_notifying(TIMED).await;
     world.win_with(0, &first, Overlap::Skip, 100).await;
     let second = crate::scripts::world::run_of("a", 100);
     let order = world.order_with(&second, Overlap::Queue { max: 1 }, 100_000).await;
     world.claim(100, &order).await;
-    assert_eq!(world.judge_all(2_000).await, [DeadlineReply::Told, DeadlineReply::Early, DeadlineReply::Early]);
-    assert_eq!(world.told().await, [("on_late", second)]);
+    assert_eq!(world.judge_all(2_000).await, [DeadlineReply::Notified, DeadlineReply::Early, DeadlineReply::Early]);
+    assert_eq!(world.reported().await, [("on_late", second)]);
     world.assert_sound();
 }
 
@@ -101,7 +101,7 @@ async fn one_that_was_claimed_and_never_executed_has_not_started() {
         world.at(offset).finish_run(claim, &verdict, "", &[], past).await.unwrap();
     };
     let later = || Verdict::AskLater(std::time::Duration::ZERO);
-    let asked = world.telling(TIMED).await;
+    let asked = world.plant_notifying(TIMED).await;
     let claim = world.win_with(0, &asked, Overlap::Skip, 100_000).await;
     hand_back(10, &claim, later(), "").await;
     assert_eq!(world.judge_all(900).await, [DeadlineReply::Early; 2], "its start is looked at again");
@@ -109,8 +109,8 @@ async fn one_that_was_claimed_and_never_executed_has_not_started() {
     let claim = world.win(950, &asked).await;
     assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Met, DeadlineReply::Early]);
     hand_back(1_010, &claim, later(), "").await;
-    assert_eq!(world.judge_all(1_020).await, [DeadlineReply::Told, DeadlineReply::Early]);
-    assert_eq!(world.told().await, [("on_late", asked.clone())]);
+    assert_eq!(world.judge_all(1_020).await, [DeadlineReply::Notified, DeadlineReply::Early]);
+    assert_eq!(world.reported().await, [("on_late", asked.clone())]);
     for at in [1_100, 1_200] {
         let claim = world.win(at, &asked).await;
         hand_back(at + 10, &claim, Verdict::Release, "").await;
@@ -118,7 +118,7 @@ async fn one_that_was_claimed_and_never_executed_has_not_started() {
     }
     world.assert_sound();
     let world = World::new();
-    let cut = world.telling(TIMED).await;
+    let cut = world.plant_notifying(TIMED).await;
     let claim = world.win_with(0, &cut, Overlap::Skip, 100_000).await;
     world.at(10).finish_run(&claim, &Verdict::Release, "shutdown", &[], "{\"x\":1}").await.unwrap();
     assert_eq!(world.judge_all(1_500).await, [DeadlineReply::Early], "it was cut short, and had started");
@@ -130,19 +130,19 @@ async fn one_that_was_claimed_and_never_executed_has_not_started() {
 }
 
 #[tokio::test]
-async fn one_claimed_again_after_its_time_without_a_start_before_is_told_of() {
+async fn one_claimed_again_after_its_time_without_a_start_before_is_reported_of() {
     let world = World::new();
-    let run = world.telling(TIMED).await;
+    let run = world.plant_notifying(TIMED).await;
     let claim = world.win_with(0, &run, Overlap::Skip, 100_000).await;
     world.at(10).finish_run(&claim, &Verdict::Release, "", &[], "").await.unwrap();
     world.win(1_001, &run).await;
-    assert_eq!(world.judge_all(1_002).await, [DeadlineReply::Told, DeadlineReply::Early]);
+    assert_eq!(world.judge_all(1_002).await, [DeadlineReply::Notified, DeadlineReply::Early]);
     world.assert_sound();
 }
 
 /// Three runs of job `a`: one open since 0 ms, and two skipped behind it.
 async fn two_skipped_behind_one(world: &World) -> (Claim, [RunId; 2]) {
-    let open = world.telling(TIMED).await;
+    let open = world.plant_notifying(TIMED).await;
     let open = world.win_with(0, &open, Overlap::Skip, 100).await;
     let skipped = [100, 200].map(|due| run_of("a", due));
     for (run, at) in skipped.iter().zip([100, 200]) {
@@ -161,13 +161,13 @@ async fn the_first_run_skipped_behind_a_hanging_run_gets_its_notice_even_if_trim
             let _: i64 = world.raw("DEL", &format!("run:{first}"), &[]);
         }
         assert_eq!(world.judge_all(1_099).await, [DeadlineReply::Early; 2], "its start and the end of what is open");
-        assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Told, DeadlineReply::Early]);
-        assert_eq!(world.told().await, [("on_late", first)]);
+        assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Notified, DeadlineReply::Early]);
+        assert_eq!(world.reported().await, [("on_late", first)]);
     }
 }
 
 #[tokio::test]
-async fn one_skipped_behind_what_has_ended_or_was_paused_since_is_not_told_of() {
+async fn one_skipped_behind_what_has_ended_or_was_paused_since_is_not_reported_of() {
     for is_paused in [false, true] {
         let world = World::new();
         let (open, _) = two_skipped_behind_one(&world).await;
@@ -186,7 +186,7 @@ async fn one_skipped_behind_what_has_ended_or_was_paused_since_is_not_told_of() 
 #[tokio::test]
 async fn a_retried_run_keeps_its_finish_deadline_unless_that_has_passed() {
     let world = World::new();
-    let run = world.telling(TIMED).await;
+    let run = world.plant_notifying(TIMED).await;
     let again = async |ended: i64, at: i64| {
         let claim = world.win_with(ended, &run, Overlap::Skip, 100_000).await;
         world.finish(ended + 1, &claim, Verdict::Final(RunState::Failed)).await;
@@ -198,8 +198,8 @@ async fn a_retried_run_keeps_its_finish_deadline_unless_that_has_passed() {
     again(0, 10).await;
     let deadlines: Vec<_> = world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
     assert_eq!((deadlines.len(), deadlines[0].kind, deadlines[0].at), (1, DeadlineKind::Finish, t(5_000)));
-    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Told]);
-    assert_eq!(world.told().await, [("on_late", run.clone())]);
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Notified]);
+    assert_eq!(world.reported().await, [("on_late", run.clone())]);
     again(6_000, 6_010).await;
     assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "a person asked for it after that time");
 }
@@ -217,7 +217,7 @@ impl World {
 #[tokio::test]
 async fn no_time_is_kept_of_a_run_that_was_cancelled_while_it_waited() {
     let world = World::new();
-    let first = world.telling(IN_A_YEAR).await;
+    let first = world.plant_notifying(IN_A_YEAR).await;
     world.win_with(0, &first, Overlap::Skip, 100).await;
     let open = [format!("{first} finish")];
     for is_claimed in [false, true] {
@@ -228,9 +228,9 @@ async fn no_time_is_kept_of_a_run_that_was_cancelled_while_it_waited() {
         assert_eq!(world.watched().len(), 3);
         if is_claimed {
             // As `cancel --stop` has it: the first that waits is made due, and its claim ends it.
-            let _: i64 = world.raw("HSET", "stops", &[&second.to_string(), "cancelled"]);
+            let _: i64 = world.raw("HSET", "stop_requests", &[&second.to_string(), "cancelled"]);
             let _: i64 = world.raw("ZREM", "waiting:a", &[&second.to_string()]);
-            let _: i64 = world.raw("HINCRBY", "totals", &["waiting", "-1"]);
+            let _: i64 = world.raw("HINCRBY", "counters", &["waiting", "-1"]);
             let _: i64 = world.raw("ZADD", "due:default", &["0", &second.to_string()]);
             world.claim(at, &ClaimOrder { successor: None, ..order }).await;
         } else {
@@ -246,7 +246,7 @@ async fn no_time_is_kept_of_a_run_that_was_cancelled_while_it_waited() {
 async fn no_time_is_kept_of_an_overdue_run_that_is_skipped_removed_or_given_back() {
     for way in ["skipped", "removed", "given back", "resumed"] {
         let world = World::new();
-        let run = world.telling(IN_A_YEAR).await;
+        let run = world.plant_notifying(IN_A_YEAR).await;
         assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
         let job = world.job("a").await;
         match way {
@@ -287,7 +287,7 @@ async fn no_time_is_kept_of_an_overdue_run_that_is_skipped_removed_or_given_back
 #[tokio::test]
 async fn no_time_is_kept_of_a_planned_run_that_an_edit_replaced_and_a_new_one_is_watched() {
     let world = World::new();
-    let run = world.telling(IN_A_YEAR).await;
+    let run = world.plant_notifying(IN_A_YEAR).await;
     // Due, and not ready yet: an edit replaces it.
     let _: i64 = world.raw("ZADD", "due:default", &[&t(5_000).as_i64().to_string(), &run.to_string()]);
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
@@ -297,7 +297,7 @@ async fn no_time_is_kept_of_a_planned_run_that_an_edit_replaced_and_a_new_one_is
             read: Some((job.rev, job.lane)),
             hash: hash.to_owned(),
             planned: job.pending,
-            tells: IN_A_YEAR.to_owned(),
+            notify: IN_A_YEAR.to_owned(),
             ..definition("a", due)
         };
         assert_eq!(world.at(1_000).apply_job(&order).await.unwrap(), ApplyReply::Updated);
@@ -312,7 +312,7 @@ async fn no_time_is_kept_of_a_planned_run_that_an_edit_replaced_and_a_new_one_is
 #[tokio::test]
 async fn no_time_is_kept_of_one_skipped_behind_a_run_that_goes_on_no_more() {
     let world = World::new();
-    let open = world.telling(IN_A_YEAR).await;
+    let open = world.plant_notifying(IN_A_YEAR).await;
     let open = world.win_with(0, &open, Overlap::Skip, 100).await;
     let skipped = run_of("a", 100);
     let order = world.order_with(&skipped, Overlap::Skip, 60_000).await;

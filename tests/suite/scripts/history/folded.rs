@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedStretch;
+use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::engine::Definition;
 use schedd::engine::maintenance::full_check::examine;
 use schedd::engine::planning::passed_ranges;
 use schedd::engine::recovery::restored_ends::Given;
 use schedd::store::{
-    ApplyOrder, ClaimOrder, ClaimReply, InLedger, LedgerRange, LedgerTells, RestoreOrder, RestoreReply, SkipOrder, SkipReply,
+    ApplyOrder, ClaimOrder, ClaimReply, InLedger, LedgerAnswer, LedgerRange, RestoreOrder, RestoreReply, SkipOrder, SkipReply,
 };
 
 use crate::scripts::data::losing::{LATER, give_back, restore, restoring, skipped};
@@ -79,15 +79,15 @@ async fn an_end_that_the_ledger_knows_is_not_written_again() {
         assert_eq!(world.snapshot(), before);
     }
     // One is missing, and this may be it.
-    let told = range(0, 4000, 4, RunState::Failed, "");
-    let world = with_range(&told).await;
+    let reported = range(0, 4000, 4, RunState::Failed, "");
+    let world = with_range(&reported).await;
     assert_eq!(give_back(&world, &[2000]).await, Given { restored: 1, ..Given::default() });
-    assert_eq!(ranges(&world).await, [told]);
+    assert_eq!(ranges(&world).await, [reported]);
     // Between its ends, and no occurrence of the schedule.
-    let told = range(0, 4000, 5, RunState::Skipped, "");
-    let world = with_range(&told).await;
+    let reported = range(0, 4000, 5, RunState::Skipped, "");
+    let world = with_range(&reported).await;
     assert_eq!(give_back(&world, &[2500]).await, Given { restored: 1, ..Given::default() });
-    assert_eq!(ranges(&world).await, [told]);
+    assert_eq!(ranges(&world).await, [reported]);
 }
 
 #[tokio::test]
@@ -106,11 +106,11 @@ async fn an_end_between_dead_letters_is_known_by_the_range_that_reaches_over_the
 }
 
 #[tokio::test]
-async fn a_planned_run_is_given_back_whatever_the_ledger_tells() {
-    let told = range(6000, 6000, 1, RunState::Skipped, "");
-    let world = with_range(&told).await;
+async fn a_planned_run_is_given_back_whatever_the_ledger_reports() {
+    let reported = range(6000, 6000, 1, RunState::Skipped, "");
+    let world = with_range(&reported).await;
     assert_eq!(give_back(&world, &[6000]).await, Given { restored: 1, ..Given::default() });
-    assert_eq!((ranges(&world).await, world.job("a").await.pending), (vec![told], Some(run_of("a", 7000))));
+    assert_eq!((ranges(&world).await, world.job("a").await.pending), (vec![reported], Some(run_of("a", 7000))));
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn a_run_older_than_the_ledger_is_one_less_that_was_skipped() {
     let world = skipped().await;
     fold(&world).await;
     let _: i64 = world.raw("DEL", "ledger:a", &[]);
-    let _: i64 = world.raw("HDEL", "totals", &["ledger_ranges"]);
+    let _: i64 = world.raw("HDEL", "counters", &["ledger_ranges"]);
     let _: i64 = world.raw("HSET", "ledger_before:a", &["until", &t(5000).as_i64().to_string(), "skipped", "2"]);
     assert_eq!(give_back(&world, &[1000, 2000, 3000]).await, Given { restored: 3, ..Given::default() });
     assert_eq!(world.raw::<String>("HGET", "ledger_before:a", &["skipped"]), "0");
@@ -130,14 +130,14 @@ async fn a_run_older_than_the_ledger_is_one_less_that_was_skipped() {
 }
 
 #[tokio::test]
-async fn a_run_is_given_back_only_out_of_the_range_that_was_read_and_past_a_spoilt_ledger() {
+async fn a_run_is_given_back_only_out_of_the_range_that_was_read_and_past_a_bad_ledger() {
     let world = skipped().await;
     fold(&world).await;
     let read = range(0, 5000, 6, RunState::Skipped, "missed");
-    let left = Some(SkippedStretch { first: t(0), last: t(5000), count: 5 });
+    let left = Some(SkippedRange { first: t(0), last: t(5000), count: 5 });
     let order = |range: Option<&LedgerRange>| RestoreOrder {
-        told: 1,
-        in_ledger: range.map(|range| InLedger { range: range.clone(), tells: LedgerTells::Skipped(left) }),
+        skipped_records: 1,
+        in_ledger: range.map(|range| InLedger { range: range.clone(), answer: LedgerAnswer::Skipped(left) }),
         ..restoring(&run_of("a", 2000), "", LATER)
     };
     let before = world.snapshot();
@@ -158,17 +158,17 @@ async fn a_run_is_given_back_only_out_of_the_range_that_was_read_and_past_a_spoi
 }
 
 #[tokio::test]
-async fn a_range_is_set_right_only_while_it_tells_what_was_read() {
+async fn a_range_is_set_right_only_while_it_reports_what_was_read() {
     let world = skipped().await;
     fold(&world).await;
     let (run, read) = (run_of("a", 2000), range(0, 5000, 6, RunState::Skipped, "missed"));
-    let left = Some(SkippedStretch { first: t(0), last: t(5000), count: 5 });
+    let left = Some(SkippedRange { first: t(0), last: t(5000), count: 5 });
     let before = world.snapshot();
     for (run, read) in [(&run, LedgerRange { count: 5, ..read.clone() }), (&run_of("a", 6000), read.clone())] {
-        assert!(!world.store.mend_range(run, &read, left).await.unwrap());
+        assert!(!world.store.repair_ledger_range(run, &read, left).await.unwrap());
         assert_eq!(world.snapshot(), before);
     }
-    assert!(world.store.mend_range(&run, &read, left).await.unwrap());
+    assert!(world.store.repair_ledger_range(&run, &read, left).await.unwrap());
     assert_eq!((ranges(&world).await, world.total("skipped")), (vec![LedgerRange { count: 5, ..read }], 5));
 }
 
@@ -178,7 +178,7 @@ async fn the_last_of_a_range_is_taken_out_of_it_though_nobody_knows_its_schedule
     // The name was used again since, so by which schedule that was is not known.
     let since = t(6000).as_i64();
     let added = format!(r#"{{"at":{since},"what":"added"}}"#);
-    let _: i64 = world.raw("ZADD", "deeds:a", &[&since.to_string(), &added]);
+    let _: i64 = world.raw("ZADD", "audit_log:a", &[&since.to_string(), &added]);
     let _: i64 = world.raw("HSET", "job:a", &["since", &since.to_string()]);
     assert_eq!(give_back(&world, &[2000]).await, Given { restored: 1, ..Given::default() });
     assert_eq!(ranges(&world).await, []);
@@ -195,7 +195,7 @@ async fn a_run_given_back_before_its_turn_keeps_its_record_until_its_job_has_com
     let order = ClaimOrder { successor: Some(successor("a", 1000)), ..world.order(&planned).await };
     assert!(matches!(world.claim(7000, &order).await, ClaimReply::Occupied));
     let definition = Definition::of(world.job("a").await).unwrap();
-    let told = passed_ranges::up_to_recorded(
+    let reported = passed_ranges::up_to_recorded(
         &world.at(7000),
         &definition,
         &planned,
@@ -203,7 +203,7 @@ async fn a_run_given_back_before_its_turn_keeps_its_record_until_its_job_has_com
         (t(0), definition.since()),
     )
     .await;
-    assert_eq!(told.unwrap(), (t(0), 1, Some(t(2000))));
+    assert_eq!(reported.unwrap(), (t(0), 1, Some(t(2000))));
     assert_eq!(ranges(&world).await, []);
     // Its job comes past the first of them.
     let claim = world.win_with(7000, &planned, Overlap::Skip, 2000).await;
@@ -266,23 +266,23 @@ async fn play(steps: &[Step]) {
         }
     }
     world.assert_sound();
-    assert_told_once(&world, &ended).await;
+    assert_reported_once(&world, &ended).await;
     let found = examine(&world.at(next)).await.unwrap().findings;
     assert!(found.is_empty(), "{found:?}");
     fold(&world).await;
-    assert_told_once(&world, &ended).await;
+    assert_reported_once(&world, &ended).await;
 }
 
-async fn assert_told_once(world: &World, ended: &BTreeMap<UnixMillis, RunState>) {
+async fn assert_reported_once(world: &World, ended: &BTreeMap<UnixMillis, RunState>) {
     let ledger = world.store.read_ledger(&name("a")).await.unwrap();
-    let mut told: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut reported: BTreeMap<&str, u64> = BTreeMap::new();
     for range in &ledger.ranges {
-        *told.entry(range.state.as_str()).or_default() += range.count;
+        *reported.entry(range.state.as_str()).or_default() += range.count;
     }
     let mut in_ledger = ended.clone();
     for record in world.store.read_history(Some(&name("a")), 0, 1000).await.unwrap().runs {
         let (last, count) = record.skipped.unwrap_or((record.run.due(), 1));
-        *told.entry(record.state.as_str()).or_default() += count;
+        *reported.entry(record.state.as_str()).or_default() += count;
         in_ledger.remove(&record.run.due());
         in_ledger.retain(|due, state| *state != RunState::Skipped || *due < record.run.due() || last < *due);
     }
@@ -290,7 +290,7 @@ async fn assert_told_once(world: &World, ended: &BTreeMap<UnixMillis, RunState>)
     for state in ended.values() {
         *wanted.entry(state.as_str()).or_default() += 1;
     }
-    assert_eq!(told, wanted, "{ledger:?}");
+    assert_eq!(reported, wanted, "{ledger:?}");
     for (state, count) in [("skipped", wanted.get("skipped")), ("succeeded", wanted.get("succeeded"))] {
         assert_eq!(world.total(state), i64::try_from(count.copied().unwrap_or(0)).unwrap(), "{state}");
     }

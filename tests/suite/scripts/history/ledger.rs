@@ -113,8 +113,8 @@ async fn a_range_goes_on_behind_no_dead_letter_that_stays() {
     let world = World::new();
     ended(&world, &[Succeeded, Failed, Succeeded, Succeeded, Failed, Failed, Succeeded]).await;
     world.at(10).forget_runs(None, t(0), 0).await.unwrap();
-    let told = [range(0, 0, 1, Succeeded, ""), range(2, 3, 2, Succeeded, ""), range(6, 6, 1, Succeeded, "")];
-    assert_eq!(ledger_of_a(&world).await.ranges, told);
+    let reported = [range(0, 0, 1, Succeeded, ""), range(2, 3, 2, Succeeded, ""), range(6, 6, 1, Succeeded, "")];
+    assert_eq!(ledger_of_a(&world).await.ranges, reported);
     assert!(world.store.read_run(&run_of("a", 1)).await.unwrap().is_some());
     world.assert_sound();
 }
@@ -133,13 +133,13 @@ async fn a_range_of_skipped_ones_ends_at_the_run_the_next_were_skipped_for() {
         world.succeed(open + 25, &claim).await;
     }
     world.at(100).forget_runs(None, t(0), 0).await.unwrap();
-    let told = [
+    let reported = [
         range(0, 0, 1, Succeeded, ""),
         range(10, 20, 2, Skipped, "overlap"),
         range(30, 30, 1, Succeeded, ""),
         range(40, 50, 2, Skipped, "overlap"),
     ];
-    assert_eq!(ledger_of_a(&world).await.ranges, told);
+    assert_eq!(ledger_of_a(&world).await.ranges, reported);
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn a_job_without_a_ledger_that_is_forgotten_leaves_the_count_of_the_others
 }
 
 #[tokio::test]
-async fn a_spoilt_ledger_stops_no_trimming_and_what_it_could_not_take_is_counted() {
+async fn a_damaged_ledger_stops_no_trimming_and_what_it_could_not_take_is_counted() {
     for (key, command) in [("ledger:a", "RPUSH"), ("ledger_before:a", "RPUSH")] {
         let world = World::new();
         ended(&world, &[RunState::Succeeded, RunState::Succeeded]).await;
@@ -288,8 +288,8 @@ impl Play {
                 self.now = now.max(due + behind);
                 assert_eq!(self.world.at(self.now).skip_run(&order).await.unwrap(), SkipReply::Skipped);
                 self.next = due + behind + STEP;
-                let stretch = (due..=due + behind).step_by(usize::try_from(STEP).unwrap());
-                self.ended.extend(stretch.map(|due| (t(due), RunState::Skipped)));
+                let skipped_range = (due..=due + behind).step_by(usize::try_from(STEP).unwrap());
+                self.ended.extend(skipped_range.map(|due| (t(due), RunState::Skipped)));
             }
             Step::Cancel => {
                 let order = self.world.cancelling(&run, Some(due + STEP)).await;
@@ -336,9 +336,9 @@ impl Play {
                 continue;
             }
             let last = record.skipped.map_or(run.due(), |(last, _)| last);
-            let told: Vec<UnixMillis> = trimmed.range(run.due()..=last).map(|(due, _)| *due).collect();
-            assert_eq!(told.len() as u64, record.skipped.map_or(1, |(_, count)| count), "{run}");
-            for due in told {
+            let reported: Vec<UnixMillis> = trimmed.range(run.due()..=last).map(|(due, _)| *due).collect();
+            assert_eq!(reported.len() as u64, record.skipped.map_or(1, |(_, count)| count), "{run}");
+            for due in reported {
                 assert_eq!(trimmed.remove(&due), Some(record.state), "{due} is told twice, or otherwise");
             }
         }
@@ -363,19 +363,19 @@ impl Play {
 
 impl Play {
     /// Of each occurrence whose record is gone it is told for sure how it ended, whatever stays between.
-    async fn assert_told_for_sure(&self) {
+    async fn assert_reported_for_sure(&self) {
         let store = self.world.at(self.now.max(self.next));
         for (due, state) in &self.ended {
             if store.read_run(&RunId::regular(name("a"), *due)).await.unwrap().is_some() {
                 continue;
             }
             let facts = gather(&store, &name("a"), &Ask::At(*due)).await.unwrap().unwrap();
-            let is_told = match &facts.subject {
-                Subject::Ledger { state: told, is_sure, .. } => *is_sure && told == state.as_str(),
-                Subject::Stretch { run, .. } => run.state == *state,
+            let is_reported = match &facts.subject {
+                Subject::Ledger { state: reported, is_sure, .. } => *is_sure && reported == state.as_str(),
+                Subject::InRange { run, .. } => run.state == *state,
                 _ => false,
             };
-            assert!(is_told, "{due} {state}: {:?} in {:?}", facts.subject, ledger_of_a(&self.world).await);
+            assert!(is_reported, "{due} {state}: {:?} in {:?}", facts.subject, ledger_of_a(&self.world).await);
         }
     }
 }
@@ -393,7 +393,7 @@ async fn play(steps: &[Step]) {
     }
     // The dead letters stay.
     play.world.at(play.now).forget_runs(None, t(0), 1).await.unwrap();
-    Box::pin(play.assert_told_for_sure()).await;
+    Box::pin(play.assert_reported_for_sure()).await;
     play.world.at(play.now + 1).forget_runs(None, t(play.now + 2), usize::MAX).await.unwrap();
     play.assert_accounted().await;
 }

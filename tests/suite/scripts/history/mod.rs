@@ -4,5 +4,5 @@ pub(crate) mod deadlines;
 pub(crate) mod folded;
 pub(crate) mod forgetting;
 pub(crate) mod ledger;
+pub(crate) mod notices;
 pub(crate) mod outputs;
-pub(crate) mod telling;

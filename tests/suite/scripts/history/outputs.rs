@@ -70,7 +70,7 @@ async fn what_is_no_output_is_left_alone_and_keeps_no_other_from_going() {
     world.at(1).write_output(&claim, &printed("mine")).await.unwrap();
     let _: i64 = world.raw("RPUSH", "output:b@5#1", &["not ours"]);
     let _: i64 = world.raw("ZADD", "outputs", &["5", "b@5#1"]);
-    let _: i64 = world.raw("HSET", &format!("output:{run}#2"), &["size", "spoilt"]);
+    let _: i64 = world.raw("HSET", &format!("output:{run}#2"), &["size", "damaged"]);
     let _: i64 = world.raw("ZADD", "outputs", &["6", &format!("{run}#2")]);
     assert_eq!(world.at(9000).forget_outputs(None, t(9000), 0).await.unwrap(), 3);
     assert_eq!(world.raw::<i64>("LLEN", "output:b@5#1", &[]), 1);

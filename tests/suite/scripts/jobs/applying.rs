@@ -2,7 +2,7 @@
 
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedStretch;
+use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::store::{ApplyOrder, ApplyReply, DefinitionChange, Existing, ManualReply, SourceKind};
 
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
@@ -13,7 +13,7 @@ async fn edit(world: &World, job: &str, hash: &str, planted: Option<i64>) -> App
     ApplyOrder {
         hash: hash.to_owned(),
         read: Some((record.rev, record.lane)),
-        planned: record.pending.or(record.held),
+        planned: record.pending.or(record.paused_run),
         planted: planted.map(|due| successor(job, due)),
         ..definition(job, 0)
     }
@@ -54,14 +54,14 @@ async fn an_equal_definition_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_taken_name_is_told_and_kept() {
+async fn a_taken_name_is_reported_and_kept() {
     let world = World::new();
     world.plant("a", 1000).await;
     let before = world.snapshot();
     let refusing = ApplyOrder { existing: Existing::Refuse, ..definition("a", 5000) };
     assert_eq!(world.at(0).apply_job(&refusing).await.unwrap(), ApplyReply::Exists);
     let of_file = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), ..definition("a", 5000) };
-    assert_eq!(world.at(0).apply_job(&of_file).await.unwrap(), ApplyReply::Held("api".to_owned()));
+    assert_eq!(world.at(0).apply_job(&of_file).await.unwrap(), ApplyReply::OtherKind("api".to_owned()));
     assert_eq!(world.snapshot(), before);
 }
 
@@ -143,13 +143,13 @@ async fn a_changed_schedule_of_a_paused_job_waits_for_the_resume() {
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     world.at(1).apply_job(&edit(&world, "a", "hash2", Some(2000)).await).await.unwrap();
     let job = world.job("a").await;
-    assert_eq!((job.pending, job.held), (None, Some(run_of("a", 2000))));
+    assert_eq!((job.pending, job.paused_run), (None, Some(run_of("a", 2000))));
     assert_eq!(world.indexed("a"), None);
     world.assert_sound();
 }
 
 #[tokio::test]
-async fn what_passed_under_the_old_schedule_is_told_with_its_change() {
+async fn what_passed_under_the_old_schedule_is_reported_with_its_change() {
     for is_paused in [true, false] {
         let world = World::new();
         let first = world.plant("a", 1000).await;
@@ -157,20 +157,20 @@ async fn what_passed_under_the_old_schedule_is_told_with_its_change() {
             world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
         }
         let from = if is_paused { 1000 } else { 2000 };
-        let passed = Some(SkippedStretch { first: t(from), last: t(9000), count: 8 });
+        let passed = Some(SkippedRange { first: t(from), last: t(9000), count: 8 });
         let order = ApplyOrder { passed, ..edit(&world, "a", "hash2", Some(12_000)).await };
         let stale = ApplyOrder { planned: Some(run_of("a", 7)), ..order.clone() };
         let before = world.snapshot();
         assert_eq!(world.at(9500).apply_job(&stale).await.unwrap(), ApplyReply::Stale);
         assert_eq!(world.snapshot(), before, "the planned run is another than was read");
         assert_eq!(world.at(9500).apply_job(&order).await.unwrap(), ApplyReply::Updated);
-        let told = world.run(&run_of("a", from)).await;
+        let reported = world.run(&run_of("a", from)).await;
         let reason = if is_paused { "paused" } else { "missed" };
-        assert_eq!((told.state, told.reason.as_deref()), (RunState::Skipped, Some(reason)));
-        assert_eq!((told.skipped, world.total("skipped")), (Some((t(9000), 8)), 8));
+        assert_eq!((reported.state, reported.reason.as_deref()), (RunState::Skipped, Some(reason)));
+        assert_eq!((reported.skipped, world.total("skipped")), (Some((t(9000), 8)), 8));
         let job = world.job("a").await;
         let planned = if is_paused { (None, Some(run_of("a", 12_000))) } else { (Some(first), None) };
-        assert_eq!((job.pending, job.held), planned);
+        assert_eq!((job.pending, job.paused_run), planned);
         world.assert_sound();
     }
 }

@@ -49,7 +49,7 @@ async fn a_running_run_is_asked_to_stop_however_often() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_told_how_and_when() {
+async fn a_run_that_is_over_is_reported_how_and_when() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
@@ -128,14 +128,14 @@ async fn a_run_whose_turn_came_in_another_queue_is_found_there() {
 }
 
 #[tokio::test]
-async fn a_run_skipped_or_cancelled_leaves_no_wish_to_stop_behind() {
+async fn a_run_skipped_or_cancelled_leaves_no_request_to_stop_behind() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let open = world.win_with(0, &run, Overlap::Replace, 1000).await;
     world.finish(1, &open, Verdict::Retry(Duration::from_secs(60))).await;
     world.claim(1000, &world.order_with(&run_of("a", 1000), Overlap::Replace, 2000).await).await;
     world.at(1001).cancel_run(&world.cancelling(&run, None).await).await.unwrap();
-    assert_eq!(world.raw::<i64>("HLEN", "stops", &[]), 0);
+    assert_eq!(world.raw::<i64>("HLEN", "stop_requests", &[]), 0);
     world.assert_sound();
     // The skip of a stretch ends the pending run only, so none of the open ones.
     let skip = SkipOrder {

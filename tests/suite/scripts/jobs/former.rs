@@ -112,7 +112,7 @@ async fn a_run_at_a_gate_of_a_removed_job_does_not_begin_as_the_job_added_again(
     world.win_at(0, &holder, &["group:g"]).await;
     let run = run_of("a", 0);
     let order = world.order_at(&run, &["group:g"]).await;
-    assert!(matches!(world.claim(1, &order).await, ClaimReply::Blocked(Blocking::Queued)));
+    assert!(matches!(world.claim(1, &order).await, ClaimReply::Blocked(Blocking::AtGate)));
     let order = schedd::store::RemoveOrder { gates: order.gates, ..removal(&world.job("a").await, StopRunning::No) };
     world.at(2).remove_job(&order).await.unwrap();
     add_again(&world, 3, "hash2").await;

@@ -1,9 +1,9 @@
 //! The scripts of a job.
 
 pub(crate) mod applying;
+pub(crate) mod audit_log;
 pub(crate) mod backfilling;
 pub(crate) mod cancelling;
-pub(crate) mod deeds;
 pub(crate) mod former;
 pub(crate) mod pausing;
 pub(crate) mod rebooting;

@@ -3,7 +3,7 @@
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
 use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedStretch;
+use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::store::{JobRecord, PauseReply, ResumeOrder, ResumeReply};
 
 use crate::scripts::world::{World, definition, run_of, successor, t};
@@ -13,9 +13,9 @@ pub(crate) fn resuming(job: &JobRecord, skipped: Option<(i64, u64)>, next: Optio
         name: job.name.clone(),
         rev: job.rev.clone(),
         lane: job.lane.clone(),
-        held: job.held.clone(),
-        skipped: skipped.map(|(last, count)| SkippedStretch {
-            first: job.held.as_ref().map_or(t(0), RunId::due),
+        paused_run: job.paused_run.clone(),
+        skipped: skipped.map(|(last, count)| SkippedRange {
+            first: job.paused_run.as_ref().map_or(t(0), RunId::due),
             last: t(last),
             count,
         }),
@@ -30,7 +30,7 @@ async fn a_paused_job_keeps_its_planned_run_out_of_the_due_set() {
     let read = world.job("a").await;
     assert_eq!(world.at(0).pause_job(&read, None, &[]).await.unwrap(), PauseReply::Paused);
     let job = world.job("a").await;
-    assert_eq!((job.pending, job.held.as_ref(), job.paused_at), (None, Some(&run), Some(t(0))));
+    assert_eq!((job.pending, job.paused_run.as_ref(), job.paused_at), (None, Some(&run), Some(t(0))));
     assert_eq!((world.indexed("a"), world.score("due:default", &run.to_string())), (None, None));
     world.assert_sound();
     let before = world.snapshot();
@@ -52,7 +52,7 @@ async fn pausing_what_is_not_there_or_has_moved_on_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_resume_tells_the_stretch_once_and_plants_the_next() {
+async fn a_resume_reports_the_range_once_and_plants_the_next() {
     let world = World::new();
     let held = world.plant("a", 1000).await;
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_resume_tells_the_stretch_once_and_plants_the_next() {
     assert_eq!(record.skipped, Some((t(5000), 5)));
     assert_eq!(world.total("skipped"), 5);
     let job = world.job("a").await;
-    assert_eq!((job.pending, job.held, job.paused_at), (Some(run_of("a", 6000)), None, None));
+    assert_eq!((job.pending, job.paused_run, job.paused_at), (Some(run_of("a", 6000)), None, None));
     assert_eq!(world.indexed("a"), Some(6000));
     world.assert_sound();
     let before = world.snapshot();
@@ -91,7 +91,7 @@ async fn a_resume_made_from_another_state_of_the_job_changes_nothing() {
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let paused = world.job("a").await;
     let mut stale = resuming(&paused, None, Some(2000));
-    stale.held = Some(run_of("a", 7));
+    stale.paused_run = Some(run_of("a", 7));
     let before = world.snapshot();
     assert_eq!(world.at(1).resume_job(&stale).await.unwrap(), ResumeReply::Stale);
     let unknown = ResumeOrder { name: "b".parse().unwrap(), ..resuming(&paused, None, None) };
@@ -113,7 +113,7 @@ async fn a_resume_does_not_plant_an_occurrence_that_has_a_record() {
 }
 
 #[tokio::test]
-async fn a_stretch_without_a_held_run_is_written_nowhere() {
+async fn a_range_without_a_held_run_is_written_nowhere() {
     let world = World::new();
     let once = world.plant_once("a", 0).await;
     let claim = world.win(0, &once).await;
@@ -144,7 +144,7 @@ async fn manual_runs_and_retries_of_a_paused_job_go_on() {
 }
 
 #[tokio::test]
-async fn a_resume_tells_no_stretch_over_a_run_that_has_its_own_end() {
+async fn a_resume_reports_no_range_over_a_run_that_has_its_own_end() {
     let world = World::new();
     let held = world.plant("a", 1000).await;
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
@@ -158,7 +158,7 @@ async fn a_resume_tells_no_stretch_over_a_run_that_has_its_own_end() {
     let held = world.plant("a", 1000).await;
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let order = resuming(&world.job("a").await, Some((5000, 4)), Some(6000));
-    let skipped = order.skipped.map(|stretch| SkippedStretch { first: t(2000), ..stretch });
+    let skipped = order.skipped.map(|skipped_range| SkippedRange { first: t(2000), ..skipped_range });
     assert_eq!(world.at(5500).resume_job(&ResumeOrder { skipped, ..order }).await.unwrap(), ResumeReply::Resumed);
     assert_eq!(world.run(&run_of("a", 2000)).await.skipped, Some((t(5000), 4)));
     assert!(world.store.read_run(&held).await.unwrap().is_none());

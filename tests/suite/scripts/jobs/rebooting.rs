@@ -25,18 +25,18 @@ async fn a_job_is_planted_once_for_each_boot_of_each_host() {
     assert_eq!(world.at(8).plant_reboot(&boot_run("a", "second"), &one, "b2").await.unwrap(), RebootReply::Planted);
 
     // Each stands where only its host looks.
-    let ripe = |queue: Lane| {
+    let due = |queue: Lane| {
         let store = world.at(10);
         async move {
-            match store.list_ripe(&[LaneAsk::new(queue, 9)]).await.unwrap().lanes.remove(0) {
-                schedd::store::LanePoll::Due { ripe, .. } => ripe.into_iter().map(|entry| entry.member).collect::<Vec<_>>(),
+            match store.list_due(&[LaneAsk::new(queue, 9)]).await.unwrap().lanes.remove(0) {
+                schedd::store::LanePoll::Due { due, .. } => due.into_iter().map(|entry| entry.member).collect::<Vec<_>>(),
                 other @ schedd::store::LanePoll::WrongType(_) => panic!("{other:?}"),
             }
         }
     };
-    assert_eq!(ripe(queue("default")).await, [""; 0]);
-    assert_eq!(ripe(one).await, [first.to_string(), boot_run("a", "second").to_string()]);
-    assert_eq!(ripe(two).await, [boot_run("a", "far").to_string()]);
+    assert_eq!(due(queue("default")).await, [""; 0]);
+    assert_eq!(due(one).await, [first.to_string(), boot_run("a", "second").to_string()]);
+    assert_eq!(due(two).await, [boot_run("a", "far").to_string()]);
     assert_eq!(world.indexed("a"), Some(1000), "the schedule is left alone");
     world.assert_sound();
 }

@@ -2,7 +2,7 @@
 
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedStretch;
+use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::store::{ApplyOrder, ApplyReply, JobRecord, LeaseWord, RemoveOrder, RemoveReply, SourceKind, StopRunning};
 
 use crate::scripts::world::{LEASE, World, definition, name, run_of, t};
@@ -14,7 +14,7 @@ pub(crate) fn removal(job: &JobRecord, running: StopRunning) -> RemoveOrder {
         kind: job.kind,
         source: String::new(),
         read: Some((job.rev.clone(), job.lane.clone())),
-        pending: job.pending.clone().or_else(|| job.held.clone()),
+        pending: job.pending.clone().or_else(|| job.paused_run.clone()),
         running,
         reason: "removed".to_owned(),
         passed: (None, None),
@@ -73,7 +73,7 @@ async fn a_one_shot_removed_before_it_ran_can_be_added_again_for_the_same_instan
 
 #[tokio::test]
 async fn open_runs_are_left_or_asked_to_stop() {
-    for (running, word) in [(StopRunning::No, LeaseWord::Held), (StopRunning::Yes, LeaseWord::Stop("removed".to_owned()))] {
+    for (running, word) in [(StopRunning::No, LeaseWord::Extended), (StopRunning::Yes, LeaseWord::Stop("removed".to_owned()))] {
         let world = World::new();
         let run = world.plant("a", 0).await;
         let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
@@ -92,7 +92,7 @@ async fn a_job_nobody_has_is_unknown_and_one_of_another_kind_is_held() {
     let mut order = removal(&world.job("a").await, StopRunning::No);
     order.kind = SourceKind::File;
     let before = world.snapshot();
-    assert_eq!(world.at(0).remove_job(&order).await.unwrap(), RemoveReply::Held("api".to_owned()));
+    assert_eq!(world.at(0).remove_job(&order).await.unwrap(), RemoveReply::OtherKind("api".to_owned()));
     order.name = name("b");
     assert_eq!(world.at(0).remove_job(&order).await.unwrap(), RemoveReply::Unknown);
     assert_eq!(world.snapshot(), before);
@@ -190,22 +190,26 @@ async fn a_job_removed_leaves_its_planned_run_the_end_it_has() {
 }
 
 #[tokio::test]
-async fn what_passed_behind_an_owed_or_paused_run_is_told_when_its_job_goes() {
+async fn what_passed_behind_an_owed_or_paused_run_is_reported_when_its_job_goes() {
     for reason in ["missed", "paused"] {
         let world = World::new();
         let run = world.plant("a", 0).await;
         if reason == "paused" {
             world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
         }
-        let stretch = SkippedStretch { first: t(1000), last: t(3000), count: 3 };
-        let order = RemoveOrder { passed: (Some(stretch), Some(t(4000))), ..removal(&world.job("a").await, StopRunning::No) };
+        let skipped_range = SkippedRange { first: t(1000), last: t(3000), count: 3 };
+        let order =
+            RemoveOrder { passed: (Some(skipped_range), Some(t(4000))), ..removal(&world.job("a").await, StopRunning::No) };
         let before = world.snapshot();
         assert_eq!(world.at(4000).remove_job(&order).await.unwrap(), RemoveReply::Stale, "one more has passed");
         assert_eq!(world.snapshot(), before);
         assert_eq!(world.at(3999).remove_job(&order).await.unwrap(), RemoveReply::Removed(0));
         assert_eq!(world.state(&run).await, RunState::Cancelled);
-        let told = world.run(&run_of("a", 1000)).await;
-        assert_eq!((told.state, told.skipped, told.reason.as_deref()), (RunState::Skipped, Some((t(3000), 3)), Some(reason)));
+        let reported = world.run(&run_of("a", 1000)).await;
+        assert_eq!(
+            (reported.state, reported.skipped, reported.reason.as_deref()),
+            (RunState::Skipped, Some((t(3000), 3)), Some(reason))
+        );
         assert_eq!((world.total("cancelled"), world.total("skipped")), (1, 3));
         world.assert_sound();
     }

@@ -29,7 +29,7 @@ async fn moving(world: &World, first: &str, offset: i64) -> ApplyOrder {
     let job = world.job(first).await;
     ApplyOrder {
         read: Some((job.rev, job.lane)),
-        planned: job.pending.or(job.held),
+        planned: job.pending.or(job.paused_run),
         existing: Existing::Edit,
         old_key: job.unique,
         ..only(first, offset, Second::Wins { max_wait: None }, Some(first))
@@ -195,7 +195,7 @@ async fn a_paused_job_that_is_debounced_is_moved_and_stays_paused() {
     world.at(-5).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     assert_eq!(apply(&world, 5, &moving(&world, "a", 1000).await).await, ApplyReply::Updated);
     let job = world.job("a").await;
-    assert_eq!((job.pending, job.held), (None, Some(successor("a", 1000).run)));
+    assert_eq!((job.pending, job.paused_run), (None, Some(successor("a", 1000).run)));
     world.assert_sound();
 }
 

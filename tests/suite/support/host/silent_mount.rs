@@ -53,8 +53,8 @@ impl SilentMount {
             Err(error) => return (not_tested(format!("mount: {error}")), None).1,
         }
         let is_over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&is_over);
-        let server = std::thread::spawn(move || serve(device, silence, &told));
+        let reported = Arc::clone(&is_over);
+        let server = std::thread::spawn(move || serve(device, silence, &reported));
         Some(Self { dir, is_over, server: Some(server) })
     }
 

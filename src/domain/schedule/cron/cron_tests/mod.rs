@@ -1,7 +1,7 @@
 //! Examples of the meaning of cron expressions, and of refused texts with their messages.
 
 mod clocks;
-mod spoilt;
+mod damaged;
 
 use jiff::Timestamp;
 

@@ -28,7 +28,7 @@ fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 #[test]
-fn every_example_is_told_as_the_table_says() {
+fn every_example_is_reported_as_the_table_says() {
     let wrong: Vec<String> = examples()
         .map(|(text, wanted)| (text, wanted, cron_words::words(&text.parse().unwrap(), None)))
         .filter(|(_, wanted, found)| wanted != found)
@@ -46,30 +46,30 @@ fn the_table_has_only_expressions_that_are_read() {
 }
 
 #[test]
-fn the_other_forms_are_told_too() {
+fn the_other_forms_are_reported_too() {
     let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
     let moment = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
-    let told_of = |schedule: Schedule, job: Option<&JobName>, anchor| {
-        let told = in_words(&schedule, PhraseOf { zone: &berlin, job, anchor });
-        told.into_iter().map(|told| told.words).collect::<Vec<_>>().join("; ")
+    let phrases_of = |schedule: Schedule, job: Option<&JobName>, anchor| {
+        let message = in_words(&schedule, PhraseOf { zone: &berlin, job, anchor });
+        message.into_iter().map(|message| message.words).collect::<Vec<_>>().join("; ")
     };
-    let told = |schedule: Schedule| told_of(schedule, None, None);
-    assert_eq!(told(Schedule::Manual), "only when asked for");
-    assert_eq!(told(Schedule::Every(Duration::from_secs(5_400))), "every 1h30m, counted from the job's first apply");
+    let message = |schedule: Schedule| phrases_of(schedule, None, None);
+    assert_eq!(message(Schedule::Manual), "only when asked for");
+    assert_eq!(message(Schedule::Every(Duration::from_secs(5_400))), "every 1h30m, counted from the job's first apply");
     let at = UnixMillis::new(1_798_099_200_000).unwrap();
-    assert_eq!(told(Schedule::At(at)), "once, on Thursday 2026-12-24 at 09:00:00 CET");
+    assert_eq!(message(Schedule::At(at)), "once, on Thursday 2026-12-24 at 09:00:00 CET");
     let first = moment("2026-12-24T08:00:00Z");
     let anchored = "every 1h30m, the first on Thursday 2026-12-24 at 09:00:00 CET";
-    assert_eq!(told_of(Schedule::Every(Duration::from_secs(5_400)), None, Some(first)), anchored);
-    assert_eq!(told(Schedule::Delay(Duration::from_secs(90))), "1m30s after the end of each run");
+    assert_eq!(phrases_of(Schedule::Every(Duration::from_secs(5_400)), None, Some(first)), anchored);
+    assert_eq!(message(Schedule::Delay(Duration::from_secs(90))), "1m30s after the end of each run");
     let instants =
         |count: i64| (0..count).map(|day| first.saturating_add(Duration::from_secs(86_400 * day.unsigned_abs()))).collect();
     let two = "2 times, on Thursday 2026-12-24 at 09:00:00 CET and Friday 2026-12-25 at 09:00:00 CET";
-    assert_eq!(told(Schedule::Instants(instants(2))), two);
+    assert_eq!(message(Schedule::Instants(instants(2))), two);
     let many = "9 times: the first on Thursday 2026-12-24 at 09:00:00 CET, the last on Friday 2027-01-01 at 09:00:00 CET";
-    assert_eq!(told(Schedule::Instants(instants(9))), many);
-    assert_eq!(told(Schedule::of_cron("@every 90s").unwrap()), "every 1m30s, counted from the job's first apply");
-    assert_eq!(told(Schedule::of_cron("@reboot").unwrap()), "once on each host after each of its boots");
+    assert_eq!(message(Schedule::Instants(instants(9))), many);
+    assert_eq!(message(Schedule::of_cron("@every 90s").unwrap()), "every 1m30s, counted from the job's first apply");
+    assert_eq!(message(Schedule::of_cron("@reboot").unwrap()), "once on each host after each of its boots");
     // Computed with sha1sum, see `cron::draw`.
     let backup: JobName = "backup".parse().unwrap();
     for (text, wanted) in [
@@ -77,14 +77,14 @@ fn the_other_forms_are_told_too() {
         ("H/20 9-17 * * mon-fri", "at minutes 5, 25 and 45 of hours 9 to 17, Monday to Friday (H as drawn for backup)"),
         ("30 2 * * *", "at 02:30 every day"),
     ] {
-        assert_eq!(told_of(Schedule::of_cron(text).unwrap(), Some(&backup), None), wanted, "{text}");
+        assert_eq!(phrases_of(Schedule::of_cron(text).unwrap(), Some(&backup), None), wanted, "{text}");
     }
     let list = Schedule::Cron(vec!["0 9 * * *".parse().unwrap(), "*/5 18 * * *".parse().unwrap()]);
-    assert_eq!(told(list), "at 09:00 every day; every 5 minutes from 18:00 to 18:59 every day");
+    assert_eq!(message(list), "at 09:00 every day; every 5 minutes from 18:00 to 18:59 every day");
 }
 
 #[test]
-fn what_shapes_a_schedule_is_told_a_line_each() {
+fn what_shapes_a_schedule_is_reported_a_line_each() {
     let moment = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
     let shape = Shape {
         start: Some(moment("2026-12-01T00:00:00Z")),
@@ -158,14 +158,14 @@ fn drawn(random: &mut fastrand::Rng) -> String {
 }
 
 #[test]
-fn no_two_expressions_that_come_at_different_times_are_told_alike() {
+fn no_two_expressions_that_come_at_different_times_are_reported_alike() {
     let mut random = fastrand::Rng::with_seed(11);
-    let mut told: HashMap<String, (String, String)> = HashMap::new();
+    let mut message: HashMap<String, (String, String)> = HashMap::new();
     for _ in 0..60_000 {
         let text = drawn(&mut random);
         let fields = DescribedFields::of(&text).unwrap();
         let meaning = meaning(&fields);
-        let (first, other) = told.entry(fields_in_words(&fields)).or_insert_with(|| (meaning.clone(), text.clone()));
+        let (first, other) = message.entry(fields_in_words(&fields)).or_insert_with(|| (meaning.clone(), text.clone()));
         assert_eq!(*first, meaning, "{text} and {other}");
     }
 }
@@ -186,7 +186,7 @@ fn lets_through(fields: &DescribedFields, at: i64) -> bool {
 }
 
 #[test]
-fn the_values_told_are_those_the_job_runs_at() {
+fn the_values_reported_are_those_the_job_runs_at() {
     let mut random = fastrand::Rng::with_seed(7);
     let mut checked = 0;
     for _ in 0..2_000 {

@@ -23,29 +23,31 @@ fn rule(text: &str) -> Recurrence {
 
 /// Fails with the whole corrected table.
 #[track_caller]
-fn assert_told(table: &str, tell: impl Fn(&str) -> String) {
+fn assert_reported(table: &str, describe: impl Fn(&str) -> String) {
     let (mut right, mut is_wrong, mut count) = (String::new(), false, 0);
     for line in table.lines() {
         let Some((text, words)) = line.split_once('|').filter(|_| !line.starts_with("--")) else {
             writeln!(right, "{line}").unwrap();
             continue;
         };
-        let told = tell(text.trim());
-        (is_wrong, count) = (is_wrong || told != words.trim(), count + 1);
-        writeln!(right, "{:<40} | {told}", text.trim()).unwrap();
+        let phrase = describe(text.trim());
+        (is_wrong, count) = (is_wrong || phrase != words.trim(), count + 1);
+        writeln!(right, "{:<40} | {phrase}", text.trim()).unwrap();
     }
     assert!(!is_wrong, "told otherwise:\n{right}");
     assert!(count >= 40, "{count}");
 }
 
 #[test]
-fn every_calendar_expression_is_told_as_the_table_says() {
-    assert_told(CALENDARS, |text| calendar_words::words(&text.parse::<CalendarExpr>().unwrap_or_else(|error| panic!("{error}"))));
+fn every_calendar_expression_is_reported_as_the_table_says() {
+    assert_reported(CALENDARS, |text| {
+        calendar_words::words(&text.parse::<CalendarExpr>().unwrap_or_else(|error| panic!("{error}")))
+    });
 }
 
 #[test]
-fn every_rule_is_told_as_the_table_says() {
-    assert_told(RULES, |text| rule_words::words(&rule(text)));
+fn every_rule_is_reported_as_the_table_says() {
+    assert_reported(RULES, |text| rule_words::words(&rule(text)));
 }
 
 /// The first times of a schedule.
@@ -57,20 +59,20 @@ fn times(schedule: Schedule) -> Vec<UnixMillis> {
 
 /// Checks that among `count` drawn texts, schedules with the same description have the same times.
 fn assert_apart(count: usize, mut draw: impl FnMut() -> Option<(String, String, Schedule)>) {
-    let mut told: HashMap<String, (Vec<UnixMillis>, String)> = HashMap::new();
+    let mut phrase: HashMap<String, (Vec<UnixMillis>, String)> = HashMap::new();
     let mut read = 0;
     for _ in 0..count {
         let Some((text, words, schedule)) = draw() else { continue };
         read += 1;
         let found = times(schedule);
-        let (first, other) = told.entry(words).or_insert_with(|| (found.clone(), text.clone()));
+        let (first, other) = phrase.entry(words).or_insert_with(|| (found.clone(), text.clone()));
         assert_eq!(*first, found, "{text} and {other}");
     }
     assert!(read > count / 8, "{read}");
 }
 
 #[test]
-fn no_two_calendar_expressions_that_come_at_different_times_are_told_alike() {
+fn no_two_calendar_expressions_that_come_at_different_times_are_reported_alike() {
     let mut random = fastrand::Rng::with_seed(3);
     let mut one_of = move |list: &[&str]| random.choice(list.iter().copied()).unwrap_or_default().to_owned();
     assert_apart(1_500, || {
@@ -88,7 +90,7 @@ fn no_two_calendar_expressions_that_come_at_different_times_are_told_alike() {
 }
 
 #[test]
-fn no_two_rules_that_come_at_different_times_are_told_alike() {
+fn no_two_rules_that_come_at_different_times_are_reported_alike() {
     let mut random = fastrand::Rng::with_seed(5);
     let mut one_of = move |list: &[&str]| random.choice(list.iter().copied()).unwrap_or_default().to_owned();
     assert_apart(4_000, || {

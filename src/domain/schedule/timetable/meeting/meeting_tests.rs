@@ -29,7 +29,7 @@ fn zone(name: &str) -> Zone {
 }
 
 #[test]
-fn a_schedule_and_days_that_never_meet_are_told_apart_in_few_tries() {
+fn a_schedule_and_days_that_never_meet_are_reported_apart_in_few_tries() {
     let week = Schedule::Every(Duration::from_hours(7 * 24));
     for (schedule, only_on) in [
         (cron("0 0 * * 1"), "tue"),

@@ -98,10 +98,10 @@ async fn a_given_back_run_leaves_its_ledger_range_whatever_became_of_its_schedul
     let paused = vec![Step::Pause, Step::Advance(90_000), Step::Resume, Step::EditSchedule(1), Step::Trim(0)];
     for since in [vec![Step::Remove], anew(1), anew(4), edits, paused] {
         let mut play = folded_long_ago(&since).await;
-        let told = play.told_in_ranges().await;
+        let reported = play.reported_in_ranges().await;
         for given in 1..=3 {
             Box::pin(play.step(&Step::GiveBack(3 + given))).await;
-            assert_eq!((play.given_back.len(), play.told_in_ranges().await), (given, told - given as u64), "{since:?}");
+            assert_eq!((play.given_back.len(), play.reported_in_ranges().await), (given, reported - given as u64), "{since:?}");
         }
         play.assert_accounted().await;
         let exam = examine(&play.world.at(play.now)).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_given_back_run_leaves_its_ledger_range_whatever_became_of_its_schedul
 }
 
 #[tokio::test]
-async fn doctor_sees_a_range_that_tells_otherwise_than_the_schedule_of_then_had() {
+async fn doctor_sees_a_range_that_reports_otherwise_than_the_schedule_of_then_had() {
     let mut play = folded_long_ago(&[Step::Remove, Step::EditSchedule(4)]).await;
     let range = play.world.store.read_ledger(&crate::scripts::world::name("a")).await.unwrap().ranges.remove(0);
     let (from, to) = (range.from.as_i64().to_string(), range.to.as_i64());
@@ -118,9 +118,9 @@ async fn doctor_sees_a_range_that_tells_otherwise_than_the_schedule_of_then_had(
     let _: i64 = play.world.raw("ZADD", "ledger:a", &[&from, &format!("{to}:{}:skipped:missed", range.count + 1)]);
     play.now += 1;
     let exam = examine(&play.world.at(play.now)).await.unwrap();
-    let told: Vec<String> = exam.findings.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = exam.findings.iter().map(ToString::to_string).collect();
     let wanted = format!("its schedule has {};", range.count);
-    assert!(told.len() == 1 && told[0].contains(&wanted), "{told:?}");
+    assert!(reported.len() == 1 && reported[0].contains(&wanted), "{reported:?}");
 }
 
 async fn play(rules: Value, steps: &[Step]) {

@@ -29,7 +29,7 @@ use crate::scripts::data::losing::{LATER, restoring};
 use crate::scripts::world::{LEASE, World, claimant, name, queue, t, token};
 
 /// A time in which one schedule held.
-pub(super) struct Era {
+pub(super) struct Version {
     pub(super) timetable: Timetable,
     pub(super) from: UnixMillis,
     /// To the end, this one included; none = it still holds.
@@ -42,7 +42,7 @@ pub(crate) struct Play {
     pub(super) rules: Value,
     pub(super) edits: u32,
     pub(super) schedule: usize,
-    pub(super) eras: Vec<Era>,
+    pub(super) versions: Vec<Version>,
     pub(crate) running: Vec<(Claim, i64)>,
     pub(super) is_allowed: bool,
     pub(super) is_forgotten: bool,
@@ -61,7 +61,7 @@ impl Play {
             rules,
             edits: 0,
             schedule: 0,
-            eras: Vec::new(),
+            versions: Vec::new(),
             running: Vec::new(),
             is_allowed,
             is_forgotten: false,
@@ -116,10 +116,10 @@ impl Play {
             Applied::Updated(_) if is_same => {}
             Applied::Created(_) | Applied::Updated(_) => {
                 let now = self.instant();
-                if let Some(era) = self.eras.last_mut().filter(|era| era.until.is_none()) {
-                    era.until = Some(now);
+                if let Some(version) = self.versions.last_mut().filter(|version| version.until.is_none()) {
+                    version.until = Some(now);
                 }
-                self.eras.push(Era { timetable: after.timetable, from: now, until: None });
+                self.versions.push(Version { timetable: after.timetable, from: now, until: None });
             }
             _ => {}
         }
@@ -168,13 +168,13 @@ impl Play {
             }
             Step::Remove => {
                 let Some(definition) = self.definition().await.filter(|old| old.record.is_live()) else { return };
-                let planned = definition.record.pending.or(definition.record.held);
+                let planned = definition.record.pending.or(definition.record.paused_run);
                 job_operations::cancel_job(&store, &name("a"), StopRunning::Yes, "by a test").await.unwrap();
                 let now = self.instant();
-                let era = self.eras.last_mut().unwrap();
+                let version = self.versions.last_mut().unwrap();
                 // Of what would have come after a planned run that is not due nothing is owed any more.
                 let before = |due: UnixMillis| due.saturating_sub(std::time::Duration::from_millis(1));
-                era.until = Some(planned.map_or(now, |run| match run.due() {
+                version.until = Some(planned.map_or(now, |run| match run.due() {
                     due if due <= now => now,
                     due if definition.record.is_once => due,
                     due => before(due),
@@ -198,9 +198,9 @@ impl Play {
         }
         let now = self.instant();
         let mut dues = BTreeSet::new();
-        for era in &self.eras {
-            let all = std::iter::successors(era.timetable.next_after(era.from), |at| era.timetable.next_after(*at));
-            dues.extend(all.take_while(|due| *due <= era.until.unwrap_or(now).min(now)));
+        for version in &self.versions {
+            let all = std::iter::successors(version.timetable.next_after(version.from), |at| version.timetable.next_after(*at));
+            dues.extend(all.take_while(|due| *due <= version.until.unwrap_or(now).min(now)));
         }
         for (claim, _) in &self.running {
             dues.remove(&claim.run.due());
@@ -216,7 +216,7 @@ impl Play {
         }
     }
 
-    /// Cancels a run that is ripe, waits or runs.
+    /// Cancels a run that is due, waits or runs.
     async fn cancel(&mut self, at: usize) {
         let mut ids: Vec<String> =
             self.world.raw("ZRANGE", "due:default", &["-inf", &t(self.now).as_i64().to_string(), "BYSCORE"]);
@@ -228,16 +228,16 @@ impl Play {
         }
     }
 
-    /// Takes what is ripe as a node does, until nothing more is.
+    /// Takes what is due as a node does, until nothing more is.
     async fn claim_all(&mut self) {
         for _ in 0..60 {
             self.world.open_all(self.now).await;
-            let poll = self.world.at(self.now).list_ripe(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
-            let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
-            if ripe.is_empty() {
+            let poll = self.world.at(self.now).list_due(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
+            let LanePoll::Due { due, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
+            if due.is_empty() {
                 return;
             }
-            for entry in ripe {
+            for entry in due {
                 self.take(&entry.member.parse().unwrap()).await;
             }
         }
@@ -274,7 +274,7 @@ impl Play {
             successor: None,
             job_lane: record.lane.clone(),
             gates: gates_of(run.job(), spec, false),
-            stands_at: store.read_run(run).await.unwrap().map_or_else(Vec::new, |record| record.places),
+            known_places: store.read_run(run).await.unwrap().map_or_else(Vec::new, |record| record.places),
             per_key: spec.per_key,
         };
         let next = |due: Option<UnixMillis>| due.map(|due| Successor::on_time(run.job(), due));
@@ -291,9 +291,9 @@ impl Play {
             };
             match lateness::judge(due) {
                 Decision::Skip { last, count, successor } => {
-                    let stretch = (last, count, successor);
+                    let skipped_range = (last, count, successor);
                     let (last, count, successor) =
-                        passed_ranges::up_to_recorded(&store, &definition, run, stretch, (taken, definition.since()))
+                        passed_ranges::up_to_recorded(&store, &definition, run, skipped_range, (taken, definition.since()))
                             .await
                             .unwrap();
                     let skip = SkipOrder {

@@ -8,7 +8,7 @@ use schedd::domain::queue::lane::Lane;
 use schedd::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
 use schedd::domain::run::node_event::{NodeEvent, NodeEventKind};
 use schedd::domain::run::run_state::RunState;
-use schedd::domain::schedule::lateness::SkippedStretch;
+use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::store::{
     ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, LedgerRange, NoticeOrder,
     QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunDeadline, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
@@ -53,7 +53,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 hash: "hash2".to_owned(),
                 read: Some((job.rev.clone(), job.lane.clone())),
                 planned: job.pending.clone(),
-                passed: Some(SkippedStretch { first: t(7), last: t(7), count: 1 }),
+                passed: Some(SkippedRange { first: t(7), last: t(7), count: 1 }),
                 unique: only("a", 2000, Second::Wins { max_wait: None }, Some("h")).unique,
                 old_key: Some("o".parse().unwrap()),
                 ..definition("a", 2000)
@@ -83,7 +83,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 successor: Some(successor("a", 1000)),
                 job_lane: queue("default"),
                 gates: Vec::new(),
-                stands_at: Vec::new(),
+                known_places: Vec::new(),
                 per_key: schedd::domain::queue::gate::PerKey::default(),
             };
             match store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await?.remove(0) {
@@ -120,20 +120,20 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "forget_uniques" => format!("{:?}", store.forget_uniques(&["k".parse().unwrap()]).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
-        "list_gated" => format!("{:?}", store.list_gated(&queue("default"), None, 5, 5).await?),
-        "unlist_gated" => {
+        "list_job_gates" => format!("{:?}", store.list_job_gates(&queue("default"), None, 5, 5).await?),
+        "unlist_job_gates" => {
             let entry = (job.name.clone(), "default key:k a".to_owned());
-            format!("{:?}", store.unlist_gated(&[entry]).await?)
+            format!("{:?}", store.unlist_job_gates(&[entry]).await?)
         }
         "list_behind" => format!("{:?}", store.list_behind(&queue("default"), None, 5).await?),
-        "list_ripe" => {
-            let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await?;
+        "list_due" => {
+            let poll = store.list_due(&[LaneAsk::new(queue("default"), 5)]).await?;
             match poll.lanes.into_iter().next() {
                 Some(LanePoll::WrongType(error)) => return Err(error),
                 other => format!("{other:?}"),
             }
         }
-        "meet_server" => format!("{:?}", store.meet_server("a/b").await?),
+        "record_server" => format!("{:?}", store.record_server("a/b").await?),
         "note_events" => format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?),
         "pause_job" => format!("{:?}", store.pause_job(job, None, &[]).await?),
         "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
@@ -149,13 +149,13 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let deadline = RunDeadline { run: run.clone(), kind: schedd::domain::job::notice::Deadline::Start, at: t(0) };
             format!("{:?}", store.judge_deadline(&deadline).await?)
         }
-        "pull_in" => format!("{}", world.at(-600).pull_in(&[job.name.clone()].into()).await?),
+        "pull_scores_back" => format!("{}", world.at(-600).pull_scores_back(&[job.name.clone()].into()).await?),
         "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &Lane::of_host("one"), "b1").await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
         "remove_job" => {
             let order = RemoveOrder { kind: SourceKind::File, source: "n1".to_owned(), ..removal(job, StopRunning::Yes) };
-            let passed = (Some(SkippedStretch { first: t(7), last: t(7), count: 1 }), None);
+            let passed = (Some(SkippedRange { first: t(7), last: t(7), count: 1 }), None);
             let order = RemoveOrder { unique: Some("o".parse().unwrap()), passed, ..order };
             format!("{:?}", store.remove_job(&order).await?)
         }
@@ -165,8 +165,8 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 name: job.name.clone(),
                 rev: job.rev.clone(),
                 lane: job.lane.clone(),
-                held: job.held.clone(),
-                skipped: Some(SkippedStretch { first: t(0), last: t(0), count: 1 }),
+                paused_run: job.paused_run.clone(),
+                skipped: Some(SkippedRange { first: t(0), last: t(0), count: 1 }),
                 planted: Some(successor("a", 1000)),
             };
             format!("{:?}", store.resume_job(&order).await?)
@@ -186,12 +186,12 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         }
         "spread_runs" => format!("{:?}", store.spread_runs(&spreading(job, run)).await?),
         "write_output" => format!("{:?}", store.write_output(&claim(), &printed()).await?),
-        books => call_on_the_books(books, scene).await?,
+        other => call_on_the_records(other, scene).await?,
     })
 }
 
 /// The same of the scripts that check, mend and put aside.
-async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreError> {
+async fn call_on_the_records(script: &str, scene: &Scene) -> Result<String, StoreError> {
     let Scene { world, job, run, .. } = scene;
     let store = world.at(20_000);
     Ok(match script {
@@ -200,28 +200,31 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
             format!("{:?}", store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?)
         }
         "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
-        "mend_gate" => format!("{}", store.mend_gate(&gate("key:k"), std::slice::from_ref(run)).await?),
+        "repair_gate" => format!("{}", store.repair_gate(&gate("key:k"), std::slice::from_ref(run)).await?),
         "open_gate" => format!("{:?}", store.open_gate(&gate("key:k"), &[queue("default")], &mut Takers::default()).await?),
         "drop_fields" => {
             let seen = [("a@5".to_owned(), "x".to_owned())];
-            format!("{:?}", store.drop_fields(&world.key("stops"), &seen).await?)
+            format!("{:?}", store.drop_fields(&world.key("stop_requests"), &seen).await?)
         }
-        "mend_counts" => format!("{:?}", store.mend_counts(&CountFacts::default()).await?),
-        "mend_job" => {
+        "repair_counts" => format!("{:?}", store.repair_counts(&CountFacts::default()).await?),
+        "repair_job" => {
             let (name, record) = (job.name.clone(), Some(job.clone()));
             let mending =
                 JobMending { name, record, planted: Some(successor("a", 1000)), pending_ready: None, gated: None, anchor: None };
             format!("{:?}", store.mend_jobs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
-        "mend_stretch" => {
-            let stretch = SkippedStretch { first: t(0), last: t(1000), count: 2 };
-            format!("{:?}", store.mend_stretch(run, stretch, SkippedStretch { last: t(0), count: 1, ..stretch }).await?)
+        "repair_skipped_range" => {
+            let skipped_range = SkippedRange { first: t(0), last: t(1000), count: 2 };
+            format!(
+                "{:?}",
+                store.repair_skipped_range(run, skipped_range, SkippedRange { last: t(0), count: 1, ..skipped_range }).await?
+            )
         }
-        "mend_range" => {
+        "repair_ledger_range" => {
             let range = LedgerRange { from: t(0), to: t(1000), count: 2, state: RunState::Skipped, reason: None };
-            format!("{:?}", store.mend_range(run, &range, None).await?)
+            format!("{:?}", store.repair_ledger_range(run, &range, None).await?)
         }
-        "mend_run" => {
+        "repair_run" => {
             let mut facts = store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?;
             // An entry that is not there, so that there is something to mend.
             facts.places.insert(RunPlace::Dead, Some("5".to_owned()));
@@ -237,10 +240,10 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
             format!("{:?}", store.restore(&entry).await?)
         }
         "restore_key" => {
-            let entry = store.read_quarantined(&format!("quarantined:stops:{}", t(0).as_i64())).await?.unwrap();
+            let entry = store.read_quarantined(&format!("quarantined:stop_requests:{}", t(0).as_i64())).await?.unwrap();
             format!("{:?}", store.restore(&entry).await?)
         }
-        "take_audit" => format!("{:?}", store.take_audit(&"n1".parse().unwrap(), LEASE).await?),
+        "take_check_turn" => format!("{:?}", store.take_check_turn(&"n1".parse().unwrap(), LEASE).await?),
         other => panic!("no call of {other}"),
     })
 }

@@ -12,32 +12,36 @@ use crate::support::redis::TestRedis;
 
 /// Keys of which a script only asks whether they are there, and those of many items at which a bad one is passed over.
 fn is_only_passed_over(script: &str, name: &str) -> bool {
-    // A mark that is spoilt must not stop what it only marks.
+    // A mark that is damaged must not stop what it only marks.
     matches!(
         (script, name),
-        ("list_ripe", "epoch" | "fence" | "settling" | "servers" | "gate_wakes") | ("meet_server", "epoch" | "fence")
+        ("list_due", "epoch" | "fence" | "restoring_until" | "known_servers" | "gate_timers")
+            | ("record_server", "epoch" | "fence")
     ) || matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
             (
                 "forget_jobs",
-                "totals"
-                    | "shunned"
-                    | "shunned_lately"
-                    | "gated"
+                "counters"
+                    | "not_while"
+                    | "not_while_recent"
+                    | "job_gates"
                     | "job"
                     | "open"
                     | "manual"
                     | "waiting"
-                    | "spread"
+                    | "catch_up"
                     | "ledger"
                     | "ledger_before"
-                    | "deeds"
-                    | "eras"
+                    | "audit_log"
+                    | "schedule_versions"
             ) | ("restore_run", "ledger" | "ledger_before")
-                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "deeds" | "backfill")
+                | (
+                    "forget_runs",
+                    "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "audit_log" | "backfill"
+                )
         )
-        || matches!((script, name), ("forget_uniques", "unique" | "holder") | ("unlist_gated", "job"))
+        || matches!((script, name), ("forget_uniques", "unique" | "holder") | ("unlist_job_gates", "job"))
         || matches!(
             (script, name),
             ("queue_backfill" | "quarantine_run", "run")
@@ -70,8 +74,8 @@ async fn every_script_reports_each_key_of_a_wrong_type_and_changes_nothing() {
                     assert!(answer.is_ok() || matches!(answer, Err(StoreError::WrongType { .. })), "{script} {name}: {answer:?}");
                     assert_eq!(scene.world.raw::<String>("LINDEX", &key, &["0"]), "not ours", "{script} {name}");
                 } else {
-                    let Err(StoreError::WrongType { key: told, .. }) = answer else { panic!("{script} {name}: {answer:?}") };
-                    assert_eq!(told, scene.world.key(&key), "{script} {name}");
+                    let Err(StoreError::WrongType { key: reported, .. }) = answer else { panic!("{script} {name}: {answer:?}") };
+                    assert_eq!(reported, scene.world.key(&key), "{script} {name}");
                     assert_eq!(scene.world.snapshot(), before, "{script} {name}");
                 }
                 cases += 1;
@@ -84,7 +88,7 @@ async fn every_script_reports_each_key_of_a_wrong_type_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn every_call_made_above_does_its_work_when_no_key_is_spoilt() {
+async fn every_call_made_above_does_its_work_when_no_key_is_damaged() {
     let mut redis = TestRedis::start();
     for header in headers() {
         let scene = scene(redis, "w", stage_of(&header.script)).await;
@@ -95,17 +99,17 @@ async fn every_call_made_above_does_its_work_when_no_key_is_spoilt() {
             header.script.as_str(),
             "drop_fields"
                 | "list_behind"
-                | "list_gated"
-                | "unlist_gated"
-                | "list_ripe"
+                | "list_job_gates"
+                | "unlist_job_gates"
+                | "list_due"
                 | "forget_jobs"
                 | "beat_node"
                 | "inspect_job"
                 | "inspect_runs"
-                | "mend_counts"
-                | "mend_job"
+                | "repair_counts"
+                | "repair_job"
                 | "open_gate"
-                | "mend_run"
+                | "repair_run"
         );
         assert_eq!(scene.world.snapshot() == before, is_reading, "{}: {answer}", header.script);
         // What is put aside here is a job's pending run, which is what no sound world has to put aside.

@@ -4,7 +4,7 @@ use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::{NodeName, RunId};
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, JobRecord, NameClaim, NodeBeat, NoticeRecord, OutputFrames, OutputStream, RipeEntry, SkipOrder, SkipReply,
+    ApplyOrder, DueEntry, JobRecord, NameClaim, NodeBeat, NoticeRecord, OutputFrames, OutputStream, SkipOrder, SkipReply,
     SourceKind, StoreError, Verdict,
 };
 
@@ -18,7 +18,7 @@ pub(super) struct Scene {
     pub(super) job: JobRecord,
     pub(super) run: RunId,
     pub(super) claim: Option<schedd::store::Claim>,
-    pub(super) entry: RipeEntry,
+    pub(super) entry: DueEntry,
     /// Of the end of the first run.
     pub(super) notice: Option<NoticeRecord>,
 }
@@ -36,7 +36,7 @@ pub(super) enum Stage {
     Backfilled,
     Skipped,
     Folded,
-    Told,
+    Notified,
 }
 
 pub(super) fn stage_of(script: &str) -> Stage {
@@ -47,18 +47,18 @@ pub(super) fn stage_of(script: &str) -> Stage {
         "restore_entry" => Stage::EntryAside,
         "restore_key" | "discard_entries" => Stage::KeyAside,
         "return_run" => Stage::Lost,
-        "mend_stretch" => Stage::Skipped,
-        "mend_range" => Stage::Folded,
+        "repair_skipped_range" => Stage::Skipped,
+        "repair_ledger_range" => Stage::Folded,
         "plant_backfill" | "drop_backfill" => Stage::Backfilled,
-        "plant_notice" => Stage::Told,
+        "plant_notice" => Stage::Notified,
         _ => Stage::Planted,
     }
 }
 
 pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
     let world = World::on(redis, namespace);
-    let tells = if stage == Stage::Told { "on_success" } else { "" }.to_owned();
-    let order = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), tells, ..definition("a", -500) };
+    let notify = if stage == Stage::Notified { "on_success" } else { "" }.to_owned();
+    let order = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), notify, ..definition("a", -500) };
     let first = world.plant_as(order).await;
     let claim = world.win_with(-500, &first, Overlap::Skip, 0).await;
     world.at(-499).write_output(&claim, &printed()).await.unwrap();
@@ -107,13 +107,13 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
     let _: i64 = world.raw("HSET", "unique:k", &["job", "h"]);
     let _: i64 = world.raw("HSET", "unique:o", &["job", "a"]);
     let job = world.job("a").await;
-    let entry = RipeEntry { member: run.to_string(), score: t(0).as_i64().to_string() };
+    let entry = DueEntry { member: run.to_string(), score: t(0).as_i64().to_string() };
     if stage == Stage::EntryAside {
         world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
     }
     if stage == Stage::KeyAside {
-        let _: i64 = world.raw("HSET", "stops", &[&run.to_string(), "x"]);
-        world.at(0).quarantine_key("stops", "a test", None).await.unwrap();
+        let _: i64 = world.raw("HSET", "stop_requests", &[&run.to_string(), "x"]);
+        world.at(0).quarantine_key("stop_requests", "a test", None).await.unwrap();
     }
     let notice = world.at(0).list_notices(0, 1).await.unwrap().0.pop();
     Scene { world, job, run, claim, entry, notice }
@@ -156,13 +156,15 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "key" if script == "quarantine_key" => return None,
         // Whatever it holds is what is deleted.
         "aside" if script == "discard_entries" => return None,
-        "key" => "stops".to_owned(),
-        "index" if script == "mend_run" => "spread:a".to_owned(),
-        "aside" => format!("quarantined:stops:{}", t(0).as_i64()),
+        "key" => "stop_requests".to_owned(),
+        "index" if script == "repair_run" => "catch_up:a".to_owned(),
+        "aside" => format!("quarantined:stop_requests:{}", t(0).as_i64()),
         "job" | "manual" if script == "plant_notice" => format!("{name}:a/on_success"),
         "run" if script == "plant_notice" => format!("run:{}", scene.notice.as_ref().unwrap().run),
         "due" if script == "plant_notice" => "due:@@notices".to_owned(),
-        "job" | "open" | "manual" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds" | "eras" => format!("{name}:a"),
+        "job" | "open" | "manual" | "waiting" | "catch_up" | "ledger" | "ledger_before" | "audit_log" | "schedule_versions" => {
+            format!("{name}:a")
+        }
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "job_outputs" => "outputs:a".to_owned(),
@@ -173,7 +175,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if matches!(script, "plant_manual" | "plant_reboot") => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
-        "run" | "pending_run" | "stretch_run" | "rest_run" => format!("run:{run}"),
+        "run" | "pending_run" | "range_run" | "rest_run" => format!("run:{run}"),
         "passed_run" => format!("run:{}", run_of("a", 7)),
         "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
@@ -190,7 +192,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "index" => "queues".to_owned(),
         "unique" if script == "remove_job" => "unique:o".to_owned(),
         "unique" => "unique:k".to_owned(),
-        "told_job" => "job:a".to_owned(),
+        "subject_job" => "job:a".to_owned(),
         "old_unique" => "unique:o".to_owned(),
         "holder" => "job:h".to_owned(),
         shared => shared.to_owned(),

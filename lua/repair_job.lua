@@ -3,7 +3,7 @@
 -- It makes the planned run due, or plants a new one; it fixes the job's entries in the indexes.
 -- It also frees the first waiting run if nothing else would.
 -- A run that was planned too late, because Redis' clock was ahead, is replaced by the run to plant.
--- `dealt` then keeps the time up to which occurrences were handled, so that none of them is owed
+-- `handled` then keeps the time up to which occurrences were handled, so that none of them is owed
 -- again.
 -- A one-shot that ended without its run, because that clock passed its time, is live again.
 -- Guard: the job's revision and planned run are as read; everything else is checked anew. Correct
@@ -20,11 +20,11 @@
 -- KEYS 6 waiting
 -- KEYS 7 pending_run
 -- KEYS 8 planted_run
--- KEYS 9 totals
+-- KEYS 9 counters
 -- KEYS 10 nudge
 -- KEYS 11 backfill
 -- KEYS 12 backfills
--- KEYS 13 gated
+-- KEYS 13 job_gates
 -- KEYS 14 manual
 -- KEYS 15 history
 -- KEYS 16 job_history
@@ -37,41 +37,41 @@
 -- ARGV 6 planted_due
 -- ARGV 7 planted_ready
 -- ARGV 8 pending_ready: when the planned run may start, used if it is not due
--- ARGV 9 gated: the job's entry with its first gate, or ''
+-- ARGV 9 gate_entry: the job's entry with its first gate, or ''
 -- ARGV 10 anchor: the anchor of `every` if the run to plant corrects what a clock that was ahead
 --   planned or ended; '' if that must not happen
--- Reply mended: a text for each repair
+-- Reply repaired: a text for each repair
 -- Reply sound: nothing was wrong
 -- Reply stale: the job changed; read it again
 -- Reply occupied: the run to plant has a record already
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
-local k = {job = KEYS[1], jobs = KEYS[2], finished = KEYS[3], job_due = KEYS[4], open = KEYS[5], waiting = KEYS[6], totals = KEYS[9],
+local k = {job = KEYS[1], jobs = KEYS[2], finished = KEYS[3], job_due = KEYS[4], open = KEYS[5], waiting = KEYS[6], counters = KEYS[9],
   nudge = KEYS[10], manual = KEYS[14]}
 local types = {k.job, 'hash', k.jobs, 'zset', k.finished, 'zset', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', KEYS[7], 'hash',
-  KEYS[8], 'hash', k.totals, 'hash', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.manual, 'zset', KEYS[15], 'zset', KEYS[16], 'zset'}
+  KEYS[8], 'hash', k.counters, 'hash', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.manual, 'zset', KEYS[15], 'zset', KEYS[16], 'zset'}
 for at = 17, #KEYS do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
 end
 local bad = wrong_type(types)
 if bad then return bad end
--- Adds a time to `dealt` and keeps the last DEALT times.
+-- Adds a time to `handled` and keeps the last HANDLED times.
 -- The clock may be stepped again before such a time has come, so there can be several.
-local DEALT = 8
-local function note_dealt(text, at)
+local HANDLED = 8
+local function note_handled(text, at)
   local times = {}
   for time in string.gmatch(text or '', '%d+') do
     if time ~= int(at) then times[#times + 1] = time end
   end
   times[#times + 1] = int(at)
-  return table.concat(times, ' ', math.max(#times - DEALT, 0) + 1)
+  return table.concat(times, ' ', math.max(#times - HANDLED, 0) + 1)
 end
 local name, planted = ARGV[2], ARGV[5]
-local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'held', 'ended', 'ended_at', 'once', 'delay', 'since', 'dealt', 'unique')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'paused_run', 'ended', 'ended_at', 'once', 'delay', 'since', 'handled', 'unique')
 local pending = job[2] or ''
 if (job[1] or '') ~= ARGV[3] or pending ~= ARGV[4] then return {'stale'} end
-local reply = {'mended'}
+local reply = {'repaired'}
 local function note(word) reply[#reply + 1] = word end
 local function leave_due()
   for at = 17, #KEYS do redis.call('ZREM', KEYS[at], pending) end
@@ -82,9 +82,9 @@ end
 -- Deletes a record that says missed before the run's time came: the clock was ahead then.
 local function clear_planted()
   if redis.call('EXISTS', KEYS[8]) == 0 then return true end
-  local told = redis.call('HMGET', KEYS[8], 'state', 'reason', 'fence', 'skipped_count')
-  if ARGV[10] == '' or told[1] ~= 'skipped' or told[2] ~= 'missed' or told[3] or tonumber(ARGV[6]) <= now then return false end
-  tally(k.totals, 'skipped', -math.max(whole(told[4], COUNT), 1))
+  local found_run = redis.call('HMGET', KEYS[8], 'state', 'reason', 'fence', 'skipped_count')
+  if ARGV[10] == '' or found_run[1] ~= 'skipped' or found_run[2] ~= 'missed' or found_run[3] or tonumber(ARGV[6]) <= now then return false end
+  add_to_counter(k.counters, 'skipped', -math.max(whole(found_run[4], COUNT), 1))
   redis.call('ZREM', KEYS[15], planted)
   redis.call('ZREM', KEYS[16], planted)
   redis.call('DEL', KEYS[8])
@@ -103,7 +103,7 @@ end
 local function count_anew(last)
   redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'anchor', ARGV[10],
     'since', int(math.min(whole(job[9], PARKED), tonumber(ARGV[6]) - 1)))
-  if (job[8] or '') == '' then redis.call('HSET', k.job, 'dealt', note_dealt(job[10], last)) end
+  if (job[8] or '') == '' then redis.call('HSET', k.job, 'handled', note_handled(job[10], last)) end
 end
 
 -- Nodes look for backfill runs only at jobs in this list.
@@ -117,7 +117,7 @@ elseif job[5] and has_ended_early() and clear_planted() then
   redis.call('ZREM', k.finished, name)
   count_anew(PARKED - 1)
   plant_pending(k, name, planted, ARGV[6], ARGV[7])
-  if ARGV[9] ~= '' then set_gated(KEYS[13], k.job, ARGV[9]) end
+  if ARGV[9] ~= '' then set_gate_entry(KEYS[13], k.job, ARGV[9]) end
   note('planted ' .. planted .. ' again')
 elseif job[5] then
   if not redis.call('ZSCORE', k.finished, name) then
@@ -143,7 +143,7 @@ else
   if is_over or (pending == '' and not job[3] and planted ~= '') then
     if planted ~= '' and not clear_planted() then
       if job[7] ~= '1' or is_over then return {'occupied', planted} end
-      settle_job(k, planted, name, now)
+      end_or_plan_job(k, planted, name, now)
       if not redis.call('HGET', k.job, 'ended') then return {'occupied', planted} end
       note('ended, for it has run')
       return reply
@@ -153,7 +153,7 @@ else
     plant_pending(k, name, planted, ARGV[6], ARGV[7])
     note(planted ~= '' and 'planted ' .. planted or 'nothing planned any more')
     pending = planted
-    settle_job(k, ARGV[4], name, now)
+    end_or_plan_job(k, ARGV[4], name, now)
     if redis.call('HGET', k.job, 'ended') then return reply end
   elseif is_far then
     if not clear_planted() then return {'occupied', planted} end
@@ -163,11 +163,11 @@ else
     pending = planted
     note('planted ' .. planted .. ' before it')
   elseif pending ~= '' and job[3] then
-    if not job[4] then redis.call('HSET', k.job, 'held', pending) end
+    if not job[4] then redis.call('HSET', k.job, 'paused_run', pending) end
     redis.call('HSET', k.job, 'pending', '')
     leave_due()
     pending = ''
-    note('held')
+    note('kept for the resume')
   elseif pending ~= '' and not redis.call('ZSCORE', k.job_due, pending) then
     redis.call('ZADD', k.job_due, ARGV[8], pending)
     for at = 17, #KEYS do
@@ -183,7 +183,7 @@ else
     note('put into the index')
   end
   if pending ~= '' and ARGV[9] ~= '' and not redis.call('ZSCORE', KEYS[13], ARGV[9]) then
-    set_gated(KEYS[13], k.job, ARGV[9])
+    set_gate_entry(KEYS[13], k.job, ARGV[9])
     note('listed with its first gate')
   end
 end

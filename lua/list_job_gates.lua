@@ -2,28 +2,28 @@
 -- Lists the first gates of the jobs of a lane, and the jobs of each gate that has few.
 -- Runs of these jobs can then be found behind any number of runs of one gate.
 -- Guard: none; it only reads. At most 100 reads a call, each of few + 1 entries.
--- KEYS 1 gated
+-- KEYS 1 job_gates
 -- ARGV 1 lane
 -- ARGV 2 after: the gate, or '' for the first
 -- ARGV 3 most: the most jobs to list
 -- ARGV 4 few: a gate with more jobs lists none
--- Reply gated: the last gate visited, or '' if no gate comes after it; {gate, its jobs, ...}
+-- Reply job_gates: the last gate visited, or '' if no gate comes after it; {gate, its jobs, ...}
 -- Reply wrong_type: key, found, wanted
-local gated = KEYS[1]
-local bad = wrong_type({gated, 'zset'})
+local job_gates = KEYS[1]
+local bad = wrong_type({job_gates, 'zset'})
 if bad then return bad end
 local PAGES = 100
-local row, few, told, found = ARGV[1] .. ' ', tonumber(ARGV[4]), 0, {}
+local row, few, listed, found = ARGV[1] .. ' ', tonumber(ARGV[4]), 0, {}
 -- The sign behind a space ends a name exactly: a longer name that begins with this one sorts after
 -- it.
 local from = ARGV[2] == '' and '[' .. row or '(' .. row .. ARGV[2] .. '!'
 local last = ''
 for _ = 1, PAGES do
-  if told >= tonumber(ARGV[3]) then break end
-  local entries = redis.call('ZRANGE', gated, from, '(' .. ARGV[1] .. '!', 'BYLEX', 'LIMIT', 0, few + 1)
-  if not entries[1] then return {'gated', '', found} end
+  if listed >= tonumber(ARGV[3]) then break end
+  local entries = redis.call('ZRANGE', job_gates, from, '(' .. ARGV[1] .. '!', 'BYLEX', 'LIMIT', 0, few + 1)
+  if not entries[1] then return {'job_gates', '', found} end
   local at = 1
-  while entries[at] and told < tonumber(ARGV[3]) do
+  while entries[at] and listed < tonumber(ARGV[3]) do
     local gate, job = string.match(entries[at], '^%S+ (%S+) (%S+)$')
     local jobs, behind = {}, at + 1
     if gate then
@@ -38,7 +38,7 @@ for _ = 1, PAGES do
       if at > 1 and behind > #entries and #entries > few then break end
       if #jobs <= few then
         found[#found + 1], found[#found + 2] = gate, table.concat(jobs, ' ')
-        told = told + #jobs
+        listed = listed + #jobs
       end
       from, last = '(' .. row .. gate .. '!', gate
     else
@@ -47,4 +47,4 @@ for _ = 1, PAGES do
     at = behind
   end
 end
-return {'gated', last, found}
+return {'job_gates', last, found}

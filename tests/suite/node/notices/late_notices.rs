@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::telling_desk::Desk;
+use super::notice_desk::Desk;
 use crate::node::explain::explaining::assert_says;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
@@ -10,22 +10,22 @@ use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
 #[test]
-fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
+fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_reported_of() {
     let desk = Desk::new([]);
-    let told = desk.path("told");
+    let reported = desk.path("told");
     let jobs = "[queues.shut]\npaused = true\n";
     let _node = Schedd::on(&desk.redis).jobs(jobs).start();
     until("the queue is known", LONG, || {
         desk.eye.ask(desk.eye.store().read_queues()).unwrap().into_keys().find(|queue| queue.as_str() == "shut")
     });
     let late = json!({"shell": format!(
-        "echo \"$SCHEDD_ABOUT_TEXT|$SCHEDD_ABOUT_STATE|$SCHEDD_ABOUT_LATE_MS|$SCHEDD_ABOUT_REASON\" >> {told}"
+        "echo \"$SCHEDD_ABOUT_TEXT|$SCHEDD_ABOUT_STATE|$SCHEDD_ABOUT_LATE_MS|$SCHEDD_ABOUT_REASON\" >> {reported}"
     )});
-    // What is spoilt in front of the others holds none of them up.
-    let (deadlines, run) = ("{schedd}:deadlines", "{schedd}:run:spoilt@1790000000000");
-    let mut spoilt = redis::pipe();
-    spoilt.set(run, "x").zadd(deadlines, "no run", 1).zadd(deadlines, "spoilt@1790000000000 start", 2);
-    spoilt.exec(&mut desk.redis.connection()).unwrap();
+    // What is damaged in front of the others holds none of them up.
+    let (deadlines, run) = ("{schedd}:deadlines", "{schedd}:run:damaged@1790000000000");
+    let mut damaged = redis::pipe();
+    damaged.set(run, "x").zadd(deadlines, "no run", 1).zadd(deadlines, "damaged@1790000000000 start", 2);
+    damaged.exec(&mut desk.redis.connection()).unwrap();
     desk.eye
         .add(&json!({"name": "shut", "in": "0s", "queue": "shut", "shell": "true", "on_late": late, "must_start_within": "3s"}));
     desk.eye.add(&json!({"name": "slow", "in": "0s", "shell": "sleep 600", "on_late": late, "must_finish_within": "1s"}));
@@ -54,13 +54,13 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
     let refused = Schedctl::on(&desk.redis).run(&["add", "--must-start-within", "1m", "--shell", "true"]);
     assert!(refused.code == 2 && refused.stderr.contains("--on-late"), "{refused:?}");
     let left: Vec<String> = redis::cmd("ZRANGE").arg(deadlines).arg(0).arg(-1).query(&mut desk.redis.connection()).unwrap();
-    assert_eq!(left, ["no run", "spoilt@1790000000000 start"]);
+    assert_eq!(left, ["no run", "damaged@1790000000000 start"]);
     redis::pipe().del(run).del(deadlines).exec(&mut desk.redis.connection()).unwrap();
     desk.assert_sound();
 }
 
 #[test]
-fn one_that_goes_on_too_long_is_not_told_with_what_it_waited_for_before_it_began() {
+fn one_that_goes_on_too_long_is_not_named_with_what_it_waited_for_before_it_began() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
     let line = format!("echo \"$SCHEDD_ABOUT_TEXT|$SCHEDD_ABOUT_REASON\" >> {}", desk.path("told"));
@@ -79,13 +79,13 @@ fn one_that_goes_on_too_long_is_not_told_with_what_it_waited_for_before_it_began
 }
 
 #[test]
-fn a_job_that_starts_no_more_behind_a_run_that_hangs_is_told_of_once() {
+fn a_job_that_starts_no_more_behind_a_run_that_hangs_is_reported_of_once() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
-    let (told, go) = (desk.path("told"), desk.path("go"));
+    let (reported, go) = (desk.path("told"), desk.path("go"));
     desk.eye.add(&json!({
         "name": "work", "every": "1s", "shell": format!("while ! test -e {go}; do sleep 0.1; done"), "must_start_within": "3s",
-        "on_late": {"shell": format!("echo \"$SCHEDD_ABOUT_RUN|$SCHEDD_ABOUT_TEXT\" >> {told}")},
+        "on_late": {"shell": format!("echo \"$SCHEDD_ABOUT_RUN|$SCHEDD_ABOUT_TEXT\" >> {reported}")},
     }));
     let line = desk.wait_for_lines("told", 1).remove(0);
     let (run, text) = line.split_once('|').unwrap();

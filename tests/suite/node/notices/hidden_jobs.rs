@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::telling_desk::Desk;
+use super::notice_desk::Desk;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::wait::{LONG, until};
@@ -37,11 +37,11 @@ fn notices_waiting_for_retry_leave_the_hidden_job_open_and_cancel_together() {
 }
 
 #[test]
-fn what_is_still_to_be_told_of_a_cancelled_job_is_told_and_then_its_hidden_job_goes() {
+fn notices_of_a_cancelled_job_are_delivered_and_then_its_hidden_job_goes() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
-    let (told, go) = (desk.path("told"), desk.path("go"));
-    let line = format!("echo told $SCHEDD_ABOUT_JOB >> {told}; test -e {go}");
+    let (reported, go) = (desk.path("told"), desk.path("go"));
+    let line = format!("echo told $SCHEDD_ABOUT_JOB >> {reported}; test -e {go}");
     desk.eye.add(&json!({"name": "work", "shell": "false", "on_failure": {"shell": line}, "on_success": {"shell": "true"}}));
     let ctl = Schedctl::on(&desk.redis);
     ctl.run(&["run", "work"]).good();
@@ -98,19 +98,22 @@ fn a_hidden_job_without_notices_goes_with_its_job_and_a_failed_notice_keeps_it()
         .unwrap();
     let cancelled = ctl.run(&["cancel", "work", "again"]).good().stdout;
     assert!(!cancelled.contains("notice"), "{cancelled}");
-    let told = all();
-    assert!(!told.contains("work/on_failure") && told.contains("again/on_failure") && told.contains("once/on_failure"), "{told}");
+    let reported = all();
+    assert!(
+        !reported.contains("work/on_failure") && reported.contains("again/on_failure") && reported.contains("once/on_failure"),
+        "{reported}"
+    );
     ctl.run(&["retry", &dead]).good();
     until("it goes when it was told", LONG, || (!all().contains("again/on_failure")).then_some(()));
     assert!(all().contains("once/on_failure"), "its job is live");
 }
 
 #[test]
-fn those_only_counted_are_told_of_together_when_the_others_are_over() {
+fn those_only_counted_are_reported_of_together_when_the_others_are_over() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
-    let (told, go) = (desk.path("told"), desk.path("go"));
-    let line = format!("while ! test -e {go}; do sleep 0.1; done; echo \"[$SCHEDD_ABOUT_RUN] $SCHEDD_ABOUT_TEXT\" >> {told}");
+    let (reported, go) = (desk.path("told"), desk.path("go"));
+    let line = format!("while ! test -e {go}; do sleep 0.1; done; echo \"[$SCHEDD_ABOUT_RUN] $SCHEDD_ABOUT_TEXT\" >> {reported}");
     desk.eye.add(&json!({"name": "work", "shell": "false", "overlap": "allow", "on_failure": {"shell": line}}));
     let ctl = Schedctl::on(&desk.redis);
     for _ in 0..13 {

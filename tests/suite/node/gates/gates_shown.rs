@@ -13,7 +13,7 @@ const GROUPS: &str =
     "[groups.turns]\nmode = \"alternate\"\norder = [\"hold\", \"one\", \"two\"]\ngap = \"20m\"\nturn_timeout = \"10m\"\n";
 
 #[test]
-fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
+fn a_group_s_gap_and_patience_are_reported_to_those_that_wait_for_them() {
     let redis = TestRedis::start();
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _node = Schedd::on(&redis).jobs(&format!("{GROUPS}[jobs.hold]\ngroup = \"turns\"\nshell = \"true\"\n")).start();
@@ -21,12 +21,12 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
     ctl.run(&["run", "hold", "--wait"]).good();
     eye.add(&json!({"name": "one", "in": "5m", "group": "turns", "shell": "true"}));
     eye.add(&json!({"name": "two", "in": "0s", "group": "turns", "shell": "true"}));
-    let told = |job: &str, part: &str| {
+    let reported = |job: &str, part: &str| {
         until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
     };
     let gap = " waits for a place at group turns. The gap of 20m ends on ";
-    told("two", gap);
-    told("two", ". The turn belongs to job one, which has no waiting run. The turn timeout of 10m ends on ");
+    reported("two", gap);
+    reported("two", ". The turn belongs to job one, which has no waiting run. The turn timeout of 10m ends on ");
     let run = eye.ask(eye.store().list_open(&"two".parse().unwrap())).unwrap().remove(0).to_string();
     let shown = ctl.run(&["show", &run]).good().stdout;
     assert!(shown.contains("gate        The gap of 20m ends on "), "{shown}");
@@ -39,8 +39,8 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
     assert!(opens() >= 20 * 60_000, "before its gap is over: {}", opens());
     // Its turn comes, and the gap still lasts.
     ctl.run(&["add", "--name", "one", "--replace", "--in", "0s", "--group", "turns", "--shell", "true"]).good();
-    told("one", gap);
-    told("one", ". The turn belongs to job one.");
+    reported("one", gap);
+    reported("one", ". The turn belongs to job one.");
     assert!(opens() >= 20 * 60_000, "before its gap is over: {}", opens());
 }
 
@@ -50,19 +50,19 @@ fn explain_names_the_run_let_in_that_did_not_begin_and_not_a_run_that_is_over() 
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _node = Schedd::on(&redis).jobs("[queues.other]\n[groups.one]\nmode = \"exclusive\"\n").start();
     until("the group is known", LONG, || (ctl.run(&["groups", "--json"]).good().json()[0]["group"] == "one").then_some(()));
-    let told = |job: &str, part: &str| {
+    let reported = |job: &str, part: &str| {
         until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
     };
     eye.add(&json!({"name": "hold", "in": "0s", "group": "one", "shell": "sleep 600"}));
-    told("hold", " is running on ");
+    reported("hold", " is running on ");
     for job in ["e1", "e2"] {
         eye.add(&json!({"name": job, "in": "0s", "queue": "other", "group": "one", "shell": "true"}));
-        told(job, " waits for a place at group one, behind run hold@");
+        reported(job, " waits for a place at group one, behind run hold@");
     }
     let first = eye.ask(eye.store().list_open(&"e1".parse().unwrap())).unwrap().remove(0);
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "hold"]).good();
     let why = "which got a place but did not start: queue other is paused by ";
-    told("e2", &format!(" waits for a place at group one, behind run {first} of its queue, {why}"));
-    told("e2", ". The next run gets a place on ");
+    reported("e2", &format!(" waits for a place at group one, behind run {first} of its queue, {why}"));
+    reported("e2", ". The next run gets a place on ");
 }

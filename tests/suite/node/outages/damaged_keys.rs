@@ -84,7 +84,7 @@ fn a_due_set_of_another_type_stops_its_queue_only_and_is_named() {
 fn a_definition_nobody_here_understands_is_not_run_and_hides_no_other() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    for (name, definition) in [("newer", r#"{"every":"1h","shell":"true","from_the_future":1}"#), ("spoilt", "{\"every\":")] {
+    for (name, definition) in [("newer", r#"{"every":"1h","shell":"true","from_the_future":1}"#), ("damaged", "{\"every\":")] {
         eye.add(&json!({"name": name, "in": "0s", "shell": "true"}));
         let _: i64 = redis.connection().hset(format!("{{schedd}}:job:{name}"), "def", definition).unwrap();
     }
@@ -92,7 +92,7 @@ fn a_definition_nobody_here_understands_is_not_run_and_hides_no_other() {
     node.wait_for_log("newer");
     eye.add(&json!({"name": "good", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("good", 1)[0].state, RunState::Succeeded);
-    assert!(eye.history("newer").is_empty() && eye.history("spoilt").is_empty());
+    assert!(eye.history("newer").is_empty() && eye.history("damaged").is_empty());
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_flushed_redis_gets_the_jobs_of_the_file_again_and_the_loss_is_said() {
 }
 
 #[test]
-fn a_lost_or_spoilt_fence_counter_is_rebuilt_and_goes_on_rising() {
+fn a_lost_or_damaged_fence_counter_is_rebuilt_and_goes_on_rising() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).start();

@@ -51,7 +51,7 @@ impl Real {
             for index in ["due:default", &of_job("waiting"), &of_job("open"), &of_job("history"), "dead", &of_job("dead")] {
                 pipeline.cmd("ZSCORE").arg(self.world.key(index)).arg(&run);
             }
-            pipeline.cmd("HGET").arg(self.world.key("stops")).arg(&run);
+            pipeline.cmd("HGET").arg(self.world.key("stop_requests")).arg(&run);
             pipeline.cmd("HGETALL").arg(self.world.key(&format!("run:{run}")));
         }
         let mut answers = pipeline.query::<Vec<Value>>(&mut self.connection).unwrap().into_iter();
@@ -92,7 +92,7 @@ fn record_line(record: &HashMap<String, String>) -> String {
     let Some(state) = record.get("state") else { return String::new() };
     let number = |field: &str| record.get(field).and_then(|text| text.parse().ok());
     let fence = |field: &str| number(field).and_then(Fence::new);
-    let settled = fence("settled").zip(record.get("verdict").cloned());
+    let settled = fence("verdict_fence").zip(record.get("verdict").cloned());
     let by = record.get("node").map(|node| format!("{node} {}", record["incarnation"]));
     let counts = ["attempt", "recoveries", "unclear"].map(|field| number(field).unwrap_or(0));
     line(state.parse().unwrap(), counts, fence("fence"), settled.as_ref(), by.as_deref())

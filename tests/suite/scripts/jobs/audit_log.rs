@@ -11,9 +11,9 @@ use crate::scripts::world::{World, definition, name, run_of, successor, t, token
 
 const ANA: &str = "ana@h1";
 
-async fn deeds(world: &World, job: &str) -> Vec<(String, Option<String>)> {
-    let deeds = world.store.read_deeds(&name(job)).await.unwrap();
-    deeds.into_iter().map(|deed| (deed.what, deed.by)).collect()
+async fn audit_log(world: &World, job: &str) -> Vec<(String, Option<String>)> {
+    let audit_log = world.store.read_audit_log(&name(job)).await.unwrap();
+    audit_log.into_iter().map(|entry| (entry.what, entry.by)).collect()
 }
 
 fn by(who: &str, what: &[&str]) -> Vec<(String, Option<String>)> {
@@ -49,7 +49,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
         name: job.name.clone(),
         rev: job.rev.clone(),
         lane: job.lane.clone(),
-        held: job.held.clone(),
+        paused_run: job.paused_run.clone(),
         skipped: None,
         planted: Some(successor("a", 2000)),
     };
@@ -70,15 +70,15 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
         ana(-400).remove_job(&order).await.unwrap();
     }
     let all = ["added", "edited", "paused", "resumed", "run asked for", "run cancelled", "removed"];
-    assert_eq!(deeds(&world, "a").await, by(ANA, &all));
-    let read = world.store.read_deeds(&name("a")).await.unwrap();
+    assert_eq!(audit_log(&world, "a").await, by(ANA, &all));
+    let read = world.store.read_audit_log(&name("a")).await.unwrap();
     assert_eq!(read[1].schedules, Some(("every 1s".to_owned(), "every 2s".to_owned())));
     assert_eq!((read[4].run.clone(), read[5].run.clone()), (Some(run.to_string()), Some(run.to_string())));
     world.assert_sound();
 }
 
 #[tokio::test]
-async fn a_running_run_that_a_person_stops_says_who_had_it_stopped() {
+async fn a_running_run_that_a_user_stops_says_who_had_it_stopped() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, schedd::domain::job::job_spec::Overlap::Skip, 1000).await;
@@ -90,7 +90,7 @@ async fn a_running_run_that_a_person_stops_says_who_had_it_stopped() {
     assert_eq!(words, [schedd::store::LeaseWord::Stop("by a test".to_owned())], "the job is told why, not who");
     world.finish(3, &claim, Verdict::Final(RunState::Cancelled)).await;
     assert_eq!(by_of(&world, &run).await, (RunState::Cancelled, Some(ANA.to_owned())));
-    assert_eq!(deeds(&world, "a").await[1..], by(ANA, &["run cancelled"]));
+    assert_eq!(audit_log(&world, "a").await[1..], by(ANA, &["run cancelled"]));
 }
 
 #[tokio::test]
@@ -119,11 +119,11 @@ async fn a_retried_dead_letter_is_noted_and_a_one_shot_s_own_record_says_who_add
     let once = ApplyOrder { is_once: true, ..definition("a", 0) };
     world.at(-1).signed(ANA).apply_job(&once).await.unwrap();
     assert_eq!(world.job("a").await.created.unwrap().1.as_deref(), Some(ANA));
-    assert!(deeds(&world, "a").await.is_empty());
+    assert!(audit_log(&world, "a").await.is_empty());
     let claim = world.win(0, &run_of("a", 0)).await;
     world.finish(1, &claim, Verdict::Final(RunState::Failed)).await;
     world.at(2).signed(ANA).retry_run(&retrial(&claim, &world.job("a").await)).await.unwrap();
-    assert_eq!(deeds(&world, "a").await, by(ANA, &["run retried"]));
+    assert_eq!(audit_log(&world, "a").await, by(ANA, &["run retried"]));
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn the_newest_hundred_are_kept_and_none_outlives_its_job() {
     for at in 0..120 {
         world.by_hand("a", at).await;
     }
-    let read = world.store.read_deeds(&name("a")).await.unwrap();
+    let read = world.store.read_audit_log(&name("a")).await.unwrap();
     assert_eq!((read.len(), read[0].what.as_str(), read[0].by.as_deref()), (100, AuditEntry::RUN_ASKED, None));
     for at in 0..120 {
         let run = schedd::domain::name::names::RunId::manual(name("a"), crate::scripts::world::t(at), "hand").unwrap();
@@ -141,7 +141,7 @@ async fn the_newest_hundred_are_kept_and_none_outlives_its_job() {
     }
     world.at(300).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
     world.at(400).forget_jobs(crate::scripts::world::t(500), 0).await.unwrap();
-    assert_eq!(world.raw::<i64>("EXISTS", "deeds:a", &[]), 0);
+    assert_eq!(world.raw::<i64>("EXISTS", "audit_log:a", &[]), 0);
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn a_claim_notes_only_what_was_not_as_planned() {
 }
 
 #[tokio::test]
-async fn letters_that_are_purged_are_one_deed_of_each_job_with_how_many_and_by_whom() {
+async fn letters_that_are_purged_are_one_change_of_each_job_with_how_many_and_by_whom() {
     let world = World::new();
     let mut dead = Vec::new();
     for job in ["a", "b"] {
@@ -190,21 +190,21 @@ async fn letters_that_are_purged_are_one_deed_of_each_job_with_how_many_and_by_w
     for purged in [131, 0] {
         assert_eq!(ana.purge_dead(&dead).await.unwrap(), purged);
     }
-    let deeds = world.store.read_deeds(&name("a")).await.unwrap();
-    let purged = deeds.iter().filter(|deed| deed.what == AuditEntry::LETTERS_PURGED).collect::<Vec<_>>();
-    assert_eq!(purged.len(), 1, "in steps, and still one deed");
+    let audit_log = world.store.read_audit_log(&name("a")).await.unwrap();
+    let purged = audit_log.iter().filter(|entry| entry.what == AuditEntry::LETTERS_PURGED).collect::<Vec<_>>();
+    assert_eq!(purged.len(), 1, "in steps, and still one entry");
     assert_eq!((purged[0].count, purged[0].by.as_deref(), purged[0].run.as_deref()), (Some(130), Some(ANA), None));
-    let deeds = world.store.read_deeds(&name("b")).await.unwrap();
-    let last = deeds.last().unwrap();
+    let audit_log = world.store.read_audit_log(&name("b")).await.unwrap();
+    let last = audit_log.last().unwrap();
     assert_eq!(
         (last.what.as_str(), last.count, last.run.clone()),
         (AuditEntry::LETTERS_PURGED, Some(1), Some(dead[130].to_string()))
     );
-    // What only is past its bounds is nobody's deed.
+    // What only is past its bounds is no change by anybody.
     let run = run_of("b", 1000);
     let claim = world.win_with(300_000, &run, Overlap::Skip, 2000).await;
     world.finish(300_000, &claim, Verdict::Final(RunState::Failed)).await;
     world.at(300_001).forget_dead(None, t(300_001), 0).await.unwrap();
-    assert_eq!(world.store.read_deeds(&name("b")).await.unwrap().len(), deeds.len());
+    assert_eq!(world.store.read_audit_log(&name("b")).await.unwrap().len(), audit_log.len());
     world.assert_sound();
 }

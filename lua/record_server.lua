@@ -3,17 +3,17 @@
 -- A node that has seen a higher fence then knows, however late, that the move to this server lost
 -- data.
 -- Guard: the server is not recorded yet; a repeated call changes nothing.
--- KEYS 1 servers
+-- KEYS 1 known_servers
 -- KEYS 2 epoch
 -- KEYS 3 fence
 -- ARGV 1 now
 -- ARGV 2 server
--- Reply met
+-- Reply recorded
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash'})
 if bad then return bad end
-if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then return {'met'} end
+if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then return {'recorded'} end
 -- Reads a key that only marks the data; a wrong type must not stop the script.
 local function mark(key)
   local found = redis.pcall('GET', key)
@@ -33,4 +33,4 @@ if #known > 20 then
   end
   redis.call('HDEL', KEYS[1], oldest)
 end
-return {'met'}
+return {'recorded'}

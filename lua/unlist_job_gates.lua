@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Removes jobs from the list of jobs with gates that have no planned run any more and get no other.
 -- Guard: the job has ended, its only run was claimed, or it does not exist. At most 1,000 a call.
--- KEYS 1 gated
+-- KEYS 1 job_gates
 -- KEYS* job
--- ARGV* gated: the job's entry in the list
+-- ARGV* gate_entry: the job's entry in the list
 -- Reply unlisted: how many
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset'})
@@ -12,10 +12,10 @@ local unlisted = 0
 for at = 1, #ARGV do
   local job = KEYS[at + 1]
   if not wrong_type({job, 'hash'}) then
-    local found = redis.call('HMGET', job, 'once', 'pending', 'held', 'ended', 'gated')
+    local found = redis.call('HMGET', job, 'once', 'pending', 'paused_run', 'ended', 'gate_entry')
     if found[4] or not found[1] or found[1] == '1' and (found[2] or '') == '' and not found[3] then
       unlisted = unlisted + redis.call('ZREM', KEYS[1], ARGV[at])
-      if found[5] then redis.call('HDEL', job, 'gated') end
+      if found[5] then redis.call('HDEL', job, 'gate_entry') end
     end
   end
 end

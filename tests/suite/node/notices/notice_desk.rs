@@ -44,7 +44,7 @@ impl Desk {
         until(&format!("{count} requests"), LONG, || Some(self.sink.requests()).filter(|requests| requests.len() >= count))
     }
 
-    /// Fails unless the books agree.
+    /// Fails unless the data is consistent.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {
         let exam = self.eye.ask(schedd::engine::maintenance::full_check::examine(self.eye.store())).unwrap();

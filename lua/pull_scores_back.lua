@@ -7,7 +7,7 @@
 -- Guard: the script checks everything anew. Scores up to now stay, and so does PARKED, which is no
 -- time.
 -- At most 1,000 of each set a call.
--- KEYS 1 gate_wakes
+-- KEYS 1 gate_timers
 -- KEYS 2 nodes
 -- KEYS* history
 -- KEYS* dead

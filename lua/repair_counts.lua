@@ -2,7 +2,7 @@
 -- Sets counters to the number of things they count.
 -- Guard: each counter still has the value it had when things were counted; the fence only rises. At
 -- most 500 jobs a call.
--- KEYS 1 totals
+-- KEYS 1 counters
 -- KEYS 2 output_bytes
 -- KEYS 3 fence
 -- KEYS 4 output_sizes
@@ -16,12 +16,12 @@
 -- ARGV* job: whose output_sizes is wrong
 -- ARGV* size_seen: the counter, or ''
 -- ARGV* size: counted
--- Reply mended: a text for each repair
+-- Reply repaired: a text for each repair
 -- Reply sound: nothing was wrong
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'string', KEYS[3], 'string', KEYS[4], 'hash'})
 if bad then return bad end
-local reply = {'mended'}
+local reply = {'repaired'}
 local function is_other(seen, counted) return counted ~= '' and (seen == '' and '0' or seen) ~= counted end
 if is_other(ARGV[1], ARGV[2]) and (redis.call('HGET', KEYS[1], 'waiting') or '') == ARGV[1] then
   redis.call('HSET', KEYS[1], 'waiting', ARGV[2])

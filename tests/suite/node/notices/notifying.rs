@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::telling_desk::Desk;
+use super::notice_desk::Desk;
 use crate::node::QUICK;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
@@ -13,14 +13,14 @@ use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
 #[test]
-fn a_failure_is_told_in_the_end_only_and_a_success_after_it_as_recovered() {
+fn a_failure_is_reported_in_the_end_only_and_a_success_after_it_as_recovered() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
-    let (told, marker) = (desk.path("told"), desk.path("marker"));
+    let (reported, marker) = (desk.path("told"), desk.path("marker"));
     let line = |kind: &str| {
         json!({"shell": format!(
             "echo {kind} $SCHEDD_ABOUT_KIND $SCHEDD_ABOUT_JOB $SCHEDD_ABOUT_STATE $SCHEDD_ABOUT_ATTEMPTS $SCHEDD_ABOUT_EXIT_CODE \
-             $(printf %s \"$SCHEDD_ABOUT_OUTPUT\" | tr '\\n' '|') $SCHEDD_JOB >> {told}"
+             $(printf %s \"$SCHEDD_ABOUT_OUTPUT\" | tr '\\n' '|') $SCHEDD_JOB >> {reported}"
         )})
     };
     desk.eye.add(&json!({
@@ -111,13 +111,13 @@ fn a_request_gets_a_json_body_and_is_made_again_with_the_same_key_until_it_is_ta
 fn each_end_has_one_notice_although_nodes_die_right_after_the_end() {
     const JOBS: usize = 12;
     let desk = Desk::new([]);
-    let told = desk.path("told");
+    let reported = desk.path("told");
     let mut first = Schedd::on(&desk.redis).node("one").jobs(QUICK).start();
     let mut second = Schedd::on(&desk.redis).node("two").jobs(QUICK).start();
     for number in 0..JOBS {
         desk.eye.add(&json!({
             "name": format!("j{number}"), "in": format!("{}ms", number * 100), "shell": "exit 1",
-            "on_failure": {"shell": format!("echo $SCHEDD_ABOUT_RUN $SCHEDD_RUN_ID >> {told}")},
+            "on_failure": {"shell": format!("echo $SCHEDD_ABOUT_RUN $SCHEDD_RUN_ID >> {reported}")},
         }));
     }
     desk.eye.wait_for_history("j2", 1);
@@ -144,7 +144,7 @@ fn each_end_has_one_notice_although_nodes_die_right_after_the_end() {
 }
 
 #[test]
-fn defaults_tell_of_every_job_but_those_that_say_false_and_add_has_a_flag_for_each() {
+fn defaults_say_of_every_job_but_those_that_say_false_and_add_has_a_flag_for_each() {
     let desk = Desk::new([]);
     let jobs = format!(
         "[defaults]\non_failure = {{ shell = 'echo $SCHEDD_ABOUT_JOB >> {}' }}\n[jobs.a]\nat = '2001-01-01T00:00:00Z'\nshell = 'false'\n\
@@ -168,7 +168,7 @@ fn defaults_tell_of_every_job_but_those_that_say_false_and_add_has_a_flag_for_ea
 }
 
 #[test]
-fn pings_tell_of_the_start_and_the_end_with_one_id_for_a_run_and_what_it_printed() {
+fn pings_say_of_the_start_and_the_end_with_one_id_for_a_run_and_what_it_printed() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
     let url = desk.sink.url("/key/{job}?create=1");
@@ -205,10 +205,11 @@ fn a_replaced_run_pings_no_end_a_cancelled_run_a_note_at_a_credential_address() 
     Schedctl::on(&desk.redis).run(&["cancel", "work", "--stop"]).good();
     let is_noted = || Some(desk.sink.requests()).filter(|sent| sent.iter().any(|request| request.target.contains("/log?")));
     let requests = until("the cancelled one is noted", LONG, is_noted);
-    let told: Vec<(&str, &str)> = requests.iter().map(|request| request.target.split_once("?create=1&rid=").unwrap()).collect();
-    let [starts @ .., last] = &*told else { panic!("{told:?}") };
-    assert!(starts.iter().all(|(path, _)| *path == "/key/start"), "{told:?}");
-    assert_eq!(*last, ("/key/log", starts.last().unwrap().1), "{told:?}");
+    let reported: Vec<(&str, &str)> =
+        requests.iter().map(|request| request.target.split_once("?create=1&rid=").unwrap()).collect();
+    let [starts @ .., last] = &*reported else { panic!("{reported:?}") };
+    assert!(starts.iter().all(|(path, _)| *path == "/key/start"), "{reported:?}");
+    assert_eq!(*last, ("/key/log", starts.last().unwrap().1), "{reported:?}");
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn unreadable_notices_delay_none_behind_them_and_a_corrupt_output_is_left_out() 
     }
     let mut pipeline = redis::pipe();
     pipeline.hset("{schedd}:job:newer", "def", r#"{"of_a_later_version":1}"#).ignore();
-    pipeline.set("{schedd}:output:work@1790000000000~x#1", "spoilt").ignore();
+    pipeline.set("{schedd}:output:work@1790000000000~x#1", "damaged").ignore();
     for number in 0..BAD {
         let unreadable = format!(r#"{{"run":"newer@{number}","kind":"on_failure","stamp":"1"}}"#);
         pipeline.zadd("{schedd}:notices", format!("bad {number}"), number).ignore();
@@ -243,25 +244,25 @@ fn unreadable_notices_delay_none_behind_them_and_a_corrupt_output_is_left_out() 
 }
 
 #[test]
-fn what_made_a_job_fail_does_not_keep_people_from_being_told_of_it() {
+fn what_made_a_job_fail_does_not_keep_people_from_being_reported_of_it() {
     let desk = Desk::new([]);
     let node = Schedd::on(&desk.redis).env("CREDENTIALS_DIRECTORY", &desk.dir.path().display().to_string()).start();
     let line = format!("echo \"$SCHEDD_ABOUT_JOB|$(pwd)|$SHELL|$KEPT|$SCHEDD_ABOUT_WITHOUT\" >> {}", desk.path("told"));
     let (here, missing) = (desk.dir.path().display().to_string(), desk.path("missing"));
-    let spoilt = [
+    let damaged = [
         ("file", json!({"env_file": [missing], "cwd": here}), "env_file "),
         ("cwd", json!({"cwd": missing}), "directory "),
         ("variable", json!({"env": {"KEPT": "kept", "X": "${credential:missing}"}, "cwd": here}), "env X: credential missing"),
         ("shell", json!({"shell_program": missing, "cwd": here}), "missing: No such file"),
         ("all", json!({"env_file": [missing], "cwd": missing, "shell_program": missing}), "; directory "),
     ];
-    for (name, more, _) in &spoilt {
+    for (name, more, _) in &damaged {
         let mut job = json!({"name": name, "shell": "true", "in": "0s", "on_failure": {"shell": line}});
         job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         desk.eye.add(&job);
     }
-    let lines = desk.wait_for_lines("told", spoilt.len());
-    for (name, more, words) in &spoilt {
+    let lines = desk.wait_for_lines("told", damaged.len());
+    for (name, more, words) in &damaged {
         let line = lines.iter().find(|line| line.starts_with(&format!("{name}|"))).unwrap();
         let [_, cwd, shell, kept, without] = *line.split('|').collect::<Vec<_>>() else { panic!("{line}") };
         let cwd_wanted = if more["cwd"] == here { &*here } else { "/" };

@@ -31,7 +31,7 @@ fn the_longest_and_the_rarest_expressions_take_bounded_work() {
 }
 
 #[test]
-fn a_spoilt_expression_is_read_or_refused_and_never_a_panic() {
+fn a_damaged_expression_is_read_or_refused_and_never_a_panic() {
     let whole = [
         "30 2 * * *",
         "*/15 0-23/2 1,15 * MON-FRI",

@@ -11,9 +11,9 @@
 -- KEYS 1 leases
 -- KEYS 2 epoch
 -- KEYS 3 fence
--- KEYS 4 settling
--- KEYS 5 servers
--- KEYS 6 gate_wakes
+-- KEYS 4 restoring_until
+-- KEYS 5 known_servers
+-- KEYS 6 gate_timers
 -- KEYS* due: the lanes of one queue follow each other, the most urgent first
 -- KEYS* running: in that queue
 -- KEYS* queue: its settings
@@ -26,7 +26,7 @@
 -- ARGV* limit: how many due runs of the queue to list; 0 leaves the lane out
 -- ARGV* more: how many more runs of the lane to list, because the caller must leave so many where
 --   they are
--- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled
+-- Reply due: now in microseconds, number of leases, epoch, last fence, when the data has settled
 --   or 0, the last fence when this server was met ('' if it was not, '?' if that is unknown), until
 --   when no run is due because it was met just now or 0, {when the next gate is to be visited or
 --   '', {gates to visit now}};
@@ -49,19 +49,19 @@ end
 local MOST = 60000
 local settled = whole(mark(KEYS[4]), PARKED)
 if settled <= now or settled > now + MOST then settled = 0 end
-local met, held = '?', 0
+local met, hold_until = '?', 0
 if ARGV[2] ~= '' then
   local found = redis.pcall('HGET', KEYS[5], ARGV[2])
   if type(found) ~= 'table' then
     local fence, met_at = string.match(found or ':0', '^(%d*):(%d+)$')
     met = fence or '?'
-    held = whole(met_at, PARKED) + tonumber(ARGV[3])
+    hold_until = whole(met_at, PARKED) + tonumber(ARGV[3])
     -- The server was met later than now: Redis' clock was set back.
-    if held <= now or held > now + tonumber(ARGV[3]) then held = 0 end
+    if hold_until <= now or hold_until > now + tonumber(ARGV[3]) then hold_until = 0 end
   end
 end
-local closed = math.max(settled, held)
-local reply = {'ripe', micros, redis.call('ZCARD', KEYS[1]), mark(KEYS[2]), mark(KEYS[3]), settled, met, held}
+local closed = math.max(settled, hold_until)
+local reply = {'due', micros, redis.call('ZCARD', KEYS[1]), mark(KEYS[2]), mark(KEYS[3]), settled, met, hold_until}
 -- The most gates in a reply.
 local GATES = 20
 local next_gate, open = '', {}
@@ -78,14 +78,14 @@ end
 reply[#reply + 1] = {next_gate, open}
 local FIRST = 10
 local function is_to_come(score) return tonumber(score) > now and tonumber(score) < PARKED end
-local queue, priority, left, rest, queue_bad, room
+local queue, priority, left, rest, queue_bad, capacity
 for item = 1, (#KEYS - 6) / 4 do
   local at, arg = item * 4 + 3, item * 4
   local due, limit, more = KEYS[at], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
   if ARGV[arg] ~= queue then
     queue, priority, rest = ARGV[arg], nil, limit
     queue_bad = wrong_type({KEYS[at + 1], 'zset', KEYS[at + 2], 'hash', KEYS[at + 3], 'hash'})
-    room = not queue_bad and limit > 0 and closed == 0 and room_in(KEYS[at + 2], KEYS[at + 1], KEYS[at + 3], micros)
+    capacity = not queue_bad and limit > 0 and closed == 0 and queue_capacity(KEYS[at + 2], KEYS[at + 1], KEYS[at + 3], micros)
   end
   -- The lanes of one priority get the same limit, because the caller takes runs from them by age.
   if ARGV[arg + 1] ~= priority then priority, left = ARGV[arg + 1], rest end
@@ -98,24 +98,24 @@ for item = 1, (#KEYS - 6) / 4 do
     reply[#reply + 1] = {'', {}, '', ''}
   elseif closed > 0 then
     reply[#reply + 1] = {int(closed), {}, '', ''}
-  elseif room.room == 0 then
+  elseif capacity.capacity == 0 then
     -- The end of a run wakes the nodes when it frees a place; only a rate has a known time of its
     -- next start.
-    local next_at = math.max(tonumber(first), room.at and math.ceil(room.at / 1000) or 0)
-    local is_ripe = tonumber(first) <= now
-    reply[#reply + 1] = {next_at > now and int(next_at) or '', {}, 0, is_ripe and room.why or ''}
+    local next_at = math.max(tonumber(first), capacity.at and math.ceil(capacity.at / 1000) or 0)
+    local is_due = tonumber(first) <= now
+    reply[#reply + 1] = {next_at > now and int(next_at) or '', {}, 0, is_due and capacity.why or ''}
   elseif is_to_come(first) and is_to_come(redis.call('ZRANGE', due, -1, -1, 'WITHSCORES')[2]) then
-    reply[#reply + 1] = {first, {}, room.room or '', ''}
+    reply[#reply + 1] = {first, {}, capacity.capacity or '', ''}
   else
     local most = math.max(left, math.floor(limit / FIRST) + 1)
-    local ripe = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, int(math.min(most, limit) + more), 'WITHSCORES')
-    rest = math.max(rest - math.max(#ripe / 2 - more, 0), 0)
+    local due_now = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, int(math.min(most, limit) + more), 'WITHSCORES')
+    rest = math.max(rest - math.max(#due_now / 2 - more, 0), 0)
     -- A score past the range of run times is listed, so that the caller can quarantine the run
     -- instead of losing it here.
     local beyond = redis.call('ZRANGE', due, PARKED, '+inf', 'BYSCORE', 'LIMIT', 0, 10, 'WITHSCORES')
-    for _, item in ipairs(beyond) do ripe[#ripe + 1] = item end
+    for _, item in ipairs(beyond) do due_now[#due_now + 1] = item end
     local head = redis.call('ZRANGE', due, '(' .. int(now), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-    reply[#reply + 1] = {head[2] or '', ripe, room.room or '', ''}
+    reply[#reply + 1] = {head[2] or '', due_now, capacity.capacity or '', ''}
   end
 end
 return reply

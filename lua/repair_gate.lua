@@ -6,30 +6,30 @@
 -- The gate is then visited.
 -- Guard: the script checks each given run anew, at most 1,000 a call; a correct place is not
 -- touched.
--- KEYS 1 totals
+-- KEYS 1 counters
 -- KEYS 2 nudge
 -- KEYS 3 quarantine
 -- KEYS* run
 -- KEYS* due: of its lane, as read
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of the gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of the gate
 -- ARGV 1 now
 -- ARGV 2 gates: the gate, then other gates that runs in quarantine name
 -- ARGV* id
 -- ARGV* lane: as read
--- Reply mended: how many runs left
+-- Reply repaired: how many runs left
 -- Reply wrong_type: key, found, wanted
 -- The last index of each order that is compared with the others.
 local ENTRIES = 9999
 local now = clock(ARGV[1])
-local totals = KEYS[1]
+local counters = KEYS[1]
 local gates, last = gates_of(ARGV[2])
 local names = gate_names(ARGV[2])
 local gate = gates[names[1]]
-local types = {totals, 'hash', KEYS[3], 'hash'}
+local types = {counters, 'hash', KEYS[3], 'hash'}
 for at = 4, last, 2 do
   for _, pair in ipairs({{KEYS[at], 'hash'}, {KEYS[at + 1], 'zset'}}) do types[#types + 1], types[#types + 2] = pair[1], pair[2] end
 end
-local bad = wrong_type(types) or spoilt_gate(gates, names)
+local bad = wrong_type(types) or gate_wrong_type(gates, names)
 if bad then return bad end
 
 -- Returns true if a scheduled run is in quarantine and in no due set or gate queue.
@@ -37,7 +37,7 @@ local function is_aside(run, id, due, lane)
   if run[1] ~= 'scheduled' or (run[3] or '') ~= lane or redis.call('HEXISTS', KEYS[3], id) == 0 then return false end
   if redis.call('ZSCORE', due, id) then return false end
   for _, name in ipairs(gate_names(run[2])) do
-    if not gates[name] or redis.call('ZSCORE', gates[name].queued, id) then return false end
+    if not gates[name] or redis.call('ZSCORE', gates[name].waiters, id) then return false end
   end
   return true
 end
@@ -46,16 +46,16 @@ local left = 0
 for at = 4, last, 2 do
   local id, lane = ARGV[at - 1], ARGV[at]
   local run = redis.call('HMGET', KEYS[at], 'state', 'places', 'queue')
-  local stands = false
-  for _, name in ipairs(gate_names(run[2])) do stands = stands or name == gate.name end
-  if not stands or run[1] ~= 'scheduled' and run[1] ~= 'running' then
+  local has_place = false
+  for _, name in ipairs(gate_names(run[2])) do has_place = has_place or name == gate.name end
+  if not has_place or run[1] ~= 'scheduled' and run[1] ~= 'running' then
     if stop_waiting(gate, id) then
-      tally(totals, 'waiting', -1)
+      add_to_counter(counters, 'waiting', -1)
       left = left + 1
     end
-    left = left + redis.call('ZREM', gate.held, id)
-    forget_lane(gates.wakes, gate, id, now)
-  elseif redis.call('ZSCORE', gate.queued, id) then
+    left = left + redis.call('ZREM', gate.holders, id)
+    forget_lane(gates.timers, gate, id, now)
+  elseif redis.call('ZSCORE', gate.waiters, id) then
     local known = redis.call('HGET', gate.state, 'lane:' .. id)
     local own = known or string.match(lane, '^%S+$') or 'default'
     if not known then redis.call('HSET', gate.state, 'lane:' .. id, own) end
@@ -63,15 +63,15 @@ for at = 4, last, 2 do
       if found.lane ~= own then take_from_orders(gate, id, found.lane) end
     end
     add_to_orders(gate, id, own)
-    redis.call('ZREM', gate.held, id)
+    redis.call('ZREM', gate.holders, id)
   elseif is_aside(run, id, KEYS[at + 1], lane) then
-    left = left + redis.call('ZREM', gate.held, id)
-    forget_lane(gates.wakes, gate, id, now)
+    left = left + redis.call('ZREM', gate.holders, id)
+    forget_lane(gates.timers, gate, id, now)
   end
 end
 -- The loops below remove entries that do not belong into the orders.
 for _, entry in ipairs(redis.call('ZRANGE', gate.by_job, 0, ENTRIES)) do
-  if not redis.call('ZSCORE', gate.queued, string.match(entry, '(%S+)$') or '') then redis.call('ZREM', gate.by_job, entry) end
+  if not redis.call('ZSCORE', gate.waiters, string.match(entry, '(%S+)$') or '') then redis.call('ZREM', gate.by_job, entry) end
 end
 for _, entry in ipairs(redis.call('ZRANGE', gate.by_lane, 0, ENTRIES)) do
   local of_lane, id = string.match(entry, '^(.*) %S+ (%S+)$')
@@ -85,8 +85,8 @@ for _, entry in ipairs(redis.call('ZRANGE', gate.lanes, 0, ENTRIES)) do
   local id, of_lane = string.match(entry, '^(%S+) (.*)$')
   local first = id and first_entries(gate.by_lane, of_lane)[1]
   if not first or string.match(first, '(%S+)$') ~= id then redis.call('ZREM', gate.lanes, entry) end
-  if first then stand_first(gate, of_lane, first) end
+  if first then set_first_of_lane(gate, of_lane, first) end
 end
-wake_gate(gates.wakes, gate, now)
+set_gate_timer(gates.timers, gate, now)
 redis.call('PUBLISH', KEYS[2], 'due')
-return {'mended', left}
+return {'repaired', left}

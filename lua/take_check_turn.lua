@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Gives a node its turn at the consistency check: only one node checks a slice at a time.
 -- Guard: the last turn began at least `every_ms` ago, or the clock was set back.
--- KEYS 1 audit
+-- KEYS 1 consistency_check
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 every_ms
@@ -12,8 +12,8 @@
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash'})
 if bad then return bad end
-local audit = redis.call('HMGET', KEYS[1], 'taken_at', 'place', 'list', 'round_at')
-local since = now - whole(audit[1], PARKED)
-if audit[1] and since >= 0 and since < tonumber(ARGV[3]) then return {'later'} end
+local consistency_check = redis.call('HMGET', KEYS[1], 'taken_at', 'place', 'list', 'round_at')
+local since = now - whole(consistency_check[1], PARKED)
+if consistency_check[1] and since >= 0 and since < tonumber(ARGV[3]) then return {'later'} end
 redis.call('HSET', KEYS[1], 'taken_at', int(now), 'node', ARGV[2])
-return {'turn', now, audit[2] or '', audit[3] or '', audit[4] or ''}
+return {'turn', now, consistency_check[2] or '', consistency_check[3] or '', consistency_check[4] or ''}

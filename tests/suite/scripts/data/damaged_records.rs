@@ -1,4 +1,4 @@
-//! Records with fields missing, unknown or spoilt: no script stops between two writes, and one record hides no other.
+//! Records with fields missing, unknown or damaged: no script stops between two writes, and one record hides no other.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use schedd::store::{FinishReply, OutputFrames, RecoverReply, StoreError, Verdict
 use crate::scripts::claims::recovering::{expired, recovery};
 use crate::scripts::world::{World, claimant, definition, name, queue, run_of};
 
-const SPOILT: [&str; 6] = ["", "x", "-1", "inf", "nan", "1e300"];
+const DAMAGED: [&str; 6] = ["", "x", "-1", "inf", "nan", "1e300"];
 
 async fn running(world: &World) -> schedd::store::Claim {
     let run = world.plant("a", 0).await;
@@ -17,24 +17,24 @@ async fn running(world: &World) -> schedd::store::Claim {
 }
 
 #[tokio::test]
-async fn spoilt_counts_in_a_run_s_record_stop_neither_claim_nor_end_nor_recovery() {
-    for spoilt in SPOILT {
+async fn damaged_counts_in_a_run_s_record_stop_neither_claim_nor_end_nor_recovery() {
+    for damaged in DAMAGED {
         let world = World::new();
         let claim = running(&world).await;
         let record = format!("run:{}", claim.run);
         let spoil = || {
             let fields = ["attempt", "failures", "recoveries", "ready", "lease_end", "unclear"];
-            let args: Vec<&str> = fields.iter().flat_map(|field| [*field, spoilt]).collect();
+            let args: Vec<&str> = fields.iter().flat_map(|field| [*field, damaged]).collect();
             let _: i64 = world.raw("HSET", &record, &args);
         };
         spoil();
         assert!(matches!(world.finish(1, &claim, Verdict::Retry(Duration::ZERO)).await, FinishReply::Retrying(_)));
         spoil();
         let claim = world.win(2, &claim.run).await;
-        assert_eq!((claim.attempt, claim.failures, claim.recoveries, claim.unclear), (1, 0, 0, 0), "{spoilt:?}");
+        assert_eq!((claim.attempt, claim.failures, claim.recoveries, claim.unclear), (1, 0, 0, 0), "{damaged:?}");
         spoil();
         let asked = world.finish(3, &claim, Verdict::AskLater(Duration::ZERO)).await;
-        assert!(matches!(asked, FinishReply::AskingLater(_)), "{spoilt:?}");
+        assert!(matches!(asked, FinishReply::AskingLater(_)), "{damaged:?}");
         spoil();
         assert!(matches!(world.finish(3, &claim, Verdict::AskLater(Duration::ZERO)).await, FinishReply::AskingLater(_)));
         let claim = world.win(3, &claim.run).await;
@@ -44,7 +44,7 @@ async fn spoilt_counts_in_a_run_s_record_stop_neither_claim_nor_end_nor_recovery
         let claim = world.win(4, &claim.run).await;
         spoil();
         let reply = world.at(20_000).recover_run(&expired(&claim, 10_004), &recovery(None)).await.unwrap();
-        assert_eq!(reply, RecoverReply::Recovered, "{spoilt:?}");
+        assert_eq!(reply, RecoverReply::Recovered, "{damaged:?}");
         let claim = world.win(20_001, &claim.run).await;
         world.succeed(20_002, &claim).await;
         world.assert_sound();
@@ -52,23 +52,23 @@ async fn spoilt_counts_in_a_run_s_record_stop_neither_claim_nor_end_nor_recovery
 }
 
 #[tokio::test]
-async fn a_run_whose_fence_is_lost_or_spoilt_still_ends_or_is_taken_back() {
-    for spoilt in SPOILT {
+async fn a_run_whose_fence_is_lost_or_damaged_still_ends_or_is_taken_back() {
+    for damaged in DAMAGED {
         for is_lost in [false, true] {
             let world = World::new();
             let claim = running(&world).await;
             let record = format!("run:{}", claim.run);
             let spoil = || {
-                let _: i64 = world.raw("HSET", &record, &["fence", spoilt]);
+                let _: i64 = world.raw("HSET", &record, &["fence", damaged]);
                 if is_lost {
                     let _: i64 = world.raw("HDEL", &record, &["fence"]);
                 }
             };
             spoil();
             let reply = world.at(20_000).recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap();
-            assert_eq!(reply, RecoverReply::Recovered, "{spoilt:?}");
+            assert_eq!(reply, RecoverReply::Recovered, "{damaged:?}");
             let again = world.win(20_000, &claim.run).await;
-            assert!(again.claimed_before && again.fence > claim.fence, "{spoilt:?}");
+            assert!(again.claimed_before && again.fence > claim.fence, "{damaged:?}");
             spoil();
             world.succeed(20_001, &again).await;
             world.succeed(20_001, &again).await;
@@ -78,7 +78,7 @@ async fn a_run_whose_fence_is_lost_or_spoilt_still_ends_or_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_claim_asked_for_twice_is_answered_although_its_record_is_spoilt() {
+async fn a_claim_asked_for_twice_is_answered_although_its_record_is_damaged() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let order = world.order(&run).await;
@@ -92,12 +92,12 @@ async fn a_claim_asked_for_twice_is_answered_although_its_record_is_spoilt() {
 }
 
 #[tokio::test]
-async fn spoilt_totals_begin_anew_and_stop_no_end() {
-    for spoilt in SPOILT {
+async fn damaged_totals_begin_anew_and_stop_no_end() {
+    for damaged in DAMAGED {
         let world = World::new();
         let overlap = Overlap::Queue { max: 1 };
         for word in ["succeeded", "waiting", "skipped", "cancelled", "recovered"] {
-            let _: i64 = world.raw("HSET", "totals", &[word, spoilt]);
+            let _: i64 = world.raw("HSET", "counters", &[word, damaged]);
         }
         let first = world.plant("a", 0).await;
         let open = world.win_with(0, &first, overlap, 1000).await;
@@ -107,8 +107,8 @@ async fn spoilt_totals_begin_anew_and_stop_no_end() {
         world.at(2002).cancel_run(&world.cancelling(&run_of("a", 1000), None).await).await.unwrap();
         world.assert_sound();
         // "-1" is a number, if no count: only what is none begins anew at once.
-        let skipped = i64::from(spoilt != "-1");
-        assert_eq!((world.total("succeeded"), world.total("skipped")), (skipped, skipped), "{spoilt:?}");
+        let skipped = i64::from(damaged != "-1");
+        assert_eq!((world.total("succeeded"), world.total("skipped")), (skipped, skipped), "{damaged:?}");
     }
 }
 
@@ -119,7 +119,7 @@ async fn lost_totals_do_not_count_below_nothing() {
     let first = world.plant("a", 0).await;
     let open = world.win_with(0, &first, overlap, 1000).await;
     world.claim(1000, &world.order_with(&run_of("a", 1000), overlap, 2000).await).await;
-    let _: i64 = world.raw("DEL", "totals", &[]);
+    let _: i64 = world.raw("DEL", "counters", &[]);
     world.succeed(1001, &open).await;
     world.assert_sound();
 }
@@ -153,24 +153,24 @@ async fn fields_of_a_newer_schedd_are_kept() {
 }
 
 #[tokio::test]
-async fn a_job_with_a_spoilt_rev_can_be_defined_anew() {
-    for spoilt in SPOILT {
+async fn a_job_with_a_damaged_rev_can_be_defined_anew() {
+    for damaged in DAMAGED {
         let world = World::new();
         world.plant("a", 1000).await;
-        let _: i64 = world.raw("HSET", "job:a", &["rev", spoilt]);
+        let _: i64 = world.raw("HSET", "job:a", &["rev", damaged]);
         let job = world.job("a").await;
         let mut edit = definition("a", 2000);
         (edit.hash, edit.read) = ("hash2".to_owned(), Some((job.rev, job.lane)));
-        if spoilt.is_empty() {
+        if damaged.is_empty() {
             continue; // Taken for a free name, so told as stale: the name must be removed by hand.
         }
-        assert_eq!(world.at(0).apply_job(&edit).await.unwrap(), schedd::store::ApplyReply::Updated, "{spoilt:?}");
+        assert_eq!(world.at(0).apply_job(&edit).await.unwrap(), schedd::store::ApplyReply::Updated, "{damaged:?}");
         world.assert_sound();
     }
 }
 
 #[tokio::test]
-async fn a_job_s_record_that_is_truncated_or_of_another_type_is_told_and_hides_no_other() {
+async fn a_job_s_record_that_is_truncated_or_of_another_type_is_named_and_hides_no_other() {
     let world = World::new();
     world.plant("good", 1000).await;
     let _: i64 = world.raw("HSET", "job:cut", &["rev", "5"]);
@@ -184,7 +184,7 @@ async fn a_job_s_record_that_is_truncated_or_of_another_type_is_told_and_hides_n
 }
 
 #[tokio::test]
-async fn a_run_s_record_in_a_state_nobody_knows_is_told_and_hides_no_other() {
+async fn a_run_s_record_in_a_state_nobody_knows_is_reported_and_hides_no_other() {
     let world = World::new();
     let claim = running(&world).await;
     let _: i64 = world.raw("HSET", "run:b@5", &["state", "dead"]);
@@ -197,14 +197,14 @@ async fn a_run_s_record_in_a_state_nobody_knows_is_told_and_hides_no_other() {
 }
 
 #[tokio::test]
-async fn spoilt_sizes_of_output_stop_no_writing() {
-    for spoilt in SPOILT {
+async fn damaged_sizes_of_output_stop_no_writing() {
+    for damaged in DAMAGED {
         let world = World::new();
         let claim = running(&world).await;
-        let _: () = world.raw("SET", "output_bytes", &[spoilt]);
-        let _: i64 = world.raw("HSET", &format!("output:{}#1", claim.run), &["size", spoilt]);
+        let _: () = world.raw("SET", "output_bytes", &[damaged]);
+        let _: i64 = world.raw("HSET", &format!("output:{}#1", claim.run), &["size", damaged]);
         let mut frames = OutputFrames::new(0);
         frames.push_head(schedd::store::OutputStream::Stdout, b"hello");
-        assert_eq!(world.at(1).write_output(&claim, &frames).await.unwrap(), Some(10), "{spoilt:?}");
+        assert_eq!(world.at(1).write_output(&claim, &frames).await.unwrap(), Some(10), "{damaged:?}");
     }
 }

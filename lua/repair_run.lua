@@ -11,11 +11,11 @@
 -- KEYS 6 manual
 -- KEYS 7 waiting
 -- KEYS 8 finished
--- KEYS 9 totals
+-- KEYS 9 counters
 -- KEYS 10 nudge
--- KEYS 11 stops
+-- KEYS 11 stop_requests
 -- KEYS* index
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
+-- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -28,20 +28,20 @@
 -- ARGV* member
 -- ARGV* found: the score as read; '' if the index did not have it, '+' for any score
 -- ARGV* wanted: the score, '' to remove the member, '=' to leave it
--- Reply mended
+-- Reply repaired
 -- Reply stale: the run changed; read it again
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], open = KEYS[5], manual = KEYS[6], waiting = KEYS[7],
-  finished = KEYS[8], totals = KEYS[9], nudge = KEYS[10]}
-local stops, id = KEYS[11], ARGV[2]
+  finished = KEYS[8], counters = KEYS[9], nudge = KEYS[10]}
+local stop_requests, id = KEYS[11], ARGV[2]
 local last
 k.gates, last = gates_of(ARGV[5])
 local types = {k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.open, 'zset', k.manual, 'zset', k.waiting, 'zset',
-  k.finished, 'zset', k.totals, 'hash', stops, 'hash'}
+  k.finished, 'zset', k.counters, 'hash', stop_requests, 'hash'}
 for at = 12, last do types[#types + 1], types[#types + 2] = KEYS[at], 'zset' end
 local places = gate_names(ARGV[5])
-local bad = wrong_type(types) or spoilt_gate(k.gates, places)
+local bad = wrong_type(types) or gate_wrong_type(k.gates, places)
 if bad then return bad end
 local list = is_manual(id) and k.manual or k.open
 local _, _, _, seen = placed_by(k.run, k.job, list, id)
@@ -64,25 +64,25 @@ for item = 1, last - 11 do
   local key, member, found, wanted = KEYS[11 + item], ARGV[6 + item * 3], ARGV[6 + item * 3 + 1], ARGV[6 + item * 3 + 2]
   if wanted == '' and found ~= '' then
     if key == list then is_closed = true end
-    if key == k.waiting then tally(k.totals, 'waiting', -1) end
+    if key == k.waiting then add_to_counter(k.counters, 'waiting', -1) end
     redis.call('ZREM', key, member)
   end
 end
-if ARGV[7] == '1' then redis.call('HDEL', stops, id) end
+if ARGV[7] == '1' then redis.call('HDEL', stop_requests, id) end
 if ARGV[6] == 'left' then
   redis.call('HDEL', k.run, 'places')
   leave_gates(k, id, places, 'left', now)
 elseif ARGV[6] == 'unqueued' then
   for _, name in ipairs(places) do
     if stop_waiting(k.gates[name], id) then
-      tally(k.totals, 'waiting', -1)
-      wake_gate(k.gates.wakes, k.gates[name], now)
+      add_to_counter(k.counters, 'waiting', -1)
+      set_gate_timer(k.gates.timers, k.gates[name], now)
     end
   end
 end
 if is_closed then
   release_blocked(k, id, now)
-  settle_job(k, id, ARGV[3], now)
+  end_or_plan_job(k, id, ARGV[3], now)
 end
 redis.call('PUBLISH', k.nudge, 'due')
-return {'mended'}
+return {'repaired'}
