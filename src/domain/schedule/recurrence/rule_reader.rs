@@ -187,9 +187,7 @@ fn refuse_misfits(rule: &RecurrenceRule, body: Piece<'_>, day_part: Option<Piece
     let is_numbered = rule.weekdays.iter().any(|(nth, _)| *nth != 0);
     let at = day_part.unwrap_or(body);
     if is_numbered && (rule.freq > Freq::Monthly || !rule.weeks.is_empty()) {
-        return Err(
-            at.fault("has a numbered weekday, wanted FREQ=MONTHLY, or FREQ=YEARLY without BYWEEKNO")
-        );
+        return Err(at.fault("has a numbered weekday, wanted FREQ=MONTHLY, or FREQ=YEARLY without BYWEEKNO"));
     }
     if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
         return Err(at.fault("has BYWEEKNO, wanted FREQ=YEARLY"));
