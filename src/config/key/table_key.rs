@@ -14,7 +14,7 @@ use crate::config::syntax::reader::{Spot, TableReader};
 
 /// The condition under which a key is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub(crate) enum KeyPresence {
     /// The key is stored if its value differs from the default, and always shown.
     Filled,
     /// The key is stored and shown if its value differs from the default.
@@ -28,7 +28,7 @@ pub(crate) struct TableKey<S: 'static> {
     /// The name of the key.
     pub(crate) name: &'static str,
     /// The condition under which the key is written.
-    pub(crate) presence: Presence,
+    pub(crate) presence: KeyPresence,
     /// Reads the value at a spot into the target. Returns `None` if a fault was noted.
     pub(crate) read: fn(&Spot<'_>, &mut Reading<'_>, &mut S) -> Option<()>,
     /// Returns the value as JSON. Null means that there is no value.
@@ -59,20 +59,20 @@ impl<S> TableKey<S> {
         read: fn(&Spot<'_>, &mut Reading<'_>, &mut S) -> Option<()>,
         write: fn(&S, Form) -> Value,
     ) -> Self {
-        Self { name, presence: Presence::Filled, read, write }
+        Self { name, presence: KeyPresence::Filled, read, write }
     }
 }
 
-/// Returns `key` with the presence [`Presence::Given`].
+/// Returns `key` with the presence [`KeyPresence::Given`].
 #[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
 pub(crate) const fn given<S>(key: TableKey<S>) -> TableKey<S> {
-    TableKey { presence: Presence::Given, ..key }
+    TableKey { presence: KeyPresence::Given, ..key }
 }
 
-/// Returns `key` with the presence [`Presence::Always`].
+/// Returns `key` with the presence [`KeyPresence::Always`].
 #[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
 pub(crate) const fn always<S>(key: TableKey<S>) -> TableKey<S> {
-    TableKey { presence: Presence::Always, ..key }
+    TableKey { presence: KeyPresence::Always, ..key }
 }
 
 /// Returns the names of `keys`.
@@ -106,8 +106,8 @@ pub(crate) fn write_keys<S>(keys: &[TableKey<S>], from: &S, plain: &S, form: For
     for key in keys {
         let value = (key.write)(from, form);
         let is_written = match (key.presence, form) {
-            (Presence::Always, _) | (Presence::Filled, Form::Shown) => true,
-            (Presence::Filled, Form::Stored) | (Presence::Given, _) => value != (key.write)(plain, form),
+            (KeyPresence::Always, _) | (KeyPresence::Filled, Form::Shown) => true,
+            (KeyPresence::Filled, Form::Stored) | (KeyPresence::Given, _) => value != (key.write)(plain, form),
         };
         if is_written {
             out.put(key.name, value);

@@ -105,7 +105,7 @@ fn a_lost_end_repeats_nothing_even_if_a_node_that_missed_it_comes_first() {
     let losses = losses(&scene.replica.redis);
     assert_eq!(
         (losses.as_array().unwrap().len(), &losses[0]["what"], &losses[0]["noticed_by"]),
-        (1, &json!("older_state"), &json!("one"))
+        (1, &json!("older_data"), &json!("one"))
     );
     drop(scene.primary);
 }

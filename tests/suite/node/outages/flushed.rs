@@ -176,7 +176,7 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     assert_eq!(eye.job("short3").unwrap().ended.as_deref(), Some("finished"));
     assert_eq!(eye.wait_for_history("later", 1)[0].state, RunState::Succeeded);
     let losses = losses(&redis);
-    assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("older_state")), "{losses}");
+    assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("older_data")), "{losses}");
     assert!(losses[0]["restored"].as_u64().unwrap() >= 11, "{losses}");
     let shown = Schedctl::on(&redis).run(&["data-loss"]).good().stdout;
     assert!(shown.contains("older data"), "{shown}");
@@ -241,7 +241,7 @@ fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
         eye.add(&json!({"name": "next", "in": "0s", "shell": "true"}));
         eye.wait_for_history("next", 1);
         assert_eq!(effects.of("work").len(), 1, "flush {is_flush}");
-        assert_eq!(losses(&redis)[0]["what"].as_str(), Some(if is_flush { "flushed" } else { "older_state" }));
+        assert_eq!(losses(&redis)[0]["what"].as_str(), Some(if is_flush { "flushed" } else { "older_data" }));
     }
 }
 
