@@ -486,7 +486,7 @@ async fn a_run_found_in_two_places_at_a_gate_is_left_in_one() {
     };
     assert_eq!(mend().await, schedd::store::MendReply::Sound);
     let _: i64 = world.raw("ZADD", "due:default", &[&t(6).as_i64().to_string(), &b.to_string()]);
-    assert_eq!(mend().await, schedd::store::MendReply::Mended(vec!["taken out of queued:key:k".to_owned()]));
+    assert_eq!(mend().await, schedd::store::MendReply::Mended(vec!["taken out of gate_waiters:key:k".to_owned()]));
     world.assert_sound();
     wait_at(&world, 7, &b, KEY).await;
     world.succeed(8, &held).await;
