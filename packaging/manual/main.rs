@@ -13,7 +13,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     for (name, text) in pages::all() {
-        if let Err(error) = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join(&name), text)) {
+        if let Err(error) =
+            std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join(&name), text))
+        {
             eprintln!("manual: {} cannot be written: {error}", dir.join(name).display());
             return ExitCode::FAILURE;
         }

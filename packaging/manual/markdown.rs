@@ -17,7 +17,8 @@ pub(crate) fn page(text: &str) -> Option<String> {
 pub(crate) fn section(text: &str, title: &str) -> Option<String> {
     let mut lines = text.lines().skip_while(|line| line.strip_prefix("## ") != Some(title));
     lines.next()?;
-    let body: Vec<&str> = lines.take_while(|line| !line.starts_with("## ") && *line != FOOT).collect();
+    let body: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("## ") && *line != FOOT).collect();
     Some(part(title, &body))
 }
 
@@ -92,7 +93,9 @@ fn table(lines: &[&str], roff: &mut Roff) -> usize {
         roff.control("TP", []);
         roff.text(inline(&cells[0]));
         let mut said = false;
-        for (heading, cell) in headings.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty()) {
+        for (heading, cell) in
+            headings.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty())
+        {
             let text = if said { format!("({heading}: {cell})") } else { cell.clone() };
             roff.text(inline(&text));
             said = true;

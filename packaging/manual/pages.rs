@@ -47,8 +47,10 @@ fn add_commands(command: &Command, pages: &mut Vec<(String, String)>) {
 
 /// The page of a command; what stands below its options in `--help` comes line by line, as it stands there.
 fn of_command(command: Command, section: &str, extra: &str) -> String {
-    let below = command.get_after_long_help().or_else(|| command.get_after_help()).map(ToString::to_string);
-    let (has_options, has_verbs) = (command.get_arguments().next().is_some(), command.has_subcommands());
+    let below =
+        command.get_after_long_help().or_else(|| command.get_after_help()).map(ToString::to_string);
+    let (has_options, has_verbs) =
+        (command.get_arguments().next().is_some(), command.has_subcommands());
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let man = Man::new(command).section(section);
     let mut page = title(&name, section).into_bytes();
@@ -112,12 +114,23 @@ fn section(text: &str, title: &str) -> String {
 
 /// The first line, without a date: a page is as new as its version.
 fn title(name: &str, section: &str) -> String {
-    format!(".TH \"{}\" \"{section}\" \"\" \"schedd {}\" \"schedd\"\n", name.to_uppercase(), env!("CARGO_PKG_VERSION"))
+    format!(
+        ".TH \"{}\" \"{section}\" \"\" \"schedd {}\" \"schedd\"\n",
+        name.to_uppercase(),
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 fn see_also() -> String {
     let mut roff = Roff::new();
     roff.control("SH", ["SEE ALSO"]);
-    roff.text([bold("schedd"), roman("(8), "), bold("schedctl"), roman("(1), "), bold("jobs.toml"), roman("(5)")]);
+    roff.text([
+        bold("schedd"),
+        roman("(8), "),
+        bold("schedctl"),
+        roman("(1), "),
+        bold("jobs.toml"),
+        roman("(5)"),
+    ]);
     roff.render()
 }

@@ -15,7 +15,10 @@ pub(crate) fn is_terminal() -> bool {
 /// The question names `what` would be `done`, such as `3 dead letters` and `forgotten`.
 pub(crate) fn ask(namespace: &str, what: &str, done: &str) -> Result<(), CliFailure> {
     // A failed write needs no error: without the question there will be no right answer.
-    let _ = write!(std::io::stderr(), "{what} of namespace {namespace} will be {done}; type {namespace} to confirm: ");
+    let _ = write!(
+        std::io::stderr(),
+        "{what} of namespace {namespace} will be {done}; type {namespace} to confirm: "
+    );
     let mut answer = String::new();
     let is_read = std::io::stdin().read_line(&mut answer).is_ok();
     if is_read && answer.trim() == namespace {

@@ -50,10 +50,14 @@ pub(crate) struct Meant {
 impl Meant {
     /// Checks that the Redis can be used. A Redis that evicts keys is accepted if the jobs file
     /// allows it.
-    pub(crate) async fn try_out(self, global: &Global) -> Result<(Store, Result<Findings, StoreError>), CliFailure> {
+    pub(crate) async fn try_out(
+        self,
+        global: &Global,
+    ) -> Result<(Store, Result<Findings, StoreError>), CliFailure> {
         match self.store.findings().await {
             Err(StoreError::Unfit { .. }) if allows_eviction(global) => {
-                let store = Store::new(&self.address.with_eviction(Eviction::Allowed), self.keys)?.signed(&who());
+                let store = Store::new(&self.address.with_eviction(Eviction::Allowed), self.keys)?
+                    .signed(&who());
                 let found = store.findings().await;
                 Ok((store, found))
             }
@@ -66,7 +70,9 @@ impl Meant {
 /// start schedd.
 pub(crate) fn unusable(error: StoreError, is_private: bool) -> CliFailure {
     match error {
-        StoreError::Unavailable { address, why } if is_private => CliFailure::Unreachable(private_hint(&address, &why)),
+        StoreError::Unavailable { address, why } if is_private => {
+            CliFailure::Unreachable(private_hint(&address, &why))
+        }
         error => error.into(),
     }
 }
@@ -74,8 +80,8 @@ pub(crate) fn unusable(error: StoreError, is_private: bool) -> CliFailure {
 /// Chooses the Redis to use. Does not connect.
 pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, CliFailure> {
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
-    let keys =
-        Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| CliFailure::Invalid(error.to_string()))?;
+    let keys = Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE))
+        .map_err(|error| CliFailure::Invalid(error.to_string()))?;
     if global.redis.as_deref().is_some_and(config::has_password) {
         console.warn(
             "--redis has a password, which every user of this host can read in the process list: \
@@ -86,7 +92,12 @@ pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Cli
         Some(address) => (address, false),
         None => (Address::parse(&private_redis::find_socket().ok_or_else(nothing_found)?)?, true),
     };
-    Ok(Meant { store: Store::new(&address, keys.clone())?.signed(&who()), address, keys, is_private })
+    Ok(Meant {
+        store: Store::new(&address, keys.clone())?.signed(&who()),
+        address,
+        keys,
+        is_private,
+    })
 }
 
 /// Returns `USER@HOST` of this process. This name is recorded with each change.
@@ -114,13 +125,18 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
     let Some(place) = jobs_file(global) else { return Ok(None) };
     let path = place.path();
     let RedisInFile { redis, error, doubt } = config::read_redis(&place, &Zone::of_host())
-        .map_err(|error| CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+        .map_err(|error| {
+            CliFailure::Config(
+                error.rendered(Rendering::Lines).lines().map(str::to_owned).collect(),
+            )
+        })?;
     if let Some(doubt) = doubt {
         console.warn(&format!("{}: {doubt}", path.display()));
     }
     if let Some(error) = error {
         let (shown, count) = (path.display(), error.problems().len());
-        let problems = if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
+        let problems =
+            if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
         console.warn(&format!("{shown} has {problems}, so its last changes are not applied: see schedctl check {shown}"));
     }
     let at = match redis {
@@ -130,9 +146,9 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
     };
     let named = address_at(at).map(Some);
     named.map_err(|failure| match failure {
-        CliFailure::Config(lines) => {
-            CliFailure::Config(lines.iter().map(|line| format!("{}: redis: {line}", path.display())).collect())
-        }
+        CliFailure::Config(lines) => CliFailure::Config(
+            lines.iter().map(|line| format!("{}: redis: {line}", path.display())).collect(),
+        ),
         other => other,
     })
 }
@@ -141,7 +157,8 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
 /// connection.
 fn address_at(at: RedisUrl) -> Result<Address, CliFailure> {
     let credentials = Credentials::of_this_process();
-    let url = at.read(&credentials).map_err(|error| CliFailure::Config(vec![unreadable(&error)]))?;
+    let url =
+        at.read(&credentials).map_err(|error| CliFailure::Config(vec![unreadable(&error)]))?;
     Ok(Address::parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())))
 }
 
@@ -160,7 +177,8 @@ fn unreadable(error: &SecretError) -> String {
 /// Returns true if the jobs file allows a Redis that evicts keys. The file is read only after such
 /// a Redis was refused, because a named Redis needs no jobs file.
 fn allows_eviction(global: &Global) -> bool {
-    let read = jobs_file(global).and_then(|place| config::read_redis(&place, &Zone::of_host()).ok());
+    let read =
+        jobs_file(global).and_then(|place| config::read_redis(&place, &Zone::of_host()).ok());
     read.is_some_and(|read| read.redis.allow_eviction)
 }
 
@@ -178,10 +196,13 @@ fn nothing_found() -> CliFailure {
 
 /// Returns a message if `socket` may exist but lies in a directory that this user may not enter.
 fn forbidden(socket: &Path) -> Option<String> {
-    let is_hidden = socket.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    let is_hidden =
+        socket.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
     let directory = socket.parent().filter(|_| is_hidden)?;
     let members = match std::fs::metadata(directory) {
-        Ok(about) if about.mode() & 0o010 != 0 => format!(" or as a member of the group {}", name_of(about.gid(), "/etc/group")),
+        Ok(about) if about.mode() & 0o010 != 0 => {
+            format!(" or as a member of the group {}", name_of(about.gid(), "/etc/group"))
+        }
         _ => String::new(),
     };
     Some(format!(
@@ -209,7 +230,9 @@ fn private_hint(address: &str, why: &str) -> String {
     } else {
         "start schedd or give --redis URL"
     };
-    format!("schedd is not running: its private Redis at {address} cannot be reached: {why}; {mend}")
+    format!(
+        "schedd is not running: its private Redis at {address} cannot be reached: {why}; {mend}"
+    )
 }
 
 #[cfg(test)]

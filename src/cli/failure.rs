@@ -45,7 +45,11 @@ impl CliFailure {
     /// Returns the lines of the failure for standard error.
     pub(crate) fn lines(&self) -> Vec<String> {
         match self {
-            Self::Failed(line) | Self::Invalid(line) | Self::NotFound(line) | Self::Conflict(line) | Self::Unreachable(line) => {
+            Self::Failed(line)
+            | Self::Invalid(line)
+            | Self::NotFound(line)
+            | Self::Conflict(line)
+            | Self::Unreachable(line) => {
                 vec![one_line(line)]
             }
             Self::Pointed { line, .. } => vec![one_line(line)],
@@ -55,7 +59,11 @@ impl CliFailure {
 
     /// Returns the failure for a time in the flag `flag` that cannot be read.
     pub(crate) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
-        Self::Pointed { line: format!("{flag}: {error}"), text: text.to_owned(), offset: error.offset }
+        Self::Pointed {
+            line: format!("{flag}: {error}"),
+            text: text.to_owned(),
+            offset: error.offset,
+        }
     }
 
     /// Returns, for a terminal, the unreadable text and a line with a caret under the place of the
@@ -65,8 +73,12 @@ impl CliFailure {
         let Self::Pointed { text, offset, .. } = self else { return None };
         let before = one_line(text.get(..*offset)?).chars().count();
         let shown = one_line(text);
-        (before <= SHOWN)
-            .then(|| [format!("  {}", shown.chars().take(SHOWN).collect::<String>()), format!("  {}^", " ".repeat(before))])
+        (before <= SHOWN).then(|| {
+            [
+                format!("  {}", shown.chars().take(SHOWN).collect::<String>()),
+                format!("  {}^", " ".repeat(before)),
+            ]
+        })
     }
 }
 
@@ -80,7 +92,11 @@ impl From<anyhow::Error> for CliFailure {
 
 impl From<StoreError> for CliFailure {
     fn from(error: StoreError) -> Self {
-        if error.is_passing() { Self::Unreachable(error.to_string()) } else { Self::Failed(error.to_string()) }
+        if error.is_passing() {
+            Self::Unreachable(error.to_string())
+        } else {
+            Self::Failed(error.to_string())
+        }
     }
 }
 
@@ -105,7 +121,9 @@ impl From<OperationError> for CliFailure {
         match error {
             OperationError::Store(error) => error.into(),
             OperationError::Contended(_) => Self::Conflict(error.to_string()),
-            OperationError::Definition { .. } | OperationError::Id(_) => Self::Failed(error.to_string()),
+            OperationError::Definition { .. } | OperationError::Id(_) => {
+                Self::Failed(error.to_string())
+            }
         }
     }
 }
@@ -116,8 +134,13 @@ mod tests {
 
     #[test]
     fn a_text_is_pointed_at_where_it_cannot_be_read() {
-        let pointed = |text: &str, offset| CliFailure::Pointed { line: String::new(), text: text.to_owned(), offset }.pointer();
-        assert_eq!(pointed("0 0 * * *1", 8), Some(["  0 0 * * *1".to_owned(), "          ^".to_owned()]));
+        let pointed = |text: &str, offset| {
+            CliFailure::Pointed { line: String::new(), text: text.to_owned(), offset }.pointer()
+        };
+        assert_eq!(
+            pointed("0 0 * * *1", 8),
+            Some(["  0 0 * * *1".to_owned(), "          ^".to_owned()])
+        );
         assert_eq!(pointed("\té x", 4), Some(["  \\té x".to_owned(), "      ^".to_owned()]));
         assert_eq!(pointed("é", 1), None);
         assert_eq!(pointed(&"x".repeat(300), 200), None);

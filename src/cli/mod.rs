@@ -52,7 +52,10 @@ use verbs::{CliArgs, dispatch};
 /// Runs `schedctl` with the arguments of this process. Never panics and never shows a password.
 pub fn main() -> ExitCode {
     let words = CompleteEnv::with_factory(CliArgs::command).var(shell::completion::ASKED_BY);
-    if matches!(words.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()), Ok(true)) {
+    if matches!(
+        words.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()),
+        Ok(true)
+    ) {
         return ExitCode::SUCCESS;
     }
     let args = match CliArgs::try_parse() {

@@ -18,7 +18,9 @@ use crate::domain::schedule::schedule_form::Schedule;
 /// Prints a help text, or a usage error as one line. Returns the exit code for it.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             // A failed write needs no report: the reader has gone.
             let _ = error.print();
         }
@@ -28,12 +30,15 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
                 let _ = writeln!(std::io::stderr(), "schedctl: {line}");
                 return ExitCode::from(2);
             }
-            let line = reworded(error, verb.as_deref()).unwrap_or_else(|| condensed(&error.to_string(), verb.as_deref()));
+            let line = reworded(error, verb.as_deref())
+                .unwrap_or_else(|| condensed(&error.to_string(), verb.as_deref()));
             // clap cannot name the most common mistakes with `add`: it only knows that a word is
             // missing or unexpected.
             let hint = match error.kind() {
                 _ if !line.contains("schedctl add") => "",
-                ErrorKind::UnknownArgument if !line.contains("argument '-") => "; a command goes after --",
+                ErrorKind::UnknownArgument if !line.contains("argument '-") => {
+                    "; a command goes after --"
+                }
                 ErrorKind::MissingRequiredArgument if line.contains("COMMAND") => {
                     "; a command goes after --, as in schedctl add --in 10m -- echo hello"
                 }
@@ -72,21 +77,29 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
         _ => &[],
     };
     let what = match error.kind() {
-        ErrorKind::ValueValidation if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) => {
+        ErrorKind::ValueValidation
+            if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) =>
+        {
             let flag = flag_of(text(ContextKind::InvalidArg)?);
             format!("{flag}: found {:?}, wanted a whole number", text(ContextKind::InvalidValue)?)
         }
-        ErrorKind::ValueValidation if error.source().is_some_and(<dyn Error>::is::<ProcessorsError>) => {
+        ErrorKind::ValueValidation
+            if error.source().is_some_and(<dyn Error>::is::<ProcessorsError>) =>
+        {
             let flag = flag_of(text(ContextKind::InvalidArg)?);
             format!("{flag}: found {:?}, {ProcessorsError}", text(ContextKind::InvalidValue)?)
         }
         ErrorKind::InvalidValue if !list(ContextKind::ValidValue).is_empty() => {
             let flag = flag_of(text(ContextKind::InvalidArg)?);
             let found = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
-            format!("{flag}: found {found:?}, wanted one of {}", list(ContextKind::ValidValue).join(", "))
+            format!(
+                "{flag}: found {found:?}, wanted one of {}",
+                list(ContextKind::ValidValue).join(", ")
+            )
         }
         ErrorKind::MissingRequiredArgument => {
-            let lacks = |word: &str| list(ContextKind::InvalidArg).iter().any(|arg| arg.starts_with(word));
+            let lacks =
+                |word: &str| list(ContextKind::InvalidArg).iter().any(|arg| arg.starts_with(word));
             match verb? {
                 verb @ ("retry" | "purge") if lacks("<RUN>") => {
                     format!("no run is named, wanted ids of runs, or --dead for all dead letters that the filters select, as in schedctl {verb} --dead --job backup")
@@ -114,7 +127,11 @@ fn flag_of(usage: &str) -> &str {
 fn condensed(text: &str, verb: Option<&str>) -> String {
     let mut said = String::new();
     let mut usage = "";
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information")) {
+    for line in text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
+    {
         if let Some(words) = line.strip_prefix("Usage: ") {
             usage = words;
             break;
@@ -123,14 +140,18 @@ fn condensed(text: &str, verb: Option<&str>) -> String {
         if line.starts_with("tip: to pass ") {
             continue;
         }
-        let line = line.strip_prefix("error: ").or_else(|| line.strip_prefix("tip: ")).unwrap_or(line);
+        let line =
+            line.strip_prefix("error: ").or_else(|| line.strip_prefix("tip: ")).unwrap_or(line);
         if !said.is_empty() {
             said.push_str(if said.ends_with(':') { " " } else { "; " });
         }
         said.push_str(line);
     }
     // The words before the first flag or value name the verb whose help applies.
-    let words: Vec<&str> = usage.split(' ').take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    let words: Vec<&str> = usage
+        .split(' ')
+        .take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect();
     let words = match (words.as_slice(), verb) {
         ([], None) => "schedctl".to_owned(),
         ([], Some(verb)) => format!("schedctl {verb}"),
@@ -146,17 +167,20 @@ mod tests {
     #[test]
     fn a_usage_error_becomes_one_line_that_names_the_help_to_read() {
         let text = "error: unrecognized subcommand 'ad'\n\n  tip: a similar subcommand exists: 'add'\n\nUsage: schedctl [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.\n";
-        let line = "unrecognized subcommand 'ad'; a similar subcommand exists: 'add'; see schedctl --help";
+        let line =
+            "unrecognized subcommand 'ad'; a similar subcommand exists: 'add'; see schedctl --help";
         assert_eq!(condensed(text, None), line);
         let text = "error: the following required arguments were not provided:\n  <JOB>...\n\nUsage: schedctl pause <JOB>...\n";
         let line = "the following required arguments were not provided: <JOB>...; see schedctl pause --help";
         assert_eq!(condensed(text, None), line);
-        let text =
-            "error: a value is required for '--name <NAME>' but none was supplied\n\nFor more information, try '--help'.\n";
+        let text = "error: a value is required for '--name <NAME>' but none was supplied\n\nFor more information, try '--help'.\n";
         let line = "a value is required for '--name <NAME>' but none was supplied; see schedctl add --help";
         assert_eq!(condensed(text, Some("add")), line);
         let text = "error: unexpected argument '--fo' found\n\n  tip: to pass '--fo' as a value, use '-- --fo'\n\nUsage: schedctl add [OPTIONS] -- COMMAND...\n       schedctl add --stdin\n";
-        assert_eq!(condensed(text, None), "unexpected argument '--fo' found; see schedctl add --help");
+        assert_eq!(
+            condensed(text, None),
+            "unexpected argument '--fo' found; see schedctl add --help"
+        );
     }
 
     #[test]
@@ -164,17 +188,27 @@ mod tests {
         use clap::Parser as _;
         let reported = |words: &str| {
             let words: Vec<&str> = words.split(' ').collect();
-            reworded(&CliArgs::try_parse_from(&words).unwrap_err(), words.get(1).copied()).unwrap_or_default()
+            reworded(&CliArgs::try_parse_from(&words).unwrap_err(), words.get(1).copied())
+                .unwrap_or_default()
         };
-        assert_eq!(reported("schedctl list --limit x"), "--limit: found \"x\", wanted a whole number; see schedctl list --help");
+        assert_eq!(
+            reported("schedctl list --limit x"),
+            "--limit: found \"x\", wanted a whole number; see schedctl list --help"
+        );
         assert_eq!(
             reported("schedctl completions csh"),
             "SHELL: found \"csh\", wanted one of bash, zsh, fish; see schedctl completions --help"
         );
         for verb in ["retry", "purge"] {
-            assert!(reported(&format!("schedctl {verb}")).starts_with("no run is named, wanted ids of runs, or --dead"));
+            assert!(
+                reported(&format!("schedctl {verb}"))
+                    .starts_with("no run is named, wanted ids of runs, or --dead")
+            );
         }
-        assert!(reported("schedctl add --must-start-within 1m -- true").contains("wanted them together with --on-late"));
+        assert!(
+            reported("schedctl add --must-start-within 1m -- true")
+                .contains("wanted them together with --on-late")
+        );
         assert_eq!(reported("schedctl pause"), "", "the words of the parser say it");
     }
 }

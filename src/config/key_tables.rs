@@ -32,6 +32,15 @@ pub fn other_keys() -> Vec<&'static str> {
         known_keys::GROUP,
         known_keys::CALENDAR,
     ];
-    let of_jobs = [ADDED, UNIQUE, PER_KEY, OVERLAP, &names(HTTP), &names(RETRY), &names(DONE_CHECK), &names(LIMITS)];
+    let of_jobs = [
+        ADDED,
+        UNIQUE,
+        PER_KEY,
+        OVERLAP,
+        &names(HTTP),
+        &names(RETRY),
+        &names(DONE_CHECK),
+        &names(LIMITS),
+    ];
     [of_file.concat(), of_jobs.concat(), names(DST), names(CATCH_UP)].concat()
 }

@@ -28,8 +28,12 @@ impl CgroupSetup {
         };
         let cgroups = Self { incarnation, delegation, not_delegated };
         match (&cgroups.delegation, cgroups.lacks()) {
-            (Some(_), None) => info!("Each run has its own cgroup. This node enforces all limits of jobs."),
-            (Some(_), Some(why)) => info!("Each run has its own cgroup. This node cannot enforce all limits of jobs: {why}."),
+            (Some(_), None) => {
+                info!("Each run has its own cgroup. This node enforces all limits of jobs.");
+            }
+            (Some(_), Some(why)) => info!(
+                "Each run has its own cgroup. This node cannot enforce all limits of jobs: {why}."
+            ),
             (None, why) => {
                 info!(
                     "Runs have no cgroups, so this node does not enforce limits of memory, cpu and pids: {}.",

@@ -35,7 +35,9 @@ impl Concealed {
             let text = arg.to_str().unwrap_or_default();
             if text == FLAG {
                 url = Some(args.next()?.into_string().ok()?);
-            } else if let Some(given) = text.strip_prefix(FLAG).and_then(|given| given.strip_prefix('=')) {
+            } else if let Some(given) =
+                text.strip_prefix(FLAG).and_then(|given| given.strip_prefix('='))
+            {
                 url = Some(given.to_owned());
             } else {
                 rest.push(arg);
@@ -49,7 +51,11 @@ impl Concealed {
     pub(super) fn begin_anew(self) -> io::Error {
         match env::current_exe() {
             // The process keeps its name, because a living node is recognised by it.
-            Ok(file) => Command::new(file).arg0(self.program).args(self.rest).env("SCHEDD_REDIS_URL", self.url).exec(),
+            Ok(file) => Command::new(file)
+                .arg0(self.program)
+                .args(self.rest)
+                .env("SCHEDD_REDIS_URL", self.url)
+                .exec(),
             Err(error) => error,
         }
     }
@@ -61,13 +67,19 @@ mod tests {
 
     fn of(args: &[&str]) -> Option<(Vec<String>, String)> {
         let concealed = Concealed::of(args.iter().map(OsString::from))?;
-        Some((concealed.rest.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect(), concealed.url))
+        Some((
+            concealed.rest.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect(),
+            concealed.url,
+        ))
     }
 
     #[test]
     fn only_an_address_with_a_password_is_taken_out() {
         let url = "redis://u:p@h/";
-        for args in [&["schedd", "--redis", url, "--node", "n"][..], &["schedd", "--node", "n", &format!("--redis={url}")]] {
+        for args in [
+            &["schedd", "--redis", url, "--node", "n"][..],
+            &["schedd", "--node", "n", &format!("--redis={url}")],
+        ] {
             assert_eq!(of(args), Some((vec!["--node".to_owned(), "n".to_owned()], url.to_owned())));
         }
         for args in [

@@ -39,11 +39,17 @@ impl JobsFile {
     /// problems ends the start of the process.
     ///
     /// Also returns the watch, which notices every change since before this reading.
-    pub(super) async fn read_at_start(&self, host_zone: &Zone) -> Result<(Option<Config>, ConfigWatch), SetupFailure> {
+    pub(super) async fn read_at_start(
+        &self,
+        host_zone: &Zone,
+    ) -> Result<(Option<Config>, ConfigWatch), SetupFailure> {
         let watch = ConfigWatch { file: self.clone(), known: self.look().await };
         let read = self.read(host_zone).await.map_err(SetupFailure::config)?;
         if read.is_none() {
-            info!("No jobs file found (looked at {}); starting with no jobs of a file.", FilePlace::usual());
+            info!(
+                "No jobs file found (looked at {}); starting with no jobs of a file.",
+                FilePlace::usual()
+            );
         }
         Ok((read, watch))
     }
@@ -58,7 +64,10 @@ impl JobsFile {
     /// The error has one line for each problem.
     async fn read(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         let (file, host_zone) = (self.clone(), host_zone.clone());
-        let read = tokio::task::spawn_blocking(move || file.place().map(|place| config::read_file(&place, &host_zone))).await;
+        let read = tokio::task::spawn_blocking(move || {
+            file.place().map(|place| config::read_file(&place, &host_zone))
+        })
+        .await;
         match read {
             Ok(None) => Ok(None),
             Ok(Some(Ok(config))) => {

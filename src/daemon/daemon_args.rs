@@ -71,18 +71,27 @@ pub(super) fn read() -> Result<DaemonArgs, ExitCode> {
         }
         let text = error.to_string();
         let what = text.lines().next().unwrap_or_default();
-        let words = text.lines().find_map(|line| line.trim().strip_prefix("[possible values: ")?.strip_suffix(']'));
+        let words = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("[possible values: ")?.strip_suffix(']'));
         let wanted = words.map(|words| format!(", wanted one of {words}")).unwrap_or_default();
-        SetupFailure::usage(format!("{}{wanted}; see schedd --help", what.trim_start_matches("error: "))).report()
+        SetupFailure::usage(format!(
+            "{}{wanted}; see schedd --help",
+            what.trim_start_matches("error: ")
+        ))
+        .report()
     })
 }
 
 /// Parses the arguments. An empty environment variable counts as not set, because a line
 /// `SCHEDD_LOG=` in a service's environment asks for nothing.
 fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<DaemonArgs, clap::Error> {
-    let is_empty =
-        |arg: &clap::Arg| arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
-    let command = command().mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+    let is_empty = |arg: &clap::Arg| {
+        arg.get_env()
+            .is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()))
+    };
+    let command =
+        command().mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
     DaemonArgs::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 

@@ -16,12 +16,19 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
             differences.push(format!("{key} is {here} now and {there} in the file"));
         }
     };
-    let durations =
-        |daemon: &DaemonConfig| [("tick", daemon.tick), ("lease", daemon.lease), ("shutdown_grace", daemon.shutdown_grace)];
-    for ((key, here), (_, there)) in durations(&running.daemon).into_iter().zip(durations(&file.daemon)) {
+    let durations = |daemon: &DaemonConfig| {
+        [("tick", daemon.tick), ("lease", daemon.lease), ("shutdown_grace", daemon.shutdown_grace)]
+    };
+    for ((key, here), (_, there)) in
+        durations(&running.daemon).into_iter().zip(durations(&file.daemon))
+    {
         report(&format!("[daemon] {key}"), format_duration(here), format_duration(there));
     }
-    report("[daemon] users", users(running.daemon.users.as_ref()), users(file.daemon.users.as_ref()));
+    report(
+        "[daemon] users",
+        users(running.daemon.users.as_ref()),
+        users(file.daemon.users.as_ref()),
+    );
     let size = |bytes: usize| format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
     report("[output] head", size(running.output.head), size(file.output.head));
     report("[output] tail", size(running.output.tail), size(file.output.tail));
@@ -54,12 +61,18 @@ mod tests {
     fn only_what_differs_is_named_with_both_values_but_for_redis() {
         let five = "[daemon]\nlease = \"5s\"\n";
         assert_eq!(differences(five, five), None);
-        assert_eq!(differences(five, "[daemon]\nlease = \"7s\"\n").unwrap(), "[daemon] lease is 5s now and 7s in the file");
+        assert_eq!(
+            differences(five, "[daemon]\nlease = \"7s\"\n").unwrap(),
+            "[daemon] lease is 5s now and 7s in the file"
+        );
         assert_eq!(
             differences("", "[daemon]\nusers = [\"a\", \"b\"]\n").unwrap(),
             "[daemon] users is unset now and [a, b] in the file"
         );
-        assert_eq!(differences("", "[output]\nhead = \"4KiB\"\n").unwrap(), "[output] head is 16KiB now and 4KiB in the file");
+        assert_eq!(
+            differences("", "[output]\nhead = \"4KiB\"\n").unwrap(),
+            "[output] head is 16KiB now and 4KiB in the file"
+        );
         let redis = differences("", "[redis]\nurl = \"redis://:secret@h/\"\n").unwrap();
         assert_eq!(redis, "[redis] in the file differs from the setting in use");
         assert_eq!(differences("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n"), None);

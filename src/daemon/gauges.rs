@@ -49,7 +49,10 @@ fn left_in(cgroup: &Path) -> Option<u64> {
     let number = |name: &str| read_to_string(cgroup.join(name)).ok()?.trim().parse::<u64>().ok();
     let (most, used) = (number("memory.max")?, number("memory.current")?);
     let stat = read_to_string(cgroup.join("memory.stat")).unwrap_or_default();
-    let cache = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok()).unwrap_or(0);
+    let cache = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok())
+        .unwrap_or(0);
     Some(most.saturating_sub(used.saturating_sub(cache)))
 }
 
@@ -61,7 +64,10 @@ mod tests {
     fn what_the_kernel_reports_is_read() {
         assert_eq!(parse_load("9.10 4.05 3.11 2/345 678\n"), Some(9.1));
         assert_eq!(parse_load(""), None);
-        assert_eq!(parse_available("MemTotal: 8000 kB\nMemFree: 5 kB\nMemAvailable:    4000 kB\n"), Some(4_096_000));
+        assert_eq!(
+            parse_available("MemTotal: 8000 kB\nMemFree: 5 kB\nMemAvailable:    4000 kB\n"),
+            Some(4_096_000)
+        );
         assert_eq!(parse_available("MemTotal: 8000 kB\n"), None);
         assert!(load().is_some() && free_memory().is_some(), "this host tells both");
     }

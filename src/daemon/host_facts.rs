@@ -15,7 +15,14 @@ pub(super) fn facts() -> HostFacts {
     // only by watching them.
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map_or_else(|_| format!("unknown-{:016x}", fastrand::u64(..)), |id| id.trim().to_owned());
-    HostFacts { host, boot_id, is_alive, clock, load: gauges::load, free_memory: gauges::free_memory }
+    HostFacts {
+        host,
+        boot_id,
+        is_alive,
+        clock,
+        load: gauges::load,
+        free_memory: gauges::free_memory,
+    }
 }
 
 /// Returns the time by this host's clock.

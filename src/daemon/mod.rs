@@ -50,7 +50,9 @@ pub fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let log = match logging::start(args.log_format, args.log_level).context("schedd cannot start its log") {
+    let log = match logging::start(args.log_format, args.log_level)
+        .context("schedd cannot start its log")
+    {
         Ok(log) => log,
         Err(error) => return SetupFailure::from(error).report(),
     };
@@ -163,9 +165,12 @@ async fn serve(
     })
     .await
     .map_err(SetupFailure::other)?;
-    let executors =
-        Executors::new(keeper.clone(), Credentials::of_this_process(), MayRunAs::of_this_process(config.daemon.users.clone()))
-            .map_err(SetupFailure::other)?;
+    let executors = Executors::new(
+        keeper.clone(),
+        Credentials::of_this_process(),
+        MayRunAs::of_this_process(config.daemon.users.clone()),
+    )
+    .map_err(SetupFailure::other)?;
     info!(
         node = %node,
         redis = store.address(),
@@ -188,7 +193,14 @@ async fn serve(
         serving: chosen,
         no_cgroups: cgroups.lacks(),
     };
-    let engine = Engine::start(store.clone(), Arc::new(executors), journal, settings, host_zone.clone(), file.read.as_ref());
+    let engine = Engine::start(
+        store.clone(),
+        Arc::new(executors),
+        journal,
+        settings,
+        host_zone.clone(),
+        file.read.as_ref(),
+    );
     manager.up(engine.status_view());
     attend(file, config, &engine, Arc::new(host_zone), signals, manager).await;
     manager.stopping(engine.longest_stop());
@@ -266,7 +278,9 @@ async fn attend(
             }
             Ok(None) => info!("This node has no jobs.toml, so nothing was reloaded."),
             Err(error) => {
-                warn!("jobs.toml was refused. This node keeps the earlier jobs and settings: {error}");
+                warn!(
+                    "jobs.toml was refused. This node keeps the earlier jobs and settings: {error}"
+                );
                 engine.report_config_error(error);
             }
         }

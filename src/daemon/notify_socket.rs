@@ -56,7 +56,8 @@ mod tests {
             UnixDatagram::bind(&path).unwrap(),
             UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap(),
         ];
-        for (address, heard) in [path.to_str().unwrap(), &format!("@{name}")].into_iter().zip(heard) {
+        for (address, heard) in [path.to_str().unwrap(), &format!("@{name}")].into_iter().zip(heard)
+        {
             let mut socket = NotifySocket::connect(OsStr::new(address)).unwrap();
             socket.send(&[NotifyState::Ready, NotifyState::Status("up")]);
             let mut bytes = [0; 100];

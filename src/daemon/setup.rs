@@ -35,8 +35,13 @@ impl Redis {
     /// Returns the Redis that the flags, the environment or the file name. Starts a private server
     /// if none of these names a Redis.
     pub(super) async fn find(args: &DaemonArgs, config: &Config) -> Result<Self, SetupFailure> {
-        let eviction = if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
-        let parse = |url: &str| Address::parse(url).map(|address| address.with_eviction(eviction)).map_err(SetupFailure::usage);
+        let eviction =
+            if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
+        let parse = |url: &str| {
+            Address::parse(url)
+                .map(|address| address.with_eviction(eviction))
+                .map_err(SetupFailure::usage)
+        };
         let named = match (&args.redis, &config.redis.url, &config.redis.url_file) {
             (Some(url), _, _) | (None, Some(url), _) => Some(RedisUrl::Text(url.clone())),
             (None, None, Some(file)) => Some(RedisUrl::File(file.clone())),
@@ -44,14 +49,18 @@ impl Redis {
         };
         if let Some(at) = named {
             let credentials = Credentials::of_this_process();
-            let url = at.read(&credentials).map_err(|error| SetupFailure::config(format_args!("[redis]: {error}")))?;
+            let url = at
+                .read(&credentials)
+                .map_err(|error| SetupFailure::config(format_args!("[redis]: {error}")))?;
             if let Some(file) = at.open_file().filter(|_| has_password(&url)) {
                 warn!(
                     "The file redis.url_file {} has a password and everybody can read the file, wanted chmod o-r.",
                     file.display()
                 );
             }
-            return Ok(Self::Shared(parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok()))));
+            return Ok(Self::Shared(
+                parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())),
+            ));
         }
         let start = async { PrivateServer::start(&state_dir()?, Access::from_env()).await };
         let server = start.await.map_err(|error| match error {
@@ -87,7 +96,9 @@ pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     let dir = state_dir().ok()?;
     std::fs::create_dir_all(&dir).ok()?;
     if let Some(doubt) = doubt_of(&dir) {
-        warn!("schedd does not use the state directory, because another user could write false results of runs there: {doubt}.");
+        warn!(
+            "schedd does not use the state directory, because another user could write false results of runs there: {doubt}."
+        );
         return None;
     }
     Some(EndedMark::file(&dir, node))
@@ -131,7 +142,8 @@ pub(super) async fn announce(
     loop {
         let attempt = async {
             let findings = store.findings().await?;
-            let (node, now) = engine::announce(store, wanted, naming, incarnation, host, serving).await?;
+            let (node, now) =
+                engine::announce(store, wanted, naming, incarnation, host, serving).await?;
             Ok::<_, PresenceError>((findings, Announced { node, now, server: String::new() }))
         };
         match attempt.await {

@@ -25,7 +25,10 @@ pub(super) struct Signals {
 impl Signals {
     /// Starts to listen for signals. Fails if the signal handlers cannot be set.
     pub(super) fn listen() -> io::Result<Self> {
-        Ok(Self { stream: signal_hook_tokio::Signals::new([SIGTERM, SIGINT, SIGHUP])?, reload: false })
+        Ok(Self {
+            stream: signal_hook_tokio::Signals::new([SIGTERM, SIGINT, SIGHUP])?,
+            reload: false,
+        })
     }
 
     /// Waits for a signal and returns the request that the signal means.

@@ -52,7 +52,8 @@ pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
 /// time is on another day.
 fn clock(ahead: Duration, now: &Zoned) -> String {
     let ahead = Duration::from_millis(u64::try_from(ahead.as_millis()).unwrap_or(u64::MAX));
-    let Some(at) = now.checked_add(ahead).ok().and_then(|at| at.round(jiff::Unit::Second).ok()) else {
+    let Some(at) = now.checked_add(ahead).ok().and_then(|at| at.round(jiff::Unit::Second).ok())
+    else {
         return "far away".to_owned();
     };
     let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
@@ -68,14 +69,31 @@ mod tests {
     }
 
     fn standing() -> NodeStatus {
-        NodeStatus { is_stopping: false, jobs: Some(12), running: 2, next: Some(Duration::from_millis(700)), trouble: None }
+        NodeStatus {
+            is_stopping: false,
+            jobs: Some(12),
+            running: 2,
+            next: Some(Duration::from_millis(700)),
+            trouble: None,
+        }
     }
 
     #[test]
     fn a_node_is_reported_in_one_line() {
-        assert_eq!(words(&standing(), &now()), "12 jobs in the jobs file, 2 running, next run at 23:00:00");
-        let far = NodeStatus { next: Some(Duration::from_secs(7_200)), jobs: None, running: 0, ..standing() };
-        assert_eq!(words(&far, &now()), "no jobs file, none running, next run at 2026-11-22 00:59:59");
+        assert_eq!(
+            words(&standing(), &now()),
+            "12 jobs in the jobs file, 2 running, next run at 23:00:00"
+        );
+        let far = NodeStatus {
+            next: Some(Duration::from_secs(7_200)),
+            jobs: None,
+            running: 0,
+            ..standing()
+        };
+        assert_eq!(
+            words(&far, &now()),
+            "no jobs file, none running, next run at 2026-11-22 00:59:59"
+        );
         let bad = NodeStatus { next: None, trouble: Some("a\nb".to_owned()), ..standing() };
         assert_eq!(words(&bad, &now()), "12 jobs in the jobs file, 2 running; a b");
         let stopping = NodeStatus { is_stopping: true, running: 1, ..standing() };

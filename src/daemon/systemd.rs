@@ -60,12 +60,21 @@ impl ServiceManager {
     /// Connects to the service manager that `NOTIFY_SOCKET` names. If the connection fails, the
     /// failure is logged and no notifications are sent.
     pub(super) fn from_env() -> Self {
-        let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else { return Self(None) };
+        let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty())
+        else {
+            return Self(None);
+        };
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero());
-        let started = NotifySocket::connect(&address).and_then(|socket| Notified::start(socket, watchdog));
+        let started =
+            NotifySocket::connect(&address).and_then(|socket| Notified::start(socket, watchdog));
         Self(
             started
-                .inspect_err(|error| warn!("schedd cannot notify the service manager at {}: {error}.", address.display()))
+                .inspect_err(|error| {
+                    warn!(
+                        "schedd cannot notify the service manager at {}: {error}.",
+                        address.display()
+                    );
+                })
                 .ok(),
         )
     }
@@ -117,7 +126,9 @@ impl Notified {
     fn start(socket: NotifySocket, watchdog: Option<Duration>) -> io::Result<Self> {
         let (news, heard) = channel();
         let teller = Notifier::new(socket, watchdog);
-        let teller = std::thread::Builder::new().name("schedd-notify".to_owned()).spawn(move || teller.run(&heard))?;
+        let teller = std::thread::Builder::new()
+            .name("schedd-notify".to_owned())
+            .spawn(move || teller.run(&heard))?;
         Ok(Self { news, teller })
     }
 }
@@ -198,7 +209,9 @@ impl Notifier {
             UnitNews::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => self.socket.send(&[NotifyState::Reloading, now]),
                 // A manager would take a message without the time for a fault.
-                Err(error) => warn!("schedd cannot notify the service manager of the reload: {error}."),
+                Err(error) => {
+                    warn!("schedd cannot notify the service manager of the reload: {error}.");
+                }
             },
             UnitNews::Reloaded => {
                 self.socket.send(&[NotifyState::Ready]);
@@ -225,10 +238,15 @@ impl Notifier {
     /// Requests the time that a stop may still take. The request is repeated each minute, because
     /// one message can ask for at most 71 minutes.
     fn ask_for_time(&mut self) {
-        let Some(left) = self.stops_by.and_then(|by| by.checked_duration_since(Instant::now())) else { return };
+        let Some(left) = self.stops_by.and_then(|by| by.checked_duration_since(Instant::now()))
+        else {
+            return;
+        };
         if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
             self.asked_at = Some(Instant::now());
-            self.socket.send(&[NotifyState::ExtendTimeoutUsec(u32::try_from(left.as_micros()).unwrap_or(u32::MAX))]);
+            self.socket.send(&[NotifyState::ExtendTimeoutUsec(
+                u32::try_from(left.as_micros()).unwrap_or(u32::MAX),
+            )]);
         }
     }
 
@@ -242,7 +260,11 @@ impl Notifier {
         if let Some(part) = self.engine.as_ref().and_then(|engine| engine.stuck(slack)) {
             if !std::mem::replace(&mut self.is_stuck, true) {
                 let late_s = slack.as_secs();
-                error!(part, late_s, "A loop of this node hangs. The watchdog of systemd will end this process.");
+                error!(
+                    part,
+                    late_s,
+                    "A loop of this node hangs. The watchdog of systemd will end this process."
+                );
             }
             return;
         }

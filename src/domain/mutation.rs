@@ -34,25 +34,35 @@ const PIECES: [&str; 26] = [
 
 /// Calls `judge` with `count` mutants. A mutant is a text of `good` with one to four parts removed,
 /// doubled, moved or replaced.
-pub(crate) fn mutants_of(good: &[&str], count: usize, mut judge: impl FnMut(&str, &mut fastrand::Rng)) {
+pub(crate) fn mutants_of(
+    good: &[&str],
+    count: usize,
+    mut judge: impl FnMut(&str, &mut fastrand::Rng),
+) {
     let mut random = fastrand::Rng::with_seed(4711);
     for number in 0..count {
-        let mut text: Vec<char> = good.get(number % good.len()).copied().unwrap_or_default().chars().collect();
+        let mut text: Vec<char> =
+            good.get(number % good.len()).copied().unwrap_or_default().chars().collect();
         for _ in 0..random.usize(1..=4) {
             let from = random.usize(0..=text.len());
             let until = random.usize(from..=text.len().min(from + 6));
             match random.u8(0..5) {
                 0 => drop(text.drain(from..until)),
-                1 => text.splice(from..from, random.choice(PIECES).unwrap_or_default().chars()).for_each(drop),
-                2 => text.splice(from..until, random.choice(PIECES).unwrap_or_default().chars()).for_each(drop),
+                1 => text
+                    .splice(from..from, random.choice(PIECES).unwrap_or_default().chars())
+                    .for_each(drop),
+                2 => text
+                    .splice(from..until, random.choice(PIECES).unwrap_or_default().chars())
+                    .for_each(drop),
                 3 => {
                     let part: Vec<char> = text.drain(from..until).collect();
                     let place = random.usize(0..=text.len());
                     text.splice(place..place, part).for_each(drop);
                 }
                 _ => {
-                    let part: Vec<char> =
-                        random.choice(good).map_or_else(Vec::new, |other| other.chars().take(random.usize(0..12)).collect());
+                    let part: Vec<char> = random.choice(good).map_or_else(Vec::new, |other| {
+                        other.chars().take(random.usize(0..12)).collect()
+                    });
                     text.splice(from..from, part).for_each(drop);
                 }
             }

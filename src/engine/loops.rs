@@ -21,13 +21,19 @@ pub(super) struct Loops<'a> {
 impl Loops<'_> {
     /// Starts the loop `run` of `part`. Once the token is cancelled, the loop is dropped at its next
     /// wait.
-    pub(super) fn spawn<T, F>(&self, name: &'static str, part: Arc<T>, run: impl Fn(Arc<T>) -> F + Send + Sync + 'static)
-    where
+    pub(super) fn spawn<T, F>(
+        &self,
+        name: &'static str,
+        part: Arc<T>,
+        run: impl Fn(Arc<T>) -> F + Send + Sync + 'static,
+    ) where
         T: Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let stop = self.stop.clone();
-        self.tasks.spawn(go_on(name, move || stop.clone().run_until_cancelled_owned(run(part.clone())).map(drop)));
+        self.tasks.spawn(go_on(name, move || {
+            stop.clone().run_until_cancelled_owned(run(part.clone())).map(drop)
+        }));
     }
 }
 
@@ -35,7 +41,10 @@ impl Loops<'_> {
 /// would look alive and do nothing.
 pub(super) async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F) {
     while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
-        error!(part = name, "A loop of this node panicked and was restarted. Please report the preceding log lines.");
+        error!(
+            part = name,
+            "A loop of this node panicked and was restarted. Please report the preceding log lines."
+        );
         tokio::time::sleep(BEGIN_AGAIN).await;
     }
 }
@@ -50,7 +59,10 @@ mod tests {
     async fn a_loop_that_panics_is_begun_again() {
         let begun = AtomicU32::new(0);
         go_on("test", || async {
-            assert!(begun.fetch_add(1, Ordering::Relaxed) > 0, "a fault in this program (this test's own)");
+            assert!(
+                begun.fetch_add(1, Ordering::Relaxed) > 0,
+                "a fault in this program (this test's own)"
+            );
         })
         .await;
         assert_eq!(begun.into_inner(), 2);

@@ -69,10 +69,13 @@ impl Engine {
         if let Some(config) = file {
             parts.configure(config, Removal::Refused);
         }
-        let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        let (intake, upkeep, tasks) =
+            (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let abandoned = Arc::<AbandonedClaims>::default();
-        let (ticker, until) = (Arc::new(parts.ticker(executors.clone(), abandoned.clone())), intake.clone());
-        let ticker = tokio::spawn(go_on("ticker", move || ticker::run(ticker.clone(), until.clone())));
+        let (ticker, until) =
+            (Arc::new(parts.ticker(executors.clone(), abandoned.clone())), intake.clone());
+        let ticker =
+            tokio::spawn(go_on("ticker", move || ticker::run(ticker.clone(), until.clone())));
         let reaper = Arc::new(parts.reaper(abandoned));
         // Each step of these loops is one script, done completely or not at all. So a stop need not
         // wait for their rounds.
@@ -108,14 +111,33 @@ impl Engine {
     /// Returns the view through which the service manager reads the status of this node.
     pub fn status_view(&self) -> StatusView {
         let (node, leases) = (self.parts.node.clone(), self.parts.leases.clone());
-        StatusView { node, leases, health: self.parts.health.clone(), wanted: self.parts.wanted.clone() }
+        StatusView {
+            node,
+            leases,
+            health: self.parts.health.clone(),
+            wanted: self.parts.wanted.clone(),
+        }
     }
 
     /// Returns the longest duration of a stop that begins now. The steps after the end of the loops
     /// are not counted.
     pub fn longest_stop(&self) -> Duration {
-        let longest_grace = self.parts.leases.all().values().map(|state| state.kill_grace).max().unwrap_or_default();
-        let stages = [LAST_CLAIM, self.parts.node.settings.shutdown_grace, longest_grace, ABORT_SLACK, LAST_RELEASE, LAST_NOTES];
+        let longest_grace = self
+            .parts
+            .leases
+            .all()
+            .values()
+            .map(|state| state.kill_grace)
+            .max()
+            .unwrap_or_default();
+        let stages = [
+            LAST_CLAIM,
+            self.parts.node.settings.shutdown_grace,
+            longest_grace,
+            ABORT_SLACK,
+            LAST_RELEASE,
+            LAST_NOTES,
+        ];
         stages.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
 
@@ -134,16 +156,23 @@ impl Engine {
             self.abort().await;
         }
         // Claims not given back in this time are left to recovery.
-        let _ = tokio::time::timeout(LAST_RELEASE, reaper::release_all_abandoned(&self.reaper)).await;
+        let _ =
+            tokio::time::timeout(LAST_RELEASE, reaper::release_all_abandoned(&self.reaper)).await;
         self.upkeep.cancel();
         self.tasks.wait().await;
         let _ = tokio::time::timeout(
             LAST_NOTES,
-            note_writer::write(&self.parts.node, &self.parts.health.notes, note_writer::Nothing::IsNot),
+            note_writer::write(
+                &self.parts.node,
+                &self.parts.health.notes,
+                note_writer::Nothing::IsNot,
+            ),
         )
         .await;
         let settings = &self.parts.node.settings;
-        if let Err(error) = self.parts.node.store.leave_node(&settings.node, &settings.incarnation).await {
+        if let Err(error) =
+            self.parts.node.store.leave_node(&settings.node, &settings.incarnation).await
+        {
             warn!("{error}; this node stays listed until other nodes notice that it is gone.");
         }
         self.parts.loss_watch.journal().close().await;
@@ -160,9 +189,21 @@ impl Engine {
                 return;
             }
             if Instant::now() >= log_at {
-                let mut names: Vec<String> = self.parts.leases.all().keys().take(10).map(|(run, _)| run.to_string()).collect();
+                let mut names: Vec<String> = self
+                    .parts
+                    .leases
+                    .all()
+                    .keys()
+                    .take(10)
+                    .map(|(run, _)| run.to_string())
+                    .collect();
                 names.sort();
-                info!(running, left_s = left.as_secs(), runs = names.join(","), "This node waits until its runs end.");
+                info!(
+                    running,
+                    left_s = left.as_secs(),
+                    runs = names.join(","),
+                    "This node waits until its runs end."
+                );
                 log_at += LOG_DRAIN_EVERY;
             }
             tokio::select! {
@@ -195,7 +236,10 @@ impl Engine {
         }
         let left = self.lease_count();
         if left > 0 {
-            warn!(left, "The ends of some runs could not be recorded. Another node will recover these runs.");
+            warn!(
+                left,
+                "The ends of some runs could not be recorded. Another node will recover these runs."
+            );
         }
     }
 

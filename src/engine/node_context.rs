@@ -41,7 +41,8 @@ impl Phase {
 
 impl NodeContext {
     pub(crate) fn new(store: Store, settings: EngineSettings) -> Self {
-        let (outage_log, wakeups, phase) = (OutageLog::default(), Wakeups::default(), Mutex::default());
+        let (outage_log, wakeups, phase) =
+            (OutageLog::default(), Wakeups::default(), Mutex::default());
         Self { store, settings, outage_log, wakeups, phase }
     }
 

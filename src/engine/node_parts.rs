@@ -79,10 +79,14 @@ impl NodeParts {
     }
 
     pub(super) fn configure(&self, config: &Config, removal: Removal) {
-        let queues: BTreeMap<_, _> = config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
+        let queues: BTreeMap<_, _> =
+            config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
         let sections = sections_of(config);
         self.health.problems.set_file(String::new());
-        self.retention.set_bounds(RetainedBounds { history: config.history.clone(), output: config.output.clone() });
+        self.retention.set_bounds(RetainedBounds {
+            history: config.history.clone(),
+            output: config.output.clone(),
+        });
         self.slots.set_own(queues);
         let ServingConfig { serving, flow } = &config.serving;
         self.slots.set_serving(self.node.settings.serving.over(serving), flow.max_running);
@@ -102,7 +106,11 @@ impl NodeParts {
         }
     }
 
-    pub(super) fn ticker(&self, executors: Arc<dyn Execute>, abandoned: Arc<AbandonedClaims>) -> Ticker {
+    pub(super) fn ticker(
+        &self,
+        executors: Arc<dyn Execute>,
+        abandoned: Arc<AbandonedClaims>,
+    ) -> Ticker {
         let runner = Runner {
             node: self.node.clone(),
             slots: self.slots.clone(),
@@ -137,18 +145,36 @@ impl NodeParts {
         let (node, health) = (|| self.node.clone(), || self.health.clone());
         let janitor = Janitor { node: node(), retention: self.retention.clone(), health: health() };
         loops.spawn("janitor", Arc::new(janitor), janitor::run);
-        loops.spawn("consistency check", Arc::new(BackgroundCheck { node: node(), health: health() }), background_check::run);
+        loops.spawn(
+            "consistency check",
+            Arc::new(BackgroundCheck { node: node(), health: health() }),
+            background_check::run,
+        );
         loops.spawn("deadline watch", node(), deadline_watch::run);
         loops.spawn("notice planter", node(), notice_planter::run);
-        loops.spawn("replanner", Arc::new(Replanner { node: node(), health: health() }), replan::run);
+        loops.spawn(
+            "replanner",
+            Arc::new(Replanner { node: node(), health: health() }),
+            replan::run,
+        );
         loops.spawn("zone check", node(), zone_change::run);
         let loss_watch = self.loss_watch.clone();
-        let recovery = LossRecovery { node: node(), loss_watch: loss_watch.clone(), retention: self.retention.clone() };
+        let recovery = LossRecovery {
+            node: node(),
+            loss_watch: loss_watch.clone(),
+            retention: self.retention.clone(),
+        };
         loops.spawn("loss recovery", Arc::new(recovery), loss::run);
-        loops.spawn("job catalog", Arc::new(JobCatalog { node: node(), loss_watch }), job_catalog::run);
-        let planner = BootPlanner { node: node(), slots: self.slots.clone(), wanted: self.wanted.clone() };
+        loops.spawn(
+            "job catalog",
+            Arc::new(JobCatalog { node: node(), loss_watch }),
+            job_catalog::run,
+        );
+        let planner =
+            BootPlanner { node: node(), slots: self.slots.clone(), wanted: self.wanted.clone() };
         loops.spawn("boot planner", Arc::new(planner), boot_plan::run);
-        let reconciler = Reconciler { node: node(), health: health(), wanted: self.wanted.clone(), host_zone };
+        let reconciler =
+            Reconciler { node: node(), health: health(), wanted: self.wanted.clone(), host_zone };
         loops.spawn("reconciler", Arc::new(reconciler), reconciler::run);
     }
 
@@ -159,7 +185,11 @@ impl NodeParts {
         let keeper = LeaseKeeper { node: node(), leases: self.leases.clone(), health: health() };
         loops.spawn("lease keeper", Arc::new(keeper), lease_keeper::run);
         loops.spawn("presence", Arc::new(self.presence(executors)), presence::run);
-        loops.spawn("suspend detector", health(), |health| async move { health.suspends.run().await });
+        loops.spawn(
+            "suspend detector",
+            health(),
+            |health| async move { health.suspends.run().await },
+        );
         let writer = NoteWriter { node: node(), slots: self.slots.clone(), health: health() };
         loops.spawn("event notes", Arc::new(writer), note_writer::run);
     }

@@ -53,7 +53,12 @@ impl Account {
         passwd.lines().find_map(|line| {
             let fields: Vec<&str> = line.split(':').collect();
             let (user, home) = ((*fields.first()?).to_owned(), (*fields.get(5)?).to_owned());
-            (fields.get(2)?.parse::<u32>() == Ok(uid)).then_some(Self { user, home, shell: None, owner: None })
+            (fields.get(2)?.parse::<u32>() == Ok(uid)).then_some(Self {
+                user,
+                home,
+                shell: None,
+                owner: None,
+            })
         })
     }
 }
@@ -62,7 +67,9 @@ impl Account {
 ///
 /// The host may ask a server for a user. If that server does not answer, it blocks at most as many
 /// threads as [`LOOKING_UP`] allows.
-async fn looked_up<T: Send + 'static>(look_up: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+async fn looked_up<T: Send + 'static>(
+    look_up: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
     let looking = async {
         let place = LOOKING_UP.acquire().await;
         tokio::task::spawn_blocking(move || {
@@ -92,7 +99,8 @@ impl MayRunAs {
     pub fn of_this_process(users: Option<BTreeSet<String>>) -> Self {
         // KILL is needed too: a process that cannot be stopped must not be started.
         let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL;
-        let can_change = rustix::thread::capabilities(None).is_ok_and(|own| own.effective.contains(needed));
+        let can_change =
+            rustix::thread::capabilities(None).is_ok_and(|own| own.effective.contains(needed));
         Self { uid: rustix::process::geteuid().as_raw(), can_change, listed: users }
     }
 
@@ -128,7 +136,10 @@ impl MayRunAs {
             return None;
         }
         let listed = self.listed.as_ref();
-        Some(listed.map_or_else(|| "*".to_owned(), |users| users.iter().cloned().collect::<Vec<_>>().join(",")))
+        Some(listed.map_or_else(
+            || "*".to_owned(),
+            |users| users.iter().cloned().collect::<Vec<_>>().join(","),
+        ))
     }
 
     /// Returns the account of the user that `run_as` names, for a process with the variables `own`.
@@ -143,7 +154,9 @@ impl MayRunAs {
         let Some(run_as) = run_as else { return Ok(None) };
         // Such variables in the definition were refused earlier. These may come from an env_file.
         if let Some(name) = own.keys().find(|name| name.starts_with("LD_")) {
-            return Err(format!("env {name} is not allowed together with user, because the program loader obeys LD_ variables"));
+            return Err(format!(
+                "env {name} is not allowed together with user, because the program loader obeys LD_ variables"
+            ));
         }
         let (may, wanted) = (self.clone(), run_as.clone());
         let account = looked_up(move || may.look_up(&wanted)).await.flatten();
@@ -161,22 +174,29 @@ impl MayRunAs {
     fn look_up(&self, run_as: &RunAs) -> Result<Account, String> {
         let name = run_as.user();
         let not_looked_up = |errno: nix::Error| format!("the look-up failed: {}", errno.desc());
-        let user = User::from_name(name).map_err(not_looked_up)?.ok_or("this host has no such user")?;
+        let user =
+            User::from_name(name).map_err(not_looked_up)?.ok_or("this host has no such user")?;
         let c_name = CString::new(name).map_err(|error| error.to_string())?;
         let groups = getgrouplist(&c_name, user.gid).map_err(not_looked_up)?;
         let gid = match run_as.group() {
             None => user.gid,
             Some(group) => {
-                let gid = Group::from_name(group).map_err(not_looked_up)?.ok_or(format!("this host has no group {group}"))?.gid;
+                let gid = Group::from_name(group)
+                    .map_err(not_looked_up)?
+                    .ok_or(format!("this host has no group {group}"))?
+                    .gid;
                 // This node's file allows users, not groups. So a job may not gain the rights of a
                 // group that its user is not in.
                 if !groups.contains(&gid) {
-                    return Err(format!("the user is not a member of group {group} on this host, wanted a group of the user"));
+                    return Err(format!(
+                        "the user is not a member of group {group} on this host, wanted a group of the user"
+                    ));
                 }
                 gid
             }
         };
-        let is_self = user.uid.as_raw() == self.uid && gid.as_raw() == rustix::process::getegid().as_raw();
+        let is_self =
+            user.uid.as_raw() == self.uid && gid.as_raw() == rustix::process::getegid().as_raw();
         let owner = if is_self {
             None
         } else {
@@ -199,7 +219,9 @@ impl MayRunAs {
             return Err(why);
         }
         match &self.listed {
-            Some(users) if !users.contains(name) => Err("the user is not in [daemon] users of this node".to_owned()),
+            Some(users) if !users.contains(name) => {
+                Err("the user is not in [daemon] users of this node".to_owned())
+            }
             _ => Ok(()),
         }
     }
@@ -212,7 +234,12 @@ mod tests {
     #[test]
     fn the_account_is_the_line_of_the_uid() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\nbroken\nsvc:x:1001:7::/srv/svc:/bin/false\n";
-        let svc = Account { user: "svc".to_owned(), home: "/srv/svc".to_owned(), shell: None, owner: None };
+        let svc = Account {
+            user: "svc".to_owned(),
+            home: "/srv/svc".to_owned(),
+            shell: None,
+            owner: None,
+        };
         assert_eq!(Account::in_passwd(passwd, 1001), Some(svc));
         assert_eq!(Account::in_passwd(passwd, 5), None);
     }

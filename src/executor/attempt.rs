@@ -58,7 +58,9 @@ impl Attempt {
         match &self.action {
             Action::Http(_) => Vec::new(),
             Action::Command(argv) => argv.clone(),
-            Action::Shell(line) => vec![self.process.shell().into_owned(), "-c".to_owned(), line.clone()],
+            Action::Shell(line) => {
+                vec![self.process.shell().into_owned(), "-c".to_owned(), line.clone()]
+            }
         }
     }
 }

@@ -20,10 +20,13 @@ pub(super) async fn variables(
     job_user: Option<u32>,
     credentials: &Credentials,
 ) -> Result<(BTreeMap<String, String>, Vec<String>), String> {
-    if attempt.env_files.is_empty() && !attempt.env.values().any(|text| secret_reference::is_in(text)) {
+    if attempt.env_files.is_empty()
+        && !attempt.env.values().any(|text| secret_reference::is_in(text))
+    {
         return Ok((attempt.env.clone(), Vec::new()));
     }
-    let (files, own, credentials) = (attempt.env_files.clone(), attempt.env.clone(), credentials.clone());
+    let (files, own, credentials) =
+        (attempt.env_files.clone(), attempt.env.clone(), credentials.clone());
     waiting(move || Ok(secrets::variables(&files, job_user, &own, &credentials))).await
 }
 
@@ -36,7 +39,10 @@ pub(super) struct Filled {
 
 /// Returns the request with its credentials filled in. The error says why a credential cannot be
 /// filled in.
-pub(super) async fn request(request: &HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
+pub(super) async fn request(
+    request: &HttpRequest,
+    credentials: &Credentials,
+) -> Result<Filled, String> {
     let mut texts = request.headers.values().chain([&request.url, &request.body]);
     if !texts.any(|text| secret_reference::is_in(text)) {
         return Ok(Filled { request: request.clone(), secret_headers: BTreeSet::new() });
@@ -61,7 +67,8 @@ pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, 
     is_whole(&filled).then_some(filled).ok_or_else(|| NOT_WHOLE.to_owned())
 }
 
-const NOT_WHOLE: &str = "URL: the credential has a blank or a control character, wanted percent-encoding";
+const NOT_WHOLE: &str =
+    "URL: the credential has a blank or a control character, wanted percent-encoding";
 
 /// Returns true if `url` has no part that a parser would silently drop.
 fn is_whole(url: &str) -> bool {
@@ -70,13 +77,19 @@ fn is_whole(url: &str) -> bool {
 
 /// Returns the secrets that can sign a request now, and texts that say why other secrets cannot be
 /// read.
-pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> (Vec<WebhookSecret>, Vec<String>) {
+pub(super) async fn secrets(
+    named: &[SigningSecret],
+    credentials: &Credentials,
+) -> (Vec<WebhookSecret>, Vec<String>) {
     let (mut secrets, mut faults) = (Vec::with_capacity(named.len()), Vec::new());
     for secret in named {
         let found = match secret {
             SigningSecret::Given(secret) => Ok(secret.clone()),
             SigningSecret::Referred(reference) => match text(reference, credentials).await {
-                Ok(found) => found.trim().parse().map_err(|error: NotASecret| format!("the credential {reference} {error}")),
+                Ok(found) => found
+                    .trim()
+                    .parse()
+                    .map_err(|error: NotASecret| format!("the credential {reference} {error}")),
                 Err(error) => Err(error),
             },
         };
@@ -89,9 +102,11 @@ pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) 
 }
 
 fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
-    let filled = |what: &str, text: &str| credentials.fill(text).map_err(|error| format!("{what}: {error}"));
+    let filled =
+        |what: &str, text: &str| credentials.fill(text).map_err(|error| format!("{what}: {error}"));
     let mut secret_headers = BTreeSet::new();
-    for (name, text) in request.headers.iter_mut().filter(|(_, text)| secret_reference::is_in(text)) {
+    for (name, text) in request.headers.iter_mut().filter(|(_, text)| secret_reference::is_in(text))
+    {
         *text = filled(&format!("header {name}"), text)?;
         secret_headers.insert(name.clone());
     }
@@ -108,6 +123,10 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
 }
 
 /// Returns the result of `reading`, run on a thread where it may block.
-async fn waiting<T: Send + 'static>(reading: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(reading).await.unwrap_or_else(|_| Err("the secrets of the job could not be read".to_owned()))
+async fn waiting<T: Send + 'static>(
+    reading: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(reading)
+        .await
+        .unwrap_or_else(|_| Err("the secrets of the job could not be read".to_owned()))
 }

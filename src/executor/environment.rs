@@ -50,8 +50,9 @@ impl Account {
     /// Returns the value of the variable `SHELL`: the job's shell, or else the login shell of the
     /// other user if that user can log in.
     fn shell(&self, attempt: &Attempt) -> String {
-        let own =
-            self.shell.as_ref().filter(|shell| !shell.is_empty() && !shell.ends_with("/nologin") && !shell.ends_with("/false"));
+        let own = self.shell.as_ref().filter(|shell| {
+            !shell.is_empty() && !shell.ends_with("/nologin") && !shell.ends_with("/false")
+        });
         match (&attempt.process.shell_program, own) {
             (None, Some(own)) => own.clone(),
             _ => attempt.process.shell().into_owned(),

@@ -17,10 +17,20 @@ use crate::domain::run::run_state::AttemptOutcome;
 pub trait Execute: Send + Sync {
     /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.
     /// If the future is dropped before the end, whatever it started is ended.
-    fn execute<'a>(&'a self, attempt: &'a Attempt, control: Control, output: &'a OutputBuffer) -> BoxFuture<'a, AttemptOutcome>;
+    fn execute<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        control: Control,
+        output: &'a OutputBuffer,
+    ) -> BoxFuture<'a, AttemptOutcome>;
 
     /// Sends one ping about `run` to `base`. The error says why no answer came.
-    fn ping<'a>(&'a self, base: &'a str, run: &'a RunId, ping: Ping) -> BoxFuture<'a, Result<(), String>>;
+    fn ping<'a>(
+        &'a self,
+        base: &'a str,
+        run: &'a RunId,
+        ping: Ping,
+    ) -> BoxFuture<'a, Result<(), String>>;
 
     /// Returns true if an attempt that begins now would start at once.
     fn are_ready(&self) -> bool;

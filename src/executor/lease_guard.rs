@@ -36,10 +36,16 @@ impl Interruption {
         let (ending, error) = match self {
             // Nothing of the attempt exists anywhere, so it can be handed back, even where a lost
             // attempt could not.
-            Self::LeaseLost => (Ending::NotStarted, Some("not started: the lease expired before the start".to_owned())),
-            Self::TimedOut => {
-                (Ending::TimedOut, Some(format!("timed out after {timeout:?}, before the secrets of the job were read")))
-            }
+            Self::LeaseLost => (
+                Ending::NotStarted,
+                Some("not started: the lease expired before the start".to_owned()),
+            ),
+            Self::TimedOut => (
+                Ending::TimedOut,
+                Some(format!(
+                    "timed out after {timeout:?}, before the secrets of the job were read"
+                )),
+            ),
             Self::Stopped(reason) => (reason.ending(), None),
         };
         AttemptOutcome { error, ..AttemptOutcome::bare(ending) }

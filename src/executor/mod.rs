@@ -69,7 +69,11 @@ impl Executors {
     /// to them, and run jobs as the users that `may_run_as` allows.
     ///
     /// Fails if no HTTP client can be built.
-    pub fn new(keeper: Keeper, credentials: Credentials, may_run_as: MayRunAs) -> Result<Self, ExecutorError> {
+    pub fn new(
+        keeper: Keeper,
+        credentials: Credentials,
+        may_run_as: MayRunAs,
+    ) -> Result<Self, ExecutorError> {
         let client = http::client().map_err(ExecutorError::HttpClient)?;
         Ok(Self {
             keeper,
@@ -96,9 +100,16 @@ impl Executors {
 
     /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.
     /// If the future is dropped before the end, the started process is killed.
-    pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> AttemptOutcome {
+    pub async fn execute(
+        &self,
+        attempt: &Attempt,
+        control: Control,
+        output: &OutputBuffer,
+    ) -> AttemptOutcome {
         if let Action::Http(request) = &attempt.action {
-            let outcome = http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
+            let outcome =
+                http::execute(&self.client, &self.credentials, request, attempt, control, output)
+                    .await;
             self.requests.judge_request(&outcome);
             return outcome;
         }
@@ -108,7 +119,9 @@ impl Executors {
         let filled = async {
             // A user that cannot be looked up becomes an error below.
             let job_user = match &attempt.process.user {
-                Some(run_as) if !attempt.env_files.is_empty() => self.may_run_as.id_of(run_as).await,
+                Some(run_as) if !attempt.env_files.is_empty() => {
+                    self.may_run_as.id_of(run_as).await
+                }
                 _ => None,
             };
             credential_injection::variables(attempt, job_user, &self.credentials).await
@@ -121,20 +134,29 @@ impl Executors {
             Ok(Err(why)) => return cannot_start(why),
             Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
         };
-        let account = match guard.run(self.may_run_as.account(attempt.process.user.as_ref(), &own)).await {
-            Ok(Ok(None)) => Arc::clone(&self.account),
-            Ok(Ok(Some(account))) => Arc::new(account),
-            Ok(Err(why)) => match fallback.without_user(why, &self.may_run_as) {
-                Ok(()) => Arc::clone(&self.account),
-                Err(why) => return cannot_start(why),
-            },
-            Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
-        };
+        let account =
+            match guard.run(self.may_run_as.account(attempt.process.user.as_ref(), &own)).await {
+                Ok(Ok(None)) => Arc::clone(&self.account),
+                Ok(Ok(Some(account))) => Arc::new(account),
+                Ok(Err(why)) => match fallback.without_user(why, &self.may_run_as) {
+                    Ok(()) => Arc::clone(&self.account),
+                    Err(why) => return cannot_start(why),
+                },
+                Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
+            };
         loop {
             let attempt = fallback.attempt();
-            let program = Program { argv: attempt.argv(), env: account.variables(attempt, own.clone()) };
-            let (outcome, wanting) =
-                process::execute((&self.keeper, &self.processes), &account, program, attempt, control.clone(), output).await;
+            let program =
+                Program { argv: attempt.argv(), env: account.variables(attempt, own.clone()) };
+            let (outcome, wanting) = process::execute(
+                (&self.keeper, &self.processes),
+                &account,
+                program,
+                attempt,
+                control.clone(),
+                output,
+            )
+            .await;
             if !fallback.start_without(wanting, &outcome) {
                 return fallback.note_in(outcome);
             }
@@ -143,12 +165,22 @@ impl Executors {
 }
 
 impl Execute for Executors {
-    fn execute<'a>(&'a self, attempt: &'a Attempt, control: Control, output: &'a OutputBuffer) -> BoxFuture<'a, AttemptOutcome> {
+    fn execute<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+        control: Control,
+        output: &'a OutputBuffer,
+    ) -> BoxFuture<'a, AttemptOutcome> {
         Box::pin(self.execute(attempt, control, output))
     }
 
     /// Sends one ping. The request takes at most a few seconds.
-    fn ping<'a>(&'a self, base: &'a str, run: &'a RunId, ping: Ping) -> BoxFuture<'a, Result<(), String>> {
+    fn ping<'a>(
+        &'a self,
+        base: &'a str,
+        run: &'a RunId,
+        ping: Ping,
+    ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let base = credential_injection::url(base, &self.credentials).await?;
             http::ping(&self.client, &ping_address(&base, run, ping)).await

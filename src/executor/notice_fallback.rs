@@ -36,7 +36,11 @@ pub(super) struct NoticeFallback<'a> {
 impl<'a> NoticeFallback<'a> {
     /// Starts with all parts that `attempt` names.
     pub(super) fn of(attempt: &'a Attempt) -> Self {
-        Self { attempt: Cow::Borrowed(attempt), may_go_without: is_notice(attempt), without: Vec::new() }
+        Self {
+            attempt: Cow::Borrowed(attempt),
+            may_go_without: is_notice(attempt),
+            without: Vec::new(),
+        }
     }
 
     /// Returns the attempt without the parts that were removed so far.
@@ -51,7 +55,11 @@ impl<'a> NoticeFallback<'a> {
     /// Removes the variables named in `faults` from the attempt, and the variables of `own` that
     /// may not be set for another user. The error says why the attempt may not run without these
     /// variables.
-    pub(super) fn without_variables(&mut self, own: &mut BTreeMap<String, String>, faults: Vec<String>) -> Result<(), String> {
+    pub(super) fn without_variables(
+        &mut self,
+        own: &mut BTreeMap<String, String>,
+        faults: Vec<String>,
+    ) -> Result<(), String> {
         if !self.may_go_without {
             return faults.into_iter().next().map_or(Ok(()), Err);
         }
@@ -72,7 +80,11 @@ impl<'a> NoticeFallback<'a> {
     /// attempt then runs as the user of this process.
     ///
     /// Returns an error if the attempt must run as its own user, or if this process is root.
-    pub(super) fn without_user(&mut self, why: String, may_run_as: &MayRunAs) -> Result<(), String> {
+    pub(super) fn without_user(
+        &mut self,
+        why: String,
+        may_run_as: &MayRunAs,
+    ) -> Result<(), String> {
         if !self.may_go_without {
             return Err(why);
         }
@@ -86,14 +98,19 @@ impl<'a> NoticeFallback<'a> {
 
     /// Returns true if the attempt must be started again, without the part that `wanting` names.
     /// `outcome` says why that part could not be used.
-    pub(super) fn start_without(&mut self, wanting: Option<Wanting>, outcome: &AttemptOutcome) -> bool {
+    pub(super) fn start_without(
+        &mut self,
+        wanting: Option<Wanting>,
+        outcome: &AttemptOutcome,
+    ) -> bool {
         let Some(wanting) = wanting.filter(|_| self.may_go_without) else { return false };
         match wanting {
             Wanting::Directory if self.attempt.cwd.as_deref() != Some(Path::new(DIRECTORY)) => {
                 self.attempt.to_mut().cwd = Some(PathBuf::from(DIRECTORY));
             }
             Wanting::Program
-                if matches!(self.attempt.action, Action::Shell(_)) && self.attempt.process.shell_program.is_some() =>
+                if matches!(self.attempt.action, Action::Shell(_))
+                    && self.attempt.process.shell_program.is_some() =>
             {
                 self.attempt.to_mut().process.shell_program = None;
             }
@@ -110,7 +127,8 @@ impl<'a> NoticeFallback<'a> {
             let without = self.without.join("; ");
             warn!(without, "The notice ran without some settings of its job.");
             if outcome.ending == Ending::Succeeded && outcome.error.is_none() {
-                outcome.error = Some(format!("the notice ran without some settings of its job: {without}"));
+                outcome.error =
+                    Some(format!("the notice ran without some settings of its job: {without}"));
             }
         }
         outcome
@@ -121,7 +139,12 @@ impl<'a> NoticeFallback<'a> {
 /// cannot, as `faults` say. If `body` is the notice's own body, the faults are added to the body.
 ///
 /// The error says why the request is not sent.
-pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: usize, faults: &[String]) -> Result<(), String> {
+pub(super) fn sign_by_the_others(
+    attempt: &Attempt,
+    body: &mut String,
+    count: usize,
+    faults: &[String],
+) -> Result<(), String> {
     let without = faults.join("; ");
     if !is_notice(attempt) {
         return Err(without);
@@ -167,7 +190,10 @@ mod tests {
             webhook_secrets: Vec::new(),
             by_redis: (UnixMillis::EPOCH, BootInstant::now()),
             cwd: Some(PathBuf::from("/missing")),
-            process: ProcessRules { user: Some("backup".parse().unwrap()), ..ProcessRules::default() },
+            process: ProcessRules {
+                user: Some("backup".parse().unwrap()),
+                ..ProcessRules::default()
+            },
             timeout: Duration::from_secs(1),
             kill_grace: Duration::ZERO,
             lease: Duration::from_secs(10),
@@ -192,8 +218,14 @@ mod tests {
         fallback.without_user(why(), &MayRunAs::of_uid(999)).unwrap();
         let outcome = AttemptOutcome::failed("cannot start: directory /missing: no such file");
         assert!(fallback.start_without(Some(Wanting::Directory), &outcome));
-        assert!(!fallback.start_without(Some(Wanting::Directory), &outcome), "it has none left to go without");
-        assert!(!fallback.start_without(Some(Wanting::Program), &outcome), "its shell is the usual one");
+        assert!(
+            !fallback.start_without(Some(Wanting::Directory), &outcome),
+            "it has none left to go without"
+        );
+        assert!(
+            !fallback.start_without(Some(Wanting::Program), &outcome),
+            "its shell is the usual one"
+        );
         let made = fallback.attempt();
         assert_eq!((&made.process.user, made.cwd.as_deref()), (&None, Some(Path::new("/"))));
         let missing = "env B: none; env LD_PRELOAD is not allowed together with user; user backup: this host has no such user; directory /missing: no such file";
@@ -205,9 +237,15 @@ mod tests {
         let job = attempt("a@5");
         let mut fallback = NoticeFallback::of(&job);
         let mut own = map(&["LD_PRELOAD"]);
-        assert_eq!(fallback.without_variables(&mut own, vec!["env B: none".to_owned()]), Err("env B: none".to_owned()));
+        assert_eq!(
+            fallback.without_variables(&mut own, vec!["env B: none".to_owned()]),
+            Err("env B: none".to_owned())
+        );
         assert!(fallback.without_user("no".to_owned(), &MayRunAs::of_uid(999)).is_err());
         assert!(!fallback.start_without(Some(Wanting::Directory), &AttemptOutcome::failed("x")));
-        assert_eq!((own, fallback.attempt().cwd.as_deref()), (map(&["LD_PRELOAD"]), Some(Path::new("/missing"))));
+        assert_eq!(
+            (own, fallback.attempt().cwd.as_deref()),
+            (map(&["LD_PRELOAD"]), Some(Path::new("/missing")))
+        );
     }
 }

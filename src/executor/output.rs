@@ -41,7 +41,13 @@ impl OutputBuffer {
     }
 
     fn with(bounds: OutputBounds, lines: Option<Mutex<OutputLines>>) -> Self {
-        Self { inner: Arc::new(Inner { excerpt: Mutex::new(Excerpt::new(bounds)), revision: AtomicU64::new(0), lines }) }
+        Self {
+            inner: Arc::new(Inner {
+                excerpt: Mutex::new(Excerpt::new(bounds)),
+                revision: AtomicU64::new(0),
+                lines,
+            }),
+        }
     }
 
     fn with_lines(&self, with_lines: impl FnOnce(&mut OutputLines)) {

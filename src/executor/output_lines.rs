@@ -61,9 +61,10 @@ impl OutputLines {
 
     /// Logs the unfinished lines, because no more output comes.
     pub(super) fn finish(&mut self) {
-        for (stream, line) in
-            [(ExcerptStream::Stdout, std::mem::take(&mut self.stdout)), (ExcerptStream::Stderr, std::mem::take(&mut self.stderr))]
-        {
+        for (stream, line) in [
+            (ExcerptStream::Stdout, std::mem::take(&mut self.stdout)),
+            (ExcerptStream::Stderr, std::mem::take(&mut self.stderr)),
+        ] {
             if !line.is_empty() {
                 self.write_line(stream, &line);
             }
@@ -73,8 +74,12 @@ impl OutputLines {
     fn write_line(&self, stream: ExcerptStream, line: &[u8]) {
         let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
         match stream {
-            ExcerptStream::Stdout => tracing::info!(target: LOG_TARGET, parent: &self.run, stream = "stdout", "{line}"),
-            ExcerptStream::Stderr => tracing::error!(target: LOG_TARGET, parent: &self.run, stream = "stderr", "{line}"),
+            ExcerptStream::Stdout => {
+                tracing::info!(target: LOG_TARGET, parent: &self.run, stream = "stdout", "{line}");
+            }
+            ExcerptStream::Stderr => {
+                tracing::error!(target: LOG_TARGET, parent: &self.run, stream = "stderr", "{line}");
+            }
         }
     }
 }

@@ -32,7 +32,11 @@ pub(super) fn most_files() -> Option<u64> {
 
 /// Returns, as text, the limits of an attempt that cannot be enforced as requested. These are the
 /// `unenforced` limits, and a limit of open files above `most`: the process gets `most` instead.
-fn unenforced_text(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u64>) -> Option<String> {
+fn unenforced_text(
+    limits: Limits,
+    unenforced: &BTreeSet<LimitKind>,
+    most: Option<u64>,
+) -> Option<String> {
     let fewer = most.filter(|most| limits.files.is_some_and(|files| files > *most));
     let fewer = fewer.map(|most| format!("{} (only {most})", LimitKind::Files));
     Some(listed(unenforced))
@@ -100,8 +104,8 @@ pub(super) async fn execute(
         _ => {}
     }
     let reason = *stop.borrow();
-    let not_enforced =
-        unenforced_text(attempt.process.limits, &unenforced, most_files()).filter(|_| report.end != ProcessEnd::CannotStart);
+    let not_enforced = unenforced_text(attempt.process.limits, &unenforced, most_files())
+        .filter(|_| report.end != ProcessEnd::CannotStart);
     let wanting = report.wanting;
     (AttemptOutcome { not_enforced, ..outcome(report, reason, attempt) }, wanting)
 }
@@ -117,14 +121,24 @@ fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> 
         ProcessEnd::Short | ProcessEnd::Refused => Ending::NotStarted,
     };
     let why = match report.end {
-        ProcessEnd::ByItself if report.out_of_memory && report.exit_code != Some(0) => Some(out_of_memory_in_words(attempt)),
+        ProcessEnd::ByItself if report.out_of_memory && report.exit_code != Some(0) => {
+            Some(out_of_memory_in_words(attempt))
+        }
         ProcessEnd::ByItself => report.signal.map(signal_in_words),
-        ProcessEnd::TimedOut => Some(format!("the attempt exceeded its timeout of {:?}", attempt.timeout)),
-        ProcessEnd::LeaseLost | ProcessEnd::MaybeAlive => Some("the lease of the run was lost".to_owned()),
-        ProcessEnd::Stopped | ProcessEnd::CannotStart | ProcessEnd::Short | ProcessEnd::Refused => None,
+        ProcessEnd::TimedOut => {
+            Some(format!("the attempt exceeded its timeout of {:?}", attempt.timeout))
+        }
+        ProcessEnd::LeaseLost | ProcessEnd::MaybeAlive => {
+            Some("the lease of the run was lost".to_owned())
+        }
+        ProcessEnd::Stopped | ProcessEnd::CannotStart | ProcessEnd::Short | ProcessEnd::Refused => {
+            None
+        }
     };
     let error = match (report.error, why) {
-        (Some(error), Some(why)) if !matches!(report.end, ProcessEnd::LeaseLost | ProcessEnd::MaybeAlive) => {
+        (Some(error), Some(why))
+            if !matches!(report.end, ProcessEnd::LeaseLost | ProcessEnd::MaybeAlive) =>
+        {
             Some(format!("{why}; {error}"))
         }
         (error, why) => error.or(why),
@@ -143,7 +157,9 @@ fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> 
 
 fn out_of_memory_in_words(attempt: &Attempt) -> String {
     match attempt.process.limits.memory {
-        Some(bytes) => format!("killed: out of memory (the limit of the run is {})", format_size(bytes)),
+        Some(bytes) => {
+            format!("killed: out of memory (the limit of the run is {})", format_size(bytes))
+        }
         None => "killed: out of memory (of the host or of the systemd unit of schedd)".to_owned(),
     }
 }
@@ -188,7 +204,10 @@ mod tests {
             env_files: Vec::new(),
             notice_facts: crate::executor::attempt::NoticeFacts::default(),
             webhook_secrets: Vec::new(),
-            by_redis: (crate::domain::time::unix_millis::UnixMillis::EPOCH, crate::keeper::BootInstant::now()),
+            by_redis: (
+                crate::domain::time::unix_millis::UnixMillis::EPOCH,
+                crate::keeper::BootInstant::now(),
+            ),
             cwd: None,
             process: ProcessRules::default(),
             timeout: Duration::from_secs(1),
@@ -196,7 +215,8 @@ mod tests {
             lease: Duration::from_secs(10),
         };
         let text = |end| {
-            let error = Some("2 processes of the run could not be killed and may still run".to_owned());
+            let error =
+                Some("2 processes of the run could not be killed and may still run".to_owned());
             let report = RunReport {
                 end,
                 exit_code: Some(0),
@@ -210,6 +230,12 @@ mod tests {
         };
         let (ended, timed_out) = (text(ProcessEnd::ByItself), text(ProcessEnd::TimedOut));
         assert_eq!((ended.ending, timed_out.ending), (Ending::Succeeded, Ending::TimedOut));
-        assert!([ended, timed_out].iter().all(|outcome| outcome.error.as_ref().unwrap().contains("could not be killed")));
+        assert!(
+            [ended, timed_out].iter().all(|outcome| outcome
+                .error
+                .as_ref()
+                .unwrap()
+                .contains("could not be killed"))
+        );
     }
 }

@@ -52,7 +52,9 @@ impl Shortage {
             Some(short) => (short.pause * 2).min(LONGEST_PAUSE),
             None => FIRST_PAUSE,
         };
-        warn!("This node cannot start runs: {why}. It hands claimed runs back and claims no run for {pause:?}.");
+        warn!(
+            "This node cannot start runs: {why}. It hands claimed runs back and claims no run for {pause:?}."
+        );
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
     }
 
@@ -66,7 +68,11 @@ impl Shortage {
     /// Notes the shortage, or its end, that the outcome of a request shows.
     pub(super) fn judge_request(&self, outcome: &AttemptOutcome) {
         match (&outcome.error, outcome.http_status) {
-            (Some(error), _) if outcome.ending == Ending::NotStarted && error.contains("cannot connect") => self.note(error),
+            (Some(error), _)
+                if outcome.ending == Ending::NotStarted && error.contains("cannot connect") =>
+            {
+                self.note(error);
+            }
             (_, Some(_)) => self.clear(),
             _ => {}
         }
@@ -76,7 +82,10 @@ impl Shortage {
     /// was tried for long after the pause.
     pub(super) fn why(&self) -> Option<String> {
         let now = BootInstant::now();
-        self.lock().as_ref().filter(|short| now < short.until.saturating_add(LONGEST_PAUSE)).map(|short| short.why.clone())
+        self.lock()
+            .as_ref()
+            .filter(|short| now < short.until.saturating_add(LONGEST_PAUSE))
+            .map(|short| short.why.clone())
     }
 
     /// Returns how many runs may be claimed: none during the pause, then one run as a test.
@@ -114,7 +123,10 @@ mod tests {
             shortage.begin();
             shortage.note("not started: this node cannot start processes: x");
             shortage.note("not started: y, which was claimed together with the first");
-            assert_eq!((shortage.why().as_deref(), shortage.capacity()), (Some("this node cannot start processes: x"), 0));
+            assert_eq!(
+                (shortage.why().as_deref(), shortage.capacity()),
+                (Some("this node cannot start processes: x"), 0)
+            );
             let mut state = shortage.lock();
             let short = state.as_mut().unwrap();
             pauses.push(short.pause.as_secs());

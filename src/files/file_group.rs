@@ -31,7 +31,11 @@ fn has_access_list(opened: &File) -> bool {
 fn is_of_one_user(gid: u32, uid: u32, passwd: &str, groups: &str) -> bool {
     let users = passwd.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
-        Some((*fields.first()?, fields.get(2)?.parse::<u32>().ok()?, fields.get(3)?.parse::<u32>().ok()?))
+        Some((
+            *fields.first()?,
+            fields.get(2)?.parse::<u32>().ok()?,
+            fields.get(3)?.parse::<u32>().ok()?,
+        ))
     });
     let mut of_group = users.filter(|(_, _, first)| *first == gid);
     let (Some((user, id, _)), None) = (of_group.next(), of_group.next()) else { return false };
@@ -41,7 +45,9 @@ fn is_of_one_user(gid: u32, uid: u32, passwd: &str, groups: &str) -> bool {
         (fields.get(2)?.parse() == Ok(gid)).then_some((*fields.first()?, members))
     });
     let (Some((name, members)), None) = (lines.next(), lines.next()) else { return false };
-    id == uid && name == user && members.split(',').all(|member| member.is_empty() || member == user)
+    id == uid
+        && name == user
+        && members.split(',').all(|member| member.is_empty() || member == user)
 }
 
 #[cfg(test)]

@@ -32,7 +32,10 @@ fn a_file_of_this_user_that_nobody_else_may_write_is_trusted() {
     for mode in [0o600, 0o644, 0o640, 0o444] {
         assert_eq!(doubt(&put(dir.path(), &format!("{mode:o}"), mode), Way::Links), "");
     }
-    assert_eq!(doubt(&put(dir.path(), "all", 0o666), Way::Links), "everybody can write it (mode 0666), wanted chmod o-w");
+    assert_eq!(
+        doubt(&put(dir.path(), "all", 0o666), Way::Links),
+        "everybody can write it (mode 0666), wanted chmod o-w"
+    );
 }
 
 #[test]
@@ -43,7 +46,10 @@ fn a_file_that_a_shared_group_may_write_is_doubted() {
     let dir = tempfile::tempdir().unwrap();
     let file = put(dir.path(), "file", 0o660);
     chown(&file, None, Some(STRANGER)).unwrap();
-    assert_eq!(doubt(&file, Way::Links), format!("group {STRANGER} can write it (mode 0660), wanted chmod g-w"));
+    assert_eq!(
+        doubt(&file, Way::Links),
+        format!("group {STRANGER} can write it (mode 0660), wanted chmod g-w")
+    );
     fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
     assert_eq!(doubt(&file, Way::Links), "", "as the package has it");
 }
@@ -56,7 +62,10 @@ fn a_file_of_a_stranger_is_doubted_and_one_of_the_user_named_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let file = put(dir.path(), "file", 0o600);
     chown(&file, Some(STRANGER), None).unwrap();
-    assert_eq!(doubt(&file, Way::Links), format!("belongs to user {STRANGER}, wanted chown to root"));
+    assert_eq!(
+        doubt(&file, Way::Links),
+        format!("belongs to user {STRANGER}, wanted chown to root")
+    );
     let owners = Owners::of_this_process().and(Some(STRANGER));
     assert_eq!(open(&file, &owners, Way::Links).unwrap().doubt, None);
 }
@@ -72,7 +81,9 @@ fn a_link_of_a_stranger_is_followed_to_files_of_that_stranger_alone() {
     assert_eq!(doubt(&link, Way::Links), "", "a link of root");
     std::os::unix::fs::lchown(&link, Some(STRANGER), None).unwrap();
     let owners = Owners::of_this_process().and(Some(STRANGER));
-    let doubt_text = format!("a symbolic link on the way to it belongs to user {STRANGER}, wanted chown to root");
+    let doubt_text = format!(
+        "a symbolic link on the way to it belongs to user {STRANGER}, wanted chown to root"
+    );
     assert_eq!(open(&link, &owners, Way::Links).unwrap().doubt, Some(doubt_text.clone()));
     // A link to a directory is judged too.
     let way = dir.path().join("way");
@@ -96,7 +107,10 @@ fn directories_are_judged_for_a_file_that_was_found() {
         let doubt_text = doubt(&file, Way::Directories);
         assert_eq!(
             doubt_text,
-            format!("everybody can write the directory {} (mode {mode:04o}), wanted chmod o-w", inner.display())
+            format!(
+                "everybody can write the directory {} (mode {mode:04o}), wanted chmod o-w",
+                inner.display()
+            )
         );
     }
     assert_eq!(doubt_of_directory(dir.path()).unwrap(), None);
@@ -111,8 +125,18 @@ fn what_is_no_regular_file_is_named_and_never_waited_for() {
         other => panic!("{other:?}"),
     };
     let fifo = dir.path().join("fifo");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-    assert_eq!((kind(dir.path()), kind(&fifo), kind(Path::new("/dev/zero"))), ("a directory", "a FIFO", "a device"));
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    assert_eq!(
+        (kind(dir.path()), kind(&fifo), kind(Path::new("/dev/zero"))),
+        ("a directory", "a FIFO", "a device")
+    );
     let (one, other) = (dir.path().join("one"), dir.path().join("other"));
     symlink(&one, &other).unwrap();
     symlink(&other, &one).unwrap();
@@ -129,5 +153,8 @@ fn a_way_may_be_relative_go_up_and_lead_through_an_open_descriptor() {
     assert_eq!(doubt(&dir.path().join("sub/../sub/up"), Way::Links), "");
     let open_file = fs::File::open(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    assert_eq!(doubt(Path::new(&format!("/proc/self/fd/{}", open_file.as_raw_fd())), Way::Links), "");
+    assert_eq!(
+        doubt(Path::new(&format!("/proc/self/fd/{}", open_file.as_raw_fd())), Way::Links),
+        ""
+    );
 }

@@ -71,7 +71,8 @@ pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<OpenedFile, OpenEr
         return Err(OpenError::Kind(path_walk::kind_of(about.file_type())));
     }
     let mut doubt = owners.doubt_of(&JudgedPath::File, &about, &file);
-    doubt = doubt.or_else(|| walked.links.iter().find_map(|link| owners.doubt_of_link(*link, &about)));
+    doubt =
+        doubt.or_else(|| walked.links.iter().find_map(|link| owners.doubt_of_link(*link, &about)));
     if way == Way::Directories {
         let of_directory = |(path, directory): &(std::path::PathBuf, File)| {
             let about = directory.metadata().ok()?;

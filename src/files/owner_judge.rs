@@ -46,19 +46,31 @@ impl Owners {
         owner == ROOT || owner == self.own || self.others.contains(&owner)
     }
 
-    pub(super) fn doubt_of(&self, subject: &JudgedPath<'_>, about: &Metadata, opened: &File) -> Option<String> {
+    pub(super) fn doubt_of(
+        &self,
+        subject: &JudgedPath<'_>,
+        about: &Metadata,
+        opened: &File,
+    ) -> Option<String> {
         self.doubt_of_owner(subject, about).or_else(|| {
             let (mode, gid) = (about.mode() & 0o7777, about.gid());
             let it = subject.as_object();
             if mode & 0o002 != 0 {
-                return Some(format!("everybody can write {it} (mode {mode:04o}), wanted chmod o-w"));
+                return Some(format!(
+                    "everybody can write {it} (mode {mode:04o}), wanted chmod o-w"
+                ));
             }
             let is_others = mode & 0o020 != 0 && !is_private_group(gid, about.uid(), opened);
-            is_others.then(|| format!("group {gid} can write {it} (mode {mode:04o}), wanted chmod g-w"))
+            is_others
+                .then(|| format!("group {gid} can write {it} (mode {mode:04o}), wanted chmod g-w"))
         })
     }
 
-    pub(super) fn doubt_of_owner(&self, subject: &JudgedPath<'_>, about: &Metadata) -> Option<String> {
+    pub(super) fn doubt_of_owner(
+        &self,
+        subject: &JudgedPath<'_>,
+        about: &Metadata,
+    ) -> Option<String> {
         let owner = about.uid();
         let it = subject.as_subject();
         (!self.has(owner)).then(|| format!("{it}belongs to user {owner}, wanted {}", self.chown()))
@@ -68,11 +80,20 @@ impl Owners {
     /// link chooses the file. So the owner must be root or this process' user, or own the file too.
     pub(super) fn doubt_of_link(&self, link: u32, about: &Metadata) -> Option<String> {
         let is_trusted = link == ROOT || link == self.own || link == about.uid();
-        (!is_trusted).then(|| format!("a symbolic link on the way to it belongs to user {link}, wanted {}", self.chown()))
+        (!is_trusted).then(|| {
+            format!(
+                "a symbolic link on the way to it belongs to user {link}, wanted {}",
+                self.chown()
+            )
+        })
     }
 
     fn chown(&self) -> String {
-        if self.are_of_root() { "chown to root".to_owned() } else { format!("chown to user {} or root", self.own) }
+        if self.are_of_root() {
+            "chown to root".to_owned()
+        } else {
+            format!("chown to user {} or root", self.own)
+        }
     }
 }
 

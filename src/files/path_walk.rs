@@ -38,7 +38,12 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
     let mut ahead = names(path);
     let (mut shown, mut here) = beginning(path)?;
     while let Some(name) = ahead.pop() {
-        let entry = File::from(openat(&here, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?);
+        let entry = File::from(openat(
+            &here,
+            &name,
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?);
         let about = entry.metadata()?;
         let is_followed_by_kernel = about.is_symlink() && is_on_proc(&entry);
         if about.is_symlink() && !is_followed_by_kernel {
@@ -46,19 +51,25 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
                 return Err(rustix::io::Errno::LOOP.into());
             }
             links.push(about.uid());
-            let target = PathBuf::from(OsString::from_vec(readlinkat(&entry, "", Vec::new())?.into_bytes()));
+            let target =
+                PathBuf::from(OsString::from_vec(readlinkat(&entry, "", Vec::new())?.into_bytes()));
             ahead.extend(names(&target));
             if target.is_absolute() {
                 let root = beginning(&target)?;
-                directories.push((std::mem::replace(&mut shown, root.0), std::mem::replace(&mut here, root.1)));
+                directories.push((
+                    std::mem::replace(&mut shown, root.0),
+                    std::mem::replace(&mut here, root.1),
+                ));
             }
             continue;
         }
         let follow = if is_followed_by_kernel { OFlags::empty() } else { OFlags::NOFOLLOW };
         if ahead.is_empty() {
-            let about = if is_followed_by_kernel { open_path(&here, &name)?.metadata()? } else { about };
+            let about =
+                if is_followed_by_kernel { open_path(&here, &name)?.metadata()? } else { about };
             let found = if about.is_file() {
-                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | follow;
+                let flags =
+                    OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | follow;
                 Found::File(File::from(openat(&here, &name, flags, Mode::empty())?))
             } else {
                 Found::Other(kind_of(about.file_type()))
@@ -70,14 +81,16 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | follow;
         let next = File::from(openat(&here, &name, flags, Mode::empty())?);
         let next_shown = shown.join(&name);
-        directories.push((std::mem::replace(&mut shown, next_shown), std::mem::replace(&mut here, next)));
+        directories
+            .push((std::mem::replace(&mut shown, next_shown), std::mem::replace(&mut here, next)));
     }
     Ok(Walked { found: Found::Other("a directory"), directories, links })
 }
 
 /// Opens a directory without judging the path to the directory.
 pub(super) fn open_directory(path: &Path) -> io::Result<File> {
-    let opened: OwnedFd = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let opened: OwnedFd =
+        openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     Ok(File::from(opened))
 }
 

@@ -20,6 +20,8 @@ pub use process::end_mark::EndedMark;
 pub use process::environment_text::Variables;
 pub use protocol::keeper_handle::Keeper;
 pub use protocol::keeper_link::{Child, KeeperError, KeeperSettings, OutputSink};
-pub use protocol::keeper_messages::{KeeperNews, KeeperOrder, Key, LaunchOrder, Owner, ProcessEnd, RunReport, Wanting};
+pub use protocol::keeper_messages::{
+    KeeperNews, KeeperOrder, Key, LaunchOrder, Owner, ProcessEnd, RunReport, Wanting,
+};
 pub use protocol::keeper_process::run_from_args;
 pub use protocol::wire::{news_frame, order_frame, read_news, read_order};

@@ -55,7 +55,11 @@ impl PrivateServer {
 
     /// Starts a private server like [`PrivateServer::start`], but searches for the server program
     /// in `programs`.
-    pub async fn start_with(dir: &Path, access: Access, programs: ProgramSearch) -> Result<Self, PrivateServerError> {
+    pub async fn start_with(
+        dir: &Path,
+        access: Access,
+        programs: ProgramSearch,
+    ) -> Result<Self, PrivateServerError> {
         let dir = state_directory::prepare(dir, access)?;
         let lock = DirectoryLock::take(&dir).await?;
         let socket = server_socket::choose(&dir, access)?;

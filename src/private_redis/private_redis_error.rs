@@ -26,7 +26,9 @@ pub enum PrivateServerError {
         doubt: String,
     },
     /// Neither `redis-server` nor `valkey-server` was found.
-    #[error("no redis-server was found; install redis-server (Debian: apt-get install redis-server) or give --redis URL")]
+    #[error(
+        "no redis-server was found; install redis-server (Debian: apt-get install redis-server) or give --redis URL"
+    )]
     NoProgram,
     /// All server programs found are older than the oldest version that schedd can use.
     #[error("{} is version {found}, wanted {wanted} or newer; install a newer one or give --redis URL", .program.display())]
@@ -89,7 +91,10 @@ pub enum PrivateServerError {
 }
 
 /// Returns a converter for `map_err` that adds the operation and the path to a system error.
-pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PrivateServerError {
+pub(super) fn io_error(
+    what: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> PrivateServerError {
     let path = path.to_owned();
     move |source| PrivateServerError::Io { what, path, source }
 }

@@ -15,7 +15,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open, pidfd_send_signal,
+};
 use tokio::process::{Child, Command};
 
 use super::private_redis_error::io_error;
@@ -49,7 +51,12 @@ pub(super) fn log_path(dir: &Path) -> PathBuf {
 
 impl Server {
     /// Starts `program` as the server of the state directory `dir`. The server does not answer yet.
-    pub(super) fn spawn(program: &Path, dir: &Path, socket: &Path, access: Access) -> Result<Self, PrivateServerError> {
+    pub(super) fn spawn(
+        program: &Path,
+        dir: &Path,
+        socket: &Path,
+        access: Access,
+    ) -> Result<Self, PrivateServerError> {
         // The shell sets the umask and closes descriptors that schedd's own caller left open. It
         // writes the pid before the server exists, so the next daemon can always find a running
         // server.
@@ -79,29 +86,53 @@ impl Server {
         let raw = child.id().and_then(|id| i32::try_from(id).ok());
         match raw.and_then(Pid::from_raw) {
             Some(pid) => Ok(Self { pid, hold: Hold::Child(child) }),
-            None => Err(io_error("start", program)(io::Error::other("the new process has no process id"))),
+            None => Err(io_error("start", program)(io::Error::other(
+                "the new process has no process id",
+            ))),
         }
     }
 
     /// Returns the server that listens at `socket`, if any. Fails if the listening process is not
     /// the server of the state directory `dir`.
-    pub(super) async fn listening(dir: &Path, socket: &Path) -> Result<Option<Self>, PrivateServerError> {
-        let Some(raw) = server_request::listener(socket).await.map_err(io_error("connect to", socket))? else { return Ok(None) };
+    pub(super) async fn listening(
+        dir: &Path,
+        socket: &Path,
+    ) -> Result<Option<Self>, PrivateServerError> {
+        let Some(raw) =
+            server_request::listener(socket).await.map_err(io_error("connect to", socket))?
+        else {
+            return Ok(None);
+        };
         let foreign = || PrivateServerError::Foreign {
             socket: socket.to_owned(),
-            holder: if raw == 0 { "a process of another container".to_owned() } else { format!("pid {raw}") },
+            holder: if raw == 0 {
+                "a process of another container".to_owned()
+            } else {
+                format!("pid {raw}")
+            },
         };
         let pid = Pid::from_raw(raw).ok_or_else(foreign)?;
-        let Some(handle) = hold(pid).map_err(io_error("watch the server of", dir))? else { return Ok(None) };
-        if serves(pid, dir) { Ok(Some(Self { pid, hold: Hold::Adopted(handle) })) } else { Err(foreign()) }
+        let Some(handle) = hold(pid).map_err(io_error("watch the server of", dir))? else {
+            return Ok(None);
+        };
+        if serves(pid, dir) {
+            Ok(Some(Self { pid, hold: Hold::Adopted(handle) }))
+        } else {
+            Err(foreign())
+        }
     }
 
     /// Returns the last started server of the state directory `dir` if the server still runs, even
     /// if no client can reach the server.
     pub(super) fn recorded(dir: &Path) -> Result<Option<Self>, PrivateServerError> {
         let text = fs::read_to_string(dir.join(PID_FILE)).unwrap_or_default();
-        let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw) else { return Ok(None) };
-        let Some(handle) = hold(pid).map_err(io_error("watch the server of", dir))? else { return Ok(None) };
+        let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
+        else {
+            return Ok(None);
+        };
+        let Some(handle) = hold(pid).map_err(io_error("watch the server of", dir))? else {
+            return Ok(None);
+        };
         Ok(serves(pid, dir).then_some(Self { pid, hold: Hold::Adopted(handle) }))
     }
 
@@ -131,7 +162,8 @@ impl Server {
     /// server does not listen there or does not react. Sends KILL after 10 s.
     pub(super) async fn end(mut self, socket: &Path) {
         const PATIENCE: Duration = Duration::from_secs(5);
-        let listens = matches!(server_request::listener(socket).await, Ok(Some(pid)) if pid == self.pid());
+        let listens =
+            matches!(server_request::listener(socket).await, Ok(Some(pid)) if pid == self.pid());
         if !listens || server_request::shut_down(socket).await.is_err() {
             self.signal(Signal::TERM);
         }
@@ -139,7 +171,10 @@ impl Server {
             if tokio::time::timeout(PATIENCE, self.ended()).await.is_ok() {
                 return;
             }
-            tracing::warn!(pid = self.pid(), "The private redis-server has not ended. schedd sends it {signal:?}.");
+            tracing::warn!(
+                pid = self.pid(),
+                "The private redis-server has not ended. schedd sends it {signal:?}."
+            );
             self.signal(signal);
         }
         self.ended().await;
@@ -180,8 +215,8 @@ fn runs(handle: &OwnedFd) -> bool {
 /// user, the name of a server program, and `dir` as its working directory.
 fn serves(pid: Pid, dir: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
-    let named =
-        fs::read_to_string(process.join("comm")).is_ok_and(|name| ["redis-server", "valkey-server"].contains(&name.trim()));
+    let named = fs::read_to_string(process.join("comm"))
+        .is_ok_and(|name| ["redis-server", "valkey-server"].contains(&name.trim()));
     let ours = process.metadata().is_ok_and(|meta| meta.uid() == geteuid().as_raw());
     let here = match (process.join("cwd").metadata(), dir.metadata()) {
         (Ok(cwd), Ok(dir)) => (cwd.dev(), cwd.ino()) == (dir.dev(), dir.ino()),
@@ -223,5 +258,8 @@ fn arguments(dir: &Path, socket: &Path, access: Access) -> Vec<OsString> {
         ("--logfile", &log),
         ("--enable-protected-configs", Path::new("no")),
     ];
-    settings.iter().flat_map(|(name, value)| [OsString::from(name), value.as_os_str().to_owned()]).collect()
+    settings
+        .iter()
+        .flat_map(|(name, value)| [OsString::from(name), value.as_os_str().to_owned()])
+        .collect()
 }

@@ -26,7 +26,10 @@ pub(super) fn spawn_without_rights(command: &mut Command) -> io::Result<Child> {
         }
     };
     thread::scope(|scope| {
-        let starting = thread::Builder::new().name("start".to_owned()).spawn_scoped(scope, start)?;
-        starting.join().unwrap_or_else(|_panic| Err(io::Error::other("the thread that starts the process panicked")))
+        let starting =
+            thread::Builder::new().name("start".to_owned()).spawn_scoped(scope, start)?;
+        starting.join().unwrap_or_else(|_panic| {
+            Err(io::Error::other("the thread that starts the process panicked"))
+        })
     })
 }

@@ -55,7 +55,10 @@ impl Places {
 
     fn all(&self) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = Vec::new();
-        for dir in [self.state_directory.clone(), self.of_user(), Some(PathBuf::from(SYSTEM_DIR))].into_iter().flatten() {
+        for dir in [self.state_directory.clone(), self.of_user(), Some(PathBuf::from(SYSTEM_DIR))]
+            .into_iter()
+            .flatten()
+        {
             if !all.contains(&dir) {
                 all.push(dir);
             }
@@ -85,8 +88,12 @@ mod tests {
 
     #[test]
     fn the_nearest_place_is_the_daemons_own() {
-        let mut places =
-            Places { state_directory: Some(dir("/s")), xdg_state_home: Some(dir("/x")), home: Some(dir("/h")), is_root: true };
+        let mut places = Places {
+            state_directory: Some(dir("/s")),
+            xdg_state_home: Some(dir("/x")),
+            home: Some(dir("/h")),
+            is_root: true,
+        };
         assert_eq!(places.own(), Some(dir("/s")));
         places.state_directory = None;
         assert_eq!(places.own(), Some(dir("/x/schedd")));
@@ -100,7 +107,11 @@ mod tests {
 
     #[test]
     fn a_client_looks_everywhere_once() {
-        let places = Places { state_directory: Some(dir("/var/lib/schedd")), home: Some(dir("/h")), ..Places::default() };
+        let places = Places {
+            state_directory: Some(dir("/var/lib/schedd")),
+            home: Some(dir("/h")),
+            ..Places::default()
+        };
         assert_eq!(places.all(), [dir("/var/lib/schedd"), dir("/h/.local/state/schedd")]);
     }
 }

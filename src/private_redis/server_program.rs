@@ -36,7 +36,9 @@ impl ProgramSearch {
     pub fn from_env() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let usual = ["/usr/bin", "/usr/local/bin", "/usr/sbin"].map(PathBuf::from);
-        Self { dirs: env::split_paths(&path).filter(|dir| dir.is_absolute()).chain(usual).collect() }
+        Self {
+            dirs: env::split_paths(&path).filter(|dir| dir.is_absolute()).chain(usual).collect(),
+        }
     }
 
     /// Returns a search of only these directories.
@@ -73,7 +75,12 @@ fn is_executable(program: &Path) -> bool {
 async fn check_version(program: &Path, kind: &Kind) -> Result<(), PrivateServerError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let mut asking = Command::new(program);
-    asking.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    asking
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
     let answer = async { spawn_without_rights(&mut asking)?.wait_with_output().await };
     let said = match tokio::time::timeout(PATIENCE, answer).await {
         Ok(Ok(output)) => String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -83,9 +90,11 @@ async fn check_version(program: &Path, kind: &Kind) -> Result<(), PrivateServerE
     let first_line = said.lines().next().unwrap_or_default();
     match version_in(first_line) {
         Some((numbers, _)) if numbers >= kind.oldest => Ok(()),
-        Some((_, found)) => {
-            Err(PrivateServerError::TooOld { program: program.to_owned(), found: found.to_owned(), wanted: kind.oldest_text })
-        }
+        Some((_, found)) => Err(PrivateServerError::TooOld {
+            program: program.to_owned(),
+            found: found.to_owned(),
+            wanted: kind.oldest_text,
+        }),
         None => Err(PrivateServerError::NoVersion {
             program: program.to_owned(),
             found: first_line.chars().filter(|c| !c.is_control()).take(80).collect(),
@@ -108,7 +117,10 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_what_servers_print() {
-        assert_eq!(version_in("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0"), Some(((7, 0), "7.0.15")));
+        assert_eq!(
+            version_in("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0"),
+            Some(((7, 0), "7.0.15"))
+        );
         assert_eq!(version_in("Valkey server v=8.1.0 sha=0:0"), Some(((8, 1), "8.1.0")));
         for line in ["", "Redis server version 2.4", "v=", "v=seven.1", "Redis server v=7"] {
             assert_eq!(version_in(line), None, "{line:?}");

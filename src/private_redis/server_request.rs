@@ -31,7 +31,14 @@ pub(super) enum Answer {
 pub(super) async fn listener(socket: &Path) -> io::Result<Option<i32>> {
     match connect(socket).await {
         Ok(stream) => Ok(Some(stream.peer_cred()?.pid().unwrap_or(0))),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

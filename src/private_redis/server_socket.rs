@@ -49,7 +49,9 @@ pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServe
     let direct = dir.join(SOCKET_FILE);
     if fits(&direct) {
         return match fs::remove_file(&record) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("remove", &record)(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io_error("remove", &record)(error))
+            }
             _ => Ok(direct),
         };
     }
@@ -63,7 +65,8 @@ pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServe
     access.make_dir(&short)?;
     let socket = short.join(SOCKET_FILE);
     let unfinished = dir.join("socket-path.new");
-    fs::write(&unfinished, socket.as_os_str().as_bytes()).map_err(io_error("write", &unfinished))?;
+    fs::write(&unfinished, socket.as_os_str().as_bytes())
+        .map_err(io_error("write", &unfinished))?;
     // The state directory keeps other users out, but its group must be able to read the record.
     set_mode(&unfinished, 0o644)?;
     fs::rename(&unfinished, &record).map_err(io_error("write", &record))?;
@@ -71,11 +74,18 @@ pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServe
 }
 
 /// Creates the short directory of `socket` again if the directory was removed while the server ran.
-pub(super) fn renew_short_dir(dir: &Path, socket: &Path, access: Access) -> Result<(), PrivateServerError> {
+pub(super) fn renew_short_dir(
+    dir: &Path,
+    socket: &Path,
+    access: Access,
+) -> Result<(), PrivateServerError> {
     match socket.parent() {
         Some(short) if short != dir && !is_private_to_owner_of(dir, short) => {
             // An existing directory would belong to another user.
-            fs::DirBuilder::new().mode(0o700).create(short).map_err(io_error("make directory", short))?;
+            fs::DirBuilder::new()
+                .mode(0o700)
+                .create(short)
+                .map_err(io_error("make directory", short))?;
             access.make_dir(short)
         }
         _ => Ok(()),
@@ -112,7 +122,8 @@ fn fits(socket: &Path) -> bool {
 
 fn recorded(dir: &Path) -> Option<PathBuf> {
     let socket = PathBuf::from(OsString::from_vec(fs::read(dir.join(RECORD_FILE)).ok()?));
-    let trusted = socket.is_absolute() && fits(&socket) && is_private_to_owner_of(dir, socket.parent()?);
+    let trusted =
+        socket.is_absolute() && fits(&socket) && is_private_to_owner_of(dir, socket.parent()?);
     trusted.then_some(socket)
 }
 
@@ -120,7 +131,9 @@ fn recorded(dir: &Path) -> Option<PathBuf> {
 /// /tmp. A link, or a directory of a user other than the owner of `dir`, is not trusted.
 fn is_private_to_owner_of(dir: &Path, short: &Path) -> bool {
     match (dir.metadata(), short.symlink_metadata()) {
-        (Ok(dir), Ok(short)) => short.is_dir() && short.uid() == dir.uid() && short.mode() & 0o027 == 0,
+        (Ok(dir), Ok(short)) => {
+            short.is_dir() && short.uid() == dir.uid() && short.mode() & 0o027 == 0
+        }
         _ => false,
     }
 }
@@ -128,11 +141,15 @@ fn is_private_to_owner_of(dir: &Path, short: &Path) -> bool {
 fn make_short_dir() -> Result<PathBuf, PrivateServerError> {
     const TRIES: u32 = 16;
     const NAME_LETTERS: usize = 8;
-    let fitting = |base: &PathBuf| base.is_dir() && fits(&base.join("schedd-XXXXXXXX").join(SOCKET_FILE));
-    let base = server_places::absolute("XDG_RUNTIME_DIR").filter(fitting).unwrap_or_else(|| PathBuf::from("/tmp"));
+    let fitting =
+        |base: &PathBuf| base.is_dir() && fits(&base.join("schedd-XXXXXXXX").join(SOCKET_FILE));
+    let base = server_places::absolute("XDG_RUNTIME_DIR")
+        .filter(fitting)
+        .unwrap_or_else(|| PathBuf::from("/tmp"));
     let mut tries = 0;
     loop {
-        let letters: String = std::iter::repeat_with(fastrand::lowercase).take(NAME_LETTERS).collect();
+        let letters: String =
+            std::iter::repeat_with(fastrand::lowercase).take(NAME_LETTERS).collect();
         let short = base.join(format!("schedd-{letters}"));
         tries += 1;
         match fs::DirBuilder::new().mode(0o700).create(&short) {
@@ -160,7 +177,12 @@ mod tests {
 
     #[test]
     fn the_url_of_any_path_reads_back_as_that_path() {
-        let names = [&b"/run/redis.sock"[..], b"/a b/%41?x#y&z=1", "/stäte/\u{1f600}".as_bytes(), b"/\xff\xfe/s"];
+        let names = [
+            &b"/run/redis.sock"[..],
+            b"/a b/%41?x#y&z=1",
+            "/stäte/\u{1f600}".as_bytes(),
+            b"/\xff\xfe/s",
+        ];
         for name in names {
             let path = PathBuf::from(OsString::from_vec(name.to_vec()));
             assert_eq!(path_in_url(&url(&path)), path);
@@ -174,13 +196,20 @@ mod tests {
         let link = state.path().join("link");
         symlink(short.path(), &link).unwrap();
         fs::set_permissions(short.path(), fs::Permissions::from_mode(0o700)).unwrap();
-        let record = |dir: &Path| fs::write(state.path().join(RECORD_FILE), dir.join("s").as_os_str().as_bytes()).unwrap();
+        let record = |dir: &Path| {
+            fs::write(state.path().join(RECORD_FILE), dir.join("s").as_os_str().as_bytes())
+                .unwrap();
+        };
 
         record(short.path());
         assert_eq!(of_dir(state.path()), short.path().join("s"));
         for mode in [0o770, 0o707, 0o701] {
             fs::set_permissions(short.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(of_dir(state.path()), state.path().join(SOCKET_FILE), "mode {mode:o} was taken");
+            assert_eq!(
+                of_dir(state.path()),
+                state.path().join(SOCKET_FILE),
+                "mode {mode:o} was taken"
+            );
         }
         fs::set_permissions(short.path(), fs::Permissions::from_mode(0o700)).unwrap();
         record(&link);

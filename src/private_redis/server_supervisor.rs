@@ -36,7 +36,12 @@ pub(super) struct ServerLaunch {
 }
 
 impl ServerLaunch {
-    pub(super) fn new(dir: PathBuf, socket: PathBuf, access: Access, programs: ProgramSearch) -> Self {
+    pub(super) fn new(
+        dir: PathBuf,
+        socket: PathBuf,
+        access: Access,
+        programs: ProgramSearch,
+    ) -> Self {
         Self { dir, socket, access, programs }
     }
 
@@ -68,12 +73,17 @@ impl ServerLaunch {
     /// may not serve yet.
     async fn start(&self) -> Result<Server, PrivateServerError> {
         if let Some(lost) = Server::recorded(&self.dir)? {
-            tracing::warn!(pid = lost.pid(), "A private redis-server has lost its socket. schedd ends that server.");
+            tracing::warn!(
+                pid = lost.pid(),
+                "A private redis-server has lost its socket. schedd ends that server."
+            );
             lost.end(&self.socket).await;
         }
         let program = self.programs.find().await?;
         match fs::remove_file(&self.socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error("remove", &self.socket)(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(io_error("remove", &self.socket)(error));
+            }
             _ => {}
         }
         server_socket::renew_short_dir(&self.dir, &self.socket, self.access)?;
@@ -116,7 +126,11 @@ impl ServerLaunch {
                     "schedd waits until the private redis-server answers."
                 );
             }
-            let pause = if started.elapsed() < QUICK { Duration::from_millis(5) } else { Duration::from_millis(100) };
+            let pause = if started.elapsed() < QUICK {
+                Duration::from_millis(5)
+            } else {
+                Duration::from_millis(100)
+            };
             tokio::time::sleep(pause).await;
         }
     }
@@ -131,13 +145,19 @@ impl ServerLaunch {
 fn last_line(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty");
+    let line =
+        text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty");
     line.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 /// Watches `server` until `stopping`, and restarts the server whenever the server dies. The lock of
 /// the directory is kept during that time.
-pub(super) async fn supervise(mut server: Server, launch: ServerLaunch, stopping: CancellationToken, _lock: DirectoryLock) {
+pub(super) async fn supervise(
+    mut server: Server,
+    launch: ServerLaunch,
+    stopping: CancellationToken,
+    _lock: DirectoryLock,
+) {
     let mut pause = FIRST_PAUSE;
     let mut since = Instant::now();
     loop {

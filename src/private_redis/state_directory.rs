@@ -31,7 +31,11 @@ impl Access {
     /// Returns `Group` under a systemd unit on a host with a group `schedd`, and `User`
     /// otherwise. A systemd unit sets `$STATE_DIRECTORY`.
     pub fn from_env() -> Self {
-        if server_places::unit_directory().is_some() && schedd_group().is_some() { Self::Group } else { Self::User }
+        if server_places::unit_directory().is_some() && schedd_group().is_some() {
+            Self::Group
+        } else {
+            Self::User
+        }
     }
 
     fn dir_mode(self) -> u32 {
@@ -57,7 +61,8 @@ impl Access {
         if found == gid {
             return Ok(());
         }
-        std::os::unix::fs::chown(path, None, Some(gid)).map_err(io_error("give to group schedd", path))
+        std::os::unix::fs::chown(path, None, Some(gid))
+            .map_err(io_error("give to group schedd", path))
     }
 
     /// Creates the directory `path`, or accepts an existing directory, and sets the mode of the
@@ -89,7 +94,8 @@ fn group_number(groups: &str, name: &str) -> Option<u32> {
 /// Creates the state directory `dir` with its parents and returns its canonical path.
 pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServerError> {
     let dir = std::path::absolute(dir).map_err(io_error("find", dir))?;
-    let missing: Vec<&Path> = dir.ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
+    let missing: Vec<&Path> =
+        dir.ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
     let parent_mode = match access {
         Access::User => 0o700,
         Access::Group => 0o755,
@@ -116,7 +122,8 @@ fn make_missing(path: &Path, mode: u32) -> Result<(), PrivateServerError> {
 }
 
 pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), PrivateServerError> {
-    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(io_error("set the mode of", path))
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .map_err(io_error("set the mode of", path))
 }
 
 /// The right to be the daemon of a state directory. Dropping this value gives up the right. The
@@ -132,8 +139,12 @@ impl DirectoryLock {
         const TRIES: u32 = 10;
         const PAUSE: Duration = Duration::from_millis(20);
         let path = dir.join(LOCK_FILE);
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(io_error("open", &path))?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(io_error("open", &path))?;
         set_mode(&path, 0o600)?;
         for _ in 0..TRIES {
             match file.try_lock() {

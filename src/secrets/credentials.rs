@@ -54,7 +54,11 @@ impl Credentials {
         };
         let path = directory.join(name);
         let read = small_file::read(&path, &Owners::of_this_process());
-        let mut value = read.map_err(|error| SecretError::Credential { name: name.to_owned(), path, why: error.why })?;
+        let mut value = read.map_err(|error| SecretError::Credential {
+            name: name.to_owned(),
+            path,
+            why: error.why,
+        })?;
         if value.ends_with('\n') {
             value.pop();
             if value.ends_with('\r') {

@@ -47,7 +47,9 @@ pub fn variables(
     }
     for (name, text) in own {
         let fault = match credentials.fill(text) {
-            Ok(value) if value.contains('\0') => "the credential has the character NUL, which a variable cannot have".to_owned(),
+            Ok(value) if value.contains('\0') => {
+                "the credential has the character NUL, which a variable cannot have".to_owned()
+            }
             Ok(value) => {
                 variables.insert(name.clone(), value);
                 continue;
@@ -69,7 +71,9 @@ pub fn variables(
 /// `schedd`, as whom the daemon may run.
 pub fn fault_of(file: &EnvFile, job_user: Option<&str>) -> Option<String> {
     rustix::fs::access(file.path(), rustix::fs::Access::READ_OK).ok()?;
-    let id_of = |name: &str| nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
+    let id_of = |name: &str| {
+        nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
+    };
     let owners = Owners::of_this_process().and(job_user.and_then(id_of)).and(id_of(DAEMON));
     read_env_file(file, &owners).err().map(|error| error.to_string())
 }
@@ -78,7 +82,9 @@ fn read_env_file(file: &EnvFile, owners: &Owners) -> Result<BTreeMap<String, Str
     let path = file.path();
     let text = match small_file::read(path, owners) {
         Ok(text) => text,
-        Err(error) if error.is_missing && file.absence() == Absence::Allowed => return Ok(BTreeMap::new()),
+        Err(error) if error.is_missing && file.absence() == Absence::Allowed => {
+            return Ok(BTreeMap::new());
+        }
         Err(error) => return Err(SecretError::EnvFile { path: path.to_owned(), why: error.why }),
     };
     env_file::parse(&text).map_err(|fault| SecretError::Line { path: path.to_owned(), fault })

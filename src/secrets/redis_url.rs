@@ -33,7 +33,8 @@ impl RedisUrl {
             Self::File(file) => file,
         };
         let fail = |why: String| SecretError::UrlFile { path: file.clone(), why };
-        let text = small_file::read(file, &Owners::of_this_process()).map_err(|error| fail(error.why))?;
+        let text =
+            small_file::read(file, &Owners::of_this_process()).map_err(|error| fail(error.why))?;
         match text.trim() {
             "" => Err(fail("the file is empty, wanted the URL of a Redis server".to_owned())),
             text => credentials.fill_address(text),

@@ -20,7 +20,8 @@ pub(super) struct Unread {
 impl From<io::Error> for Unread {
     fn from(error: io::Error) -> Self {
         let is_missing = error.kind() == io::ErrorKind::NotFound;
-        let why = if is_missing { "no such file".to_owned() } else { format!("cannot be read: {error}") };
+        let why =
+            if is_missing { "no such file".to_owned() } else { format!("cannot be read: {error}") };
         Self { is_missing, why }
     }
 }

@@ -17,7 +17,11 @@ fn shown(path: &Path) -> String {
 }
 
 /// Returns all variables, or the first fault.
-fn had(files: &[EnvFile], own: &BTreeMap<String, String>, credentials: &Credentials) -> Result<BTreeMap<String, String>, String> {
+fn had(
+    files: &[EnvFile],
+    own: &BTreeMap<String, String>,
+    credentials: &Credentials,
+) -> Result<BTreeMap<String, String>, String> {
     let (variables, faults) = variables(files, None, own, credentials);
     faults.into_iter().next().map_or(Ok(variables), Err)
 }
@@ -28,9 +32,17 @@ fn what_can_be_had_is_given_beside_why_the_rest_cannot() {
     let file = dir.path().join("1.env");
     fs::write(&file, "A=1\nB=1\n").unwrap();
     let own = map(&[("B", "${credential:missing}"), ("C", "own")]);
-    let (had, faults) =
-        variables(&files(&["/no/such.env", &shown(&file)]), None, &own, &Credentials::within(dir.path().to_owned()));
-    assert_eq!(had, map(&[("A", "1"), ("C", "own")]), "what a file says in place of a credential was not wanted");
+    let (had, faults) = variables(
+        &files(&["/no/such.env", &shown(&file)]),
+        None,
+        &own,
+        &Credentials::within(dir.path().to_owned()),
+    );
+    assert_eq!(
+        had,
+        map(&[("A", "1"), ("C", "own")]),
+        "what a file says in place of a credential was not wanted"
+    );
     assert!(
         matches!(&*faults, [file, own] if file.starts_with("env_file /no/such.env") && own.starts_with("env B: ")),
         "{faults:?}"
@@ -48,9 +60,16 @@ fn a_later_file_beats_an_earlier_and_the_job_beats_both() {
     let listed = files(&[&shown(&first), &shown(&second), "-/no/such.env"]);
     let own = map(&[("C", "own"), ("D", "Bearer ${credential:token}"), ("E", "$${x}")]);
     let found = had(&listed, &own, &credentials).unwrap();
-    assert_eq!(found, map(&[("A", "1"), ("B", "2"), ("C", "own"), ("D", "Bearer s3cret"), ("E", "${x}")]));
+    assert_eq!(
+        found,
+        map(&[("A", "1"), ("B", "2"), ("C", "own"), ("D", "Bearer s3cret"), ("E", "${x}")])
+    );
     fs::write(dir.path().join("token"), "changed").unwrap();
-    assert_eq!(had(&[], &own, &credentials).unwrap()["D"], "Bearer changed", "read anew at each use");
+    assert_eq!(
+        had(&[], &own, &credentials).unwrap()["D"],
+        "Bearer changed",
+        "read anew at each use"
+    );
 }
 
 #[test]
@@ -61,7 +80,8 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
         fs::write(&path, bytes).unwrap();
         shown(&path)
     };
-    let (faulty, binary) = (put("faulty.env", b"A=1\nhunter2\n"), put("binary.env", b"A=hunter2\xff"));
+    let (faulty, binary) =
+        (put("faulty.env", b"A=1\nhunter2\n"), put("binary.env", b"A=hunter2\xff"));
     let long = put("long.env", &vec![b'#'; LONGEST_FOR_TEST]);
     let open = put("open.env", b"A=hunter2");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o666)).unwrap();
@@ -89,7 +109,10 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
         assert!(error.contains(words) && !error.contains("hun"), "{text}: {error}");
     }
     let error = Credentials::default().fill("${credential:api}").unwrap_err().to_string();
-    assert!(error.contains("CREDENTIALS_DIRECTORY is not set") && error.contains("LoadCredential=api:"), "{error}");
+    assert!(
+        error.contains("CREDENTIALS_DIRECTORY is not set") && error.contains("LoadCredential=api:"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -99,7 +122,10 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
     fs::write(dir.path().join("pw"), "p@ss/w:rd é\n").unwrap();
     fs::write(dir.path().join("url"), "redis://:s3cret@h/0\n").unwrap();
     let text = |text: &str| RedisUrl::Text(text.to_owned()).read(&credentials);
-    assert_eq!(text("redis://u:${credential:pw}@h:1/0").unwrap(), "redis://u:p%40ss%2Fw%3Ard%20%C3%A9@h:1/0");
+    assert_eq!(
+        text("redis://u:${credential:pw}@h:1/0").unwrap(),
+        "redis://u:p%40ss%2Fw%3Ard%20%C3%A9@h:1/0"
+    );
     assert_eq!(text("${credential:url}").unwrap(), "redis://:s3cret@h/0");
     assert_eq!(text("unix:///run/r.sock").unwrap(), "unix:///run/r.sock");
     let file = dir.path().join("redis.url");
@@ -107,9 +133,16 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
         fs::write(&file, text).unwrap();
         RedisUrl::File(file.clone()).read(&credentials)
     };
-    assert_eq!(read(" redis://:${credential:pw}@h/0\n").unwrap(), "redis://:p%40ss%2Fw%3Ard%20%C3%A9@h/0");
-    assert!(read("\n").unwrap_err().to_string().contains("redis.url cannot be used: the file is empty"));
-    assert!(text("redis://:${credential:none}@h").unwrap_err().to_string().contains("credential none"));
+    assert_eq!(
+        read(" redis://:${credential:pw}@h/0\n").unwrap(),
+        "redis://:p%40ss%2Fw%3Ard%20%C3%A9@h/0"
+    );
+    assert!(
+        read("\n").unwrap_err().to_string().contains("redis.url cannot be used: the file is empty")
+    );
+    assert!(
+        text("redis://:${credential:none}@h").unwrap_err().to_string().contains("credential none")
+    );
 }
 
 const LONGEST_FOR_TEST: usize = env_file::LONGEST + 1;
@@ -132,11 +165,14 @@ fn no_file_that_somebody_else_may_change_is_used() {
     let used = had(&files(&[&shown(&path)]), &BTreeMap::new(), &credentials);
     assert_eq!(used, Err(format!("env_file {} cannot be used: {words}", path.display())));
     assert!(fault_of(&files(&[&shown(&path)])[0], None).unwrap().contains(words));
-    for error in [credentials.fill("${credential:file}"), RedisUrl::File(path.clone()).read(&credentials)] {
+    for error in
+        [credentials.fill("${credential:file}"), RedisUrl::File(path.clone()).read(&credentials)]
+    {
         assert!(error.unwrap_err().to_string().contains(words));
     }
     // The processes run as that user, so the user gains nothing by changing the file.
-    let (own, faults) = variables(&files(&[&shown(&path)]), Some(STRANGER), &BTreeMap::new(), &credentials);
+    let (own, faults) =
+        variables(&files(&[&shown(&path)]), Some(STRANGER), &BTreeMap::new(), &credentials);
     assert_eq!((own, faults), (map(&[("A", "1")]), vec![]));
     assert_eq!(fault_of(&files(&[&shown(&path)])[0], Some("nobody")), None);
 }

@@ -55,9 +55,12 @@ pub use queues::counters::{CountMarks, CounterPair};
 pub use queues::queue_settings::{QueueDepth, QueueReply, QueueSwitch, RunTimes};
 pub use queues::stats::Stats;
 pub use recovery::data_loss::{
-    DataLoss, EpochReply, JOBS_NAMED, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch,
+    DataLoss, EpochReply, JOBS_NAMED, LossKind, LossRecord, LossReport, ReportReply, begun_at,
+    new_epoch,
 };
-pub use recovery::restoration::{InLedger, KnownRun, LedgerAnswer, RestoreOrder, RestoreReply, ReturnReply, TakenFrom};
+pub use recovery::restoration::{
+    InLedger, KnownRun, LedgerAnswer, RestoreOrder, RestoreReply, ReturnReply, TakenFrom,
+};
 pub use runs::catch_up_spread::{SpreadOrder, SpreadReply, SpreadWindow};
 pub use runs::claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant};
 pub use runs::dead_letter_retry::{Beside, RetryOrder, RetryReply};
@@ -65,7 +68,9 @@ pub use runs::due_poll::{DataMarks, DueEntry, LaneAsk, LanePoll, Met, Poll};
 pub use runs::lease_renewal::LeaseWord;
 pub use runs::placement::RunPlacement;
 pub use runs::run_cancellation::{CancelOrder, CancelReply};
-pub use runs::run_ends::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Verdict};
+pub use runs::run_ends::{
+    ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Verdict,
+};
 pub use runs::successor::Successor;
 pub use server::address::{Address, AddressError, Eviction, Reread};
 pub use server::preflight::Findings;
@@ -149,23 +154,33 @@ impl Store {
         pipeline.cmd("TIME");
         let answer = self.link.query(&mut pipeline).await?;
         let parts: Option<Vec<i64>> = match answer.first() {
-            Some(redis::Value::Array(parts)) => parts.iter().map(server::reply::number_of).collect(),
+            Some(redis::Value::Array(parts)) => {
+                parts.iter().map(server::reply::number_of).collect()
+            }
             _ => None,
         };
         let millis = match parts.as_deref() {
-            Some([seconds, micros]) => seconds.checked_mul(1000).and_then(|ms| ms.checked_add(micros / 1000)),
+            Some([seconds, micros]) => {
+                seconds.checked_mul(1000).and_then(|ms| ms.checked_add(micros / 1000))
+            }
             _ => None,
         };
-        millis.and_then(UnixMillis::new).ok_or_else(|| StoreError::corrupt("TIME", format!("{answer:?}")))
+        millis
+            .and_then(UnixMillis::new)
+            .ok_or_else(|| StoreError::corrupt("TIME", format!("{answer:?}")))
     }
 
     /// Subscribes to the messages that wake a node, such as `due` (an earlier run was added) and
     /// `stop` (a run is asked to stop). The stream ends with its connection. A lost message delays
     /// the node by at most one poll.
-    pub async fn nudges(&self) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {
+    pub async fn nudges(
+        &self,
+    ) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {
         use futures_util::StreamExt;
         let channel = self.link.subscribe(&self.keys.nudge()).await?;
-        Ok(channel.into_on_message().map(|message| message.get_payload::<String>().unwrap_or_default()))
+        Ok(channel
+            .into_on_message()
+            .map(|message| message.get_payload::<String>().unwrap_or_default()))
     }
 
     /// Returns the time argument that every script begins with: '' for the time of Redis.

@@ -13,7 +13,8 @@ pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
     let mut attempts: Vec<Attempt> = Vec::new();
     let mut last_of: HashMap<(String, u64), usize> = HashMap::new();
     for line in text.lines() {
-        let reporter = Reporter::read(line).ok_or_else(|| format!("unreadable line in effects: {line:?}"))?;
+        let reporter =
+            Reporter::read(line).ok_or_else(|| format!("unreadable line in effects: {line:?}"))?;
         let key = (reporter.run.id.clone(), reporter.fence);
         if reporter.word == "B" {
             last_of.insert(key, attempts.len());
@@ -65,7 +66,9 @@ struct Reporter {
 impl Reporter {
     fn read(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
-        let [word @ ("B" | "T" | "E"), run, attempt, fence, node, pid, wall, _boot, code, version] = words[..] else {
+        let [word @ ("B" | "T" | "E"), run, attempt, fence, node, pid, wall, _boot, code, version] =
+            words[..]
+        else {
             return None;
         };
         Some(Self {

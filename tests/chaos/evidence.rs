@@ -57,7 +57,8 @@ impl RunName {
     /// Returns the parts of `id`, or `None` if it is no run's id.
     pub(crate) fn parse(id: &str) -> Option<Self> {
         let (job, rest) = id.split_once('@')?;
-        let (ms, by_hand) = rest.split_once('~').map_or((rest, None), |(ms, word)| (ms, Some(word)));
+        let (ms, by_hand) =
+            rest.split_once('~').map_or((rest, None), |(ms, word)| (ms, Some(word)));
         let due = ms.parse::<Micros>().ok()?.checked_mul(1000)?;
         Some(Self { id: id.to_owned(), job: job.to_owned(), due, is_manual: by_hand.is_some() })
     }

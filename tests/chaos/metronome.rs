@@ -45,10 +45,14 @@ fn queued(stage: &Stage, waited: &mut HashMap<PathBuf, Micros>) -> Micros {
         let keepers = daemon.keepers().into_iter().map(|keeper| keeper.as_raw_nonzero().get());
         let pids: Vec<i32> = keepers.chain([daemon.pid().cast_signed()]).collect();
         drop(daemon);
-        let threads = |pid: i32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let threads =
+            |pid: i32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for thread in pids.into_iter().flat_map(threads) {
             let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-            let Some(nanos) = text.split(' ').nth(1).and_then(|word| word.parse::<Micros>().ok()) else { continue };
+            let Some(nanos) = text.split(' ').nth(1).and_then(|word| word.parse::<Micros>().ok())
+            else {
+                continue;
+            };
             let before = waited.insert(thread.path(), nanos / 1000).unwrap_or(nanos / 1000);
             longest = longest.max(nanos / 1000 - before);
         }

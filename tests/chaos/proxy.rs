@@ -72,7 +72,9 @@ impl Proxy {
 
     /// Breaks every open connection.
     pub(crate) fn break_all(&self) {
-        for (client, server) in self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for (client, server) in
+            self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..)
+        {
             let _ = client.shutdown(Shutdown::Both);
             let _ = server.shutdown(Shutdown::Both);
         }

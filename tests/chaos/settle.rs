@@ -23,12 +23,16 @@ const FILES: u64 = 30;
 const RESIDENT: u64 = 160 * 1024;
 
 /// Removes all jobs of the file. Returns when that began and when it was done.
-pub(crate) fn stop_recurring(stage: &Stage, lease: Micros) -> Result<(Micros, Micros), Interrupted> {
+pub(crate) fn stop_recurring(
+    stage: &Stage,
+    lease: Micros,
+) -> Result<(Micros, Micros), Interrupted> {
     let begun = now();
     stage.write_jobs(&head(stage.dir(), lease));
     let are_gone = || {
         let listed = schedctl(stage, &["list", "--source", "file", "--json"]).output().unwrap();
-        serde_json::from_slice::<Value>(&listed.stdout).is_ok_and(|jobs| jobs.as_array().is_some_and(Vec::is_empty))
+        serde_json::from_slice::<Value>(&listed.stdout)
+            .is_ok_and(|jobs| jobs.as_array().is_some_and(Vec::is_empty))
     };
     stage.wait(Duration::from_secs(30), are_gone)?;
     Ok((begun, now()))
@@ -38,8 +42,12 @@ pub(crate) fn stop_recurring(stage: &Stage, lease: Micros) -> Result<(Micros, Mi
 pub(crate) fn await_owed(stage: &Stage, limit: Duration) -> Result<Vec<String>, Interrupted> {
     let mut connection = stage.redis().connection();
     stage.wait(limit, || keys::live(&mut connection).is_empty())?;
-    let live = keys::live(&mut connection).into_iter().map(|key| format!("when all was over Redis still held {key}"));
-    let stray = keys::stray(&mut connection).into_iter().map(|key| format!("nothing names the key {key} any more"));
+    let live = keys::live(&mut connection)
+        .into_iter()
+        .map(|key| format!("when all was over Redis still held {key}"));
+    let stray = keys::stray(&mut connection)
+        .into_iter()
+        .map(|key| format!("nothing names the key {key} any more"));
     Ok(live.chain(stray).collect())
 }
 
@@ -47,8 +55,11 @@ pub(crate) fn await_owed(stage: &Stage, limit: Duration) -> Result<Vec<String>, 
 pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
     let output = schedctl(stage, &["history", "--json", "--limit", "0"]).output().unwrap();
     fs::write(stage.dir().join("history.json"), &output.stdout).unwrap();
-    let runs: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("history is no JSON: {error}"))?;
-    let read = |run: &Value| recorded(run).ok_or_else(|| format!("a run of history cannot be read: {run}"));
+    let runs: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("history is no JSON: {error}"))?;
+    let read = |run: &Value| {
+        recorded(run).ok_or_else(|| format!("a run of history cannot be read: {run}"))
+    };
     runs.as_array().ok_or("history is no array")?.iter().map(read).collect()
 }
 
@@ -63,7 +74,8 @@ pub(crate) fn read_waits(stage: &Stage, history: &mut [Recorded]) {
 fn recorded(run: &Value) -> Option<Recorded> {
     let text = |field: &str| run[field].as_str();
     let count = |field: &str| run[field].as_u64();
-    let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond);
+    let instant =
+        |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond);
     let last = match text("skipped_to") {
         Some(text) => Some(instant(text)?),
         None => None,
@@ -83,10 +95,14 @@ fn recorded(run: &Value) -> Option<Recorded> {
 }
 
 /// Returns what has grown beyond its bound since `before`, and the processes of jobs that are left.
-pub(crate) fn leftovers(stage: &Stage, before: &[(String, Usage)]) -> Result<Vec<String>, Interrupted> {
+pub(crate) fn leftovers(
+    stage: &Stage,
+    before: &[(String, Usage)],
+) -> Result<Vec<String>, Interrupted> {
     let mut found = Vec::new();
     for (node, Usage { kib, files, .. }) in soak::usage(stage) {
-        let were = before.iter().find(|(name, _)| *name == node).map_or(0, |(_, usage)| usage.files);
+        let were =
+            before.iter().find(|(name, _)| *name == node).map_or(0, |(_, usage)| usage.files);
         if files > were + FILES {
             found.push(format!("{node} has {files} open files, {were} when it had just started"));
         }
@@ -100,7 +116,11 @@ pub(crate) fn leftovers(stage: &Stage, before: &[(String, Usage)]) -> Result<Vec
         all
     };
     stage.wait(Duration::from_secs(3), || of_jobs().is_empty())?;
-    found.extend(of_jobs().into_iter().map(|(pid, line)| format!("process {pid} of a job that is over: {line}")));
+    found.extend(
+        of_jobs()
+            .into_iter()
+            .map(|(pid, line)| format!("process {pid} of a job that is over: {line}")),
+    );
     Ok(found)
 }
 
@@ -117,11 +137,21 @@ pub(crate) fn stop_nodes(stage: &Stage) -> Result<(Vec<String>, Vec<String>), In
         stage.wait(Duration::from_secs(20), || node.daemon().has_ended().is_some())?;
         match node.daemon().has_ended() {
             Some(status) if status.success() => {}
-            Some(status) => crashes.push(format!("{} ended with {status} when asked to stop", node.name)),
-            None => crashes.push(format!("{} did not end within 20 s of SIGTERM, with nothing to do", node.name)),
+            Some(status) => {
+                crashes.push(format!("{} ended with {status} when asked to stop", node.name))
+            }
+            None => crashes.push(format!(
+                "{} did not end within 20 s of SIGTERM, with nothing to do",
+                node.name
+            )),
         }
     }
     stage.wait(Duration::from_secs(3), || stage.marked_processes().is_empty())?;
     let left = stage.marked_processes();
-    Ok((crashes, left.into_iter().map(|(pid, line)| format!("process {pid} outlived all nodes: {line}")).collect()))
+    Ok((
+        crashes,
+        left.into_iter()
+            .map(|(pid, line)| format!("process {pid} outlived all nodes: {line}"))
+            .collect(),
+    ))
 }

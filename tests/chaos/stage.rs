@@ -71,16 +71,30 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Stage {
     /// Sets the stage on these grounds, with nodes that have this `jobs.toml`.
-    pub(crate) fn set(grounds: Grounds, jobs: &str, mutant: Option<&str>, interrupted: Arc<AtomicBool>) -> Self {
+    pub(crate) fn set(
+        grounds: Grounds,
+        jobs: &str,
+        mutant: Option<&str>,
+        interrupted: Arc<AtomicBool>,
+    ) -> Self {
         let Grounds { dir, nodes: footings, .. } = grounds;
         let dir = &*dir;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(dir.join("job.bash"), include_str!("job.bash")).unwrap();
         fs::write(dir.join("effects"), "").unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, dir.join("never"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            dir.join("never"),
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
         let redis = TestRedis::with_clock(0);
         let redis_url = redis.url();
-        let start = |(at, footing)| Node::start(&format!("n{}", at + 1), dir, &redis_url, jobs, mutant, footing);
+        let start = |(at, footing)| {
+            Node::start(&format!("n{}", at + 1), dir, &redis_url, jobs, mutant, footing)
+        };
         let nodes = footings.into_iter().enumerate().map(start).collect();
         Self {
             dir: dir.to_owned(),
@@ -164,7 +178,11 @@ impl Stage {
     }
 
     /// Waits for `probe`. Returns false if it did not return true within `limit`.
-    pub(crate) fn wait(&self, limit: Duration, mut probe: impl FnMut() -> bool) -> Result<bool, Interrupted> {
+    pub(crate) fn wait(
+        &self,
+        limit: Duration,
+        mut probe: impl FnMut() -> bool,
+    ) -> Result<bool, Interrupted> {
         let end = Instant::now() + limit;
         while !probe() {
             if Instant::now() >= end {
@@ -198,7 +216,12 @@ impl Stage {
                 let at = now();
                 std::thread::sleep(Duration::from_millis(300));
                 node.start_again(&self.dir);
-                locked(&self.deaths).push(Death { node: node.name.clone(), at, again: now(), how: how.to_string() });
+                locked(&self.deaths).push(Death {
+                    node: node.name.clone(),
+                    at,
+                    again: now(),
+                    how: how.to_string(),
+                });
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -213,7 +236,9 @@ impl Stage {
     /// left behind.
     pub(crate) fn marked_processes(&self) -> Vec<(i32, String)> {
         let mark = format!("CHAOS={}", self.dir.display());
-        let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<i32>().ok());
+        let pids = fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<i32>().ok());
         let is_ours = |pid: &i32| {
             let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
@@ -263,9 +288,19 @@ impl Drop for Stage {
 }
 
 impl Node {
-    fn start(name: &str, dir: &Path, redis_url: &str, jobs: &str, mutant: Option<&str>, footing: Footing) -> Self {
+    fn start(
+        name: &str,
+        dir: &Path,
+        redis_url: &str,
+        jobs: &str,
+        mutant: Option<&str>,
+        footing: Footing,
+    ) -> Self {
         let proxy = Proxy::to(redis_url, footing.address.unwrap_or(Ipv4Addr::LOCALHOST));
-        let mut builder = Schedd::at(&proxy.url()).node(name).jobs(&footing.file_of(jobs)).env("CHAOS", dir.to_str().unwrap());
+        let mut builder = Schedd::at(&proxy.url())
+            .node(name)
+            .jobs(&footing.file_of(jobs))
+            .env("CHAOS", dir.to_str().unwrap());
         builder = builder.played_by(&footing.starter(dir, name));
         for (variable, value) in &footing.vars {
             builder = builder.env(variable, value);
@@ -274,7 +309,8 @@ impl Node {
             builder = builder.env("SCHEDD_MUTANT", mutant);
         }
         let daemon = Mutex::new(builder.start());
-        let node = Self { name: name.to_owned(), proxy, daemon, is_held: AtomicBool::new(false), footing };
+        let node =
+            Self { name: name.to_owned(), proxy, daemon, is_held: AtomicBool::new(false), footing };
         node.report_pid(dir);
         node
     }
@@ -316,8 +352,10 @@ impl Node {
 /// Returns true if a process has a handler for HUP: the lowest bit of the signals it catches.
 fn takes_hup(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let caught =
-        status.lines().find_map(|line| line.strip_prefix("SigCgt:")).and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    let caught = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
     caught.is_some_and(|set| set & 1 == 1)
 }
 

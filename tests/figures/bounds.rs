@@ -49,7 +49,13 @@ fn fill(redis: &TestRedis, state: impl Fn(i64) -> &'static str) {
         for number in from..from + BATCH {
             let due = FIRST + number * 1_000;
             let id = format!("nightly-report@{due}");
-            pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{id}")).arg(&FACTS[..]).arg("state").arg(state(number)).ignore();
+            pipeline
+                .cmd("HSET")
+                .arg(format!("{{schedd}}:run:{id}"))
+                .arg(&FACTS[..])
+                .arg("state")
+                .arg(state(number))
+                .ignore();
             for index in ["history", "history:nightly-report"] {
                 pipeline.cmd("ZADD").arg(format!("{{schedd}}:{index}")).arg(due).arg(&id).ignore();
             }
@@ -60,8 +66,10 @@ fn fill(redis: &TestRedis, state: impl Fn(i64) -> &'static str) {
 
 async fn define(store: &Store) {
     let name: schedd::domain::name::names::JobName = "nightly-report".parse().unwrap();
-    let planted =
-        Some(Successor::on_time(&name, schedd::domain::time::unix_millis::UnixMillis::new(FIRST + RUNS * 2_000).unwrap()));
+    let planted = Some(Successor::on_time(
+        &name,
+        schedd::domain::time::unix_millis::UnixMillis::new(FIRST + RUNS * 2_000).unwrap(),
+    ));
     let order = ApplyOrder {
         name,
         definition: "{}".to_owned(),
@@ -95,13 +103,21 @@ async fn define(store: &Store) {
 /// What the script calls of so many microseconds and more cost: their number and microseconds in all, and the longest.
 fn script_cost(connection: &mut redis::Connection) -> (u64, u64, u64) {
     let stats: String = redis::cmd("INFO").arg("commandstats").query(connection).unwrap();
-    let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap_or_default().to_owned();
+    let line = stats
+        .lines()
+        .find(|line| line.starts_with("cmdstat_evalsha:"))
+        .unwrap_or_default()
+        .to_owned();
     let field = |name: &str| {
-        let value = line.split([':', ',']).find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        let value =
+            line.split([':', ',']).find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         value.and_then(|value| value.parse().ok()).unwrap_or(0)
     };
-    let entries: Vec<Vec<redis::Value>> = redis::cmd("SLOWLOG").arg("GET").arg(-1).query(connection).unwrap();
-    let micros = entries.iter().filter_map(|entry| redis::from_redis_value::<u64>(entry.get(2)?.clone()).ok());
+    let entries: Vec<Vec<redis::Value>> =
+        redis::cmd("SLOWLOG").arg("GET").arg(-1).query(connection).unwrap();
+    let micros = entries
+        .iter()
+        .filter_map(|entry| redis::from_redis_value::<u64>(entry.get(2)?.clone()).ok());
     (field("calls"), field("usec"), micros.max().unwrap_or(0))
 }
 
@@ -113,7 +129,9 @@ pub(super) fn bounds() {
     let cases: [Case; 3] = [
         ("no ledger, its job is gone", false, |_| "succeeded"),
         ("all ended alike: one range", true, |_| "succeeded"),
-        ("no two in a row ended alike: 1,000 ranges", true, |number| if number % 2 == 0 { "succeeded" } else { "skipped" }),
+        ("no two in a row ended alike: 1,000 ranges", true, |number| {
+            if number % 2 == 0 { "succeeded" } else { "skipped" }
+        }),
     ];
     for (what, is_defined, state) in cases {
         let redis = TestRedis::start();
@@ -125,7 +143,11 @@ pub(super) fn bounds() {
         let empty = info(&mut connection, "used_memory:");
         fill(&redis, state);
         let full = info(&mut connection, "used_memory:");
-        for setting in [&["SET", "slowlog-log-slower-than", "200"][..], &["SET", "slowlog-max-len", "100000"], &["RESETSTAT"]] {
+        for setting in [
+            &["SET", "slowlog-log-slower-than", "200"][..],
+            &["SET", "slowlog-max-len", "100000"],
+            &["RESETSTAT"],
+        ] {
             let () = redis::cmd("CONFIG").arg(setting).query(&mut connection).unwrap();
         }
         let () = redis::cmd("SLOWLOG").arg("RESET").query(&mut connection).unwrap();
@@ -133,8 +155,10 @@ pub(super) fn bounds() {
         let started = Instant::now();
         let zero = schedd::domain::time::unix_millis::UnixMillis::EPOCH;
         // On a busy machine an answer may come late; a step repeated does what is left.
-        while eye.ask(eye.store().forget_runs(Some(&job), zero, 1_000)).map_or_else(|error| error.is_passing(), |left| left > 0) {
-        }
+        while eye
+            .ask(eye.store().forget_runs(Some(&job), zero, 1_000))
+            .map_or_else(|error| error.is_passing(), |left| left > 0)
+        {}
         let took = started.elapsed();
         let (calls, micros, longest) = script_cost(&mut connection);
         let ledger: u64 = redis::cmd("MEMORY")

@@ -10,7 +10,9 @@ use schedd::domain::queue::gate::{Gate, PerKey};
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::queue::queue_rules::QueueSettings;
 use schedd::domain::queue::rate::Rate;
-use schedd::store::{Blocking, ClaimOrder, ClaimReply, Claimant, JobRecord, Section, SectionText, Successor};
+use schedd::store::{
+    Blocking, ClaimOrder, ClaimReply, Claimant, JobRecord, Section, SectionText, Successor,
+};
 use serde_json::json;
 
 use crate::support::eye::Eye;
@@ -46,12 +48,16 @@ pub(crate) fn claim() {
         ("a key of its own", None, None, |n| vec![format!("key:k{n}")]),
         ("a group of its own", None, None, |n| vec![format!("group:g{n}")]),
         ("a job of not_while", None, None, |n| vec![format!("job:b{n}")]),
-        ("a group, a job and a key", None, None, |n| vec![format!("group:g{n}"), format!("job:b{n}"), format!("key:k{n}")]),
+        ("a group, a job and a key", None, None, |n| {
+            vec![format!("group:g{n}"), format!("job:b{n}"), format!("key:k{n}")]
+        }),
         ("a key that is taken: it waits", None, None, |_| vec!["key:one".to_owned()]),
     ];
     let mut forms: Vec<Form> = forms
         .into_iter()
-        .map(|(what, limit, rate, passed)| Form::new(what, &QueueSettings { limit, rate, ..QueueSettings::default() }, passed))
+        .map(|(what, limit, rate, passed)| {
+            Form::new(what, &QueueSettings { limit, rate, ..QueueSettings::default() }, passed)
+        })
         .collect();
     std::thread::sleep(Duration::from_secs(2));
     for number in 0..JOBS / BATCH {
@@ -62,7 +68,11 @@ pub(crate) fn claim() {
     let mut own = None;
     for form in &mut forms {
         form.micros.sort_by(f64::total_cmp);
-        let (half, tenth, most) = (percentile(&form.micros, 0.5), percentile(&form.micros, 0.1), percentile(&form.micros, 0.9));
+        let (half, tenth, most) = (
+            percentile(&form.micros, 0.5),
+            percentile(&form.micros, 0.1),
+            percentile(&form.micros, 0.9),
+        );
         let plain = *own.get_or_insert(half);
         let (more, times) = (half - plain, half / plain);
         let bytes = memory(&mut form.redis.connection());
@@ -79,10 +89,16 @@ impl Form {
         let eye = Eye::on(&redis);
         let section = Section::Queue(QueueName::default_queue());
         let text = SectionText::Queue(settings.clone());
-        eye.ask(eye.store().declare_section(&"n1".parse().unwrap(), &section, Some(&text))).unwrap();
+        eye.ask(eye.store().declare_section(&"n1".parse().unwrap(), &section, Some(&text)))
+            .unwrap();
         let mut lines = String::new();
         for number in 0..JOBS {
-            writeln!(lines, "{}", json!({"name": format!("n{number}"), "every": "1s", "shell": "true"})).unwrap();
+            writeln!(
+                lines,
+                "{}",
+                json!({"name": format!("n{number}"), "every": "1s", "shell": "true"})
+            )
+            .unwrap();
         }
         insist_on_lines(&redis, &lines);
         let names = eye.ask(eye.store().list_jobs(0, JOBS)).unwrap();
@@ -97,14 +113,19 @@ impl Form {
     fn call(&mut self, number: usize) {
         let lease = Duration::from_secs(60);
         let claimant = Claimant { node: "n1".parse().unwrap(), incarnation: "i".to_owned(), lease };
-        let (orders, token, lane) = (&self.calls[number], format!("t{number}"), Lane::default_lane());
+        let (orders, token, lane) =
+            (&self.calls[number], format!("t{number}"), Lane::default_lane());
         let mut connection = self.redis.connection();
         // Asking costs too: once in between, as between the two that are told apart.
         let first = cpu_seconds(&mut connection);
         let before = cpu_seconds(&mut connection);
-        let replies = self.eye.ask(self.eye.store().claim_runs(&claimant, &lane, &token, orders)).unwrap();
+        let replies =
+            self.eye.ask(self.eye.store().claim_runs(&claimant, &lane, &token, orders)).unwrap();
         let after = cpu_seconds(&mut connection);
-        assert!(replies.iter().all(|reply| matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(Blocking::AtGate))));
+        assert!(replies.iter().all(|reply| matches!(
+            reply,
+            ClaimReply::Claimed(_) | ClaimReply::Blocked(Blocking::AtGate)
+        )));
         #[expect(clippy::cast_precision_loss, reason = "fifty")]
         self.micros.push((after - before - (before - first)) * 1e6 / BATCH as f64);
     }
@@ -113,7 +134,8 @@ impl Form {
 fn order(job: JobRecord, passed: Passed) -> ClaimOrder {
     let run = job.pending.unwrap();
     let number = job.name.as_str()[1..].parse().unwrap();
-    let successor = Some(Successor::on_time(&job.name, run.due().saturating_add(Duration::from_secs(60))));
+    let successor =
+        Some(Successor::on_time(&job.name, run.due().saturating_add(Duration::from_secs(60))));
     ClaimOrder {
         run,
         rev: job.rev,

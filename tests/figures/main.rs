@@ -88,7 +88,12 @@ fn ended(eye: &Eye, limit: usize) -> Vec<RunRecord> {
 }
 
 fn percentile(sorted: &[f64], share: f64) -> f64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an index"
+    )]
     let at = ((sorted.len() as f64 - 1.0) * share).round() as usize;
     sorted[at]
 }
@@ -110,12 +115,20 @@ fn lateness() {
     until("600 runs have begun", PATIENCE, || Some(()).filter(|()| effects.all().len() == 600));
     let due = |run: &str| run.split('@').nth(1).unwrap().parse::<f64>().unwrap();
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in ms with two digits")]
-    let mut by_job: Vec<f64> = effects.all().iter().map(|effect| effect.began as f64 / 1e6 - due(&effect.run)).collect();
-    until("600 runs have ended", PATIENCE, || Some(()).filter(|()| ended(&eye, 1_000).len() == 600));
+    let mut by_job: Vec<f64> =
+        effects.all().iter().map(|effect| effect.began as f64 / 1e6 - due(&effect.run)).collect();
+    until("600 runs have ended", PATIENCE, || {
+        Some(()).filter(|()| ended(&eye, 1_000).len() == 600)
+    });
     #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
-    let mut by_claim: Vec<f64> =
-        ended(&eye, 1_000).iter().map(|run| (run.started_at.unwrap().as_i64() - run.run.due().as_i64()) as f64).collect();
-    for (what, late) in [("claimed after due", &mut by_claim), ("shell's first command's end after due", &mut by_job)] {
+    let mut by_claim: Vec<f64> = ended(&eye, 1_000)
+        .iter()
+        .map(|run| (run.started_at.unwrap().as_i64() - run.run.due().as_i64()) as f64)
+        .collect();
+    for (what, late) in [
+        ("claimed after due", &mut by_claim),
+        ("shell's first command's end after due", &mut by_job),
+    ] {
         late.sort_by(f64::total_cmp);
         println!(
             "{what}, ms: p50 {:.2}  p99 {:.2}  max {:.2}  min {:.2}",
@@ -158,7 +171,8 @@ fn info(connection: &mut redis::Connection, field: &str) -> u64 {
 
 /// CPU ticks (of 10 ms) a process and its keeper have used, and their resident KiB (proc(5)).
 fn usage(pid: u32) -> (u64, u64) {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children =
+        fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let all = children.split_whitespace().map(|child| child.parse().unwrap()).chain([pid]);
     all.fold((0, 0), |(ticks, kib), pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -184,13 +198,17 @@ fn idle() {
     let mut connection = redis.connection();
     let window = Duration::from_secs(20);
     std::thread::sleep(Duration::from_secs(3));
-    let (ticks, commands) = (usage(node.pid()).0, info(&mut connection, "total_commands_processed:"));
+    let (ticks, commands) =
+        (usage(node.pid()).0, info(&mut connection, "total_commands_processed:"));
     std::thread::sleep(window);
     let (ticks_after, kib) = usage(node.pid());
     // One INFO of ours lies in between.
     let commands = info(&mut connection, "total_commands_processed:") - commands - 1;
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
-    let (rate, cpu) = (commands as f64 / window.as_secs_f64(), (ticks_after - ticks) as f64 / window.as_secs_f64());
+    let (rate, cpu) = (
+        commands as f64 / window.as_secs_f64(),
+        (ticks_after - ticks) as f64 / window.as_secs_f64(),
+    );
     println!(
         "{rate:.1} Redis commands/s (those inside scripts too), {cpu:.2} % CPU, {:.1} MiB RSS, daemon and keeper",
         kib / 1024
@@ -203,10 +221,17 @@ fn burst() {
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).start();
     node.wait_for_log("Started.");
-    let at = jiff::Timestamp::from_millisecond(eye.ask(eye.store().now()).unwrap().as_i64() + 3_000).unwrap();
+    let at =
+        jiff::Timestamp::from_millisecond(eye.ask(eye.store().now()).unwrap().as_i64() + 3_000)
+            .unwrap();
     let mut lines = String::new();
     for number in 0..2_000 {
-        writeln!(lines, "{}", json!({"name": format!("n{number}"), "at": at.to_string(), "command": ["/bin/true"]})).unwrap();
+        writeln!(
+            lines,
+            "{}",
+            json!({"name": format!("n{number}"), "at": at.to_string(), "command": ["/bin/true"]})
+        )
+        .unwrap();
     }
     add_lines(&redis, &lines);
     until("2,000 runs have ended", PATIENCE, || {
@@ -216,7 +241,10 @@ fn burst() {
     let last = ended(&eye, 1)[0].finished_at.unwrap().as_i64();
     #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
     let took = (last - at.as_millisecond()) as f64 / 1e3;
-    println!("{:.0} runs/s of /bin/true from due to end, concurrency 32, append-only file on", 2_000.0 / took);
+    println!(
+        "{:.0} runs/s of /bin/true from due to end, concurrency 32, append-only file on",
+        2_000.0 / took
+    );
 }
 
 /// From kill -9 of a node to the next start of its run: on another node after the lease, and on the same one started again.
@@ -232,7 +260,8 @@ fn recovery() {
         if let Some(other) = &other {
             other.wait_for_log("Started.");
         }
-        let killed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+        let killed =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
         first.kill9();
         if again {
             first.start_again();
@@ -255,45 +284,76 @@ fn gates() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let soon = |ms: i64| eye.ask(eye.store().now()).unwrap().as_i64() + ms;
-    let lines = |count: usize, name: &str, at: &dyn Fn(usize) -> i64, key: &dyn Fn(usize) -> serde_json::Value| {
+    let lines = |count: usize,
+                 name: &str,
+                 at: &dyn Fn(usize) -> i64,
+                 key: &dyn Fn(usize) -> serde_json::Value| {
         let mut lines = String::new();
         for number in 0..count {
             let at = jiff::Timestamp::from_millisecond(at(number)).unwrap().to_string();
             let job = json!({"name": format!("{name}{number}"), "at": at, "shell": "true", "key": key(number)});
-            let job: serde_json::Map<_, _> =
-                job.as_object().unwrap().clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
+            let job: serde_json::Map<_, _> = job
+                .as_object()
+                .unwrap()
+                .clone()
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .collect();
             writeln!(lines, "{}", serde_json::Value::Object(job)).unwrap();
         }
         lines
     };
     // Keys of runs that stand in the same shard as those that are blocked.
     let shard = |key: &str| Lane::default_lane().shard_for(&Gate::of_key(&key.parse().unwrap()));
-    let beside: Vec<String> =
-        (0..10_000).map(|number| format!("beside-{number}")).filter(|key| shard(key) == shard("k")).take(100).collect();
+    let beside: Vec<String> = (0..10_000)
+        .map(|number| format!("beside-{number}"))
+        .filter(|key| shard(key) == shard("k"))
+        .take(100)
+        .collect();
     let free = |round: &str, begin: i64| {
         let at = |number: usize| begin + 1 + i64::try_from(number).unwrap() * 50;
         let count = usize::try_from(FREE).unwrap();
-        insist_on_lines(&redis, &lines(count, &format!("free{round}"), &at, &|_| serde_json::Value::Null));
-        insist_on_lines(&redis, &lines(count, &format!("own{round}"), &at, &|number| json!(format!("customer-{number}"))));
-        insist_on_lines(&redis, &lines(count, &format!("beside{round}"), &at, &|number| json!(beside[number])));
+        insist_on_lines(
+            &redis,
+            &lines(count, &format!("free{round}"), &at, &|_| serde_json::Value::Null),
+        );
+        insist_on_lines(
+            &redis,
+            &lines(count, &format!("own{round}"), &at, &|number| {
+                json!(format!("customer-{number}"))
+            }),
+        );
+        insist_on_lines(
+            &redis,
+            &lines(count, &format!("beside{round}"), &at, &|number| json!(beside[number])),
+        );
     };
     let late = |round: &str, when: &str| {
-        for (what, name) in
-            [("without gates", "free"), ("with a key of its own", "own"), ("with a key of its own, in their shard,", "beside")]
-        {
-            let ends = |number: i64| eye.wait_for_history(&format!("{name}{round}{number}"), 1).remove(0);
+        for (what, name) in [
+            ("without gates", "free"),
+            ("with a key of its own", "own"),
+            ("with a key of its own, in their shard,", "beside"),
+        ] {
+            let ends =
+                |number: i64| eye.wait_for_history(&format!("{name}{round}{number}"), 1).remove(0);
             #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
-            let mut late: Vec<f64> =
-                (0..FREE).map(ends).map(|run| run.started_at.unwrap().since(run.run.due()).as_millis() as f64).collect();
+            let mut late: Vec<f64> = (0..FREE)
+                .map(ends)
+                .map(|run| run.started_at.unwrap().since(run.run.due()).as_millis() as f64)
+                .collect();
             late.sort_by(f64::total_cmp);
             let (middle, most) = (percentile(&late, 0.5), percentile(&late, 1.0));
-            println!("a free run {what} behind those starts late by p50 {middle:.0} ms  max {most:.0} ms, {when}");
+            println!(
+                "a free run {what} behind those starts late by p50 {middle:.0} ms  max {most:.0} ms, {when}"
+            );
         }
     };
     let begin = soon(180_000);
     insist_on_lines(&redis, &lines(BLOCKED, "mass", &|_| begin, &|_| json!("k")));
     free("a", begin);
-    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 3600")}));
+    eye.add(
+        &json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 3600")}),
+    );
     let _node = Schedd::on(&redis).start();
     until("the key is taken", PATIENCE, || effects.of("holder").into_iter().next());
     let mut connection = redis.connection();
@@ -302,7 +362,10 @@ fn gates() {
     std::thread::sleep(Duration::from_millis(u64::try_from(wait).unwrap()));
     let (started, before) = (Instant::now(), cpu_seconds(&mut connection));
     until("all wait", Duration::from_secs(300), || {
-        let queued: usize = redis::cmd("ZCARD").arg("{schedd}:gate_waiters:key:k").query(&mut redis.connection()).unwrap();
+        let queued: usize = redis::cmd("ZCARD")
+            .arg("{schedd}:gate_waiters:key:k")
+            .query(&mut redis.connection())
+            .unwrap();
         (queued == BLOCKED).then_some(())
     });
     let (took, cpu) = (started.elapsed().as_secs_f64(), cpu_seconds(&mut connection) - before);
@@ -318,7 +381,14 @@ fn gates() {
 /// CPU time Redis has used: unlike the time its commands took, not that of others on this machine.
 fn cpu_seconds(connection: &mut redis::Connection) -> f64 {
     let info: String = redis::cmd("INFO").arg("cpu").query(connection).unwrap();
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse::<f64>().unwrap();
+    let field = |name: &str| {
+        info.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap()
+            .trim()
+            .parse::<f64>()
+            .unwrap()
+    };
     field("used_cpu_user_main_thread:") + field("used_cpu_sys_main_thread:")
 }
 
@@ -338,12 +408,24 @@ fn explain() {
       redis.call('ZADD', '{schedd}:history', due, id)
     end";
     for first in (1..1_000_000).step_by(10_000) {
-        let () = redis::cmd("EVAL").arg(write).arg(0).arg(first).arg(now).query(&mut connection).unwrap();
+        let () = redis::cmd("EVAL")
+            .arg(write)
+            .arg(0)
+            .arg(first)
+            .arg(now)
+            .query(&mut connection)
+            .unwrap();
     }
-    let at = |seconds: i64, ms: i64| jiff::Timestamp::from_millisecond(now - seconds * 1000 + ms).unwrap().to_string();
+    let at = |seconds: i64, ms: i64| {
+        jiff::Timestamp::from_millisecond(now - seconds * 1000 + ms).unwrap().to_string()
+    };
     let (middle, between) = (at(500_000, 0), at(500_000, 500));
-    let ways: [(&str, &[&str]); 4] =
-        [("the job", &[]), ("--last", &["--last"]), ("--at a run", &["--at", &middle]), ("--at none", &["--at", &between])];
+    let ways: [(&str, &[&str]); 4] = [
+        ("the job", &[]),
+        ("--last", &["--last"]),
+        ("--at a run", &["--at", &middle]),
+        ("--at none", &["--at", &between]),
+    ];
     for (what, words) in ways {
         let mut took: Vec<f64> = Vec::new();
         for _ in 0..20 {
@@ -355,6 +437,10 @@ fn explain() {
             took.push(started.elapsed().as_secs_f64() * 1e3);
         }
         took.sort_by(f64::total_cmp);
-        println!("explain {what}, the whole command: p50 {:.1} ms  max {:.1} ms", percentile(&took, 0.5), percentile(&took, 1.0));
+        println!(
+            "explain {what}, the whole command: p50 {:.1} ms  max {:.1} ms",
+            percentile(&took, 0.5),
+            percentile(&took, 1.0)
+        );
     }
 }

@@ -30,7 +30,8 @@ const EACH: Duration = Duration::from_millis(300);
 /// How long this thread has run, less what it had at `begun`.
 fn ran_since(begun: Duration) -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0)).saturating_sub(begun)
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+        .saturating_sub(begun)
 }
 
 /// Steps through each schedule from 2026 on, again from there when it ends.
@@ -39,8 +40,11 @@ pub(crate) fn next() {
     println!("{:<18}{:>16}{:>16}", "next calls a second", "UTC", "Europe/Berlin");
     for form in FORMS {
         let rates = ["UTC", "Europe/Berlin"].map(|zone| {
-            let schedule = Schedule::of_cron(form).unwrap().for_job(&"backup".parse().unwrap(), ClockChanges::default());
-            let table = Timetable::new(schedule, Zone::load(&zone.parse().unwrap()).unwrap(), start);
+            let schedule = Schedule::of_cron(form)
+                .unwrap()
+                .for_job(&"backup".parse().unwrap(), ClockChanges::default());
+            let table =
+                Timetable::new(schedule, Zone::load(&zone.parse().unwrap()).unwrap(), start);
             let (begun, mut calls, mut at) = (ran_since(Duration::ZERO), 0_u32, start);
             while ran_since(begun) < EACH {
                 for _ in 0..100 {
@@ -59,5 +63,9 @@ pub(crate) fn next() {
         }
         read += 12;
     }
-    println!("{:<19}{:>16.0}", "expressions read", f64::from(read) / ran_since(begun).as_secs_f64());
+    println!(
+        "{:<19}{:>16.0}",
+        "expressions read",
+        f64::from(read) / ran_since(begun).as_secs_f64()
+    );
 }

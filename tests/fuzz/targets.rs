@@ -84,7 +84,8 @@ pub(crate) fn slowest() -> (Duration, String) {
 
 /// The seeds of a target: the lines of its file in `corpus`, or what stands between lines of `----`.
 pub(crate) fn seeds(corpus: &Path, name: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(corpus.join(name)).unwrap_or_else(|error| panic!("the seeds of {name}: {error}"));
+    let text = std::fs::read_to_string(corpus.join(name))
+        .unwrap_or_else(|error| panic!("the seeds of {name}: {error}"));
     if text.contains("\n----\n") {
         text.split("----\n").map(str::to_owned).collect()
     } else {
@@ -142,7 +143,10 @@ fn is_clear(error: &impl Display) {
 
 /// A refusal points at a character of the text, or right behind it.
 fn points_into(text: &str, offset: usize) {
-    assert!(offset <= text.len() && text.is_char_boundary(offset), "{offset} is no place in {text:?}");
+    assert!(
+        offset <= text.len() && text.is_char_boundary(offset),
+        "{offset} is no place in {text:?}"
+    );
 }
 
 /// The next times are later, one after the other, and what is said of the schedule is said without a panic.
@@ -157,7 +161,10 @@ fn steps_forward(text: &str, schedule: &Schedule) {
             let _ = clock_notes(&table, at, next, &zone);
             at = next;
         }
-        let _ = (in_words(schedule, PhraseOf { zone: &zone, job: None, anchor: None }), schedule.text_with_zone(&zone));
+        let _ = (
+            in_words(schedule, PhraseOf { zone: &zone, job: None, anchor: None }),
+            schedule.text_with_zone(&zone),
+        );
     }
 }
 
@@ -199,7 +206,10 @@ fn rrule(text: &str) {
     }
     match timed(text, most(), || Recurrence::new(rule, start)) {
         Ok(read) => {
-            assert_eq!((read.as_str(), read.start()), (rule, start.with().subsec_nanosecond(0).build().expect("a time")));
+            assert_eq!(
+                (read.as_str(), read.start()),
+                (rule, start.with().subsec_nanosecond(0).build().expect("a time"))
+            );
             if let Some(first) = read.first_local_from(&Zone::utc(), 0) {
                 assert_eq!(read.first_local_from(&Zone::utc(), first), Some(first));
             }
@@ -267,7 +277,8 @@ fn days(text: &str) {
     let again: Result<Vec<DayItem>, _> = set.texts().iter().map(|text| text.parse()).collect();
     assert_eq!(again.map(DaySet::of).as_ref(), Ok(&set));
     let Some(schedule) = any_schedule(cron) else { return };
-    let only_on = Shape { only_on: Some(set.clone()).filter(|days| !days.is_empty()), ..Shape::default() };
+    let only_on =
+        Shape { only_on: Some(set.clone()).filter(|days| !days.is_empty()), ..Shape::default() };
     for shape in [Shape { exclude: set, ..Shape::default() }, only_on] {
         let table = Timetable::shaped(schedule.clone(), &shape, berlin(), now());
         for from in [UnixMillis::EPOCH, now()] {
@@ -281,25 +292,35 @@ fn days(text: &str) {
 /// A period, a rule, or an expression of cron or systemd.
 fn any_schedule(text: &str) -> Option<Schedule> {
     if let Some(period) = text.strip_prefix("every ") {
-        return parse_duration(period).ok().filter(|period| *period >= Duration::from_secs(1)).map(Schedule::Every);
+        return parse_duration(period)
+            .ok()
+            .filter(|period| *period >= Duration::from_secs(1))
+            .map(Schedule::Every);
     }
     if text.starts_with("FREQ") {
         let start = jiff::civil::date(1970, 1, 5).at(9, 0, 0, 0);
         return Recurrence::new(text, start).ok().map(|rule| Schedule::Rules(vec![rule]));
     }
-    Schedule::of_cron(text).ok().or_else(|| text.parse().ok().map(|expr| Schedule::Calendar(vec![expr])))
+    Schedule::of_cron(text)
+        .ok()
+        .or_else(|| text.parse().ok().map(|expr| Schedule::Calendar(vec![expr])))
 }
 
 fn ics(text: &str) {
     match timed(text, by_length(text), || read_ics(text, &berlin(), DaySet::MOST)) {
         Ok(items) => {
             let set = DaySet::of(items);
-            let again: Result<Vec<DayItem>, _> = set.texts().iter().map(|text| text.parse()).collect();
+            let again: Result<Vec<DayItem>, _> =
+                set.texts().iter().map(|text| text.parse()).collect();
             assert_eq!(again.map(DaySet::of).as_ref(), Ok(&set));
         }
         Err(error) => {
             is_clear(&error.problem);
-            assert!((1..=text.lines().count().max(1)).contains(&error.line), "line {} of {text:?}", error.line);
+            assert!(
+                (1..=text.lines().count().max(1)).contains(&error.line),
+                "line {} of {text:?}",
+                error.line
+            );
         }
     }
 }
@@ -414,13 +435,17 @@ fn wire(text: &str) {
     }
     for bytes in [framed.as_slice(), text.as_bytes()] {
         let mut left = bytes;
-        while let Ok(Some(order)) = timed(text, by_length(text), || at_once(read_order(&mut { left }))) {
+        while let Ok(Some(order)) =
+            timed(text, by_length(text), || at_once(read_order(&mut { left })))
+        {
             let frame = order_frame(&order).expect("it was not too long before");
             assert_eq!(at_once(read_order(&mut &*frame)).ok(), Some(Some(order)));
             left = behind_frame(left);
         }
         let mut left = bytes;
-        while let Ok(Some(news)) = timed(text, by_length(text), || at_once(read_news(&mut { left }))) {
+        while let Ok(Some(news)) =
+            timed(text, by_length(text), || at_once(read_news(&mut { left })))
+        {
             let said = format!("{news:?}");
             let frame = news_frame(news).expect("it was not too long before");
             let again = at_once(read_news(&mut &*frame)).expect("what was written is read");
@@ -433,8 +458,10 @@ fn wire(text: &str) {
 fn env_file(text: &str) {
     match timed(text, by_length(text), || env_file::parse(text)) {
         Ok(variables) => {
-            for (name, value) in variables.iter().filter(|(_, value)| !value.contains(['\'', '\r'])) {
-                let again = env_file::parse(&format!("{name}='{value}'\n")).expect("what was read is read again");
+            for (name, value) in variables.iter().filter(|(_, value)| !value.contains(['\'', '\r']))
+            {
+                let again = env_file::parse(&format!("{name}='{value}'\n"))
+                    .expect("what was read is read again");
                 assert_eq!(again.get(name), Some(value));
             }
         }
@@ -443,9 +470,13 @@ fn env_file(text: &str) {
 }
 
 fn reference(text: &str) {
-    let filled = timed(text, by_length(text), || secret_reference::fill::<ReferenceError>(text, |name| Ok(format!("<{name}>"))));
+    let filled = timed(text, by_length(text), || {
+        secret_reference::fill::<ReferenceError>(text, |name| Ok(format!("<{name}>")))
+    });
     match secret_reference::check(text) {
-        Ok(()) => assert_eq!(filled.is_ok_and(|filled| filled != text), secret_reference::is_in(text)),
+        Ok(()) => {
+            assert_eq!(filled.is_ok_and(|filled| filled != text), secret_reference::is_in(text));
+        }
         Err(error) => {
             is_clear(&error);
             points_into(text, error.offset());

@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 
 /// Words that no code, comment, message or page has, alone or as a part of a name.
 const NOWHERE: [&str; 16] = [
-    "befell", "befallen", "books", "deed", "deeds", "eras", "lest", "ripe", "shunned", "spoilt", "strand", "strands", "tidings",
-    "untold", "wish", "wishes",
+    "befell", "befallen", "books", "deed", "deeds", "eras", "lest", "ripe", "shunned", "spoilt",
+    "strand", "strands", "tidings", "untold", "wish", "wishes",
 ];
 
 /// Words that are no part of a name in code. In comments and messages they are plain English.
 const NO_NAMES: [&str; 14] = [
-    "era", "glance", "holdings", "house", "person", "pour", "sight", "tally", "tell", "telling", "tells", "tenure", "told",
-    "weather",
+    "era", "glance", "holdings", "house", "person", "pour", "sight", "tally", "tell", "telling",
+    "tells", "tenure", "told", "weather",
 ];
 
 /// A word that is no name in `src`: it means too many things.
 const NO_WHOLE_NAME: &str = "held";
 
 /// The calendar has eras, and the kernel tells positions.
-const EXCEPTIONS: [(&str, &str); 2] = [("src/domain/time/civil.rs", "era"), ("src/cli/add/progress_bar.rs", "tell")];
+const EXCEPTIONS: [(&str, &str); 2] =
+    [("src/domain/time/civil.rs", "era"), ("src/cli/add/progress_bar.rs", "tell")];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -65,14 +66,17 @@ fn words(text: &str) -> BTreeSet<String> {
 
 /// Returns the code of a Rust or Lua text, without comments and without what is in quotes.
 fn code_of(path: &str, text: &str) -> String {
-    let (comment, quotes) = if path.ends_with(".lua") { ("--", "'\"") } else { ("//", "\"") };
+    let is_lua = Path::new(path).extension().is_some_and(|extension| extension == "lua");
+    let (comment, quotes) = if is_lua { ("--", "'\"") } else { ("//", "\"") };
     let (mut code, mut rest) = (String::new(), text);
     while let Some(c) = rest.chars().next() {
         if rest.starts_with(comment) {
             rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
-        } else if let Some(raw) = rest.strip_prefix("r#\"").filter(|_| !code.ends_with(char::is_alphanumeric)) {
+        } else if let Some(raw) =
+            rest.strip_prefix("r#\"").filter(|_| !code.ends_with(char::is_alphanumeric))
+        {
             rest = raw.split_once("\"#").map_or("", |(_, behind)| behind);
-        } else if rest.starts_with("'\"'") || rest.starts_with("'\\") && !path.ends_with(".lua") {
+        } else if rest.starts_with("'\"'") || rest.starts_with("'\\") && !is_lua {
             rest = &rest[3..];
         } else if quotes.contains(c) {
             let mut is_escaped = false;
@@ -97,9 +101,16 @@ fn is_exception(path: &str, word: &str) -> bool {
 #[test]
 fn no_text_has_a_private_or_poetic_word() {
     let mut found = Vec::new();
-    for (path, text) in texts(&["src", "lua", "docs", "tests", "examples", "script", "README.md", "SECURITY.md"]) {
+    for (path, text) in
+        texts(&["src", "lua", "docs", "tests", "examples", "script", "README.md", "SECURITY.md"])
+    {
         let words = words(&text);
-        found.extend(NOWHERE.iter().filter(|word| words.contains(**word)).map(|word| format!("{path}: {word}")));
+        found.extend(
+            NOWHERE
+                .iter()
+                .filter(|word| words.contains(**word))
+                .map(|word| format!("{path}: {word}")),
+        );
     }
     assert!(found.is_empty(), "CONTRIBUTING.md says what to write instead: {found:#?}");
 }
@@ -114,10 +125,13 @@ fn no_name_has_a_word_that_says_too_little() {
         }
         let code = code_of(&path, &text);
         let words = words(&code);
-        let bad = NO_NAMES.iter().filter(|word| words.contains(**word) && !is_exception(&path, word));
+        let bad =
+            NO_NAMES.iter().filter(|word| words.contains(**word) && !is_exception(&path, word));
         found.extend(bad.map(|word| format!("{path}: {word}")));
         let is_name = |name: &str| name.eq_ignore_ascii_case(NO_WHOLE_NAME);
-        if !path.starts_with("tests") && code.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_name) {
+        if !path.starts_with("tests")
+            && code.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_name)
+        {
             found.push(format!("{path}: {NO_WHOLE_NAME}"));
         }
     }
@@ -129,5 +143,8 @@ fn names_and_comments_are_separated() {
     let rust = "let wide = \"a \\\" tell\"; // told\nlet c = '\"'; fn tell_all<'a>(x: &'a str) { r#\"pour \" \"# }";
     let code = code_of("a.rs", rust);
     assert_eq!(words(&code).intersection(&words("tell told pour")).collect::<Vec<_>>(), ["tell"]);
-    assert_eq!(words("RunState run_state RUN_STATE").into_iter().collect::<Vec<_>>(), ["run", "state"]);
+    assert_eq!(
+        words("RunState run_state RUN_STATE").into_iter().collect::<Vec<_>>(),
+        ["run", "state"]
+    );
 }

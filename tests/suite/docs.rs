@@ -34,8 +34,10 @@ fn readme() -> Page {
 }
 
 fn pages() -> Vec<Page> {
-    let entries = fs::read_dir(Path::new(ROOT).join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    let entries =
+        fs::read_dir(Path::new(ROOT).join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
     paths.sort();
     assert!(paths.len() > 10, "{paths:?}");
     paths.push(Path::new(ROOT).join("examples/README.md"));
@@ -52,7 +54,9 @@ impl Page {
         let mut is_inside = false;
         for line in self.text.lines() {
             match line.strip_prefix("```") {
-                Some(kind) if !is_inside => blocks.push(Block { kind: kind.to_owned(), text: String::new() }),
+                Some(kind) if !is_inside => {
+                    blocks.push(Block { kind: kind.to_owned(), text: String::new() });
+                }
                 Some(_) => {}
                 None if is_inside => blocks.last_mut().unwrap().text.extend([line, "\n"]),
                 None => continue,
@@ -86,7 +90,11 @@ impl Page {
     fn links(&self) -> Vec<&str> {
         let mut links = Vec::new();
         for line in self.prose() {
-            links.extend(line.split("](").skip(1).map(|rest| rest.split_once(')').expect("a link ends on its line").0));
+            links.extend(
+                line.split("](")
+                    .skip(1)
+                    .map(|rest| rest.split_once(')').expect("a link ends on its line").0),
+            );
         }
         links
     }
@@ -95,7 +103,12 @@ impl Page {
 /// The anchor of a heading, as the usual viewers of Markdown make it.
 fn anchor(heading: &str) -> String {
     let is_kept = |sign: &char| sign.is_alphanumeric() || matches!(sign, ' ' | '-' | '_');
-    heading.to_lowercase().chars().filter(is_kept).map(|sign| if sign == ' ' { '-' } else { sign }).collect()
+    heading
+        .to_lowercase()
+        .chars()
+        .filter(is_kept)
+        .map(|sign| if sign == ' ' { '-' } else { sign })
+        .collect()
 }
 
 #[test]
@@ -122,8 +135,10 @@ fn every_jobs_file_in_the_docs_is_one_that_is_taken() {
 
 /// Returns the files of `examples/` with this extension.
 fn examples(end: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(Path::new(ROOT).join("examples")).unwrap().map(|entry| entry.unwrap().path());
-    let files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|found| found == end)).collect();
+    let entries =
+        fs::read_dir(Path::new(ROOT).join("examples")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|found| found == end)).collect();
     assert!(!files.is_empty(), "no example ends in .{end}");
     files
 }
@@ -138,12 +153,17 @@ fn every_example_passes_the_check_without_a_warning() {
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
         let mut check = Command::new(env!("CARGO_BIN_EXE_schedctl"));
         let checked = check.args(["check", "--json"]).arg(&copy).output().unwrap();
-        let found: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap_or_else(|_| panic!("{checked:?}"));
+        let found: serde_json::Value =
+            serde_json::from_slice(&checked.stdout).unwrap_or_else(|_| panic!("{checked:?}"));
         assert_eq!(checked.status.code(), Some(0), "{}: {found}", file.display());
         assert_eq!(found["warnings"], serde_json::json!([]), "{}", file.display());
         assert!(found["jobs"].as_u64() >= Some(3), "{found}");
         let text = fs::read_to_string(&file).unwrap();
-        assert!(text.starts_with("# ") && text.contains("schedctl check"), "{}: its head says nothing", file.display());
+        assert!(
+            text.starts_with("# ") && text.contains("schedctl check"),
+            "{}: its head says nothing",
+            file.display()
+        );
     }
 }
 
@@ -151,7 +171,8 @@ fn every_example_passes_the_check_without_a_warning() {
 fn every_line_of_the_examples_for_add_is_a_job() {
     for file in examples("ndjson") {
         for line in fs::read_to_string(&file).unwrap().lines() {
-            let job = job_from_json(line, &Zone::utc()).unwrap_or_else(|problems| panic!("{line}: {problems:?}"));
+            let job = job_from_json(line, &Zone::utc())
+                .unwrap_or_else(|problems| panic!("{line}: {problems:?}"));
             assert!(job.warnings.is_empty(), "{line}: {:?}", job.warnings);
         }
     }
@@ -170,12 +191,21 @@ fn every_example_is_in_the_table_of_examples() {
 fn every_link_in_the_docs_leads_somewhere() {
     for from in pages() {
         for link in from.links().into_iter().filter(|link| !link.contains("://")) {
-            let (path, place) = link.split_once('#').map_or((link, None), |(path, place)| (path, Some(place)));
-            let to = if path.is_empty() { from.path.clone() } else { from.path.parent().unwrap().join(path) };
+            let (path, place) =
+                link.split_once('#').map_or((link, None), |(path, place)| (path, Some(place)));
+            let to = if path.is_empty() {
+                from.path.clone()
+            } else {
+                from.path.parent().unwrap().join(path)
+            };
             assert!(to.exists(), "{}: no file for the link {link}", from.name());
             if let Some(place) = place {
                 let anchors = page(to).anchors();
-                assert!(anchors.contains(place), "{}: no heading for the link {link}: {anchors:?}", from.name());
+                assert!(
+                    anchors.contains(place),
+                    "{}: no heading for the link {link}: {anchors:?}",
+                    from.name()
+                );
             }
         }
     }
@@ -188,7 +218,11 @@ fn the_readme_is_short_and_links_to_every_page() {
     assert!(count <= README_LINES, "README.md has {count} lines, at most {README_LINES}");
     let links = readme.links();
     for page in pages().iter().skip(1) {
-        assert!(links.contains(&page.name().as_str()), "README.md does not link to {}", page.name());
+        assert!(
+            links.contains(&page.name().as_str()),
+            "README.md does not link to {}",
+            page.name()
+        );
     }
 }
 
@@ -196,7 +230,11 @@ fn the_readme_is_short_and_links_to_every_page() {
 fn no_line_of_the_docs_is_long_outside_tables_and_blocks() {
     for page in pages() {
         for line in page.prose().filter(|line| !line.starts_with('|')) {
-            assert!(line.chars().count() <= COLUMNS, "{}: more than {COLUMNS} columns: {line}", page.name());
+            assert!(
+                line.chars().count() <= COLUMNS,
+                "{}: more than {COLUMNS} columns: {line}",
+                page.name()
+            );
         }
     }
 }
@@ -208,11 +246,15 @@ fn every_verb_of_schedctl_in_the_docs_exists() {
     let mut seen = BTreeSet::new();
     for page in pages() {
         let blocks = page.blocks();
-        let lines = blocks.iter().flat_map(|block| block.text.lines()).map(|line| line.trim_start_matches("$ "));
+        let lines = blocks
+            .iter()
+            .flat_map(|block| block.text.lines())
+            .map(|line| line.trim_start_matches("$ "));
         let quoted = page.prose().flat_map(|line| line.split('`').skip(1).step_by(2));
         for text in lines.chain(quoted) {
             let Some(rest) = text.strip_prefix("schedctl ") else { continue };
-            let verb: String = rest.chars().take_while(|sign| sign.is_ascii_lowercase() || *sign == '-').collect();
+            let verb: String =
+                rest.chars().take_while(|sign| sign.is_ascii_lowercase() || *sign == '-').collect();
             if verb.is_empty() || verb.starts_with('-') {
                 continue;
             }
@@ -230,8 +272,10 @@ fn every_key_of_a_jobs_file_is_in_the_docs() {
     assert!(keys.len() > 120, "only {} keys were found", keys.len());
     for key in keys {
         let is_named = docs.match_indices(key).any(|(at, _)| {
-            let is_edge = |sign: Option<char>| sign.is_none_or(|sign| !sign.is_alphanumeric() && sign != '_');
-            is_edge(docs[..at].chars().next_back()) && is_edge(docs[at + key.len()..].chars().next())
+            let is_edge =
+                |sign: Option<char>| sign.is_none_or(|sign| !sign.is_alphanumeric() && sign != '_');
+            is_edge(docs[..at].chars().next_back())
+                && is_edge(docs[at + key.len()..].chars().next())
         });
         assert!(is_named, "the key {key} is on no page of docs/");
     }
@@ -242,8 +286,12 @@ fn the_tables_of_job_keys_hold_each_key_once() {
     let text = page(Path::new(ROOT).join("docs/jobs-toml.md")).text;
     let (_, rest) = text.split_once("## Keys of a job\n").unwrap();
     let (tables, _) = rest.split_once("\n## ").unwrap();
-    let first_cells = tables.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').nth(1).unwrap());
-    let mut listed: Vec<&str> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let first_cells = tables
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.split('|').nth(1).unwrap());
+    let mut listed: Vec<&str> =
+        first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     let mut known = job_keys();
     listed.sort_unstable();
     known.sort_unstable();
@@ -257,8 +305,14 @@ fn every_key_in_redis_is_in_the_docs() {
     let layout = page(Path::new(ROOT).join("docs/redis-layout.md")).text;
     let (_, shared) = code.split_once("    shared_keys! {\n").unwrap();
     let (shared, rest) = shared.split_once("\n    }\n").unwrap();
-    let plain = shared.lines().filter_map(|line| line.trim().strip_suffix(';')).map(|name| format!("`{name}`"));
-    let formatted = rest.split("self.named(&format!(\"").skip(1).map(|rest| format!("`{}:", rest.split_once(':').unwrap().0));
+    let plain = shared
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(';'))
+        .map(|name| format!("`{name}`"));
+    let formatted = rest
+        .split("self.named(&format!(\"")
+        .skip(1)
+        .map(|rest| format!("`{}:", rest.split_once(':').unwrap().0));
     let names: Vec<String> = plain.chain(formatted).collect();
     assert!(names.len() > 60, "{names:?}");
     for name in names {

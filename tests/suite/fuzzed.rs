@@ -30,8 +30,10 @@ fn no_text_of_the_corpus_nor_a_damaged_copy_breaks_a_parser() {
 #[test]
 fn every_target_has_seeds_and_all_seeds_a_target() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
-    let mut found: Vec<String> =
-        std::fs::read_dir(&corpus).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut found: Vec<String> = std::fs::read_dir(&corpus)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     let mut known: Vec<&str> = targets::TARGETS.iter().map(|(name, _)| *name).collect();
     found.sort_unstable();
     known.sort_unstable();
@@ -57,7 +59,8 @@ fn damaged(seeds: &[String], number: usize, random: &mut fastrand::Rng) -> Strin
                 text.splice(from..until, [sign]).for_each(drop);
             }
             _ => {
-                let other: Vec<char> = seeds[random.usize(..seeds.len())].chars().take(20).collect();
+                let other: Vec<char> =
+                    seeds[random.usize(..seeds.len())].chars().take(20).collect();
                 let cut = random.usize(0..=other.len());
                 text.splice(from..until, other[cut..].iter().copied()).for_each(drop);
             }

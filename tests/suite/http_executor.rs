@@ -17,7 +17,14 @@ use crate::support::host::http_sink::{Answer, HttpSink};
 use crate::support::wait::eventually;
 
 fn request(method: &str, url: String) -> HttpRequest {
-    HttpRequest { method: method.to_owned(), url, headers: BTreeMap::new(), body: String::new(), expect: vec![], redirects: 0 }
+    HttpRequest {
+        method: method.to_owned(),
+        url,
+        headers: BTreeMap::new(),
+        body: String::new(),
+        expect: vec![],
+        redirects: 0,
+    }
 }
 
 fn of(request: HttpRequest) -> Attempt {
@@ -35,13 +42,20 @@ async fn a_request_carries_the_jobs_fields_and_the_facts_of_its_run() {
     let mut job = request("POST", sink.url("/ping?a=1"));
     job.body = r#"{"a": 1}"#.to_owned();
     let own = [("X-From", "here"), ("User-Agent", "mine"), ("Schedd-Fence", "0")];
-    job.headers = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    job.headers =
+        own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let attempt = of(job);
     let (outcome, _) = bench.run(&attempt).await;
-    assert_eq!(outcome, AttemptOutcome { http_status: Some(204), ..AttemptOutcome::bare(Ending::Succeeded) });
+    assert_eq!(
+        outcome,
+        AttemptOutcome { http_status: Some(204), ..AttemptOutcome::bare(Ending::Succeeded) }
+    );
     let requests = sink.requests();
     let [sent] = &requests[..] else { panic!("{requests:?}") };
-    assert_eq!((sent.method.as_str(), sent.target.as_str(), sent.body.as_str()), ("POST", "/ping?a=1", r#"{"a": 1}"#));
+    assert_eq!(
+        (sent.method.as_str(), sent.target.as_str(), sent.body.as_str()),
+        ("POST", "/ping?a=1", r#"{"a": 1}"#)
+    );
     let wanted = [
         ("x-from", "here".to_owned()),
         ("user-agent", "mine".to_owned()),
@@ -68,16 +82,30 @@ async fn what_a_job_does_not_say_has_a_default() {
     bench.run(&of(request("GET", sink.url("/")))).await;
     let requests = sink.requests();
     assert_eq!(requests[0].header("content-type"), Some("text/plain; charset=utf-8"));
-    assert_eq!(requests[0].header("user-agent"), Some(concat!("schedd/", env!("CARGO_PKG_VERSION"))));
+    assert_eq!(
+        requests[0].header("user-agent"),
+        Some(concat!("schedd/", env!("CARGO_PKG_VERSION")))
+    );
     assert_eq!(requests[1].header("content-type"), None);
 }
 
 #[tokio::test]
 async fn a_status_that_is_not_wanted_fails_and_says_which_was() {
     let bench = Bench::start().await;
-    let sink = HttpSink::start([Answer::status(500).body("sorry"), Answer::status(200), Answer::status(404)]).await;
+    let sink = HttpSink::start([
+        Answer::status(500).body("sorry"),
+        Answer::status(200),
+        Answer::status(404),
+    ])
+    .await;
     let (outcome, output) = bench.run(&of(request("GET", sink.url("/")))).await;
-    assert_eq!(outcome, AttemptOutcome { http_status: Some(500), ..AttemptOutcome::failed("status 500, wanted 2xx") });
+    assert_eq!(
+        outcome,
+        AttemptOutcome {
+            http_status: Some(500),
+            ..AttemptOutcome::failed("status 500, wanted 2xx")
+        }
+    );
     assert_eq!(output.snapshot().stream(ExcerptStream::Stdout), b"sorry");
     let mut job = request("GET", sink.url("/"));
     job.expect = vec![204, 404];
@@ -107,10 +135,16 @@ async fn redirects_are_followed_as_far_as_the_job_says_and_secrets_stay_at_home(
     assert_eq!((outcome.ending, outcome.http_status), (Ending::Succeeded, Some(200)));
     assert_eq!(output.snapshot().stream(ExcerptStream::Stdout), b"there");
     let next = &sink.requests()[2];
-    assert_eq!((next.method.as_str(), next.target.as_str(), next.body.as_str()), ("POST", "/next", "text"));
+    assert_eq!(
+        (next.method.as_str(), next.target.as_str(), next.body.as_str()),
+        ("POST", "/next", "text")
+    );
     assert_eq!(next.header("authorization"), Some("Bearer secret"));
     let last = &away.requests()[0];
-    assert_eq!((last.method.as_str(), last.body.as_str(), last.header("authorization")), ("GET", "", None));
+    assert_eq!(
+        (last.method.as_str(), last.body.as_str(), last.header("authorization")),
+        ("GET", "", None)
+    );
     assert!(last.header("idempotency-key").is_some());
 }
 
@@ -119,20 +153,29 @@ async fn another_origin_gets_no_secret_header_by_a_redirect() {
     let bench = Bench::start().await;
     for status in [301, 302, 303, 307, 308] {
         let away = HttpSink::start([]).await;
-        let sink = HttpSink::start([Answer::status(status).header("location", away.url("/away"))]).await;
+        let sink =
+            HttpSink::start([Answer::status(status).header("location", away.url("/away"))]).await;
         let mut job = request("GET", sink.url("/"));
         job.redirects = 1;
-        job.headers = SECRET_HEADERS.iter().map(|name| (name.to_uppercase(), "s3cret".to_owned())).collect();
+        job.headers =
+            SECRET_HEADERS.iter().map(|name| (name.to_uppercase(), "s3cret".to_owned())).collect();
         job.headers.insert("X-Other".to_owned(), "kept".to_owned());
         let mut attempt = of(job);
         attempt.webhook_secrets = vec![signing_secret()];
         let (outcome, _) = bench.run(&attempt).await;
-        assert_eq!((outcome.ending, outcome.http_status), (Ending::Succeeded, Some(200)), "{status}");
+        assert_eq!(
+            (outcome.ending, outcome.http_status),
+            (Ending::Succeeded, Some(200)),
+            "{status}"
+        );
         assert!(sink.requests()[0].header("webhook-signature").is_some());
         let sent = &away.requests()[0];
         assert_eq!((sent.header("x-other"), sent.body.as_str()), (Some("kept"), ""), "{status}");
         assert!(sent.header("idempotency-key").is_some(), "{status}");
-        let reported = sent.headers.iter().find(|(name, value)| value == "s3cret" || name.starts_with("webhook-"));
+        let reported = sent
+            .headers
+            .iter()
+            .find(|(name, value)| value == "s3cret" || name.starts_with("webhook-"));
         assert_eq!(reported, None, "{status}");
     }
 }
@@ -142,14 +185,21 @@ async fn a_redirect_that_would_send_the_body_to_another_origin_ends_the_attempt(
     let bench = Bench::start().await;
     let away = HttpSink::start([]).await;
     for (method, status) in [("POST", 307), ("PUT", 308), ("GET", 302), ("GET", 307)] {
-        let sink = HttpSink::start([Answer::status(status).header("location", away.url("/away"))]).await;
+        let sink =
+            HttpSink::start([Answer::status(status).header("location", away.url("/away"))]).await;
         let mut job = request(method, sink.url("/"));
         (job.redirects, job.body) = (5, "text".to_owned());
         let (outcome, _) = bench.run(&of(job)).await;
-        let reported =
-            format!("status {status} redirects to another origin ({}), which must not get the request body", away.url(""));
+        let reported = format!(
+            "status {status} redirects to another origin ({}), which must not get the request body",
+            away.url("")
+        );
         let error = outcome.error.unwrap();
-        assert!(error.starts_with(&reported) && error.contains("wanted the URL of that origin in the job"), "{method}: {error}");
+        assert!(
+            error.starts_with(&reported)
+                && error.contains("wanted the URL of that origin in the job"),
+            "{method}: {error}"
+        );
         assert_eq!(outcome.ending, Ending::Failed);
     }
     assert!(away.requests().is_empty());
@@ -159,7 +209,9 @@ async fn a_redirect_that_would_send_the_body_to_another_origin_ends_the_attempt(
 async fn a_redirect_that_leads_to_no_answer_is_none() {
     let bench = Bench::start().await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let sink = HttpSink::start([Answer::status(302).header("location", format!("http://{closed}/"))]).await;
+    let sink =
+        HttpSink::start([Answer::status(302).header("location", format!("http://{closed}/"))])
+            .await;
     let mut job = request("GET", sink.url("/"));
     job.redirects = 1;
     let (outcome, _) = bench.run(&of(job)).await;
@@ -169,22 +221,32 @@ async fn a_redirect_that_leads_to_no_answer_is_none() {
 #[tokio::test]
 async fn how_long_a_refusal_asks_to_be_left_alone_is_named_and_a_success_asks_for_nothing() {
     let bench = Bench::start().await;
-    let sink = HttpSink::start([503, 429, 200].map(|status| Answer::status(status).header("retry-after", "120"))).await;
+    let sink = HttpSink::start(
+        [503, 429, 200].map(|status| Answer::status(status).header("retry-after", "120")),
+    )
+    .await;
     for (status, wanted) in [(503, Some(120)), (429, Some(120)), (200, None)] {
         let (outcome, _) = bench.run(&of(request("GET", sink.url("/")))).await;
-        assert_eq!((outcome.http_status, outcome.retry_after), (Some(status), wanted.map(Duration::from_secs)));
+        assert_eq!(
+            (outcome.http_status, outcome.retry_after),
+            (Some(status), wanted.map(Duration::from_secs))
+        );
     }
 }
 
 #[tokio::test]
 async fn a_long_body_is_cut_and_counted_and_an_endless_one_is_not_read_to_its_end() {
     let bench = Bench::start().await;
-    let endless = Answer { claimed_length: Some(10 << 30), ..Answer::status(200).body(vec![b'x'; 4 << 20]) };
+    let endless =
+        Answer { claimed_length: Some(10 << 30), ..Answer::status(200).body(vec![b'x'; 4 << 20]) };
     let sink = HttpSink::start([Answer::status(200).body(vec![b'a'; 100_000]), endless]).await;
     let (outcome, output) = bench.run(&of(request("GET", sink.url("/")))).await;
     assert_eq!(outcome.ending, Ending::Succeeded);
     let kept = output.snapshot();
-    assert_eq!((kept.stream(ExcerptStream::Stdout).len(), kept.dropped_bytes), (65_536, 100_000 - 65_536));
+    assert_eq!(
+        (kept.stream(ExcerptStream::Stdout).len(), kept.dropped_bytes),
+        (65_536, 100_000 - 65_536)
+    );
     let (outcome, output) = bench.run(&of(request("GET", sink.url("/")))).await;
     assert_eq!(outcome.ending, Ending::Succeeded);
     assert!(output.snapshot().dropped_bytes >= (1 << 20) - 65_536);
@@ -193,7 +255,11 @@ async fn a_long_body_is_cut_and_counted_and_an_endless_one_is_not_read_to_its_en
 #[tokio::test]
 async fn a_body_that_breaks_off_is_a_failure_that_says_so() {
     let bench = Bench::start().await;
-    let sink = HttpSink::start([Answer { claimed_length: Some(1000), ..Answer::status(200).body("half") }]).await;
+    let sink = HttpSink::start([Answer {
+        claimed_length: Some(1000),
+        ..Answer::status(200).body("half")
+    }])
+    .await;
     let (outcome, _) = bench.run(&of(request("GET", sink.url("/")))).await;
     assert_eq!((outcome.ending, outcome.http_status), (Ending::Failed, Some(200)));
     assert!(outcome.error.unwrap().starts_with("status 200, but the response body broke off: "));
@@ -207,7 +273,10 @@ async fn the_time_out_is_the_whole_attempts() {
     attempt.timeout = Duration::from_millis(300);
     let begun = Instant::now();
     let (outcome, _) = bench.run(&attempt).await;
-    assert_eq!((outcome.ending, outcome.error.as_deref()), (Ending::TimedOut, Some("timed out after 300ms")));
+    assert_eq!(
+        (outcome.ending, outcome.error.as_deref()),
+        (Ending::TimedOut, Some("timed out after 300ms"))
+    );
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
@@ -243,7 +312,8 @@ async fn errors_are_words_without_the_secrets_of_the_url() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let (outcome, _) = bench.run(&of(request("GET", format!("http://{address}/?token=secret")))).await;
+    let (outcome, _) =
+        bench.run(&of(request("GET", format!("http://{address}/?token=secret")))).await;
     assert_eq!(outcome, AttemptOutcome::failed("cannot connect: connection refused"));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/?token=secret", listener.local_addr().unwrap());

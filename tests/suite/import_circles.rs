@@ -18,13 +18,15 @@ fn skipped(code: &str) -> Option<usize> {
     if code.starts_with("//") {
         return Some(code.find('\n').unwrap_or(code.len()));
     }
-    let raw = code.strip_prefix('r').map(|raw| (raw, raw.len() - raw.trim_start_matches('#').len()));
+    let raw =
+        code.strip_prefix('r').map(|raw| (raw, raw.len() - raw.trim_start_matches('#').len()));
     if let Some((raw, hashes)) = raw.filter(|(raw, hashes)| raw[*hashes..].starts_with('"')) {
         let end = format!("\"{}", "#".repeat(hashes));
         return raw[hashes + 1..].find(&end).map(|at| hashes + 2 + at + end.len());
     }
     let quote = code.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    let is_lifetime = quote == '\'' && !code.starts_with("'\\") && code.chars().nth(2) != Some('\'');
+    let is_lifetime =
+        quote == '\'' && !code.starts_with("'\\") && code.chars().nth(2) != Some('\'');
     let mut is_escaped = false;
     let end = code.char_indices().skip(1).find(|(_, c)| {
         let is_end = *c == quote && !is_escaped;
@@ -62,7 +64,8 @@ fn flatten(tree: &str, before: &str, paths: &mut Vec<(String, String)>) {
     let Some((prefix, rest)) = tree.split_once('{') else {
         let (path, alias) = tree.trim().split_once(" as ").unwrap_or((tree.trim(), ""));
         let path = format!("{before}{path}").trim_end_matches("::self").to_owned();
-        let name = if alias.is_empty() { path.rsplit("::").next().unwrap_or_default() } else { alias };
+        let name =
+            if alias.is_empty() { path.rsplit("::").next().unwrap_or_default() } else { alias };
         return paths.extend((!name.is_empty()).then(|| (path.clone(), name.to_owned())));
     };
     let mut depth = 0;
@@ -75,7 +78,8 @@ fn flatten(tree: &str, before: &str, paths: &mut Vec<(String, String)>) {
 
 /// Returns the whole path of `path` in the file `module`, or `None` if it leads out of the crate.
 fn whole(texts: &Texts, module: &str, path: &str) -> Option<String> {
-    let below = |module: &str, path: &str| format!("{module}::{path}").trim_start_matches("::").to_owned();
+    let below =
+        |module: &str, path: &str| format!("{module}::{path}").trim_start_matches("::").to_owned();
     if let Some(rest) = path.strip_prefix("crate::") {
         return Some(rest.to_owned());
     }
@@ -83,12 +87,17 @@ fn whole(texts: &Texts, module: &str, path: &str) -> Option<String> {
     while let Some(above) = rest.strip_prefix("super::") {
         (at, rest) = (at.rsplit_once("::").map_or("", |(parent, _)| parent), above);
     }
-    let is_child = || path.split("::").next().is_some_and(|first| texts.contains_key(&below(module, first)));
+    let is_child =
+        || path.split("::").next().is_some_and(|first| texts.contains_key(&below(module, first)));
     (rest != path || is_child()).then(|| below(at, rest))
 }
 
 /// Returns the file that defines the item of a whole path. `names` has the imported names of each file.
-fn defining(texts: &Texts, names: &BTreeMap<(String, String), String>, path: &str) -> Option<String> {
+fn defining(
+    texts: &Texts,
+    names: &BTreeMap<(String, String), String>,
+    path: &str,
+) -> Option<String> {
     let mut module = path;
     while !texts.contains_key(module) {
         module = module.rsplit_once("::")?.0;
@@ -96,7 +105,9 @@ fn defining(texts: &Texts, names: &BTreeMap<(String, String), String>, path: &st
     let rest = path[module.len()..].trim_start_matches("::");
     let (name, behind) = rest.split_once("::").unwrap_or((rest, ""));
     match names.get(&(module.to_owned(), name.to_owned())) {
-        Some(target) => defining(texts, names, format!("{target}::{behind}").trim_end_matches("::")),
+        Some(target) => {
+            defining(texts, names, format!("{target}::{behind}").trim_end_matches("::"))
+        }
         None => Some(module.to_owned()),
     }
 }
@@ -109,7 +120,9 @@ fn imports(texts: &Texts) -> Imports {
         test_modules.extend(modules.iter().map(|name| format!("{module}::{name}")));
         codes.insert(module.clone(), code);
     }
-    let is_test = |module: &str| test_modules.iter().any(|test| module == test || module.starts_with(&format!("{test}::")));
+    let is_test = |module: &str| {
+        test_modules.iter().any(|test| module == test || module.starts_with(&format!("{test}::")))
+    };
     let (mut names, mut paths) = (BTreeMap::new(), Vec::new());
     for (module, code) in codes.iter().filter(|(module, _)| !is_test(module)) {
         let mut statements = code.as_str();
@@ -120,15 +133,19 @@ fn imports(texts: &Texts) -> Imports {
                 let before = statement[..*at].rsplit('\n').next().unwrap_or_default().trim();
                 before.is_empty() || before.starts_with("pub")
             });
-            let (other, tree) = line.map_or((statement, ""), |at| (&statement[..at], &statement[at + "use ".len()..]));
-            let (mut used, is_public) = (Vec::new(), other.trim_end().ends_with("pub") || other.trim_end().ends_with(')'));
+            let (other, tree) = line
+                .map_or((statement, ""), |at| (&statement[..at], &statement[at + "use ".len()..]));
+            let (mut used, is_public) =
+                (Vec::new(), other.trim_end().ends_with("pub") || other.trim_end().ends_with(')'));
             flatten(tree, "", &mut used);
             for (path, name) in used {
                 let Some(path) = whole(texts, module, &path) else { continue };
                 names.insert((module.clone(), name), path.clone());
                 paths.push((module.clone(), path, is_public));
             }
-            let words = other.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').filter(|word| word.contains("::"));
+            let words = other
+                .split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':')
+                .filter(|word| word.contains("::"));
             let inline = words.filter_map(|word| whole(texts, module, word));
             paths.extend(inline.map(|path| (module.clone(), path, false)));
         }
@@ -150,13 +167,21 @@ fn circles(imports: &Imports) -> BTreeSet<BTreeSet<&str>> {
     for module in imports.keys() {
         let (mut seen, mut open) = (BTreeSet::new(), vec![module.as_str()]);
         while let Some(next) = open.pop() {
-            open.extend(imports.get(next).into_iter().flatten().map(String::as_str).filter(|target| seen.insert(*target)));
+            open.extend(
+                imports
+                    .get(next)
+                    .into_iter()
+                    .flatten()
+                    .map(String::as_str)
+                    .filter(|target| seen.insert(*target)),
+            );
         }
         reached.insert(module, seen);
     }
     let mut circles = BTreeSet::new();
     for (module, seen) in reached.iter().filter(|(module, seen)| seen.contains(*module)) {
-        let leads_back = |other: &&str| reached.get(other).is_some_and(|others| others.contains(module));
+        let leads_back =
+            |other: &&str| reached.get(other).is_some_and(|others| others.contains(module));
         circles.insert(seen.iter().copied().filter(leads_back).collect());
     }
     circles
@@ -166,7 +191,11 @@ fn circles(imports: &Imports) -> BTreeSet<BTreeSet<&str>> {
 fn read(dir: &Path, module: &str, texts: &mut Texts) {
     for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let own = if name == "mod" { module.to_owned() } else { format!("{module}::{name}").trim_start_matches("::").to_owned() };
+        let own = if name == "mod" {
+            module.to_owned()
+        } else {
+            format!("{module}::{name}").trim_start_matches("::").to_owned()
+        };
         if path.is_dir() {
             read(&path, &own, texts);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -181,26 +210,51 @@ fn no_source_files_import_each_other_in_a_circle() {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "", &mut texts);
     let imports = imports(&texts);
     if let Some(circle) = circles(&imports).into_iter().next() {
-        let within = |module: &str| imports[module].iter().filter(|target| circle.contains(target.as_str())).collect::<Vec<_>>();
-        let lines: Vec<String> = circle.iter().map(|module| format!("{module} imports {:?}", within(module))).collect();
+        let within = |module: &str| {
+            imports[module]
+                .iter()
+                .filter(|target| circle.contains(target.as_str()))
+                .collect::<Vec<_>>()
+        };
+        let lines: Vec<String> =
+            circle.iter().map(|module| format!("{module} imports {:?}", within(module))).collect();
         panic!("import circle:\n{}", lines.join("\n"));
     }
 }
 
 fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
-    let texts = files.iter().map(|(module, text)| ((*module).to_owned(), (*text).to_owned())).collect();
-    circles(&imports(&texts)).into_iter().map(|circle| circle.into_iter().collect::<Vec<_>>().join(" ")).collect()
+    let texts =
+        files.iter().map(|(module, text)| ((*module).to_owned(), (*text).to_owned())).collect();
+    circles(&imports(&texts))
+        .into_iter()
+        .map(|circle| circle.into_iter().collect::<Vec<_>>().join(" "))
+        .collect()
 }
 
 #[test]
 fn a_circle_is_found_through_facades_trees_and_paths() {
     let facade = ("a", "mod b;\nmod c;\n\npub use b::{B, F};\npub(crate) use c::C;\n");
-    assert_eq!(circles_of(&[facade, ("a::b", "use crate::x::{y::Z, W};\n"), ("a::c", "use super::B;\n")]), [""; 0]);
-    let (tree, path) = (("a::b", "use crate::{a::{C as D}, x::Y};\n"), ("a::c", "fn f() -> u8 {\n    super::b::g()\n}\n"));
+    assert_eq!(
+        circles_of(&[facade, ("a::b", "use crate::x::{y::Z, W};\n"), ("a::c", "use super::B;\n")]),
+        [""; 0]
+    );
+    let (tree, path) = (
+        ("a::b", "use crate::{a::{C as D}, x::Y};\n"),
+        ("a::c", "fn f() -> u8 {\n    super::b::g()\n}\n"),
+    );
     assert_eq!(circles_of(&[facade, tree, path]), ["a::b a::c"]);
     assert_eq!(circles_of(&[facade, tree, ("a::c", "use super::b::g as h;\n")]), ["a::b a::c"]);
-    assert_eq!(circles_of(&[("a", "mod b;\n\nuse b::B;\n"), ("a::b", "use super::Settings;\n")]), ["a a::b"]);
-    assert_eq!(circles_of(&[("a", "mod b;\n\nfn f() {\n    b::g()\n}\n"), ("a::b", "use super::Settings;\n")]), ["a a::b"]);
+    assert_eq!(
+        circles_of(&[("a", "mod b;\n\nuse b::B;\n"), ("a::b", "use super::Settings;\n")]),
+        ["a a::b"]
+    );
+    assert_eq!(
+        circles_of(&[
+            ("a", "mod b;\n\nfn f() {\n    b::g()\n}\n"),
+            ("a::b", "use super::Settings;\n")
+        ]),
+        ["a a::b"]
+    );
 }
 
 #[test]

@@ -26,7 +26,9 @@ fn built() -> Option<PathBuf> {
     if dir.join("examples/manual").exists() {
         return Some(dir);
     }
-    eprintln!("SKIPPED: the example manual is not built (cargo build --example manual), so script/install was not tried");
+    eprintln!(
+        "SKIPPED: the example manual is not built (cargo build --example manual), so script/install was not tried"
+    );
     None
 }
 
@@ -39,7 +41,14 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
 fn all_is_installed_below_a_prefix_and_goes_again_but_for_the_jobs_file() {
     let Some(built) = built() else { return };
     let dest = tempfile::tempdir().unwrap();
-    let words = ["--prefix", "/opt/schedd", "--destdir", dest.path().to_str().unwrap(), "--from", built.to_str().unwrap()];
+    let words = [
+        "--prefix",
+        "/opt/schedd",
+        "--destdir",
+        dest.path().to_str().unwrap(),
+        "--from",
+        built.to_str().unwrap(),
+    ];
     call("install", &words, dest.path());
     let place = |path: &str| dest.path().join(path);
     for path in [
@@ -62,8 +71,15 @@ fn all_is_installed_below_a_prefix_and_goes_again_but_for_the_jobs_file() {
         assert!(place(path).exists(), "{path}");
     }
     let unit = fs::read_to_string(place("etc/systemd/system/schedd.service")).unwrap();
-    assert!(unit.contains("ExecStart=/opt/schedd/bin/schedd\n") && !unit.contains("/usr/bin"), "{unit}");
-    let check = Command::new(place("opt/schedd/bin/schedctl")).arg("check").arg(place("etc/schedd/jobs.toml")).output().unwrap();
+    assert!(
+        unit.contains("ExecStart=/opt/schedd/bin/schedd\n") && !unit.contains("/usr/bin"),
+        "{unit}"
+    );
+    let check = Command::new(place("opt/schedd/bin/schedctl"))
+        .arg("check")
+        .arg(place("etc/schedd/jobs.toml"))
+        .output()
+        .unwrap();
     assert!(check.status.success(), "{check:?}");
 
     fs::write(place("etc/schedd/jobs.toml"), "# mine\n").unwrap();
@@ -86,10 +102,17 @@ fn units_go_where_systemd_looks_for_those_of_a_package_and_of_the_host() {
     for prefix in ["usr", "usr/local"] {
         let dest = tempfile::tempdir().unwrap();
         let (to, from) = (dest.path().to_str().unwrap(), built.to_str().unwrap());
-        call("install", &["--prefix", &format!("/{prefix}/"), "--destdir", to, "--from", from], dest.path());
-        for kind in
-            ["systemd/system/schedd.service", "systemd/user/schedd.service", "sysusers.d/schedd.conf", "tmpfiles.d/schedd.conf"]
-        {
+        call(
+            "install",
+            &["--prefix", &format!("/{prefix}/"), "--destdir", to, "--from", from],
+            dest.path(),
+        );
+        for kind in [
+            "systemd/system/schedd.service",
+            "systemd/user/schedd.service",
+            "sysusers.d/schedd.conf",
+            "tmpfiles.d/schedd.conf",
+        ] {
             assert!(dest.path().join(prefix).join("lib").join(kind).exists(), "{prefix} {kind}");
         }
     }
@@ -99,12 +122,17 @@ fn units_go_where_systemd_looks_for_those_of_a_package_and_of_the_host() {
 fn a_user_installs_it_below_their_own_home() {
     let Some(built) = built() else { return };
     let (home, dest) = (Path::new("/home/somebody"), tempfile::tempdir().unwrap());
-    let words = ["--user", "--destdir", dest.path().to_str().unwrap(), "--from", built.to_str().unwrap()];
+    let words =
+        ["--user", "--destdir", dest.path().to_str().unwrap(), "--from", built.to_str().unwrap()];
     call("install", &words, home);
     let place = |path: &str| dest.path().join("home/somebody").join(path);
     let unit = fs::read_to_string(place(".config/systemd/user/schedd.service")).unwrap();
     assert!(unit.contains("ExecStart=/home/somebody/.local/bin/schedd\n"), "{unit}");
-    for path in [".local/bin/schedctl", ".config/schedd/jobs.toml", ".config/fish/completions/schedctl.fish"] {
+    for path in [
+        ".local/bin/schedctl",
+        ".config/schedd/jobs.toml",
+        ".config/fish/completions/schedctl.fish",
+    ] {
         assert!(place(path).exists(), "{path}");
     }
     call("uninstall", &words, home);
@@ -115,8 +143,14 @@ fn a_user_installs_it_below_their_own_home() {
 fn a_user_with_another_config_directory_has_unit_and_jobs_file_there() {
     let Some(built) = built() else { return };
     let dest = tempfile::tempdir().unwrap();
-    let words = ["--user", "--destdir", dest.path().to_str().unwrap(), "--from", built.to_str().unwrap()];
-    succeed(Command::new(script("install")).args(words).env("HOME", "/home/b").env("XDG_CONFIG_HOME", "/home/b/.conf"));
+    let words =
+        ["--user", "--destdir", dest.path().to_str().unwrap(), "--from", built.to_str().unwrap()];
+    succeed(
+        Command::new(script("install"))
+            .args(words)
+            .env("HOME", "/home/b")
+            .env("XDG_CONFIG_HOME", "/home/b/.conf"),
+    );
     let place = |path: &str| dest.path().join("home/b/.conf").join(path);
     let unit = fs::read_to_string(place("systemd/user/schedd.service")).unwrap();
     // %E is that directory, as the person's own systemd knows it.
@@ -132,7 +166,10 @@ fn without_a_way_to_systemd_a_user_is_reported_what_is_left_to_do() {
     let within = |words: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", booted, "sh"]).args(words);
-        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_RUNTIME_DIR").env_remove("DBUS_SESSION_BUS_ADDRESS");
+        command
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_RUNTIME_DIR")
+            .env_remove("DBUS_SESSION_BUS_ADDRESS");
         command
     };
     if !within(&["systemctl", "--version"]).output().is_ok_and(|output| output.status.success()) {
@@ -143,7 +180,10 @@ fn without_a_way_to_systemd_a_user_is_reported_what_is_left_to_do() {
     let install = script("install");
     let words = [install.to_str().unwrap(), "--user", "--from", built.to_str().unwrap()];
     let said = succeed(within(&words).env("HOME", home.path()));
-    assert!(said.ends_with("systemctl --user daemon-reload && systemctl --user enable --now schedd\n"), "{said}");
+    assert!(
+        said.ends_with("systemctl --user daemon-reload && systemctl --user enable --now schedd\n"),
+        "{said}"
+    );
     assert!(home.path().join(".local/bin/schedd").exists());
     succeed(within(&[&words[..], &["--remove", "--purge"]].concat()).env("HOME", home.path()));
     assert!(files_below(home.path()).is_empty());

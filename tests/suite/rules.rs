@@ -15,7 +15,20 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("store", &["domain", "files"]),
     ("private_redis", &["domain", "files"]),
     ("engine", &["domain", "config", "keeper", "secrets", "executor", "store"]),
-    ("daemon", &["domain", "files", "config", "keeper", "secrets", "executor", "store", "private_redis", "engine"]),
+    (
+        "daemon",
+        &[
+            "domain",
+            "files",
+            "config",
+            "keeper",
+            "secrets",
+            "executor",
+            "store",
+            "private_redis",
+            "engine",
+        ],
+    ),
     ("cli", &["domain", "config", "secrets", "store", "private_redis", "engine"]),
 ];
 
@@ -59,7 +72,9 @@ fn only_the_store_speaks_redis_and_only_the_keeper_spawns() {
         let text = fs::read_to_string(&file).unwrap();
         let is_below = |folder: &str| file.starts_with(source().join(folder));
         assert!(
-            is_below("store") || is_below("private_redis") || !text.replace("private_redis::", "").contains("redis::"),
+            is_below("store")
+                || is_below("private_redis")
+                || !text.replace("private_redis::", "").contains("redis::"),
             "{} speaks Redis",
             file.display()
         );
@@ -80,13 +95,16 @@ fn only_the_store_speaks_redis_and_only_the_keeper_spawns() {
 #[test]
 fn every_dependency_is_named_in_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let manifest: toml::Table = fs::read_to_string(root.join("Cargo.toml")).unwrap().parse().unwrap();
+    let manifest: toml::Table =
+        fs::read_to_string(root.join("Cargo.toml")).unwrap().parse().unwrap();
     let code = |folders: &[&str]| {
         let files = folders.iter().flat_map(|folder| files_below(&root.join(folder)));
         let sources = files.filter(|file| file.extension().is_some_and(|end| end == "rs"));
         sources.map(|file| fs::read_to_string(file).unwrap()).collect::<String>()
     };
-    for (section, folders) in [("dependencies", &["src"][..]), ("dev-dependencies", &["src", "tests", "packaging"])] {
+    for (section, folders) in
+        [("dependencies", &["src"][..]), ("dev-dependencies", &["src", "tests", "packaging"])]
+    {
         let code = code(folders);
         for name in manifest[section].as_table().unwrap().keys() {
             let path = format!("{}::", name.replace('-', "_"));
@@ -103,7 +121,9 @@ fn every_dependency_is_named_in_the_code() {
 fn every_file_opens_by_saying_what_it_owns() {
     for file in files_below(&source()) {
         let text = fs::read_to_string(&file).unwrap();
-        let is_test = file.components().any(|part| part.as_os_str().to_string_lossy().trim_end_matches(".rs").ends_with("tests"));
+        let is_test = file.components().any(|part| {
+            part.as_os_str().to_string_lossy().trim_end_matches(".rs").ends_with("tests")
+        });
         assert!(is_test || text.starts_with("//! "), "{}", file.display());
     }
 }
@@ -133,7 +153,9 @@ fn no_folder_holds_more_files_than_a_reader_can_survey() {
     for root in ["src", "tests"] {
         let files = files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
         let mut count: BTreeMap<&Path, usize> = BTreeMap::new();
-        for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
+        for file in
+            files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
+        {
             *count.entry(file.parent().unwrap()).or_default() += 1;
         }
         let full: Vec<_> = count.into_iter().filter(|(_, count)| *count > MOST_FILES).collect();
@@ -149,7 +171,12 @@ fn no_two_source_files_have_one_name() {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         if is_source && name != "mod.rs" {
             let other = places.insert(name, file.clone());
-            assert!(other.is_none(), "{} and {}", file.display(), other.unwrap_or_default().display());
+            assert!(
+                other.is_none(),
+                "{} and {}",
+                file.display(),
+                other.unwrap_or_default().display()
+            );
         }
     }
 }
@@ -159,9 +186,13 @@ fn public_types(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("pub"));
     let types = lines.filter_map(|line| {
         let line = if line.starts_with('(') { line.split_once(") ")?.1 } else { line.trim_start() };
-        ["struct ", "enum ", "trait ", "type ", "union "].iter().find_map(|word| line.strip_prefix(word))
+        ["struct ", "enum ", "trait ", "type ", "union "]
+            .iter()
+            .find_map(|word| line.strip_prefix(word))
     });
-    types.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
+    types.map(|rest| {
+        rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+    })
 }
 
 #[test]
@@ -170,7 +201,12 @@ fn no_two_public_types_have_one_name() {
     for file in files_below(&source()) {
         for name in public_types(&fs::read_to_string(&file).unwrap()) {
             let other = places.insert(name.to_owned(), file.clone());
-            assert!(other.is_none(), "{name}: {} and {}", file.display(), other.unwrap_or_default().display());
+            assert!(
+                other.is_none(),
+                "{name}: {} and {}",
+                file.display(),
+                other.unwrap_or_default().display()
+            );
         }
     }
 }
@@ -201,9 +237,17 @@ fn no_test_has_a_name_longer_than_its_subject_needs() {
             for line in text.lines().map(str::trim) {
                 if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
                     is_test = true;
-                } else if is_test && let Some(rest) = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn ")) {
+                } else if is_test
+                    && let Some(rest) =
+                        line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "))
+                {
                     let name = rest.split('(').next().unwrap_or_default();
-                    assert!(name.len() <= MOST, "{}: {name} has {} characters", file.display(), name.len());
+                    assert!(
+                        name.len() <= MOST,
+                        "{}: {name} has {} characters",
+                        file.display(),
+                        name.len()
+                    );
                     is_test = false;
                 }
             }

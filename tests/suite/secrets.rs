@@ -35,8 +35,11 @@ impl Host {
         put(dir.path(), "path", "hunter2-path");
         put(dir.path(), "backup.env", "# of the backup\nPGPASSWORD='hunter2 $x'\nTOKEN=not this\n");
         let place = dir.path().to_str().unwrap();
-        let daemon =
-            Schedd::on(&redis).node("web-1").env("CREDENTIALS_DIRECTORY", place).jobs(&jobs.replace("DIR", place)).start();
+        let daemon = Schedd::on(&redis)
+            .node("web-1")
+            .env("CREDENTIALS_DIRECTORY", place)
+            .jobs(&jobs.replace("DIR", place))
+            .start();
         daemon.wait_for_log("All jobs of the jobs file are applied");
         let ctl = Schedctl::on(&redis).env("TZ", "UTC");
         Self { daemon, ctl, redis, dir }
@@ -58,10 +61,13 @@ impl Host {
         let mut pids = vec![self.daemon.pid().to_string()];
         let mut lines = String::new();
         while let Some(pid) = pids.pop() {
-            lines += &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default());
+            lines += &String::from_utf8_lossy(
+                &fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default(),
+            );
             let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
             for thread in threads {
-                let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+                let children =
+                    fs::read_to_string(thread.path().join("children")).unwrap_or_default();
                 pids.extend(children.split_whitespace().map(str::to_owned));
             }
         }
@@ -71,10 +77,20 @@ impl Host {
     /// Everything a person, another program or a thief of files can look at has no secret in it.
     fn assert_nothing_is_reported(&self, jobs: &[&str]) {
         let redis = snapshot(&mut self.redis.connection());
-        assert!(redis.values().any(|held| held.contains("credential:token")), "the reference is what is kept");
-        let mut reported = vec![format!("redis {redis:?}"), format!("log {}", self.daemon.log()), self.command_lines()];
+        assert!(
+            redis.values().any(|held| held.contains("credential:token")),
+            "the reference is what is kept"
+        );
+        let mut reported = vec![
+            format!("redis {redis:?}"),
+            format!("log {}", self.daemon.log()),
+            self.command_lines(),
+        ];
         let exported = self.ctl.run(&["export", "--all"]).good().stdout;
-        assert!(exported.contains("${credential:token}"), "as it is written, to be taken again: {exported}");
+        assert!(
+            exported.contains("${credential:token}"),
+            "as it is written, to be taken again: {exported}"
+        );
         reported.push(format!("export {exported}"));
         let file = self.daemon.jobs_file().to_str().unwrap().to_owned();
         for args in [["diff", &file], ["check", &file]] {
@@ -98,14 +114,19 @@ impl Host {
             let runs = self.ctl.run(&["history", job, "--json"]).good().json();
             for run in runs.as_array().unwrap() {
                 let id = run["run_id"].as_str().unwrap();
-                for args in [&["show", id][..], &["show", id, "--json"], &["logs", id], &["explain", id]] {
+                for args in
+                    [&["show", id][..], &["show", id, "--json"], &["logs", id], &["explain", id]]
+                {
                     reported.push(format!("{args:?} {:?}", self.ctl.run(args)));
                 }
             }
         }
         let state = fs::read_dir(self.daemon.state_home().join("schedd")).unwrap().flatten();
         for file in state.filter(|file| file.path().is_file()) {
-            reported.push(format!("{file:?} {}", String::from_utf8_lossy(&fs::read(file.path()).unwrap())));
+            reported.push(format!(
+                "{file:?} {}",
+                String::from_utf8_lossy(&fs::read(file.path()).unwrap())
+            ));
         }
         for text in reported {
             assert!(!text.contains(SECRET), "a secret is told: {text}");
@@ -131,7 +152,9 @@ fn a_process_gets_its_secrets_by_its_environment_and_nothing_else_holds_them() {
     put(host.dir.path(), "faulty.env", "A=1\nhunter2 is no variable\n");
     put(host.dir.path(), "wait", "");
     host.ctl.run(&["run", "backup"]).good();
-    until("the job has its variables", LONG, || Some(()).filter(|()| host.file("got").ends_with("$PATH")));
+    until("the job has its variables", LONG, || {
+        Some(()).filter(|()| host.file("got").ends_with("$PATH"))
+    });
     assert_eq!(host.file("got"), "hunter2 $x|Bearer hunter2-token|${x} $(id) $PATH");
     assert!(!host.command_lines().contains(SECRET), "while it runs");
     fs::remove_file(host.dir.path().join("wait")).unwrap();
@@ -152,25 +175,35 @@ fn a_process_gets_its_secrets_by_its_environment_and_nothing_else_holds_them() {
     for (job, words) in [
         ("gone", ["cannot start: env A: credential gone cannot be used: ", "no such file"]),
         ("nofile", ["cannot start: env_file ", "none.env cannot be used: no such file"]),
-        ("faulty", ["cannot start: env_file ", "faulty.env: line 2: the line has no =, wanted NAME=VALUE"]),
+        (
+            "faulty",
+            ["cannot start: env_file ", "faulty.env: line 2: the line has no =, wanted NAME=VALUE"],
+        ),
     ] {
         let run = host.run(job);
         assert_eq!(run["state"], "failed", "{run}");
-        let error = run["attempts"][0]["error"].as_str().or(run["error"].as_str()).unwrap_or_default().to_owned();
+        let error = run["attempts"][0]["error"]
+            .as_str()
+            .or(run["error"].as_str())
+            .unwrap_or_default()
+            .to_owned();
         assert!(words.iter().all(|word| error.contains(word)), "{job}: {error}");
     }
     assert!(!host.dir.path().join("started").exists());
     host.assert_nothing_is_reported(&["backup", "gone", "nofile", "faulty"]);
     let shown = host.ctl.run(&["show", "backup"]).good().stdout;
     assert!(
-        shown.contains("TOKEN=Bearer ${credential:token}") && shown.contains("env file") && shown.contains("backup.env"),
+        shown.contains("TOKEN=Bearer ${credential:token}")
+            && shown.contains("env file")
+            && shown.contains("backup.env"),
         "{shown}"
     );
 }
 
 #[test]
 fn a_request_gets_its_secrets_and_another_host_it_is_sent_to_does_not() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let away = runtime.block_on(HttpSink::start([Answer::status(200)]));
     let answers = [
         Answer::status(200).body("fine"),
@@ -194,7 +227,10 @@ fn a_request_gets_its_secrets_and_another_host_it_is_sent_to_does_not() {
     assert!(run.to_string().contains("URL is not valid: "), "{run}");
 
     let sent = sink.requests();
-    assert_eq!((sent[0].target.as_str(), sent[0].body.as_str()), ("/hunter2-path?x=1", "text=hunter2-path"));
+    assert_eq!(
+        (sent[0].target.as_str(), sent[0].body.as_str()),
+        ("/hunter2-path?x=1", "text=hunter2-path")
+    );
     assert_eq!(sent[0].header("x-key"), Some("hunter2-token"));
     let [last] = &away.requests()[..] else { panic!("one request goes on") };
     assert_eq!((last.header("x-key"), last.header("x-other")), (None, Some("x")));
@@ -238,16 +274,28 @@ fn what_is_added_by_hand_may_refer_to_secrets_too() {
 fn the_address_of_redis_may_refer_to_a_credential() {
     let redis = TestRedis::start();
     let dir = tempfile::tempdir().unwrap();
-    let () = redis::cmd("CONFIG").arg(&["SET", "requirepass", "hunter2 &x"]).query(&mut redis.connection()).unwrap();
+    let () = redis::cmd("CONFIG")
+        .arg(&["SET", "requirepass", "hunter2 &x"])
+        .query(&mut redis.connection())
+        .unwrap();
     put(dir.path(), "redis", "hunter2 &x\n");
     let place = dir.path().to_str().unwrap();
-    let section = format!("[redis]\nurl = '{}?pass=${{credential:redis}}'\n[jobs.a]\nshell = 'true'\n", redis.url());
-    let daemon = Schedd::with_private_redis().env("CREDENTIALS_DIRECTORY", place).jobs(&section).start();
+    let section = format!(
+        "[redis]\nurl = '{}?pass=${{credential:redis}}'\n[jobs.a]\nshell = 'true'\n",
+        redis.url()
+    );
+    let daemon =
+        Schedd::with_private_redis().env("CREDENTIALS_DIRECTORY", place).jobs(&section).start();
     daemon.wait_for_log("All jobs of the jobs file are applied");
-    let with = Schedctl::alone().env("CREDENTIALS_DIRECTORY", place).env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
+    let with = Schedctl::alone()
+        .env("CREDENTIALS_DIRECTORY", place)
+        .env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
     assert_eq!(with.run(&["list", "--json"]).good().json()[0]["name"], "a");
     let without = Schedctl::alone().env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
-    without.run(&["list"]).refused(78, &["credential redis is missing", "CREDENTIALS_DIRECTORY", "wanted --redis URL"]);
+    without.run(&["list"]).refused(
+        78,
+        &["credential redis is missing", "CREDENTIALS_DIRECTORY", "wanted --redis URL"],
+    );
     let named = without.env("SCHEDD_REDIS_URL", &format!("{}?pass=hunter2%20%26x", redis.url()));
     assert_eq!(named.run(&["list", "--json"]).good().json()[0]["name"], "a");
     assert!(!daemon.log().contains(SECRET));
@@ -259,15 +307,26 @@ fn the_address_of_redis_may_refer_to_a_credential() {
 #[test]
 fn a_file_with_the_address_that_everybody_can_read_is_warned_of() {
     let redis = TestRedis::start();
-    let () = redis::cmd("CONFIG").arg(&["SET", "requirepass", "hunter2"]).query(&mut redis.connection()).unwrap();
+    let () = redis::cmd("CONFIG")
+        .arg(&["SET", "requirepass", "hunter2"])
+        .query(&mut redis.connection())
+        .unwrap();
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "url", &format!("{}?pass=hunter2\n", redis.url()));
-    let section = format!("[redis]\nurl_file = '{}'\n[jobs.a]\nshell = 'true'\n", dir.path().join("url").display());
+    let section = format!(
+        "[redis]\nurl_file = '{}'\n[jobs.a]\nshell = 'true'\n",
+        dir.path().join("url").display()
+    );
     for (mode, is_open) in [(0o600, false), (0o644, true)] {
         fs::set_permissions(dir.path().join("url"), fs::Permissions::from_mode(mode)).unwrap();
         let daemon = Schedd::with_private_redis().jobs(&section).start();
         daemon.wait_for_log("Started.");
-        assert_eq!(daemon.log().contains("has a password and everybody can read the file"), is_open, "{}", daemon.log());
+        assert_eq!(
+            daemon.log().contains("has a password and everybody can read the file"),
+            is_open,
+            "{}",
+            daemon.log()
+        );
         assert!(!daemon.log().contains(SECRET));
     }
 }

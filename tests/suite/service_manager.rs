@@ -51,7 +51,12 @@ fn a_start_without_redis_counts_as_done_after_a_while_and_says_what_it_waits_for
     let manager = Notified::new();
     let mut node = watched(Schedd::at("unix:///tmp/schedd-test-none/redis.sock"), &manager).start();
     manager.wait_for("STATUS=Waiting for Redis: ");
-    assert!(!manager.all_within(Duration::from_secs(2)).iter().any(|message| message.contains("READY=1")));
+    assert!(
+        !manager
+            .all_within(Duration::from_secs(2))
+            .iter()
+            .any(|message| message.contains("READY=1"))
+    );
     manager.wait_for("READY=1");
     manager.wait_for("WATCHDOG=1");
     node.term();
@@ -74,7 +79,10 @@ fn a_reload_sends_reloading_then_ready_also_when_the_file_is_refused() {
     manager.wait_for("RELOADING=1");
     manager.wait_for("READY=1");
     let status = manager.wait_for("jobs.toml:2");
-    assert!(status.starts_with("STATUS=1 job in the jobs file") && status.lines().count() == 1, "{status}");
+    assert!(
+        status.starts_with("STATUS=1 job in the jobs file") && status.lines().count() == 1,
+        "{status}"
+    );
 }
 
 #[test]
@@ -92,7 +100,9 @@ fn a_redis_that_stands_still_is_no_reason_to_be_restarted() {
 #[test]
 fn loops_that_stand_still_are_left_to_the_watchdog_though_the_process_lives() {
     let Some(freezer) = Freezer::new() else {
-        eprintln!("SKIPPED: no cgroup here that freezes single threads, so no loop was made to stand still");
+        eprintln!(
+            "SKIPPED: no cgroup here that freezes single threads, so no loop was made to stand still"
+        );
         return;
     };
     let (redis, manager) = (TestRedis::start(), Notified::new());
@@ -111,7 +121,14 @@ fn loops_that_stand_still_are_left_to_the_watchdog_though_the_process_lives() {
 fn what_systemd_gives_the_service_never_reaches_a_job() {
     let (redis, manager) = (TestRedis::start(), Notified::new());
     let eye = Eye::on(&redis);
-    let given = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "CREDENTIALS_DIRECTORY", "INVOCATION_ID", "JOURNAL_STREAM"];
+    let given = [
+        "LISTEN_PID",
+        "LISTEN_FDS",
+        "LISTEN_FDNAMES",
+        "CREDENTIALS_DIRECTORY",
+        "INVOCATION_ID",
+        "JOURNAL_STREAM",
+    ];
     let mut node = watched(Schedd::on(&redis), &manager);
     for name in given {
         node = node.env(name, "1");
@@ -131,7 +148,11 @@ fn what_systemd_gives_the_service_never_reaches_a_job() {
 fn capabilities_of_the_service_never_reach_a_job() {
     let redis = TestRedis::start();
     let socket = redis.url().strip_prefix("unix://").unwrap().to_owned();
-    let Some(service) = Service::with_capabilities(&format!("chmod 777 {socket} \"$(dirname {socket})\"")) else { return };
+    let Some(service) =
+        Service::with_capabilities(&format!("chmod 777 {socket} \"$(dirname {socket})\""))
+    else {
+        return;
+    };
     let node = Schedd::on(&redis).played_by(&service.program()).start();
     node.wait_for_log("Started.");
     let of_node = fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
@@ -150,11 +171,14 @@ fn capabilities_of_the_service_never_reach_its_private_redis() {
     let reported = service.dir.path().join("told");
     fs::write(&reported, "").unwrap();
     fs::set_permissions(&reported, fs::Permissions::from_mode(0o666)).unwrap();
-    let server =
-        format!("#!/bin/sh\ncat /proc/self/status >>{}\nPATH=${{PATH#*:}} exec redis-server \"$@\"\n", reported.display());
+    let server = format!(
+        "#!/bin/sh\ncat /proc/self/status >>{}\nPATH=${{PATH#*:}} exec redis-server \"$@\"\n",
+        reported.display()
+    );
     service.write("redis-server", &server);
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", service.dir.path().display());
-    let node = Schedd::with_private_redis().played_by(&service.program()).env("PATH", &path).start();
+    let node =
+        Schedd::with_private_redis().played_by(&service.program()).env("PATH", &path).start();
     node.wait_for_log("Started.");
     let pid_file = node.state_home().join("schedd/redis.pid");
     let server = || fs::read_to_string(&pid_file).ok()?.trim().parse().ok().and_then(Pid::from_raw);
@@ -165,10 +189,14 @@ fn capabilities_of_the_service_never_reach_its_private_redis() {
         let name = fs::read_to_string(format!("/proc/{}/comm", next.as_raw_nonzero())).ok()?;
         name.starts_with("redis-server").then_some(next)
     });
-    assert_powerless(&fs::read_to_string(format!("/proc/{}/status", next.as_raw_nonzero())).unwrap());
+    assert_powerless(
+        &fs::read_to_string(format!("/proc/{}/status", next.as_raw_nonzero())).unwrap(),
+    );
     // A process has the name of its script from its first instant on, before that has written anything.
     let reported = until("both were asked and started", LONG, || {
-        fs::read_to_string(&reported).ok().filter(|reported| reported.matches("nonvoluntary_ctxt_switches").count() == 4)
+        fs::read_to_string(&reported)
+            .ok()
+            .filter(|reported| reported.matches("nonvoluntary_ctxt_switches").count() == 4)
     });
     reported.split("Name:").skip(1).for_each(assert_powerless);
 }
@@ -192,12 +220,19 @@ impl Service {
             eprintln!("SKIPPED: only root may start a service with capabilities");
             return None;
         }
-        let service = Self { dir: tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap() };
+        let service = Self {
+            dir: tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap(),
+        };
         fs::set_permissions(service.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let caps = "+setuid,+setgid,+kill";
-        let becomes = format!("--reuid 65534 --regid 65534 --clear-groups --inh-caps {caps} --ambient-caps {caps}");
+        let becomes = format!(
+            "--reuid 65534 --regid 65534 --clear-groups --inh-caps {caps} --ambient-caps {caps}"
+        );
         let schedd = env!("CARGO_BIN_EXE_schedd");
-        service.write("service", &format!("#!/bin/sh\nchmod 777 .\n{before}\nexec setpriv {becomes} {schedd} \"$@\"\n"));
+        service.write(
+            "service",
+            &format!("#!/bin/sh\nchmod 777 .\n{before}\nexec setpriv {becomes} {schedd} \"$@\"\n"),
+        );
         Some(service)
     }
 
@@ -215,7 +250,8 @@ struct Freezer(PathBuf);
 
 impl Freezer {
     fn new() -> Option<Self> {
-        let dir = Path::new("/sys/fs/cgroup/freezer").join(format!("schedd-test-{}", std::process::id()));
+        let dir =
+            Path::new("/sys/fs/cgroup/freezer").join(format!("schedd-test-{}", std::process::id()));
         if !Path::new("/sys/fs/cgroup/freezer/tasks").exists() {
             return None;
         }
@@ -230,7 +266,10 @@ impl Freezer {
                 fs::write(self.0.join("tasks"), thread.file_name().to_str().unwrap()).unwrap();
             }
         }
-        assert!(!fs::read_to_string(self.0.join("tasks")).unwrap().is_empty(), "no thread of the runtime was found");
+        assert!(
+            !fs::read_to_string(self.0.join("tasks")).unwrap().is_empty(),
+            "no thread of the runtime was found"
+        );
         self.set("FROZEN");
     }
 
@@ -241,7 +280,9 @@ impl Freezer {
     fn set(&self, state: &str) {
         fs::write(self.0.join("freezer.state"), state).unwrap();
         until("the threads obey", LONG, || {
-            Some(()).filter(|()| fs::read_to_string(self.0.join("freezer.state")).unwrap().trim() == state)
+            Some(()).filter(|()| {
+                fs::read_to_string(self.0.join("freezer.state")).unwrap().trim() == state
+            })
         });
     }
 }

@@ -51,19 +51,27 @@ fn a_stopped_redis_answers_again_when_it_may_go_on() {
 fn a_daemon_is_given_its_flags_and_nothing_of_our_environment() {
     let (_keep, program) = script("echo \"$@\" >&2; env >&2; echo done >&2; sleep 1000 & wait");
     let server = TestRedis::start();
-    let daemon = Schedd::on(&server).namespace("n1").node("a").jobs("x = 1").env("EXTRA", "7").played_by(&program).start();
+    let daemon = Schedd::on(&server)
+        .namespace("n1")
+        .node("a")
+        .jobs("x = 1")
+        .env("EXTRA", "7")
+        .played_by(&program)
+        .start();
     daemon.wait_for_log("done");
     let log = daemon.log();
     let jobs = daemon.jobs_file();
     assert_eq!(fs::read_to_string(&jobs).unwrap(), "x = 1");
-    let flags = format!("--redis {} --namespace n1 --node a --jobs {}", server.url(), jobs.display());
+    let flags =
+        format!("--redis {} --namespace n1 --node a --jobs {}", server.url(), jobs.display());
     assert_eq!(log.lines().next(), Some(&*flags));
     assert!(log.contains("EXTRA=7") && !log.contains("CARGO"), "{log}");
 }
 
 #[test]
 fn a_daemon_hears_signals_and_its_end_is_seen() {
-    let text = "trap 'echo hup >&2' HUP; trap 'exit 3' TERM; echo ready >&2; while :; do sleep 0.02; done";
+    let text =
+        "trap 'echo hup >&2' HUP; trap 'exit 3' TERM; echo ready >&2; while :; do sleep 0.02; done";
     let (_keep, program) = script(text);
     let mut daemon = Schedd::with_private_redis().played_by(&program).start();
     daemon.wait_for_log("ready");
@@ -89,8 +97,9 @@ fn a_dropped_or_killed_daemon_is_gone() {
 
 #[test]
 fn the_command_line_gives_its_code_its_output_and_its_json() {
-    let (_keep, program) =
-        script("echo \"[\\\"$1\\\", \\\"$SCHEDD_NAMESPACE\\\", \\\"$SCHEDD_REDIS_URL\\\"]\"; echo no >&2; exit 4");
+    let (_keep, program) = script(
+        "echo \"[\\\"$1\\\", \\\"$SCHEDD_NAMESPACE\\\", \\\"$SCHEDD_REDIS_URL\\\"]\"; echo no >&2; exit 4",
+    );
     let server = TestRedis::start();
     let finished = Schedctl::on(&server).namespace("n1").played_by(&program).run(&["list"]);
     assert_eq!((finished.code, &*finished.stderr), (4, "no\n"));

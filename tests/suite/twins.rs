@@ -39,7 +39,8 @@ fn component(random: &mut fastrand::Rng, least: i64, most: i64) -> String {
 
 fn expression(random: &mut fastrand::Rng) -> String {
     const DAYS: [&str; 7] = ["Mon", "tue", "Wednesday", "Thu", "Fri", "sat", "Sunday"];
-    const WORDS: [&str; 8] = ["minutely", "hourly", "daily", "weekly", "monthly", "quarterly", "semiannually", "yearly"];
+    const WORDS: [&str; 8] =
+        ["minutely", "hourly", "daily", "weekly", "monthly", "quarterly", "semiannually", "yearly"];
     if random.u8(..50) == 0 {
         return WORDS[random.usize(..WORDS.len())].to_owned();
     }
@@ -48,7 +49,11 @@ fn expression(random: &mut fastrand::Rng) -> String {
         let mut days = Vec::new();
         for _ in 0..random.usize(1..3) {
             let (first, last) = (random.usize(..7), random.usize(..7));
-            days.push(if random.bool() { DAYS[first].to_owned() } else { format!("{}..{}", DAYS[first], DAYS[last]) });
+            days.push(if random.bool() {
+                DAYS[first].to_owned()
+            } else {
+                format!("{}..{}", DAYS[first], DAYS[last])
+            });
         }
         text = format!("{} ", days.join(","));
     }
@@ -71,12 +76,18 @@ fn by_systemd(text: &str) -> Option<Vec<i64>> {
     let base = format!("@{BEGIN}");
     let iterations = format!("--iterations={TIMES}");
     let mut command = Command::new("systemd-analyze");
-    command.args(["calendar", "--base-time", &base, &iterations, text]).env("TZ", "UTC").env("LC_ALL", "C").stderr(Stdio::null());
+    command
+        .args(["calendar", "--base-time", &base, &iterations, text])
+        .env("TZ", "UTC")
+        .env("LC_ALL", "C")
+        .stderr(Stdio::null());
     let output = command.output().ok().filter(|output| output.status.success())?;
     let output = String::from_utf8(output.stdout).ok()?;
     let times = output.lines().filter_map(|line| {
         let (what, time) = line.trim().split_once(": ")?;
-        let date = time.strip_suffix(" UTC").filter(|_| what.starts_with("Next elapse") || what.starts_with("Iter"))?;
+        let date = time
+            .strip_suffix(" UTC")
+            .filter(|_| what.starts_with("Next elapse") || what.starts_with("Iter"))?;
         let (_, moment) = date.split_once(' ')?;
         Some(
             moment
@@ -103,21 +114,36 @@ fn by_us(text: &str) -> Option<Vec<i64>> {
 /// Why the two may differ; none if they may not.
 fn class(text: &str, ours: Option<&Vec<i64>>, theirs: Option<&Vec<i64>>) -> Option<&'static str> {
     match (ours, theirs) {
-        (None, Some(times)) if times.is_empty() => Some("never comes: refused here, \"never\" there"),
-        (None, Some(_)) if text.parse::<CalendarExpr>().is_err_and(|error| error.problem.contains("has no time before")) => {
+        (None, Some(times)) if times.is_empty() => {
+            Some("never comes: refused here, \"never\" there")
+        }
+        (None, Some(_))
+            if text
+                .parse::<CalendarExpr>()
+                .is_err_and(|error| error.problem.contains("has no time before")) =>
+        {
             Some("never comes again: refused here")
         }
-        (Some(_), None) if days_from_end(text).is_some_and(|days| numbers(days).any(|day| day > 28)) => {
+        (Some(_), None)
+            if days_from_end(text).is_some_and(|days| numbers(days).any(|day| day > 28)) =>
+        {
             Some("a day further than 28 from the end of a month: refused there")
         }
         (Some(_), None) if days_from_end(text).is_some_and(|days| days.contains(',')) => {
             Some("a list of days counted from the end: some are refused there")
         }
-        (Some(_), None) if has_a_range_of_one_second(text) => Some("a range of one second: refused there"),
-        _ if days_from_end(text).is_some_and(|days| days.contains('/')) => Some("steps of days counted from the end"),
+        (Some(_), None) if has_a_range_of_one_second(text) => {
+            Some("a range of one second: refused there")
+        }
+        _ if days_from_end(text).is_some_and(|days| days.contains('/')) => {
+            Some("steps of days counted from the end")
+        }
         // Its own answer depends on the second it is asked from: after a day that does not match it goes on in the middle of
         // a component with steps.
-        (Some(ours), Some(theirs)) if text.contains('/') && theirs.iter().zip(ours).all(|(theirs, ours)| theirs >= ours) => {
+        (Some(ours), Some(theirs))
+            if text.contains('/')
+                && theirs.iter().zip(ours).all(|(theirs, ours)| theirs >= ours) =>
+        {
             Some("a time with steps that comes and is passed over there")
         }
         _ => None,
@@ -145,7 +171,8 @@ fn calendar_expressions_mean_what_systemd_says_they_do() {
         return;
     }
     let mut random = fastrand::Rng::with_seed(1);
-    let (mut same, mut both_refuse, mut classes, mut other) = (0, 0, BTreeMap::<&str, usize>::new(), Vec::new());
+    let (mut same, mut both_refuse, mut classes, mut other) =
+        (0, 0, BTreeMap::<&str, usize>::new(), Vec::new());
     for _ in 0..cases(400) {
         let text = expression(&mut random);
         let (ours, theirs) = (by_us(&text), by_systemd(&text));
@@ -176,7 +203,8 @@ for line in sys.stdin:
 ";
 
 fn rule(random: &mut fastrand::Rng) -> String {
-    const FREQS: [&str; 7] = ["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"];
+    const FREQS: [&str; 7] =
+        ["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"];
     const DAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
     let freq = random.usize(..7);
     let mut parts = vec![format!("FREQ={}", FREQS[freq])];
@@ -210,17 +238,29 @@ fn rule(random: &mut fastrand::Rng) -> String {
     maybe(random, 4, "BYMINUTE", 0, 59);
     maybe(random, 6, "BYSECOND", 0, 59);
     if random.u8(..3) == 0 {
-        let is_numbered = freq < 2 && random.bool() && !parts.iter().any(|part| part.starts_with("BYWEEKNO"));
+        let is_numbered =
+            freq < 2 && random.bool() && !parts.iter().any(|part| part.starts_with("BYWEEKNO"));
         let list: Vec<String> = (0..random.usize(1..3))
             .map(|_| {
-                let number = if is_numbered { random.i64(1..5) * if random.bool() { 1 } else { -1 } } else { 0 };
-                format!("{}{}", if number == 0 { String::new() } else { number.to_string() }, DAYS[random.usize(..7)])
+                let number = if is_numbered {
+                    random.i64(1..5) * if random.bool() { 1 } else { -1 }
+                } else {
+                    0
+                };
+                format!(
+                    "{}{}",
+                    if number == 0 { String::new() } else { number.to_string() },
+                    DAYS[random.usize(..7)]
+                )
             })
             .collect();
         parts.push(format!("BYDAY={}", list.join(",")));
     }
     if parts.len() > 1 && random.u8(..4) == 0 {
-        parts.push(format!("BYSETPOS={}", if random.bool() { random.i64(1..4) } else { -random.i64(1..4) }));
+        parts.push(format!(
+            "BYSETPOS={}",
+            if random.bool() { random.i64(1..4) } else { -random.i64(1..4) }
+        ));
     }
     if random.bool() {
         parts.push(format!("INTERVAL={}", random.u8(1..5)));
@@ -236,7 +276,10 @@ fn rule(random: &mut fastrand::Rng) -> String {
 
 #[test]
 fn recurrence_rules_mean_what_dateutil_says_they_do() {
-    let has = Command::new("python3").args(["-c", "import dateutil.rrule"]).stderr(Stdio::null()).status();
+    let has = Command::new("python3")
+        .args(["-c", "import dateutil.rrule"])
+        .stderr(Stdio::null())
+        .status();
     if !has.is_ok_and(|status| status.success()) {
         println!("left out: no python-dateutil here");
         return;
@@ -256,7 +299,8 @@ fn recurrence_rules_mean_what_dateutil_says_they_do() {
         .spawn()
         .unwrap();
     let mut input = python.stdin.take().unwrap();
-    let lines: Vec<String> = rules.iter().map(|(start, rule)| format!("{start} {rule}\n")).collect();
+    let lines: Vec<String> =
+        rules.iter().map(|(start, rule)| format!("{start} {rule}\n")).collect();
     let text = lines.concat();
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()).unwrap());
     let answer = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
@@ -265,13 +309,20 @@ fn recurrence_rules_mean_what_dateutil_says_they_do() {
     let (mut same, mut first_week, mut other) = (0, 0, Vec::new());
     for ((start, text), theirs) in rules.iter().zip(answer.lines()) {
         let rule = Recurrence::new(text, start.parse().unwrap()).unwrap();
-        let times = std::iter::successors(rule.first_local_from(&Zone::utc(), i64::MIN / 2), |at| {
-            rule.first_local_from(&Zone::utc(), at + 1)
-        });
+        let times =
+            std::iter::successors(rule.first_local_from(&Zone::utc(), i64::MIN / 2), |at| {
+                rule.first_local_from(&Zone::utc(), at + 1)
+            });
         let ours: Vec<String> = times
             .take_while(|at| *at < UnixMillis::END / 1_000)
             .take(4)
-            .map(|at| jiff::Timestamp::from_second(at).unwrap().to_string().trim_end_matches('Z').to_owned())
+            .map(|at| {
+                jiff::Timestamp::from_second(at)
+                    .unwrap()
+                    .to_string()
+                    .trim_end_matches('Z')
+                    .to_owned()
+            })
             .collect();
         if ours.join(" ") == theirs {
             same += 1;

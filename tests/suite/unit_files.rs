@@ -34,7 +34,8 @@ impl Unit {
             let beside = dir.path().join("schedd.service.d");
             fs::create_dir(&beside).unwrap();
             let name = format!("{drop_in}.conf");
-            fs::copy(Path::new(DIR).join("schedd.service.d").join(&name), beside.join(name)).unwrap();
+            fs::copy(Path::new(DIR).join("schedd.service.d").join(&name), beside.join(name))
+                .unwrap();
         }
         Self { _dir: dir, file }
     }
@@ -47,13 +48,20 @@ impl Unit {
 
 /// What a program says, and whether it is content; none, said, where it is not there.
 fn run(program: &str, words: &[&str]) -> Option<(bool, String)> {
-    match Command::new(program).args(words).env("SYSTEMD_PAGER", "").env("XDG_RUNTIME_DIR", "/tmp").output() {
+    match Command::new(program)
+        .args(words)
+        .env("SYSTEMD_PAGER", "")
+        .env("XDG_RUNTIME_DIR", "/tmp")
+        .output()
+    {
         Ok(output) => {
             let said = [output.stdout, output.stderr].concat();
             Some((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            eprintln!("SKIPPED: no {program} here, so the files of systemd/ were not held against it");
+            eprintln!(
+                "SKIPPED: no {program} here, so the files of systemd/ were not held against it"
+            );
             None
         }
         Err(error) => panic!("{program}: {error}"),
@@ -62,9 +70,16 @@ fn run(program: &str, words: &[&str]) -> Option<(bool, String)> {
 
 #[test]
 fn systemd_has_nothing_to_say_about_the_units() {
-    let of_system = [None].into_iter().chain(DROP_INS.map(Some)).map(|drop_in| ("schedd.service", "--system", drop_in));
+    let of_system = [None]
+        .into_iter()
+        .chain(DROP_INS.map(Some))
+        .map(|drop_in| ("schedd.service", "--system", drop_in));
     for (name, manager, drop_in) in of_system.chain([("user/schedd.service", "--user", None)]) {
-        let Some((is_content, said)) = Unit::new(name, drop_in).analyzed(&[manager, "--man=no", "verify"]) else { return };
+        let Some((is_content, said)) =
+            Unit::new(name, drop_in).analyzed(&[manager, "--man=no", "verify"])
+        else {
+            return;
+        };
         let ours: Vec<&str> = said.lines().filter(|line| line.contains("schedd")).collect();
         assert!(is_content && ours.is_empty(), "{name} {drop_in:?}: {said}");
     }
@@ -75,7 +90,11 @@ fn the_hardened_units_are_as_tight_as_they_say() {
     for (drop_in, tenths) in DROP_INS.into_iter().zip([16, 25, 40]) {
         let threshold = format!("--threshold={tenths}");
         let unit = Unit::new("schedd.service", Some(drop_in));
-        let Some((is_content, said)) = unit.analyzed(&["security", "--offline=yes", "--no-pager", &threshold]) else { return };
+        let Some((is_content, said)) =
+            unit.analyzed(&["security", "--offline=yes", "--no-pager", &threshold])
+        else {
+            return;
+        };
         assert!(is_content, "{drop_in}: {said}");
     }
 }
@@ -104,10 +123,18 @@ const CALLS: [(&str, bool); 16] = [
 fn expanded(set: &str) -> Option<BTreeSet<String>> {
     let (is_content, said) = run("systemd-analyze", &["--no-pager", "syscall-filter", set])?;
     assert!(is_content, "{set}: {said}");
-    let members = said.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let members = said
+        .lines()
+        .skip(1)
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut calls = BTreeSet::new();
     for member in members {
-        let named = if member.starts_with('@') { expanded(member)? } else { BTreeSet::from([member.to_owned()]) };
+        let named = if member.starts_with('@') {
+            expanded(member)?
+        } else {
+            BTreeSet::from([member.to_owned()])
+        };
         calls.extend(named);
     }
     Some(calls)
@@ -117,12 +144,21 @@ fn expanded(set: &str) -> Option<BTreeSet<String>> {
 fn filtered(text: &str) -> Option<(bool, BTreeSet<String>)> {
     let mut filter: Option<(bool, BTreeSet<String>)> = None;
     for line in text.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
-        let (is_taking, words) = line.strip_prefix('~').map_or((false, line), |words| (true, words));
+        let (is_taking, words) =
+            line.strip_prefix('~').map_or((false, line), |words| (true, words));
         // The first line says which of the two the filter is.
         let (is_of_refused, calls) = filter.get_or_insert((is_taking, BTreeSet::new()));
         for word in words.split_whitespace() {
-            let named = if word.starts_with('@') { expanded(word)? } else { BTreeSet::from([word.to_owned()]) };
-            if *is_of_refused == is_taking { calls.extend(named) } else { calls.retain(|call| !named.contains(call)) }
+            let named = if word.starts_with('@') {
+                expanded(word)?
+            } else {
+                BTreeSet::from([word.to_owned()])
+            };
+            if *is_of_refused == is_taking {
+                calls.extend(named);
+            } else {
+                calls.retain(|call| !named.contains(call));
+            }
         }
     }
     filter
@@ -131,11 +167,14 @@ fn filtered(text: &str) -> Option<(bool, BTreeSet<String>)> {
 #[test]
 fn what_the_keeper_does_to_start_a_job_no_drop_in_refuses() {
     for drop_in in DROP_INS {
-        let text = fs::read_to_string(Path::new(DIR).join(format!("schedd.service.d/{drop_in}.conf"))).unwrap();
+        let text =
+            fs::read_to_string(Path::new(DIR).join(format!("schedd.service.d/{drop_in}.conf")))
+                .unwrap();
         let Some((is_of_refused, calls)) = filtered(&text) else { return };
         let may_become = text.contains("CapabilityBoundingSet=CAP_SETUID");
         let wanted = CALLS.iter().filter(|(_, for_user)| !for_user || may_become);
-        let refused: Vec<_> = wanted.filter(|(call, _)| calls.contains(*call) == is_of_refused).collect();
+        let refused: Vec<_> =
+            wanted.filter(|(call, _)| calls.contains(*call) == is_of_refused).collect();
         assert!(refused.is_empty(), "{drop_in} refuses {refused:?}");
     }
 }
@@ -143,7 +182,9 @@ fn what_the_keeper_does_to_start_a_job_no_drop_in_refuses() {
 #[test]
 fn the_user_and_the_directories_are_made_as_the_unit_wants_them() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root may make users and directories of others in a root of its own");
+        eprintln!(
+            "SKIPPED: only root may make users and directories of others in a root of its own"
+        );
         return;
     }
     let root = tempfile::tempdir().unwrap();
@@ -153,11 +194,19 @@ fn the_user_and_the_directories_are_made_as_the_unit_wants_them() {
     }
     fs::write(within("etc/schedd/jobs.toml"), "").unwrap();
     for kind in ["sysusers", "tmpfiles"] {
-        fs::copy(Path::new(DIR).join(format!("{kind}.d/schedd.conf")), within(&format!("usr/lib/{kind}.d/schedd.conf"))).unwrap();
+        fs::copy(
+            Path::new(DIR).join(format!("{kind}.d/schedd.conf")),
+            within(&format!("usr/lib/{kind}.d/schedd.conf")),
+        )
+        .unwrap();
     }
     let at = format!("--root={}", root.path().display());
     for words in [&["systemd-sysusers"][..], &["systemd-tmpfiles", "--create"]] {
-        let Some((is_content, said)) = run(words[0], &[&words[1..], &[&at, "schedd.conf"]].concat()) else { return };
+        let Some((is_content, said)) =
+            run(words[0], &[&words[1..], &[&at, "schedd.conf"]].concat())
+        else {
+            return;
+        };
         assert!(is_content, "{words:?}: {said}");
     }
     let passwd = fs::read_to_string(within("etc/passwd")).unwrap();

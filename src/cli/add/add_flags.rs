@@ -39,7 +39,10 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
        schedctl add --stdin [--replace | --if-absent]";
 
 /// Adds a job and prints its name. Without a schedule it runs only when asked (schedctl run).
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line, and clap keeps them apart")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line, and clap keeps them apart"
+)]
 #[allow(clippy::doc_markdown, reason = "these comments are texts of --help")]
 #[derive(Debug, clap::Args)]
 #[command(

@@ -42,7 +42,8 @@ impl Host {
         let mut note = |key: &str, message: String| {
             found.push(Problem { path: key.to_owned(), span: None, message, within: None });
         };
-        if let Some(lack) = spec.process.user.as_ref().and_then(|run_as| self.lack_of_user(run_as)) {
+        if let Some(lack) = spec.process.user.as_ref().and_then(|run_as| self.lack_of_user(run_as))
+        {
             note("user", format!("{lack}; a run starts only on hosts where this is solved"));
         }
         let user = spec.process.user.as_ref().map(RunAs::user);
@@ -50,15 +51,26 @@ impl Host {
             note("env_file", format!("{fault}; a run starts only on hosts where this is solved"));
         }
         let mut lack = |key: &str, what: &str, name: &str| {
-            note(key, format!("this host has no {what} {name:?}; a run starts only on hosts that have it"));
+            note(
+                key,
+                format!(
+                    "this host has no {what} {name:?}; a run starts only on hosts that have it"
+                ),
+            );
         };
         if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
             lack("cwd", "directory", &cwd.display().to_string());
         }
-        if let Some(program) = spec.process.shell_program.as_ref().filter(|program| is_missing(program)) {
+        if let Some(program) =
+            spec.process.shell_program.as_ref().filter(|program| is_missing(program))
+        {
             lack("shell_program", "program", &program.display().to_string());
         }
-        for file in spec.env_files.iter().filter(|file| file.absence() == Absence::Fault && is_missing(file.path())) {
+        for file in spec
+            .env_files
+            .iter()
+            .filter(|file| file.absence() == Absence::Fault && is_missing(file.path()))
+        {
             lack("env_file", "file", &file.path().display().to_string());
         }
         found
@@ -88,19 +100,29 @@ fn is_missing(path: &Path) -> bool {
 pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Option<String> {
     let schedule = &job.spec.schedule;
     let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
-    let is_timeless = *result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature;
-    is_timeless.then(|| format!("job {name} has no future time: it runs only by schedctl run {name}"))
+    let is_timeless =
+        *result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature;
+    is_timeless
+        .then(|| format!("job {name} has no future time: it runs only by schedctl run {name}"))
 }
 
 /// Returns the given names that no existing job has.
-pub(super) async fn strangers(store: &Store, names: &[JobName]) -> Result<BTreeSet<JobName>, CliFailure> {
+pub(super) async fn strangers(
+    store: &Store,
+    names: &[JobName],
+) -> Result<BTreeSet<JobName>, CliFailure> {
     let records = store.read_jobs(names).await?;
     // A record that cannot be read belongs to an existing job.
     let is_there = |record: &Result<Option<JobRecord>, _>| match record {
         Ok(record) => record.as_ref().is_some_and(JobRecord::is_live),
         Err(_) => true,
     };
-    Ok(names.iter().zip(&records).filter(|(_, record)| !is_there(record)).map(|(name, _)| name.clone()).collect())
+    Ok(names
+        .iter()
+        .zip(&records)
+        .filter(|(_, record)| !is_there(record))
+        .map(|(name, _)| name.clone())
+        .collect())
 }
 
 /// Returns the warning for a name in `not_while` that no job has.
@@ -121,7 +143,13 @@ pub(super) struct LineDoubts {
 
 impl LineDoubts {
     /// Prints the warnings about the job that line `line` added.
-    pub(super) fn warn(&mut self, line: usize, job: &NamedJob, added: &Added, console: &mut Console) {
+    pub(super) fn warn(
+        &mut self,
+        line: usize,
+        job: &NamedJob,
+        added: &Added,
+        console: &mut Console,
+    ) {
         for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
             self.say(line, &doubt.to_string(), console);
         }
@@ -136,12 +164,19 @@ impl LineDoubts {
     }
 
     /// Prints the warnings that need all lines, and the number of omitted warnings.
-    pub(super) async fn end(mut self, store: &Store, console: &mut Console) -> Result<(), CliFailure> {
+    pub(super) async fn end(
+        mut self,
+        store: &Store,
+        console: &mut Console,
+    ) -> Result<(), CliFailure> {
         let others = std::mem::take(&mut self.others);
         let names: Vec<JobName> = others.keys().cloned().collect();
         let missing = strangers(store, &names).await?;
-        let mut missing: Vec<(usize, JobName)> =
-            others.into_iter().filter(|(name, _)| missing.contains(name)).map(|(name, line)| (line, name)).collect();
+        let mut missing: Vec<(usize, JobName)> = others
+            .into_iter()
+            .filter(|(name, _)| missing.contains(name))
+            .map(|(name, line)| (line, name))
+            .collect();
         missing.sort_unstable();
         for (line, name) in missing {
             self.say(line, &format!("not_while: {}", stranger_words(&name)), console);

@@ -18,7 +18,11 @@ const NAME_LETTERS: usize = 10;
 pub(super) type Added = (JobName, &'static str, Option<UnixMillis>);
 
 /// Returns the result for an existing job, with the due time of its planned run.
-pub(super) async fn pending(store: &Store, name: JobName, result: &'static str) -> Result<Added, CliFailure> {
+pub(super) async fn pending(
+    store: &Store,
+    name: JobName,
+    result: &'static str,
+) -> Result<Added, CliFailure> {
     let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
     Ok((name, result, next))
 }
@@ -31,11 +35,21 @@ pub(super) fn is_dropped(job: &NamedJob) -> bool {
 /// Returns the request to add a job under a name.
 pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
     let start_in: Option<Duration> = job.start_in;
-    Request { name, spec: job.spec.clone(), start_in, kind: SourceKind::Api, source: String::new(), existing, seen: None }
+    Request {
+        name,
+        spec: job.spec.clone(),
+        start_in,
+        kind: SourceKind::Api,
+        source: String::new(),
+        existing,
+        seen: None,
+    }
 }
 
 /// Returns a random name for a job that was given none.
 pub(super) fn draw_name() -> Result<JobName, IdError> {
-    let letters: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(NAME_LETTERS).collect();
+    let letters: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase())
+        .take(NAME_LETTERS)
+        .collect();
     format!("job-{letters}").parse()
 }

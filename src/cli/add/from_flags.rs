@@ -28,7 +28,11 @@ pub(super) fn job_of_flags(
     refuse_flags_alone(args)?;
     let value = keys_of(args, at, bounds)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
-        let line = problems.iter().map(|problem| flag_message(args, problem)).collect::<Vec<_>>().join("; ");
+        let line = problems
+            .iter()
+            .map(|problem| flag_message(args, problem))
+            .collect::<Vec<_>>()
+            .join("; ");
         // The caret marks the first problem that has a position.
         match problems.into_iter().find_map(|problem| problem.within) {
             Some((text, offset)) => CliFailure::Pointed { line, text, offset },
@@ -58,7 +62,9 @@ fn refuse_flags_alone(args: &AddArgs) -> Result<(), CliFailure> {
 fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Value, CliFailure> {
     let mut keys = Map::new();
     for (flag, given) in args.keys.all().filter(|(flag, _)| !flag.key.is_empty()) {
-        let instant = |bound: &Option<Instant>| bound.as_ref().map_or(Value::Null, |bound| bound.at.to_string().into());
+        let instant = |bound: &Option<Instant>| {
+            bound.as_ref().map_or(Value::Null, |bound| bound.at.to_string().into())
+        };
         let value = match flag.form {
             ValueForm::Times => at.iter().map(ToString::to_string).collect(),
             ValueForm::Time => match flag.name {
@@ -92,7 +98,9 @@ fn put(keys: &mut Map<String, Value>, path: &str, value: Value) {
         return;
     }
     let value = match value {
-        Value::Array(mut list) if list.len() == 1 && path != "command" => list.pop().unwrap_or_default(),
+        Value::Array(mut list) if list.len() == 1 && path != "command" => {
+            list.pop().unwrap_or_default()
+        }
         value => value,
     };
     keys.insert(path.to_owned(), value);
@@ -101,9 +109,9 @@ fn put(keys: &mut Map<String, Value>, path: &str, value: Value) {
 /// Returns the JSON of a notice: an HTTP notice for a URL, a shell notice for any other text. A
 /// text that is almost a URL is refused.
 fn notice_of(flag: &KeyFlag, text: &str) -> Result<Value, CliFailure> {
-    let is_url = ["http://", "https://"]
-        .iter()
-        .any(|scheme| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme)));
+    let is_url = ["http://", "https://"].iter().any(|scheme| {
+        text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme))
+    });
     if is_url {
         return Ok(json!({"http": text}));
     }
@@ -129,8 +137,11 @@ fn is_almost_url(text: &str) -> bool {
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c));
     }
     let host = head.split_once(':').map_or(head, |(host, _)| host);
-    let is_label = |label: &str| !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    let ends_as_host = |(_, last): (&str, &str)| last.len() > 1 && last.chars().all(|c| c.is_ascii_alphabetic());
+    let is_label = |label: &str| {
+        !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let ends_as_host =
+        |(_, last): (&str, &str)| last.len() > 1 && last.chars().all(|c| c.is_ascii_alphabetic());
     host.split('.').all(is_label) && host.rsplit_once('.').is_some_and(ends_as_host)
 }
 
@@ -140,11 +151,15 @@ fn headers_of(fields: &[&str]) -> Result<Value, CliFailure> {
     let mut seen = BTreeSet::new();
     for header in fields {
         let Some((name, value)) = header.split_once(':') else {
-            return Err(CliFailure::Invalid(format!("--header {header:?} has no colon, wanted NAME:VALUE")));
+            return Err(CliFailure::Invalid(format!(
+                "--header {header:?} has no colon, wanted NAME:VALUE"
+            )));
         };
         let name = name.trim();
         if !seen.insert(name.to_ascii_lowercase()) {
-            return Err(CliFailure::Invalid(format!("--header {name} is given twice, wanted once")));
+            return Err(CliFailure::Invalid(format!(
+                "--header {name} is given twice, wanted once"
+            )));
         }
         headers.insert(name.to_owned(), value.trim_matches([' ', '\t']).into());
     }
@@ -160,7 +175,9 @@ fn text_of(flag: &KeyFlag, text: &str) -> Result<String, CliFailure> {
     let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
     read.map_err(|error| refuse(format!("cannot be read: {error}")))?;
     if bytes.len() > MAX_JSON_BYTES {
-        return Err(refuse(format!("has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB")));
+        return Err(refuse(format!(
+            "has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB"
+        )));
     }
     String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8, wanted text".to_owned()))
 }
@@ -190,7 +207,9 @@ pub(super) fn flag_message(args: &AddArgs, problem: &Problem) -> String {
     };
     let flag = match path.as_str() {
         "limits" => given(|flag| flag.key.starts_with("limits.")),
-        "unique" | "unique.key" | "unique.mode" => given(|flag| matches!(flag.form, ValueForm::UniqueKey(_))),
+        "unique" | "unique.key" | "unique.mode" => {
+            given(|flag| matches!(flag.form, ValueForm::UniqueKey(_)))
+        }
         path => flag_of(path),
     };
     format!("{flag}: {message}")
@@ -202,7 +221,10 @@ fn flag_of(path: &str) -> String {
         return format!("--env {variable}");
     }
     let is_within = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
-    match KEY_FLAGS.iter().find(|flag| !flag.key.is_empty() && path.strip_prefix(flag.key).is_some_and(is_within)) {
+    match KEY_FLAGS
+        .iter()
+        .find(|flag| !flag.key.is_empty() && path.strip_prefix(flag.key).is_some_and(is_within))
+    {
         Some(flag) if flag.form == ValueForm::Command => "the command".to_owned(),
         Some(flag) => format!("--{}", flag.name),
         None => format!("--{}", path.split(['.', '[']).next().unwrap_or(path).replace('_', "-")),
@@ -219,9 +241,20 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_url_is_no_line_for_the_shell() {
-        for text in ["htps://typo/x", "ftp://h/x", "HTTP+X://h", "hc-ping.com/uuid", "hooks.example.com:8080/a?b=c"] {
-            let Err(CliFailure::Invalid(why)) = notice_of(flag("on-failure"), text) else { panic!("{text}") };
-            assert!(why.starts_with(&format!("--on-failure: found {text:?}, which looks like a URL")), "{why}");
+        for text in [
+            "htps://typo/x",
+            "ftp://h/x",
+            "HTTP+X://h",
+            "hc-ping.com/uuid",
+            "hooks.example.com:8080/a?b=c",
+        ] {
+            let Err(CliFailure::Invalid(why)) = notice_of(flag("on-failure"), text) else {
+                panic!("{text}")
+            };
+            assert!(
+                why.starts_with(&format!("--on-failure: found {text:?}, which looks like a URL")),
+                "{why}"
+            );
         }
         for text in [
             "./my.sh/x",
@@ -233,9 +266,16 @@ mod tests {
             "curl ftp://h/x",
             "a=b.cd/e;tell",
         ] {
-            assert_eq!(notice_of(flag("on-late"), text).ok(), Some(json!({"shell": text})), "{text}");
+            assert_eq!(
+                notice_of(flag("on-late"), text).ok(),
+                Some(json!({"shell": text})),
+                "{text}"
+            );
         }
-        assert_eq!(notice_of(flag("on-late"), "HTTPS://h/x").ok(), Some(json!({"http": "HTTPS://h/x"})));
+        assert_eq!(
+            notice_of(flag("on-late"), "HTTPS://h/x").ok(),
+            Some(json!({"http": "HTTPS://h/x"}))
+        );
     }
 
     #[test]

@@ -21,9 +21,14 @@ use crate::domain::time::zone::Zone;
 
 /// Parses the text of each `--at` into an instant. `now` and `zone` give relative and local times
 /// their meaning.
-pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Vec<Instant>, CliFailure> {
+pub(super) fn instants_of(
+    args: &AddArgs,
+    now: UnixMillis,
+    zone: &Zone,
+) -> Result<Vec<Instant>, CliFailure> {
     let read = |text: &str| {
-        let read = parse_instant(text, now, zone).map_err(|error| CliFailure::at_time("--at", text, &error))?;
+        let read = parse_instant(text, now, zone)
+            .map_err(|error| CliFailure::at_time("--at", text, &error))?;
         Ok(folded(read, args.keys.fold(), zone))
     };
     args.keys.texts("at").into_iter().map(read).collect()
@@ -38,19 +43,41 @@ pub(super) struct AddBounds {
 }
 
 /// Parses `--anchor`, `--start` and `--end` at the time `now` in `zone`.
-pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<AddBounds, CliFailure> {
+pub(super) fn bounds_of(
+    args: &AddArgs,
+    now: UnixMillis,
+    zone: &Zone,
+) -> Result<AddBounds, CliFailure> {
     let read = |flag: &str| {
         let text = args.keys.text(flag.trim_start_matches('-'))?;
-        Some(parse_instant(text, now, zone).map_err(|error| CliFailure::at_time(flag, text, &error)))
+        Some(
+            parse_instant(text, now, zone).map_err(|error| CliFailure::at_time(flag, text, &error)),
+        )
     };
-    Ok(AddBounds { anchor: read("--anchor").transpose()?, start: read("--start").transpose()?, end: read("--end").transpose()? })
+    Ok(AddBounds {
+        anchor: read("--anchor").transpose()?,
+        start: read("--start").transpose()?,
+        end: read("--end").transpose()?,
+    })
 }
 
 /// Prints the understood instants of `--anchor`, `--start` and `--end`.
-pub(super) fn report_bounds(bounds: &AddBounds, now: UnixMillis, zone: &Zone, console: &mut Console) {
-    for (word, bound) in [("anchor", &bounds.anchor), ("start", &bounds.start), ("end", &bounds.end)] {
+pub(super) fn report_bounds(
+    bounds: &AddBounds,
+    now: UnixMillis,
+    zone: &Zone,
+    console: &mut Console,
+) {
+    for (word, bound) in
+        [("anchor", &bounds.anchor), ("start", &bounds.start), ("end", &bounds.end)]
+    {
         let Some(Instant { at, note }) = bound else { continue };
-        console.note(&format!("{word} {} ({}), {}", rfc3339(*at, zone), zone.name(), Relative { now }.either(*at)));
+        console.note(&format!(
+            "{word} {} ({}), {}",
+            rfc3339(*at, zone),
+            zone.name(),
+            Relative { now }.either(*at)
+        ));
         if let Some(note) = note {
             console.note(note);
         }
@@ -60,8 +87,10 @@ pub(super) fn report_bounds(bounds: &AddBounds, now: UnixMillis, zone: &Zone, co
 /// Returns true if a time flag is relative to now or is a local time, so that a wrong host clock
 /// matters.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
-    let counts_from_1970 = |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
-    let is_local = |text: &str| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
+    let counts_from_1970 =
+        |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
+    let is_local =
+        |text: &str| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
     let bounds = ["anchor", "start", "end"].into_iter().filter_map(|flag| args.keys.text(flag));
     args.keys.has("in") || args.keys.texts("at").into_iter().chain(bounds).any(is_local)
 }
@@ -69,13 +98,20 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
 /// Returns the instant that `fold` selects if the clock shows the local time of `read` twice. An
 /// instant without a note has a local time shown once, or an explicit offset.
 fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
-    let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else { return read };
+    let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else {
+        return read;
+    };
     let report = |at: UnixMillis| rfc3339(at, zone);
     let (at, said) = match fold {
         None if read.at == second => return read,
-        None => {
-            (first, format!("the first time, {}, is used; --fold second uses the second time, {}", report(first), report(second)))
-        }
+        None => (
+            first,
+            format!(
+                "the first time, {}, is used; --fold second uses the second time, {}",
+                report(first),
+                report(second)
+            ),
+        ),
         Some(FoldFlag::First) => (first, format!("the first time, {}, is used", report(first))),
         Some(FoldFlag::Second) => (second, format!("the second time, {}, is used", report(second))),
     };
@@ -89,7 +125,8 @@ fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)>
     let rules = zone.rules();
     let ambiguous = rules.to_ambiguous_timestamp(rules.to_datetime(at.to_timestamp()));
     let AmbiguousOffset::Fold { .. } = ambiguous.offset() else { return None };
-    let [first, second] = [ambiguous.earlier(), ambiguous.later()].map(|at| at.ok().and_then(UnixMillis::from_timestamp));
+    let [first, second] = [ambiguous.earlier(), ambiguous.later()]
+        .map(|at| at.ok().and_then(UnixMillis::from_timestamp));
     first.zip(second)
 }
 
@@ -98,13 +135,26 @@ pub(super) fn report_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: 
     if at >= now && at.since(now) < Duration::from_secs(1) {
         return console.note("runs now");
     }
-    console.note(&format!("at {} ({}), {}", rfc3339(at, zone), zone.name(), Relative { now }.either(at)));
+    console.note(&format!(
+        "at {} ({}), {}",
+        rfc3339(at, zone),
+        zone.name(),
+        Relative { now }.either(at)
+    ));
 }
 
 /// Refuses past instants of `--at` unless `--allow-past` is given.
-pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis, zone: &Zone) -> Result<(), CliFailure> {
-    let past = args.keys.texts("at").into_iter().zip(instants).find(|(_, instant)| instant.at < now);
-    let Some((text, Instant { at, .. })) = past.filter(|_| !args.keys.has("allow-past")) else { return Ok(()) };
+pub(super) fn refuse_past(
+    args: &AddArgs,
+    instants: &[Instant],
+    now: UnixMillis,
+    zone: &Zone,
+) -> Result<(), CliFailure> {
+    let past =
+        args.keys.texts("at").into_iter().zip(instants).find(|(_, instant)| instant.at < now);
+    let Some((text, Instant { at, .. })) = past.filter(|_| !args.keys.has("allow-past")) else {
+        return Ok(());
+    };
     let (ago, name) = (span(now.since(*at)), zone.name());
     Err(CliFailure::Invalid(format!(
         "--at {text:?} is {ago} ago: {} in {name}; wanted a future time, or --allow-past to run it at once",
@@ -131,7 +181,9 @@ pub(super) fn report_instants(
         let at = instant.at;
         match (why_not(&job.spec, &table, at, now), at < now) {
             (Some(why), true) => {
-                return Err(CliFailure::Invalid(format!("--at {text:?} is past and would not run at once: {why}")));
+                return Err(CliFailure::Invalid(format!(
+                    "--at {text:?} is past and would not run at once: {why}"
+                )));
             }
             (Some(why), false) => console.warn(&format!("--at {text:?} does not run: {why}")),
             (None, true) => owed = Some(at),
@@ -151,7 +203,9 @@ fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -
     }
     let first = table.latest_in(UnixMillis::EPOCH, now).unwrap_or(now);
     if at < first {
-        return Some(format!("of several past times only the newest runs, {first}; remove the older ones"));
+        return Some(format!(
+            "of several past times only the newest runs, {first}; remove the older ones"
+        ));
     }
     let due = Due {
         timetable: table,
@@ -164,7 +218,9 @@ fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -
         now,
     };
     if at < now && matches!(judge(due), Decision::Skip { .. }) {
-        return Some("--catch-up skip, --max-age or --skip-if-late skips a run this late".to_owned());
+        return Some(
+            "--catch-up skip, --max-age or --skip-if-late skips a run this late".to_owned(),
+        );
     }
     let most = spec.shape.max_runs.filter(|most| table.count_in(first, at) > u64::from(*most))?;
     Some(format!("--max-runs {most} is reached before this time"))
@@ -184,7 +240,9 @@ mod tests {
         };
         let (first, second) = ("2027-10-31T00:30:00.000Z", "2027-10-31T01:30:00.000Z");
         let (before, between) = ("2027-10-01T00:00:00Z", "2027-10-31T01:00:00Z");
-        for (fold, wanted) in [(None, first), (Some(FoldFlag::First), first), (Some(FoldFlag::Second), second)] {
+        for (fold, wanted) in
+            [(None, first), (Some(FoldFlag::First), first), (Some(FoldFlag::Second), second)]
+        {
             let (at, note) = take("2027-10-31T02:30", before, fold);
             assert_eq!(at, wanted, "{fold:?}");
             assert_eq!(note.unwrap().contains("--fold second"), fold.is_none());
@@ -192,7 +250,11 @@ mod tests {
         assert_eq!(take("02:30", between, None).0, second);
         assert_eq!(take("02:30", between, Some(FoldFlag::First)).0, first);
         for once in ["2027-10-31T02:30:00+02:00", "2027-10-31T04:30"] {
-            assert_eq!(take(once, before, Some(FoldFlag::Second)), take(once, before, None), "{once}");
+            assert_eq!(
+                take(once, before, Some(FoldFlag::Second)),
+                take(once, before, None),
+                "{once}"
+            );
         }
     }
 }

@@ -27,9 +27,13 @@ pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob)
 async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String, StoreError> {
     let local = Zone::of_host();
     let doing = match store.read_job(name).await? {
-        Some(JobRecord { ended: Some(_), ended_at: Some(at), .. }) => format!("was over at {}", shown(at, &local)),
+        Some(JobRecord { ended: Some(_), ended_at: Some(at), .. }) => {
+            format!("was over at {}", shown(at, &local))
+        }
         None | Some(JobRecord { ended: Some(_), .. }) => "is over".to_owned(),
-        Some(JobRecord { paused_at: Some(at), .. }) => format!("is paused since {}", shown(at, &local)),
+        Some(JobRecord { paused_at: Some(at), .. }) => {
+            format!("is paused since {}", shown(at, &local))
+        }
         Some(job) => match open_run(store, name).await? {
             Some(run) if run.state == RunState::Running => match run.started_at {
                 Some(at) => format!("runs since {}", shown(at, &local)),

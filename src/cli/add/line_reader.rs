@@ -70,13 +70,22 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
                 }
             }
             Ok(Line::TooLong) => {
-                batch.refused.push((number, format!("the line has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB")));
+                batch.refused.push((
+                    number,
+                    format!(
+                        "the line has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB"
+                    ),
+                ));
             }
             Ok(Line::End) => {}
-            Err(error) => batch.refused.push((number, format!("the standard input cannot be read: {error}"))),
+            Err(error) => {
+                batch.refused.push((number, format!("the standard input cannot be read: {error}")));
+            }
         }
         let may_block = input.buffer().is_empty();
-        if (batch.is_full() || may_block && batch.lines() > 0) && sender.blocking_send(std::mem::take(&mut batch)).is_err() {
+        if (batch.is_full() || may_block && batch.lines() > 0)
+            && sender.blocking_send(std::mem::take(&mut batch)).is_err()
+        {
             return;
         }
         if is_end {
@@ -89,12 +98,19 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
 fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text.trim(),
-        Err(error) => return Some(Err(format!("the line is not UTF-8 at byte {}, wanted JSON in UTF-8", error.valid_up_to()))),
+        Err(error) => {
+            return Some(Err(format!(
+                "the line is not UTF-8 at byte {}, wanted JSON in UTF-8",
+                error.valid_up_to()
+            )));
+        }
     };
     if text.is_empty() {
         return None;
     }
-    let joined = |problems: Vec<config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let joined = |problems: Vec<config::Problem>| {
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
     Some(config::job_from_json(text, host_zone).map_err(joined))
 }
 
@@ -161,7 +177,10 @@ mod tests {
     #[test]
     fn many_lines_come_in_batches() {
         let input = b"{\"shell\": \"a\"}\n".repeat(1_200);
-        assert_eq!(batches(&input).iter().map(|batch| batch.jobs.len()).collect::<Vec<_>>(), [500, 500, 200]);
+        assert_eq!(
+            batches(&input).iter().map(|batch| batch.jobs.len()).collect::<Vec<_>>(),
+            [500, 500, 200]
+        );
     }
 
     #[test]

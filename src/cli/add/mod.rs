@@ -42,7 +42,11 @@ use crate::engine::planning::planting::{Applied, Request};
 use crate::store::{Existing, JobRecord, Rev, Store};
 
 /// Adds one job given by flags, or the jobs on standard input. Returns the exit code.
-pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn add(
+    global: &Global,
+    args: &AddArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let host_zone = Zone::of_host();
     if args.stdin {
         return stdin_lines::add_lines(global, args, host_zone, console).await;
@@ -50,8 +54,14 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     let zone = args.keys.text("tz").map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
     // This check uses the host's clock, so that input that can never be valid is refused without
     // Redis.
-    let draft: Vec<UnixMillis> = instants_of(args, clock_skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
-    from_flags::job_of_flags(args, &draft, &bounds_of(args, clock_skew::own_now(), &zone)?, &host_zone)?;
+    let draft: Vec<UnixMillis> =
+        instants_of(args, clock_skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
+    from_flags::job_of_flags(
+        args,
+        &draft,
+        &bounds_of(args, clock_skew::own_now(), &zone)?,
+        &host_zone,
+    )?;
 
     let store = connect(global, console).await?;
     let seen = seen_of(&store, args).await?;
@@ -87,7 +97,9 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     }
     if let Some(since) = paused_since(&store, &added).await? {
         let (name, since) = (&added.0, shown(since, &host_zone));
-        console.warn(&format!("job {name} is paused since {since}: it starts no runs until schedctl resume {name}"));
+        console.warn(&format!(
+            "job {name} is paused since {since}: it starts no runs until schedctl resume {name}"
+        ));
         // A paused job may not run at this time.
         added.2 = None;
     }
@@ -95,11 +107,19 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
         console.warn(&doubt);
     }
     let (name, result, next_due) = added;
-    if let Some(due) = next_due.filter(|_| job.start_in.is_some() && matches!(result, "created" | "updated")) {
+    if let Some(due) =
+        next_due.filter(|_| job.start_in.is_some() && matches!(result, "created" | "updated"))
+    {
         instant::report_due(due, now, &zone, console);
     }
-    if result == "created" && job.spec.schedule == Schedule::Manual && job.start_in.is_none() && job.spec.unique.is_some() {
-        console.note(&format!("no time is given: the job runs only by schedctl run {name}; with --in 0s it runs now"));
+    if result == "created"
+        && job.spec.schedule == Schedule::Manual
+        && job.start_in.is_none()
+        && job.spec.unique.is_some()
+    {
+        console.note(&format!(
+            "no time is given: the job runs only by schedctl run {name}; with --in 0s it runs now"
+        ));
     }
     if console.is_json() {
         let next_due = match next_due {
@@ -116,12 +136,22 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
 /// Returns the revision of the job to replace. The revision is read first, so a later change of the
 /// job by somebody else is noticed.
 async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
-    let Some(name) = args.keys.text("name").filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
+    let Some(name) =
+        args.keys.text("name").filter(|_| args.replace).and_then(|name| name.parse().ok())
+    else {
+        return Ok(None);
+    };
     Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
 
 /// Writes one job, given by flags, to Redis.
-async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>, host_zone: &Zone) -> Result<Added, CliFailure> {
+async fn apply(
+    store: &Store,
+    args: &AddArgs,
+    job: &NamedJob,
+    seen: Option<Rev>,
+    host_zone: &Zone,
+) -> Result<Added, CliFailure> {
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
         let name = match &job.name {
@@ -136,13 +166,21 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
             Applied::Updated(None) => pending(store, name, "updated").await,
             Applied::Unchanged => pending(store, name, "unchanged").await,
             Applied::Moved(first, next) => Ok((first, "updated", next)),
-            Applied::Taken(first) if args.if_absent || is_dropped(job) => pending(store, first, "exists").await,
+            Applied::Taken(first) if args.if_absent || is_dropped(job) => {
+                pending(store, first, "exists").await
+            }
             Applied::Taken(first) => Err(key_taken(store, &first, job).await),
             Applied::Exists | Applied::OtherKind(_) if is_drawn => continue,
             Applied::Exists if args.if_absent => pending(store, name, "exists").await,
-            Applied::Exists | Applied::OtherKind(_) => Err(name_conflict::name_taken(store, &name, job).await),
-            Applied::Newer(now) => Err(CliFailure::Conflict(name_conflict::changed_meanwhile(&name, &now))),
-            Applied::Past(at) => Err(CliFailure::Invalid(format!("job {name}: its time {at} is past"))),
+            Applied::Exists | Applied::OtherKind(_) => {
+                Err(name_conflict::name_taken(store, &name, job).await)
+            }
+            Applied::Newer(now) => {
+                Err(CliFailure::Conflict(name_conflict::changed_meanwhile(&name, &now)))
+            }
+            Applied::Past(at) => {
+                Err(CliFailure::Invalid(format!("job {name}: its time {at} is past")))
+            }
             Applied::Done(at) => Err(CliFailure::Conflict(name_conflict::done_already(&name, at))),
         };
     }
@@ -150,6 +188,13 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
 }
 
 /// Returns since when the job is paused, if the add changed an existing job.
-async fn paused_since(store: &Store, (name, result, _): &Added) -> Result<Option<UnixMillis>, CliFailure> {
-    Ok(if *result == "updated" { store.read_job(name).await?.and_then(|job| job.paused_at) } else { None })
+async fn paused_since(
+    store: &Store,
+    (name, result, _): &Added,
+) -> Result<Option<UnixMillis>, CliFailure> {
+    Ok(if *result == "updated" {
+        store.read_job(name).await?.and_then(|job| job.paused_at)
+    } else {
+        None
+    })
 }

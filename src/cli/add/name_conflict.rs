@@ -29,7 +29,9 @@ pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob)
 fn held_by_file(job: &JobRecord) -> CliFailure {
     let name = &job.name;
     let place = declared_in(job);
-    CliFailure::Conflict(format!("job {name} is declared in {place}: edit [jobs.{name}] there, or use another name"))
+    CliFailure::Conflict(format!(
+        "job {name} is declared in {place}: edit [jobs.{name}] there, or use another name"
+    ))
 }
 
 /// Returns the message for a name that a job added by schedctl already has. The message says how
@@ -38,9 +40,14 @@ pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
     let name = &job.name;
     let difference = difference(&job.definition, wanted);
     if difference.is_empty() {
-        return format!("job {name} exists already with the same definition; --if-absent makes this a success");
+        return format!(
+            "job {name} exists already with the same definition; --if-absent makes this a success"
+        );
     }
-    format!("job {name} exists already and differs ({}); --replace changes it, --if-absent leaves it", difference.join(", "))
+    format!(
+        "job {name} exists already and differs ({}); --replace changes it, --if-absent leaves it",
+        difference.join(", ")
+    )
 }
 
 /// Returns `key: old -> new` for the first keys in which the wanted job differs from the old
@@ -48,14 +55,21 @@ pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
 fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
     let mut changed = config::differences(old, &config::to_canonical(&wanted.spec));
     if let Some(delay) = wanted.start_in {
-        let old = changed.iter().position(|change| change.key == "at").and_then(|at| changed.remove(at).old);
-        changed.push(KeyChange { key: "at".to_owned(), old, new: Some(format!("in {}", format_duration(delay)).into()) });
+        let old = changed
+            .iter()
+            .position(|change| change.key == "at")
+            .and_then(|at| changed.remove(at).old);
+        changed.push(KeyChange {
+            key: "at".to_owned(),
+            old,
+            new: Some(format!("in {}", format_duration(delay)).into()),
+        });
     }
-    let mut changes: Vec<String> = changed.iter().take(SHOWN_KEYS).map(key_change).collect();
+    let mut shown: Vec<String> = changed.iter().take(SHOWN_KEYS).map(key_change).collect();
     if changed.len() > SHOWN_KEYS {
-        changes.push(format!("and {} more", changed.len() - SHOWN_KEYS));
+        shown.push(format!("and {} more", changed.len() - SHOWN_KEYS));
     }
-    changes
+    shown
 }
 
 /// Returns the message for a job that somebody else changed after schedctl had read the job.
@@ -68,7 +82,9 @@ pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
 /// Returns the message for a one-shot of this name that already ran at this instant. The same run
 /// is not repeated.
 pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
-    format!("a job {name} already ran at {at}; use another --name or time (schedctl history {name})")
+    format!(
+        "a job {name} already ran at {at}; use another --name or time (schedctl history {name})"
+    )
 }
 
 #[cfg(test)]
@@ -78,7 +94,11 @@ mod tests {
 
     #[test]
     fn a_difference_names_the_keys_and_both_values() {
-        let wanted = config::job_from_json(r#"{"shell": "b", "cron": "0 3 * * *", "timeout": "2h"}"#, &Zone::utc()).unwrap();
+        let wanted = config::job_from_json(
+            r#"{"shell": "b", "cron": "0 3 * * *", "timeout": "2h"}"#,
+            &Zone::utc(),
+        )
+        .unwrap();
         let changes = difference(r#"{"cron":"0 2 * * *","shell":"b"}"#, &wanted);
         assert_eq!(changes, [r#"cron: "0 2 * * *" -> "0 3 * * *""#, r#"timeout: none -> "2h""#]);
         assert!(difference(&config::to_canonical(&wanted.spec), &wanted).is_empty());

@@ -36,7 +36,14 @@ impl AddProgress {
     pub(super) fn new(console: &Console) -> Self {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let is_wanted = std::io::stderr().is_terminal() && !is_dumb && !console.is_quiet();
-        Self { began: Instant::now(), length: bytes_to_come(std::io::stdin()), bytes: 0, jobs: 0, bar: None, is_wanted }
+        Self {
+            began: Instant::now(),
+            length: bytes_to_come(std::io::stdin()),
+            bytes: 0,
+            jobs: 0,
+            bar: None,
+            is_wanted,
+        }
     }
 
     /// Counts `lines` lines of `bytes` bytes as done.
@@ -72,9 +79,12 @@ impl Drop for AddProgress {
 }
 
 fn bar(length: Option<u64>) -> Option<ProgressBar> {
-    let template = if length.is_some() { "[{bar:20.=>-}] {percent:>3}% {msg}" } else { "{spinner} {msg}" };
-    let style = ProgressStyle::with_template(template).ok()?.progress_chars("=>-").tick_chars("|/-\\ ");
-    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(5)).with_style(style);
+    let template =
+        if length.is_some() { "[{bar:20.=>-}] {percent:>3}% {msg}" } else { "{spinner} {msg}" };
+    let style =
+        ProgressStyle::with_template(template).ok()?.progress_chars("=>-").tick_chars("|/-\\ ");
+    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(5))
+        .with_style(style);
     bar.enable_steady_tick(EVERY);
     Some(bar)
 }
@@ -97,7 +107,8 @@ fn clear_when_ended(bar: &ProgressBar) {
 /// inputs.
 fn bytes_to_come(input: impl AsFd) -> Option<u64> {
     let about = rustix::fs::fstat(&input).ok()?;
-    let is_file = rustix::fs::FileType::from_raw_mode(about.st_mode) == rustix::fs::FileType::RegularFile;
+    let is_file =
+        rustix::fs::FileType::from_raw_mode(about.st_mode) == rustix::fs::FileType::RegularFile;
     let position = rustix::fs::tell(&input).ok()?;
     u64::try_from(about.st_size).ok().filter(|_| is_file).map(|size| size.saturating_sub(position))
 }
@@ -106,7 +117,10 @@ fn words(jobs: u64, bytes: u64, length: Option<u64>, took: Duration) -> String {
     let a_second = u128::from(jobs) * 1_000 / took.as_millis().max(1);
     let left = length.filter(|_| bytes > 0).map(|length| {
         let ms = took.as_millis() * u128::from(length.saturating_sub(bytes)) / u128::from(bytes);
-        format!(", {} left", span(Duration::from_secs(u64::try_from(ms / 1_000).unwrap_or(u64::MAX).max(1))))
+        format!(
+            ", {} left",
+            span(Duration::from_secs(u64::try_from(ms / 1_000).unwrap_or(u64::MAX).max(1)))
+        )
     });
     format!("{jobs} lines, {a_second} a second{}", left.unwrap_or_default())
 }

@@ -37,7 +37,12 @@ const AT_ONCE: usize = 3;
 const AHEAD: usize = 8;
 
 /// Adds the jobs on standard input. Returns the exit code.
-pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, console: &mut Console) -> Result<u8, CliFailure> {
+pub(super) async fn add_lines(
+    global: &Global,
+    args: &AddArgs,
+    host_zone: Zone,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let pools = Pools::read(&store).await?;
     let (_, mut skew) = clock_skew::ask_time(&store).await?;
@@ -123,7 +128,9 @@ impl Sheet<'_> {
     /// applied one after the other, so that the later line wins.
     async fn add(&mut self, batches: Vec<Batch>, console: &mut Console) -> Result<(), CliFailure> {
         let mut results = Vec::with_capacity(batches.len());
-        let (lines, bytes) = batches.iter().fold((0, 0), |(lines, bytes), batch| (lines + batch.lines(), bytes + batch.consumed));
+        let (lines, bytes) = batches
+            .iter()
+            .fold((0, 0), |(lines, bytes), batch| (lines + batch.lines(), bytes + batch.consumed));
         if shares_a_name(&batches) {
             for batch in batches {
                 let outcomes = self.add_batch(batch).await;
@@ -150,7 +157,8 @@ impl Sheet<'_> {
     /// Adds one batch and returns the result for each of its lines.
     async fn add_batch(&self, batch: Batch) -> Result<AddedLines, CliFailure> {
         let Batch { jobs, refused, .. } = batch;
-        let mut outcomes: AddedLines = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
+        let mut outcomes: AddedLines =
+            refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
         let mut open = Vec::with_capacity(jobs.len());
         for (line, job) in jobs {
             match self.pools.unknown_to(&job) {
@@ -164,14 +172,17 @@ impl Sheet<'_> {
             if open.is_empty() {
                 break;
             }
-            let requests = open.iter().map(|(_, job)| self.request(job)).collect::<Result<Vec<Request>, _>>();
+            let requests =
+                open.iter().map(|(_, job)| self.request(job)).collect::<Result<Vec<Request>, _>>();
             let requests = requests.map_err(|error| CliFailure::Failed(error.to_string()))?;
             let applied = self.apply(&open, &requests).await?;
             let mut clashed = Vec::new();
             for (((line, job), request), answer) in open.into_iter().zip(requests).zip(applied) {
                 let is_drawn = job.name.is_none();
                 match answer {
-                    Ok(Applied::Exists | Applied::OtherKind(_)) if is_drawn => clashed.push((line, job)),
+                    Ok(Applied::Exists | Applied::OtherKind(_)) if is_drawn => {
+                        clashed.push((line, job));
+                    }
                     answer => {
                         let added = self.answered(request.name, &job, answer).await?;
                         outcomes.insert(line, added.map(|added| (added, job)));
@@ -228,11 +239,15 @@ impl Sheet<'_> {
             Ok(Applied::Updated(None)) => Ok(pending(self.store, name, "updated").await?),
             Ok(Applied::Unchanged) => Ok(pending(self.store, name, "unchanged").await?),
             Ok(Applied::Moved(first, next)) => Ok((first, "updated", next)),
-            Ok(Applied::Exists) if self.args.if_absent => Ok(pending(self.store, name, "exists").await?),
+            Ok(Applied::Exists) if self.args.if_absent => {
+                Ok(pending(self.store, name, "exists").await?)
+            }
             Ok(Applied::Taken(first)) if self.args.if_absent || is_dropped(job) => {
                 Ok(pending(self.store, first, "exists").await?)
             }
-            Ok(Applied::Taken(first)) => Err(key_taken(self.store, &first, job).await.lines().join("; ")),
+            Ok(Applied::Taken(first)) => {
+                Err(key_taken(self.store, &first, job).await.lines().join("; "))
+            }
             Ok(Applied::Exists | Applied::OtherKind(_)) => {
                 Err(name_conflict::name_taken(self.store, &name, job).await.lines().join("; "))
             }
@@ -284,8 +299,11 @@ fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
 fn shares_a_name(batches: &[Batch]) -> bool {
     let mut seen: BTreeSet<(&str, String)> = BTreeSet::new();
     batches.iter().any(|batch| {
-        let name = |job: &'_ NamedJob| job.name.as_ref().map(|name| ("name", name.as_str().to_owned()));
-        let key = |job: &'_ NamedJob| job.spec.unique.as_ref().map(|unique| ("key", unique.key.as_str().to_owned()));
+        let name =
+            |job: &'_ NamedJob| job.name.as_ref().map(|name| ("name", name.as_str().to_owned()));
+        let key = |job: &'_ NamedJob| {
+            job.spec.unique.as_ref().map(|unique| ("key", unique.key.as_str().to_owned()))
+        };
         let words: BTreeSet<(&str, String)> =
             batch.jobs.iter().flat_map(|(_, job)| name(job).into_iter().chain(key(job))).collect();
         let is_shared = !seen.is_disjoint(&words);

@@ -16,7 +16,8 @@ pub(super) struct Pools {
 
 impl Pools {
     pub(super) async fn read(store: &Store) -> Result<Self, CliFailure> {
-        let queues = store.read_queues().await?.into_keys().chain([QueueName::default_queue()]).collect();
+        let queues =
+            store.read_queues().await?.into_keys().chain([QueueName::default_queue()]).collect();
         Ok(Self { queues, groups: store.read_groups().await? })
     }
 
@@ -29,21 +30,33 @@ impl Pools {
             let others = self.queues.iter().filter(|name| **name != default).map(QueueName::as_str);
             let names: Vec<&str> = [default.as_str()].into_iter().chain(others).collect();
             let names = names.join(", ");
-            return Some(format!("queue {queue} is not known, wanted {names} (a jobs file declares queues by [queues.{queue}])"));
+            return Some(format!(
+                "queue {queue} is not known, wanted {names} (a jobs file declares queues by [queues.{queue}])"
+            ));
         }
         let group = job.spec.group.as_ref()?;
         match self.groups.get(group) {
-            Some(GroupSettings::Alternate(turns)) if !job.name.as_ref().is_some_and(|name| turns.order.contains(name)) => {
+            Some(GroupSettings::Alternate(turns))
+                if !job.name.as_ref().is_some_and(|name| turns.order.contains(name)) =>
+            {
                 let order: Vec<&str> = turns.order.iter().map(JobName::as_str).collect();
-                let wanted = format!("wanted one of {} (or another order in [groups.{group}])", order.join(", "));
+                let wanted = format!(
+                    "wanted one of {} (or another order in [groups.{group}])",
+                    order.join(", ")
+                );
                 let who = job.name.as_ref().map_or("a job without a name", JobName::as_str);
-                return Some(format!("group {group} has an order of turns without {who}, {wanted}"));
+                return Some(format!(
+                    "group {group} has an order of turns without {who}, {wanted}"
+                ));
             }
             Some(_) => return None,
             None => {}
         }
         let names: Vec<&str> = self.groups.keys().map(GroupName::as_str).collect();
-        let wanted = if names.is_empty() { String::new() } else { format!(", wanted {}", names.join(", ")) };
-        Some(format!("group {group} is not known{wanted} (a jobs file declares groups by [groups.{group}])"))
+        let wanted =
+            if names.is_empty() { String::new() } else { format!(", wanted {}", names.join(", ")) };
+        Some(format!(
+            "group {group} is not known{wanted} (a jobs file declares groups by [groups.{group}])"
+        ))
     }
 }

@@ -6,13 +6,19 @@ use crate::cli::render::{Colour, Console, key_change, one_line};
 use crate::config::KeyChange;
 use crate::domain::name::job_source::SourceName;
 use crate::engine::planning::file_change::{
-    AppliedChange, ApplyState, Comparison, JobStanding, LastChange, PlannedChange, Prune, SectionStanding,
+    AppliedChange, ApplyState, Comparison, JobStanding, LastChange, PlannedChange, Prune,
+    SectionStanding,
 };
 use crate::store::Section;
 
 /// Prints the differences between file and live jobs: a line for each job, and a line for each
 /// further key.
-pub(super) fn comparison(comparison: &Comparison, said: &LastChange<'_>, prune: Prune, console: &mut Console) {
+pub(super) fn comparison(
+    comparison: &Comparison,
+    said: &LastChange<'_>,
+    prune: Prune,
+    console: &mut Console,
+) {
     for SectionStanding { section, standing } in &comparison.sections {
         let name = match section {
             Section::Queue(queue) => format!("queue {queue}"),
@@ -28,7 +34,13 @@ pub(super) fn comparison(comparison: &Comparison, said: &LastChange<'_>, prune: 
     }
 }
 
-fn report(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, console: &mut Console) {
+fn report(
+    name: &str,
+    standing: &ApplyState,
+    others: &[SourceName],
+    prune: Prune,
+    console: &mut Console,
+) {
     if console.is_json() {
         return;
     }
@@ -52,16 +64,24 @@ fn report(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune
                 "job {name}: the node already applied this definition; {by} changed the job later, and that change wins"
             ));
         }
-        ApplyState::NameTaken => {
-            ('!', Colour::Red, vec!["not applied: the name belongs to a job added with schedctl add".to_owned()])
+        ApplyState::NameTaken => (
+            '!',
+            Colour::Red,
+            vec!["not applied: the name belongs to a job added with schedctl add".to_owned()],
+        ),
+        ApplyState::Over => {
+            return console.note(&format!("job {name}: its last time is past, so it gets no run"));
         }
-        ApplyState::Over => return console.note(&format!("job {name}: its last time is past, so it gets no run")),
-        ApplyState::Gone if !others.is_empty() => {
-            ('-', Colour::Dim, vec![format!("no longer in the file, but kept because it is also in {}", elsewhere())])
-        }
-        ApplyState::Gone if prune == Prune::No => {
-            ('-', Colour::Dim, vec!["no longer in the file, but kept; --prune removes it".to_owned()])
-        }
+        ApplyState::Gone if !others.is_empty() => (
+            '-',
+            Colour::Dim,
+            vec![format!("no longer in the file, but kept because it is also in {}", elsewhere())],
+        ),
+        ApplyState::Gone if prune == Prune::No => (
+            '-',
+            Colour::Dim,
+            vec!["no longer in the file, but kept; --prune removes it".to_owned()],
+        ),
         ApplyState::Gone => ('-', Colour::Red, vec!["no longer in the file".to_owned()]),
     };
     for (index, text) in texts.iter().enumerate() {
@@ -77,9 +97,13 @@ pub(super) fn changes(done: &[AppliedChange], console: &mut Console) {
         match change {
             PlannedChange::Failed(why) => console.error(&format!("job {name}: {why}")),
             PlannedChange::NameTaken => {
-                console.error(&format!("job {name} is not applied: the name belongs to a job added with schedctl add"));
+                console.error(&format!(
+                    "job {name} is not applied: the name belongs to a job added with schedctl add"
+                ));
             }
-            PlannedChange::Past(at) => console.note(&format!("job {name}: its time {at} is past, so it gets no run")),
+            PlannedChange::Past(at) => {
+                console.note(&format!("job {name}: its time {at} is past, so it gets no run"));
+            }
             PlannedChange::Added(_)
             | PlannedChange::Changed(_)
             | PlannedChange::Removed
@@ -90,20 +114,38 @@ pub(super) fn changes(done: &[AppliedChange], console: &mut Console) {
 }
 
 /// Returns the summary line of `diff` or `apply`: how many jobs were, or would be, changed.
-pub(super) fn summary(comparison: &Comparison, said: &LastChange<'_>, prune: Prune, is_dry: bool) -> String {
-    let count = |counts: fn(&JobStanding) -> bool| comparison.jobs.iter().filter(|job| counts(job)).count();
+pub(super) fn summary(
+    comparison: &Comparison,
+    said: &LastChange<'_>,
+    prune: Prune,
+    is_dry: bool,
+) -> String {
+    let count =
+        |counts: fn(&JobStanding) -> bool| comparison.jobs.iter().filter(|job| counts(job)).count();
     let added = count(|job| job.standing == ApplyState::New);
     let changed = count(|job| matches!(job.standing, ApplyState::Changed(_)));
     let gone = count(|job| job.standing == ApplyState::Gone && job.others.is_empty());
     let same = count(|job| job.standing == ApplyState::Same);
     let (removed, kept) = if prune == Prune::Yes { (gone, 0) } else { (0, gone) };
-    let kept = if kept > 0 { format!(", {kept} kept that are no longer in the file") } else { String::new() };
+    let kept = if kept > 0 {
+        format!(", {kept} kept that are no longer in the file")
+    } else {
+        String::new()
+    };
     let dry = if is_dry { " (--dry-run: nothing was changed)" } else { "" };
-    format!("{}: {added} added, {changed} changed, {removed} removed, {same} unchanged{kept}{dry}", said.source)
+    format!(
+        "{}: {added} added, {changed} changed, {removed} removed, {same} unchanged{kept}{dry}",
+        said.source
+    )
 }
 
 /// Returns the comparison of file and live jobs as one JSON document.
-pub(super) fn document(file: &str, said: &LastChange<'_>, comparison: &Comparison, done: &[AppliedChange]) -> Value {
+pub(super) fn document(
+    file: &str,
+    said: &LastChange<'_>,
+    comparison: &Comparison,
+    done: &[AppliedChange],
+) -> Value {
     let job = |job: &JobStanding| {
         let change = done.iter().find(|done| done.name == job.name);
         let others: Vec<&str> = job.others.iter().map(SourceName::as_str).collect();
@@ -144,8 +186,12 @@ fn word(standing: &ApplyState) -> &'static str {
 }
 
 fn keys(standing: &ApplyState) -> Value {
-    let (ApplyState::Changed(keys) | ApplyState::Overruled(keys, _)) = standing else { return json!([]) };
-    keys.iter().map(|KeyChange { key, old, new }| json!({"key": key, "old": old, "new": new})).collect()
+    let (ApplyState::Changed(keys) | ApplyState::Overruled(keys, _)) = standing else {
+        return json!([]);
+    };
+    keys.iter()
+        .map(|KeyChange { key, old, new }| json!({"key": key, "old": old, "new": new}))
+        .collect()
 }
 
 fn result(change: &PlannedChange) -> &'static str {

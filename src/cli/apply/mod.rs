@@ -14,12 +14,16 @@ use super::failure::CliFailure;
 use super::global::Global;
 use super::render::{Console, one_line};
 use crate::config;
-use crate::config::{Config, DaemonConfig, FilePlace, HistoryConfig, OutputConfig, Rendering, ServingConfig};
+use crate::config::{
+    Config, DaemonConfig, FilePlace, HistoryConfig, OutputConfig, Rendering, ServingConfig,
+};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::NodeName;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::file_change;
-use crate::engine::planning::file_change::{AppliedChange, Comparison, LastChange, PlannedChange, Prune, sections_of};
+use crate::engine::planning::file_change::{
+    AppliedChange, Comparison, LastChange, PlannedChange, Prune, sections_of,
+};
 use crate::store::Store;
 
 const DIFF_EXAMPLES: &str = "\
@@ -77,11 +81,17 @@ pub(crate) struct ApplyArgs {
 }
 
 /// Compares a jobs file with the live jobs and prints the differences. Returns the exit code.
-pub(crate) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn diff(
+    global: &Global,
+    args: &DiffArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let source = match &args.node {
-        Some(node) => {
-            SourceName::from(&node.parse::<NodeName>().map_err(|error| CliFailure::Invalid(format!("--node: {error}")))?)
-        }
+        Some(node) => SourceName::from(
+            &node
+                .parse::<NodeName>()
+                .map_err(|error| CliFailure::Invalid(format!("--node: {error}")))?,
+        ),
         None => source_of(args.source.as_deref(), &args.file)?,
     };
     let read = Read::of(&args.file, console)?;
@@ -107,15 +117,23 @@ pub(crate) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console
 /// Refuses the source of a node that was never seen and whose file declared nothing.
 async fn known(store: &Store, source: &SourceName) -> Result<(), CliFailure> {
     let (_, nodes) = store.list_nodes().await?;
-    if nodes.iter().any(|node| node.name == source.as_str()) || !store.list_source(source).await?.is_empty() {
+    if nodes.iter().any(|node| node.name == source.as_str())
+        || !store.list_source(source).await?.is_empty()
+    {
         return Ok(());
     }
     let namespace = store.namespace();
-    Err(CliFailure::NotFound(format!("no node {source} is known in namespace {namespace}: schedctl nodes lists them")))
+    Err(CliFailure::NotFound(format!(
+        "no node {source} is known in namespace {namespace}: schedctl nodes lists them"
+    )))
 }
 
 /// Applies a jobs file and prints the changes. Returns the exit code.
-pub(crate) async fn apply(global: &Global, args: &ApplyArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn apply(
+    global: &Global,
+    args: &ApplyArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let source = source_of(args.source.as_deref(), &args.file)?;
     let read = Read::of(&args.file, console)?;
     let prune = if args.prune { Prune::Yes } else { Prune::No };
@@ -123,7 +141,11 @@ pub(crate) async fn apply(global: &Global, args: &ApplyArgs, console: &mut Conso
     let said = read.said(&source);
     read.note_what_is_left(console);
     let comparison = file_change::compare(&store, &said).await?;
-    let done = if args.dry_run { Vec::new() } else { carry_out(&store, &said, &comparison, prune).await? };
+    let done = if args.dry_run {
+        Vec::new()
+    } else {
+        carry_out(&store, &said, &comparison, prune).await?
+    };
     change_report::comparison(&comparison, &said, prune, console);
     change_report::changes(&done, console);
     if console.is_json() {
@@ -150,14 +172,20 @@ fn worst(comparison: &Comparison, done: &[AppliedChange]) -> u8 {
     if done.iter().any(|done| matches!(done.change, PlannedChange::Failed(_))) {
         return 1;
     }
-    let is_name_taken = comparison.jobs.iter().any(|job| job.standing == file_change::ApplyState::NameTaken);
-    if is_name_taken || done.iter().any(|done| matches!(done.change, PlannedChange::NameTaken)) { 4 } else { 0 }
+    let is_name_taken =
+        comparison.jobs.iter().any(|job| job.standing == file_change::ApplyState::NameTaken);
+    if is_name_taken || done.iter().any(|done| matches!(done.change, PlannedChange::NameTaken)) {
+        4
+    } else {
+        0
+    }
 }
 
 /// Returns the source name for the jobs of a file: the name `named`, or else the file's name
 /// without its ending.
 fn source_of(named: Option<&str>, file: &Path) -> Result<SourceName, CliFailure> {
-    let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem =
+        || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let name = named.map_or_else(|| NodeName::from_host_name(&stem()).to_string(), str::to_owned);
     SourceName::applied(&name).map_err(|error| CliFailure::Invalid(format!("--source: {error}")))
 }
@@ -171,8 +199,12 @@ struct Read {
 impl Read {
     fn of(path: &Path, console: &mut Console) -> Result<Self, CliFailure> {
         let file = one_line(&path.display().to_string());
-        let config = config::read_file(&FilePlace::named(path), &Zone::of_host())
-            .map_err(|error| CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+        let config =
+            config::read_file(&FilePlace::named(path), &Zone::of_host()).map_err(|error| {
+                CliFailure::Config(
+                    error.rendered(Rendering::Lines).lines().map(str::to_owned).collect(),
+                )
+            })?;
         for warning in &config.warnings {
             console.warn(&format!("{file}: {warning}"));
         }

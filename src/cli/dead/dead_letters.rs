@@ -26,20 +26,33 @@ pub(super) struct Chosen {
 impl Chosen {
     /// Returns the ids of the runs named on the command line.
     pub(super) fn named(&self) -> Result<Vec<RunId>, CliFailure> {
-        let parsed = self.runs.iter().map(|word| word.parse().map_err(|error: IdError| CliFailure::Invalid(error.to_string())));
+        let parsed = self.runs.iter().map(|word| {
+            word.parse().map_err(|error: IdError| CliFailure::Invalid(error.to_string()))
+        });
         parsed.collect()
     }
 }
 
 /// Returns the failure for a run that is not a dead letter.
-pub(super) fn not_dead(run: &RunId, state: &str, at: Option<UnixMillis>, advice: &str) -> CliFailure {
+pub(super) fn not_dead(
+    run: &RunId,
+    state: &str,
+    at: Option<UnixMillis>,
+    advice: &str,
+) -> CliFailure {
     let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &Zone::of_host())));
     let state = state.replace('_', " ");
-    CliFailure::Conflict(format!("run {run} is not a dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
+    CliFailure::Conflict(format!(
+        "run {run} is not a dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"
+    ))
 }
 
 /// Fails unless `run` exists and is a dead letter.
-pub(super) async fn demand_dead(store: &Store, run: &RunId, advice: &str) -> Result<(), CliFailure> {
+pub(super) async fn demand_dead(
+    store: &Store,
+    run: &RunId,
+    advice: &str,
+) -> Result<(), CliFailure> {
     match store.read_run(run).await? {
         Some(record) if record.state.is_dead() => Ok(()),
         Some(record) => Err(not_dead(run, record.state.as_str(), record.finished_at, advice)),

@@ -33,7 +33,13 @@ pub(crate) struct PurgeArgs {
     #[command(flatten)]
     chosen: Chosen,
     /// Only runs in this state; separate several by commas
-    #[arg(long, value_name = "STATE", value_delimiter = ',', requires = "dead", conflicts_with = "runs")]
+    #[arg(
+        long,
+        value_name = "STATE",
+        value_delimiter = ',',
+        requires = "dead",
+        conflicts_with = "runs"
+    )]
     state: Vec<RunState>,
     /// Only runs that ended longer ago than this
     #[arg(long, value_name = "DURATION", requires = "dead", conflicts_with = "runs")]
@@ -52,13 +58,20 @@ pub(crate) struct PurgeArgs {
 impl PurgeArgs {
     /// Returns true if the command selects every dead letter and `--yes` is missing.
     fn is_unsure(&self) -> bool {
-        let is_narrowed = self.chosen.job.is_some() || !self.state.is_empty() || self.older_than.is_some() || self.keep > 0;
+        let is_narrowed = self.chosen.job.is_some()
+            || !self.state.is_empty()
+            || self.older_than.is_some()
+            || self.keep > 0;
         self.chosen.dead && !is_narrowed && !self.yes && !self.dry_run
     }
 }
 
 /// Deletes the named or selected dead letters. Returns the exit code.
-pub(crate) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn purge(
+    global: &Global,
+    args: &PurgeArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let named = args.chosen.named()?;
     let which = RunFilter { state: args.state.clone(), ..RunFilter::default() };
     which.check(Letters::Dead)?;
@@ -78,7 +91,9 @@ pub(crate) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Conso
         let records = RunReader::new(&store, ended, &which, args.keep, usize::MAX).all().await?;
         let now = store.now().await?;
         let is_old = |at| age.is_none_or(|age| at < now.saturating_sub(age));
-        runs.extend(records.into_iter().filter(|run| run.finished_at.is_none_or(is_old)).map(|run| run.run));
+        runs.extend(
+            records.into_iter().filter(|run| run.finished_at.is_none_or(is_old)).map(|run| run.run),
+        );
     } else {
         for run in named {
             match demand_dead(&store, &run, "only dead letters are purged").await {
@@ -110,6 +125,10 @@ fn report(count: u64, args: &PurgeArgs, console: &mut Console) {
         console.json(&json!({"purged": count, "dry_run": args.dry_run}));
     } else if !console.is_quiet() {
         let letters = letters(count);
-        console.line(&if args.dry_run { format!("{letters} would be deleted") } else { format!("{letters} deleted") });
+        console.line(&if args.dry_run {
+            format!("{letters} would be deleted")
+        } else {
+            format!("{letters} deleted")
+        });
     }
 }

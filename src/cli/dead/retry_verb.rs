@@ -44,7 +44,11 @@ pub(crate) struct RetryArgs {
 }
 
 /// Retries the named or selected dead letters. Returns the worst exit code.
-pub(crate) async fn retry(global: &Global, args: &RetryArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn retry(
+    global: &Global,
+    args: &RetryArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let named = args.chosen.named()?;
     if !args.chosen.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {
         return Err(CliFailure::Invalid("--state, --since and --until require --dead".to_owned()));
@@ -54,8 +58,11 @@ pub(crate) async fn retry(global: &Global, args: &RetryArgs, console: &mut Conso
     let runs = if args.chosen.dead { picked(&store, args).await? } else { named };
     let mut outcomes = Outcomes::on(console);
     for run in &runs {
-        let done = if args.dry_run { look(&store, run).await } else { retry_run(&store, run).await };
-        outcomes.report(done.map(|(result, sentence)| (json!({"run_id": run.to_string(), "result": result}), sentence)));
+        let done =
+            if args.dry_run { look(&store, run).await } else { retry_run(&store, run).await };
+        outcomes.report(done.map(|(result, sentence)| {
+            (json!({"run_id": run.to_string(), "result": result}), sentence)
+        }));
     }
     let worst = outcomes.end();
     if runs.is_empty() && !console.is_json() {
@@ -83,9 +90,15 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailur
     let job = run.job();
     match retry_order::retry_run(store, run).await? {
         RetryReply::Retried => Ok(("retried", format!("{run} is ready again"))),
-        RetryReply::Waiting => Ok(("waiting", format!("{run} starts after the open run of its job"))),
-        RetryReply::Already => Ok(("already", format!("{run} has not ended, or was already retried"))),
-        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl rerun {run} runs it again"))),
+        RetryReply::Waiting => {
+            Ok(("waiting", format!("{run} starts after the open run of its job")))
+        }
+        RetryReply::Already => {
+            Ok(("already", format!("{run} has not ended, or was already retried")))
+        }
+        RetryReply::Over { state, at } => {
+            Err(not_dead(run, &state, at, &format!("schedctl rerun {run} runs it again")))
+        }
         RetryReply::Gone(how) => {
             let how = how.map_or_else(String::new, |how| format!(" ({how})"));
             Err(CliFailure::Conflict(format!(

@@ -21,13 +21,30 @@ use crate::store::{CheckLevel, CheckNote, NodeRecord, ServerCheck, Store};
 const OVERDUE: Duration = EVERY.saturating_mul(10);
 
 /// Returns lines about how much data was checked now, and about the background check by the nodes.
-pub(super) async fn summary(store: &Store, exam: &Examination, nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
+pub(super) async fn summary(
+    store: &Store,
+    exam: &Examination,
+    nodes: &[NodeRecord],
+    now: UnixMillis,
+) -> Vec<ServerCheck> {
     let looked_at = format!("{} keys, {} jobs, {} runs looked at", exam.keys, exam.jobs, exam.runs);
     let mut checks = vec![match (exam.findings.len(), &exam.partial) {
-        (_, Some(why)) => ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; {why}")),
-        (0, None) => ServerCheck::new("consistency", CheckLevel::Ok, format!("{looked_at}; they are consistent")),
-        (1, None) => ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; 1 finding")),
-        (count, None) => ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; {count} findings")),
+        (_, Some(why)) => {
+            ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; {why}"))
+        }
+        (0, None) => ServerCheck::new(
+            "consistency",
+            CheckLevel::Ok,
+            format!("{looked_at}; they are consistent"),
+        ),
+        (1, None) => {
+            ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; 1 finding"))
+        }
+        (count, None) => ServerCheck::new(
+            "consistency",
+            CheckLevel::Fail,
+            format!("{looked_at}; {count} findings"),
+        ),
     }];
     checks.push(match store.read_check_note().await {
         Ok(audit) => slow_check(audit.as_ref(), nodes, now),
@@ -49,7 +66,8 @@ fn slow_check(audit: Option<&CheckNote>, nodes: &[NodeRecord], now: UnixMillis) 
         None => "no node has looked yet".to_owned(),
     };
     let is_long = |at: UnixMillis| now.since(at) > OVERDUE;
-    let was_there = nodes.iter().any(|node| is_present(node, now) && node.started_at.is_some_and(is_long));
+    let was_there =
+        nodes.iter().any(|node| is_present(node, now) && node.started_at.is_some_and(is_long));
     if was_there && audit.is_none_or(|audit| is_long(audit.at)) {
         let why = "a slice is due each minute; the logs of the nodes say what keeps them from it (\"the consistency of the data is not checked\")";
         return ServerCheck::new("slow check", CheckLevel::Warn, format!("{text}: {why}"));
@@ -72,7 +90,9 @@ pub(super) fn text(mended: &[Mended], exam: &Examination, console: &mut Console)
 pub(super) fn finding_json(finding: &Inconsistency) -> Value {
     let (job, run, key, fence) = match &finding.subject {
         FindingSubject::Job(name) => (Some(name.to_string()), None, None, None),
-        FindingSubject::Run(run, fence) => (Some(run.job().to_string()), Some(run.to_string()), None, fence.map(Fence::as_u64)),
+        FindingSubject::Run(run, fence) => {
+            (Some(run.job().to_string()), Some(run.to_string()), None, fence.map(Fence::as_u64))
+        }
         FindingSubject::Key(key) => (None, None, Some(key.clone()), None),
     };
     let (is_fixable, mend) = match &finding.mend {

@@ -15,7 +15,12 @@ const ALL: &str = "all";
 
 /// Deletes the quarantine entry `name`, or every entry if `name` is `all`. Prints what was deleted
 /// and returns the exit code.
-pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &mut Console) -> Result<u8, CliFailure> {
+pub(super) async fn discard(
+    store: &Store,
+    name: &str,
+    is_sure: bool,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     if name != ALL {
         let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;
         let gone = gone(store, vec![entry], None).await?;
@@ -43,13 +48,25 @@ pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &
 }
 
 /// Deletes the given quarantine entries and returns those that were deleted.
-async fn gone(store: &Store, entries: Vec<QuarantineEntry>, dropped: Option<u64>) -> Result<Vec<QuarantineEntry>, CliFailure> {
+async fn gone(
+    store: &Store,
+    entries: Vec<QuarantineEntry>,
+    dropped: Option<u64>,
+) -> Result<Vec<QuarantineEntry>, CliFailure> {
     let done = store.discard(&entries, dropped).await?;
-    Ok(entries.into_iter().zip(done).filter_map(|(entry, is_done)| is_done.then_some(entry)).collect())
+    Ok(entries
+        .into_iter()
+        .zip(done)
+        .filter_map(|(entry, is_done)| is_done.then_some(entry))
+        .collect())
 }
 
 fn counted(count: usize) -> String {
-    if count == 1 { "1 entry of quarantine".to_owned() } else { format!("{count} entries of quarantine") }
+    if count == 1 {
+        "1 entry of quarantine".to_owned()
+    } else {
+        format!("{count} entries of quarantine")
+    }
 }
 
 fn report(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {

@@ -23,11 +23,19 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
     match asking(store).await {
         Ok(Asking { limits, users, most_files }) => {
             checks.extend(present.iter().filter_map(|node| too_many_files(node, &most_files)));
-            checks.extend(limits.into_iter().filter_map(|(kind, jobs)| unheld(kind, &jobs, &present)));
-            checks.extend(users.into_iter().filter_map(|(user, jobs)| unallowed(&user, &jobs, &present)));
+            checks.extend(
+                limits.into_iter().filter_map(|(kind, jobs)| unheld(kind, &jobs, &present)),
+            );
+            checks.extend(
+                users.into_iter().filter_map(|(user, jobs)| unallowed(&user, &jobs, &present)),
+            );
         }
         Err(error) => {
-            checks.push(ServerCheck::new("limits", CheckLevel::Warn, format!("which jobs have limits is not known: {error}")));
+            checks.push(ServerCheck::new(
+                "limits",
+                CheckLevel::Warn,
+                format!("which jobs have limits is not known: {error}"),
+            ));
         }
     }
     checks.extend(present.iter().filter_map(|node| user_check(node)));
@@ -65,7 +73,10 @@ fn user_check(node: &NodeRecord) -> Option<ServerCheck> {
     let text = match (node.users.as_str(), node.users_why.as_str()) {
         ("", "") => return None,
         ("", why) => format!("no job can run as another user: {why}"),
-        ("*", _) => "jobs may run as any user but root by naming it; without user they run as schedd does".to_owned(),
+        ("*", _) => {
+            "jobs may run as any user but root by naming it; without user they run as schedd does"
+                .to_owned()
+        }
         (users, _) => format!("jobs may run as these users by naming them: {users}"),
     };
     Some(ServerCheck::new(&node.name, CheckLevel::Note, text))
@@ -73,10 +84,20 @@ fn user_check(node: &NodeRecord) -> Option<ServerCheck> {
 
 /// Returns a warning if some present nodes do not allow a user that jobs ask for.
 fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<ServerCheck> {
-    let is_refused = |node: &&&NodeRecord| is_refused(user, &node.own_user, &node.users, &node.users_why);
-    let nodes: Vec<&str> = present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
-    let (asked, fail) = if jobs.len() == 1 { ("asked for by job", "it fails") } else { ("asked for by jobs", "they fail") };
-    let text = format!("{asked} {}, and not allowed on {}: {fail} there", first_of(jobs), nodes.join(", "));
+    let is_refused =
+        |node: &&&NodeRecord| is_refused(user, &node.own_user, &node.users, &node.users_why);
+    let nodes: Vec<&str> =
+        present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
+    let (asked, fail) = if jobs.len() == 1 {
+        ("asked for by job", "it fails")
+    } else {
+        ("asked for by jobs", "they fail")
+    };
+    let text = format!(
+        "{asked} {}, and not allowed on {}: {fail} there",
+        first_of(jobs),
+        nodes.join(", ")
+    );
     (!nodes.is_empty()).then(|| ServerCheck::new(format!("user {user}"), CheckLevel::Warn, text))
 }
 
@@ -96,13 +117,21 @@ fn is_refused(user: &str, own: &str, named: &str, why_nobody: &str) -> bool {
 /// Returns the first job names of a list as text, and how many more there are.
 fn first_of(jobs: &[JobName]) -> String {
     let first = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
-    let more = if jobs.len() > SHOWN { format!(" and {} more", jobs.len() - SHOWN) } else { String::new() };
+    let more = if jobs.len() > SHOWN {
+        format!(" and {} more", jobs.len() - SHOWN)
+    } else {
+        String::new()
+    };
     first + &more
 }
 
 /// Returns a warning if some present nodes do not enforce a limit that jobs ask for.
 fn unheld(kind: LimitKind, jobs: &[JobName], present: &[&NodeRecord]) -> Option<ServerCheck> {
-    let nodes: Vec<&str> = present.iter().filter(|node| lacking(node).contains(&kind)).map(|node| node.name.as_str()).collect();
+    let nodes: Vec<&str> = present
+        .iter()
+        .filter(|node| lacking(node).contains(&kind))
+        .map(|node| node.name.as_str())
+        .collect();
     let text = format!("asked for by {}; not enforced by {}", first_of(jobs), nodes.join(", "));
     (!nodes.is_empty()).then(|| ServerCheck::new(format!("limits.{kind}"), CheckLevel::Warn, text))
 }
@@ -110,7 +139,8 @@ fn unheld(kind: LimitKind, jobs: &[JobName], present: &[&NodeRecord]) -> Option<
 /// Returns a warning if jobs ask for more open files than a process on the node may have.
 fn too_many_files(node: &NodeRecord, asked: &BTreeMap<JobName, u64>) -> Option<ServerCheck> {
     let most = node.most_files?;
-    let jobs: Vec<JobName> = asked.iter().filter(|(_, files)| **files > most).map(|(job, _)| job.clone()).collect();
+    let jobs: Vec<JobName> =
+        asked.iter().filter(|(_, files)| **files > most).map(|(job, _)| job.clone()).collect();
     let text = format!(
         "more asked for by {} than the {most} that {} can give (its hard limit: LimitNOFILE= of its unit, ulimit -Hn): they get {most} there",
         first_of(&jobs),
@@ -132,7 +162,9 @@ async fn asking(store: &Store) -> Result<Asking, StoreError> {
     each_job(store, |job| {
         // Most jobs have no limits and no user, so their definitions are not parsed.
         let is_read = ["\"limits\"", "\"user\""].iter().any(|key| job.definition.contains(key));
-        let Some(Ok(spec)) = is_read.then(|| config::from_canonical(&job.definition)) else { return };
+        let Some(Ok(spec)) = is_read.then(|| config::from_canonical(&job.definition)) else {
+            return;
+        };
         if let Some(run_as) = &spec.process.user {
             found.users.entry(run_as.to_string()).or_default().push(job.name.clone());
         }

@@ -74,7 +74,12 @@ impl DoctorArgs {
 }
 
 /// Runs all checks, or the requested action on the quarantine. Returns the exit code.
-pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Console) -> Result<u8, CliFailure> {
+#[expect(clippy::too_many_lines, reason = "a list of sections in their order")]
+pub(crate) async fn doctor(
+    global: &Global,
+    args: &DoctorArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let meant = meant(global, console)?;
     let is_private = meant.is_private;
     let (store, found) = meant.try_out(global).await?;
@@ -110,10 +115,26 @@ pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Con
     let nodes = match store.list_nodes().await {
         Ok((_, nodes)) => {
             let mut checks = node_sections::nodes(&nodes, now);
-            checks.extend(node_sections::clock_steps(&store, now).await.or_else(node_sections::wrong_type_check)?);
-            checks.extend(node_sections::overdue(&store, &nodes, now).await.or_else(node_sections::wrong_type_check)?);
-            checks.extend(node_sections::unserved(&store, &nodes, now).await.or_else(node_sections::wrong_type_check)?);
-            checks.extend(node_sections::unserved_at_gates(&store, &nodes, now).await.or_else(node_sections::wrong_type_check)?);
+            checks.extend(
+                node_sections::clock_steps(&store, now)
+                    .await
+                    .or_else(node_sections::wrong_type_check)?,
+            );
+            checks.extend(
+                node_sections::overdue(&store, &nodes, now)
+                    .await
+                    .or_else(node_sections::wrong_type_check)?,
+            );
+            checks.extend(
+                node_sections::unserved(&store, &nodes, now)
+                    .await
+                    .or_else(node_sections::wrong_type_check)?,
+            );
+            checks.extend(
+                node_sections::unserved_at_gates(&store, &nodes, now)
+                    .await
+                    .or_else(node_sections::wrong_type_check)?,
+            );
             report.add("nodes", checks);
             nodes
         }
@@ -126,17 +147,25 @@ pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Con
     let (mended, exam) = if args.fix { exam.mend(&store).await? } else { (Vec::new(), exam) };
     report.add("sources", node_sections::sources(&store, &nodes).await);
     report.add("consistency", consistency_section::summary(&store, &exam, &nodes, now).await);
-    let (count, quarantined) = store.list_quarantine(quarantine_entries::SHOWN).await.unwrap_or_default();
-    let dropped = store.read_stats().await.map_or(0, |stats| stats.totals.get("quarantine_dropped").copied().unwrap_or(0));
+    let (count, quarantined) =
+        store.list_quarantine(quarantine_entries::SHOWN).await.unwrap_or_default();
+    let dropped = store
+        .read_stats()
+        .await
+        .map_or(0, |stats| stats.totals.get("quarantine_dropped").copied().unwrap_or(0));
     let discarded = store.list_discarded().await.unwrap_or_default();
     report.add("quarantine", quarantine_entries::summary(count, dropped, &discarded));
-    report.add("notices", notice_section::notices(&store, now).await.or_else(node_sections::wrong_type_check)?);
+    report.add(
+        "notices",
+        notice_section::notices(&store, now).await.or_else(node_sections::wrong_type_check)?,
+    );
     report.add("host", host_section::host(&store, &nodes, now).await);
     let code = u8::from(report.has_failed() || !exam.findings.is_empty() || exam.partial.is_some());
     if console.is_json() {
         let mut document = report.json();
         document["ok"] = json!(code == 0);
-        document["findings"] = exam.findings.iter().map(consistency_section::finding_json).collect();
+        document["findings"] =
+            exam.findings.iter().map(consistency_section::finding_json).collect();
         document["mended"] = mended.iter().map(consistency_section::mended_json).collect();
         document["quarantine"] = json!({
             "count": count,
@@ -156,7 +185,8 @@ pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Con
 }
 
 fn unfit(address: &str, why: &str, console: &mut Console) -> u8 {
-    let check = ServerCheck::new("address", CheckLevel::Fail, format!("{address} cannot be used: {why}"));
+    let check =
+        ServerCheck::new("address", CheckLevel::Fail, format!("{address} cannot be used: {why}"));
     if console.is_json() {
         console.json(&json!({"ok": false, "redis": [check_json(&check)]}));
     } else {

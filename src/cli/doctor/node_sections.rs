@@ -14,7 +14,9 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Unserved;
 use crate::domain::run::node_event::{NodeEventKind, step_text};
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::store::{CheckLevel, JobRecord, NodeEvents, NodeRecord, Section, ServerCheck, Store, StoreError};
+use crate::store::{
+    CheckLevel, JobRecord, NodeEvents, NodeRecord, Section, ServerCheck, Store, StoreError,
+};
 
 /// The maximum difference between two clocks that is no problem, in ms.
 const TOLERATED_MS: u64 = 1_000;
@@ -64,7 +66,11 @@ pub(super) async fn losses(store: &Store) -> ServerCheck {
         Err(error) => return ServerCheck::new("data loss", CheckLevel::Warn, error.to_string()),
     };
     let Some(last) = losses.first() else {
-        return ServerCheck::new("data loss", CheckLevel::Ok, "none: no node ever found data missing");
+        return ServerCheck::new(
+            "data loss",
+            CheckLevel::Ok,
+            "none: no node ever found data missing",
+        );
     };
     let is_recent = match (last.at, store.now().await) {
         (Some(at), Ok(now)) => now.since(at) < RECENT,
@@ -95,18 +101,29 @@ pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
             "no schedd runs on this Redis and namespace: nothing is started",
         )];
     }
-    let versions: BTreeSet<&str> = nodes.iter().filter(|node| is_present(node, now)).map(|node| node.version.as_str()).collect();
+    let versions: BTreeSet<&str> = nodes
+        .iter()
+        .filter(|node| is_present(node, now))
+        .map(|node| node.version.as_str())
+        .collect();
     let mut checks: Vec<ServerCheck> = nodes.iter().map(|node| node_check(node, now)).collect();
     if versions.len() > 1 {
-        let text = format!("nodes of several versions: {}", versions.into_iter().collect::<Vec<_>>().join(", "));
+        let text = format!(
+            "nodes of several versions: {}",
+            versions.into_iter().collect::<Vec<_>>().join(", ")
+        );
         checks.push(ServerCheck::new("versions", CheckLevel::Warn, text));
     }
     checks
 }
 
 /// Reports the steps of Redis' clock within a day, as recorded by the node that noticed most steps.
-pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
-    let is_of_late = |at: UnixMillis| now.since(at) < STEPPED_LATELY && at.since(now) < STEPPED_LATELY;
+pub(super) async fn clock_steps(
+    store: &Store,
+    now: UnixMillis,
+) -> Result<Vec<ServerCheck>, StoreError> {
+    let is_of_late =
+        |at: UnixMillis| now.since(at) < STEPPED_LATELY && at.since(now) < STEPPED_LATELY;
     let steps = |node: &NodeEvents| {
         let of_late = node.events.iter().filter(|event| is_of_late(event.from));
         let steps = of_late.filter_map(|event| match event.what {
@@ -116,10 +133,13 @@ pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<Se
         steps.collect::<Vec<_>>()
     };
     let nodes = store.read_events(now).await?;
-    let Some(steps) = nodes.iter().map(steps).max_by_key(Vec::len).filter(|steps| !steps.is_empty()) else {
+    let Some(steps) =
+        nodes.iter().map(steps).max_by_key(Vec::len).filter(|steps| !steps.is_empty())
+    else {
         return Ok(Vec::new());
     };
-    let listed: Vec<String> = steps.iter().take(SHOWN).map(|(at, by)| format!("{} to {at}", step_text(*by))).collect();
+    let listed: Vec<String> =
+        steps.iter().take(SHOWN).map(|(at, by)| format!("{} to {at}", step_text(*by))).collect();
     let text = format!(
         "Redis' clock was set {}; runs were early or late by that: see that its host keeps the time (NTP)",
         listed.join(", and ")
@@ -128,7 +148,11 @@ pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<Se
 }
 
 /// Reports due runs if no node is present to start the runs.
-pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
+pub(super) async fn overdue(
+    store: &Store,
+    nodes: &[NodeRecord],
+    now: UnixMillis,
+) -> Result<Vec<ServerCheck>, StoreError> {
     if nodes.iter().any(|node| is_present(node, now)) {
         return Ok(Vec::new());
     }
@@ -137,20 +161,32 @@ pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis
     let (count, first) = store.count_due(&lanes.into_iter().collect::<Vec<_>>(), now).await?;
     let Some(first) = first else { return Ok(Vec::new()) };
     let runs = counted(count, "run is", "runs are");
-    let text = format!("{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd");
+    let text = format!(
+        "{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd"
+    );
     Ok(vec![ServerCheck::new("overdue", CheckLevel::Fail, text)])
 }
 
 /// Reports lanes that contain runs which no present node takes.
-pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
+pub(super) async fn unserved(
+    store: &Store,
+    nodes: &[NodeRecord],
+    now: UnixMillis,
+) -> Result<Vec<ServerCheck>, StoreError> {
     let running = serving(nodes, now);
     let lanes: Vec<Lane> = store.list_lanes().await?.into_iter().collect();
     let counts = store.count_scheduled(&lanes).await?;
-    let listed = lanes.iter().zip(counts).filter(|(_, count)| *count > 0).filter_map(|(lane, count)| {
-        let why = Unserved::of(lane, &running)?;
-        let runs = if count == 1 { "1 run waits".to_owned() } else { format!("{count} runs wait") };
-        Some(ServerCheck::new(format!("lane {lane}"), CheckLevel::Warn, format!("{runs} there that no node takes: {why}")))
-    });
+    let listed =
+        lanes.iter().zip(counts).filter(|(_, count)| *count > 0).filter_map(|(lane, count)| {
+            let why = Unserved::of(lane, &running)?;
+            let runs =
+                if count == 1 { "1 run waits".to_owned() } else { format!("{count} runs wait") };
+            Some(ServerCheck::new(
+                format!("lane {lane}"),
+                CheckLevel::Warn,
+                format!("{runs} there that no node takes: {why}"),
+            ))
+        });
     Ok(listed.collect())
 }
 
@@ -165,13 +201,16 @@ pub(super) async fn unserved_at_gates(
     let lanes = store.read_waiting_lanes(&gates).await?;
     let mut listed = Vec::new();
     for (gate, lanes) in gates.iter().zip(lanes) {
-        let unserved = |(lane, _)| Unserved::of(&lane, &running).map(|why| format!("lane {lane} ({why})"));
+        let unserved =
+            |(lane, _)| Unserved::of(&lane, &running).map(|why| format!("lane {lane} ({why})"));
         let found: Vec<String> = lanes.into_iter().filter_map(unserved).collect();
         if !found.is_empty() {
             let more = found.len().saturating_sub(SHOWN);
             let more = if more > 0 { format!(", and {more} more lanes") } else { String::new() };
             let named = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-            let text = format!("runs wait there that no node takes, and all other runs pass them: {named}{more}");
+            let text = format!(
+                "runs wait there that no node takes, and all other runs pass them: {named}{more}"
+            );
             listed.push(ServerCheck::new(format!("gate {}", gate.words()), CheckLevel::Warn, text));
         }
     }
@@ -189,16 +228,26 @@ pub(super) async fn unserved_at_gates(
 
 fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
     if !is_present(node, now) {
-        return ServerCheck::new(&node.name, CheckLevel::Warn, format!("gone: it was not seen for 15 s, on host {}", node.host));
+        return ServerCheck::new(
+            &node.name,
+            CheckLevel::Warn,
+            format!("gone: it was not seen for 15 s, on host {}", node.host),
+        );
     }
-    let at_limit =
-        node.at_limit.as_ref().map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
+    let at_limit = node
+        .at_limit
+        .as_ref()
+        .map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
     let about = format!("{}, version {}, host {}{at_limit}", node.state, node.version, node.host);
     if node.hindrance().is_some() {
         return ServerCheck::new(&node.name, CheckLevel::Warn, about);
     }
     match node.clock_offset_ms {
-        None => ServerCheck::new(&node.name, CheckLevel::Ok, format!("{about}; how far its clock is off is not known yet")),
+        None => ServerCheck::new(
+            &node.name,
+            CheckLevel::Ok,
+            format!("{about}; how far its clock is off is not known yet"),
+        ),
         Some(offset) if offset.unsigned_abs() >= TOLERATED_MS => {
             let word = if offset > 0 { "ahead of" } else { "behind" };
             let text = format!(
@@ -207,19 +256,29 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
             );
             ServerCheck::new(&node.name, CheckLevel::Warn, text)
         }
-        Some(offset) => ServerCheck::new(&node.name, CheckLevel::Ok, format!("{about}; clock off by {offset} ms")),
+        Some(offset) => ServerCheck::new(
+            &node.name,
+            CheckLevel::Ok,
+            format!("{about}; clock off by {offset} ms"),
+        ),
     }
 }
 
 /// Returns the jobs and sections that several files define differently, each with the names of
 /// these files.
-async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<BTreeMap<String, BTreeSet<String>>, CliFailure> {
+async fn differing(
+    store: &Store,
+    nodes: &[NodeRecord],
+) -> Result<BTreeMap<String, BTreeSet<String>>, CliFailure> {
     let mut sources = sources_of(nodes);
     sources.extend(store.list_applied().await?);
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (node, jobs) in differences(store, &sources).await? {
         for (job, others) in jobs {
-            found.entry(job.to_string()).or_default().extend(others.into_iter().chain([node.clone()]));
+            found
+                .entry(job.to_string())
+                .or_default()
+                .extend(others.into_iter().chain([node.clone()]));
         }
     }
     let mut sections: BTreeMap<Section, BTreeMap<String, String>> = BTreeMap::new();
@@ -228,7 +287,8 @@ async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<BTreeMap<Strin
             sections.entry(section).or_default().insert(source.to_string(), hash);
         }
     }
-    let differ = |texts: &BTreeMap<String, String>| texts.values().collect::<BTreeSet<_>>().len() > 1;
+    let differ =
+        |texts: &BTreeMap<String, String>| texts.values().collect::<BTreeSet<_>>().len() > 1;
     let sections = sections.into_iter().filter(|(_, texts)| differ(texts));
     found.extend(sections.map(|(section, texts)| (section.entry(), texts.into_keys().collect())));
     Ok(found)
@@ -241,7 +301,8 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         if let Some(error) = &node.config_error {
             // If only names of jobs added by schedctl are left out, the rest of the file is
             // applied.
-            let is_taken = error.split("; ").all(|problem| problem.contains(" job has the same name"));
+            let is_taken =
+                error.split("; ").all(|problem| problem.contains(" job has the same name"));
             let level = if is_taken { CheckLevel::Warn } else { CheckLevel::Fail };
             checks.push(ServerCheck::new(&node.name, level, format!("its jobs.toml: {error}")));
         }
@@ -249,7 +310,10 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
     match differing(store, nodes).await {
         Ok(differing) => checks.extend(differing.into_iter().map(|(what, files)| {
             let files: Vec<String> = files.into_iter().collect();
-            let text = format!("the files of {} define it differently; the last change wins", files.join(", "));
+            let text = format!(
+                "the files of {} define it differently; the last change wins",
+                files.join(", ")
+            );
             ServerCheck::new(what, CheckLevel::Warn, text)
         })),
         Err(failure) => checks.push(not_read(&failure)),
@@ -307,7 +371,11 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         Err(error) => checks.push(not_read(&error.into())),
     }
     if checks.is_empty() {
-        checks.push(ServerCheck::new("files", CheckLevel::Ok, "all files that nodes read were applied, and none differ"));
+        checks.push(ServerCheck::new(
+            "files",
+            CheckLevel::Ok,
+            "all files that nodes read were applied, and none differ",
+        ));
     }
     checks
 }
@@ -327,14 +395,19 @@ async fn undeclared_groups(store: &Store) -> Result<Vec<ServerCheck>, StoreError
 }
 
 fn not_read(failure: &CliFailure) -> ServerCheck {
-    ServerCheck::new("files", CheckLevel::Warn, format!("not all could be read: {}", failure.lines().join("; ")))
+    ServerCheck::new(
+        "files",
+        CheckLevel::Warn,
+        format!("not all could be read: {}", failure.lines().join("; ")),
+    )
 }
 
 /// Returns the queues that have unreadable settings, each with the names of these settings.
 async fn unreadable_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>, StoreError> {
     let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
     let records = store.read_queue_settings(&names).await?;
-    let wrong_type_check = names.into_iter().zip(records).map(|(name, record)| (name, record.unreadable));
+    let wrong_type_check =
+        names.into_iter().zip(records).map(|(name, record)| (name, record.unreadable));
     Ok(wrong_type_check.filter(|(_, fields)| !fields.is_empty()).collect())
 }
 
@@ -359,7 +432,9 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
         if definition.contains("\"not_while\"")
             && let Ok(spec) = config::from_canonical(&definition)
         {
-            spec.not_while.into_iter().for_each(|other| found.needs_gate.entry(other).or_default().push(name.clone()));
+            spec.not_while
+                .into_iter()
+                .for_each(|other| found.needs_gate.entry(other).or_default().push(name.clone()));
         }
         if !listed_by.is_empty() && !listed_by.values().any(|said| *said == hash) {
             found.unsaid.push((name.clone(), listed_by.into_keys().collect()));
@@ -374,7 +449,9 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
     for names in named.chunks(PAGE) {
         for (name, record) in names.iter().zip(store.read_jobs(names).await?) {
             // A record that cannot be read belongs to an existing job.
-            if !matches!(record, Ok(None)) && !record.is_ok_and(|job| job.is_some_and(|job| !job.is_live())) {
+            if !matches!(record, Ok(None))
+                && !record.is_ok_and(|job| job.is_some_and(|job| !job.is_live()))
+            {
                 found.needs_gate.remove(name);
             }
         }
@@ -383,7 +460,10 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
 }
 
 /// Calls `see` with the record of each job. Unreadable records are left out.
-pub(super) async fn each_job(store: &Store, mut see: impl FnMut(JobRecord)) -> Result<(), StoreError> {
+pub(super) async fn each_job(
+    store: &Store,
+    mut see: impl FnMut(JobRecord),
+) -> Result<(), StoreError> {
     let mut at = 0;
     loop {
         let names = store.list_jobs(at, PAGE).await?;
@@ -391,6 +471,11 @@ pub(super) async fn each_job(store: &Store, mut see: impl FnMut(JobRecord)) -> R
             return Ok(());
         }
         at += names.len();
-        store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()).for_each(&mut see);
+        store
+            .read_jobs(&names)
+            .await?
+            .into_iter()
+            .filter_map(|job| job.ok().flatten())
+            .for_each(&mut see);
     }
 }

@@ -10,13 +10,18 @@ use crate::store::{CheckLevel, FailedNotice, RunRecord, ServerCheck, Store, Stor
 
 /// Returns a line for each of the first jobs with undelivered notices. A line is a warning as long
 /// as an operator may not have seen the failure.
-pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
+pub(super) async fn notices(
+    store: &Store,
+    now: UnixMillis,
+) -> Result<Vec<ServerCheck>, StoreError> {
     let mut failed_notices = store.list_failed_notices().await?;
     failed_notices.sort_by_key(|failed_notices| std::cmp::Reverse(failed_notices.last.1));
     let mut checks = Vec::new();
     for FailedNotice { job, count, last: (run, at) } in failed_notices.iter().take(SHOWN) {
         let why = match store.read_run(run).await {
-            Ok(record) => record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record))),
+            Ok(record) => {
+                record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record)))
+            }
             Err(error) if error.is_passing() => return Err(error),
             Err(_) => None,
         };
@@ -29,11 +34,18 @@ pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Server
         checks.push(ServerCheck::new(job.as_str(), level, text));
     }
     if failed_notices.len() > SHOWN {
-        let text = format!("and those of {} more jobs: schedctl history --dead", failed_notices.len() - SHOWN);
+        let text = format!(
+            "and those of {} more jobs: schedctl history --dead",
+            failed_notices.len() - SHOWN
+        );
         checks.push(ServerCheck::new("others", CheckLevel::Warn, text));
     }
     if checks.is_empty() {
-        checks.push(ServerCheck::new("failed notices", CheckLevel::Ok, "none: no stored notice failed for good"));
+        checks.push(ServerCheck::new(
+            "failed notices",
+            CheckLevel::Ok,
+            "none: no stored notice failed for good",
+        ));
     }
     checks.extend(retried(store).await?);
     Ok(checks)
@@ -50,7 +62,11 @@ async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
         let next = runs.first()?;
         let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
         let again = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
-        let more = if runs.len() > 1 { format!("; {} more wait for a retry", runs.len() - 1) } else { String::new() };
+        let more = if runs.len() > 1 {
+            format!("; {} more wait for a retry", runs.len() - 1)
+        } else {
+            String::new()
+        };
         let text = format!("not delivered yet: {} is retried{again}{why}{more}", next.run);
         Some(ServerCheck::new(job.as_str(), CheckLevel::Note, text))
     };

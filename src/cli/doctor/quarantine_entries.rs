@@ -7,7 +7,10 @@ use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::Target;
 use crate::cli::render::Console;
 use crate::engine::Definition;
-use crate::store::{CheckLevel, Discarded, EntryKind, PutBackReply, QuarantineEntry, ServerCheck, SetAside, Store, StoreError};
+use crate::store::{
+    CheckLevel, Discarded, EntryKind, PutBackReply, QuarantineEntry, ServerCheck, SetAside, Store,
+    StoreError,
+};
 
 /// The maximum number of quarantine entries shown.
 pub(super) const SHOWN: usize = 1_000;
@@ -44,14 +47,23 @@ fn last(discarded: &[Discarded]) -> Option<ServerCheck> {
         0 => String::new(),
         more => format!("; {more} before it, listed by --json"),
     };
-    Some(ServerCheck::new("discarded", CheckLevel::Note, format!("{} of {} at {at}{by}{before}", last.name, last.key)))
+    Some(ServerCheck::new(
+        "discarded",
+        CheckLevel::Note,
+        format!("{} of {} at {at}{by}{before}", last.name, last.key),
+    ))
 }
 
 /// Prints the quarantine entries, oldest first.
 pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Console) {
     for entry in entries {
         let at = entry.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
-        line(CheckLevel::Warn, &entry.name, &format!("{}, {at}: {}", from(entry), entry.why), console);
+        line(
+            CheckLevel::Warn,
+            &entry.name,
+            &format!("{}, {at}: {}", from(entry), entry.why),
+            console,
+        );
     }
     let more = count.saturating_sub(entries.len() as u64);
     if more > 0 {
@@ -69,7 +81,9 @@ pub(super) fn from(entry: &QuarantineEntry) -> String {
 
 /// Returns the failure for a quarantine entry that does not exist.
 pub(super) fn no_entry(name: &str) -> CliFailure {
-    CliFailure::NotFound(format!("quarantine has no entry {name:?}; schedctl doctor lists the entries"))
+    CliFailure::NotFound(format!(
+        "quarantine has no entry {name:?}; schedctl doctor lists the entries"
+    ))
 }
 
 pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
@@ -89,10 +103,15 @@ pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
 }
 
 /// Moves a quarantine entry back to its place if the entry can be used now. Returns the exit code.
-pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) -> Result<u8, CliFailure> {
+pub(super) async fn restore(
+    store: &Store,
+    name: &str,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;
     // A definition that still cannot be read would only be moved to quarantine again.
-    let refused = |why: String| CliFailure::Conflict(format!("entry {name:?} is not put back: {why}"));
+    let refused =
+        |why: String| CliFailure::Conflict(format!("entry {name:?} is not put back: {why}"));
     match store.read_set_aside_job(&entry).await {
         Ok(Some(record)) => {
             Definition::of(record).map_err(|error| refused(error.to_string()))?;
@@ -109,7 +128,8 @@ pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) ->
         PutBackReply::Refused(why) => return Err(refused(why)),
     };
     if console.is_json() {
-        console.json(&json!({"restored": name, "key": entry.key, "at": at.map(|at| at.to_string())}));
+        console
+            .json(&json!({"restored": name, "key": entry.key, "at": at.map(|at| at.to_string())}));
     } else {
         let at = at.map_or_else(String::new, |at| format!(" at {at}"));
         console.line(&format!("{name} is back in {}{at}", entry.key));
@@ -120,8 +140,14 @@ pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) ->
 
 /// Moves the definition of a job, or the record of a run, to quarantine if it cannot be read.
 /// Returns the exit code.
-pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console) -> Result<u8, CliFailure> {
-    let fine = |what: String| CliFailure::Conflict(format!("{what} can be read, so it is not moved aside"));
+pub(super) async fn set_aside(
+    store: &Store,
+    target: &str,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let fine = |what: String| {
+        CliFailure::Conflict(format!("{what} can be read, so it is not moved aside"))
+    };
     let gone = |what: String| CliFailure::NotFound(format!("{what} is not there"));
     let (rest, what, why, job) = match Target::parse(target)? {
         Target::Job(name) => {
@@ -143,7 +169,8 @@ pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console
                 // A record without a state is read as `None`.
                 Ok(None) => "it names no state".to_owned(),
                 Ok(Some(record))
-                    if record.state == crate::domain::run::run_state::RunState::Running && record.fence.is_none() =>
+                    if record.state == crate::domain::run::run_state::RunState::Running
+                        && record.fence.is_none() =>
                 {
                     "it executes without a fence".to_owned()
                 }
@@ -165,6 +192,8 @@ pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console
             Ok(0)
         }
         SetAside::Gone => Err(gone(what)),
-        SetAside::Full => Err(CliFailure::Conflict(format!("{what} stays where it is: quarantine is full"))),
+        SetAside::Full => {
+            Err(CliFailure::Conflict(format!("{what} stays where it is: quarantine is full")))
+        }
     }
 }

@@ -21,15 +21,19 @@ impl DoctorReport {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.groups.iter().flat_map(|(_, checks)| checks).any(|check| check.level == CheckLevel::Fail)
+        self.groups
+            .iter()
+            .flat_map(|(_, checks)| checks)
+            .any(|check| check.level == CheckLevel::Fail)
     }
 
     /// Returns a JSON object with a field for each group; the field contains an array of the
     /// group's lines.
     pub(super) fn json(&self) -> Value {
         let groups = self.groups.iter();
-        let fields: Map<String, Value> =
-            groups.map(|(group, checks)| ((*group).to_owned(), checks.iter().map(check_json).collect())).collect();
+        let fields: Map<String, Value> = groups
+            .map(|(group, checks)| ((*group).to_owned(), checks.iter().map(check_json).collect()))
+            .collect();
         Value::Object(fields)
     }
 

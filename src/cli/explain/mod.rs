@@ -44,7 +44,11 @@ pub(crate) struct ExplainArgs {
 
 /// Prints why a run did or did not start. The run is named, or is the last or a given occurrence of
 /// a job.
-pub(crate) async fn explain(global: &Global, args: &ExplainArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn explain(
+    global: &Global,
+    args: &ExplainArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let target = Target::parse(&args.target)?;
     if let (Target::Run(run), true) = (&target, args.last || args.at.is_some()) {
         let job = run.job();
@@ -59,15 +63,21 @@ pub(crate) async fn explain(global: &Global, args: &ExplainArgs, console: &mut C
             match find_run(&store, &run).await {
                 Ok(found) => (job, Ask::Run(found.run)),
                 // The ledger, a skipped range or a backfill may account for a run without a record.
-                Err(failure @ CliFailure::NotFound(_)) => match gather(&store, &job, &Ask::Run(run.clone())).await? {
-                    Some(Facts {
-                        subject: Subject::NotDue { .. } | Subject::Over { .. } | Subject::Unrecorded { .. }, ..
-                    })
-                    | None => {
-                        return Err(failure);
+                Err(failure @ CliFailure::NotFound(_)) => {
+                    match gather(&store, &job, &Ask::Run(run.clone())).await? {
+                        Some(Facts {
+                            subject:
+                                Subject::NotDue { .. }
+                                | Subject::Over { .. }
+                                | Subject::Unrecorded { .. },
+                            ..
+                        })
+                        | None => {
+                            return Err(failure);
+                        }
+                        Some(_) => (job, Ask::Run(run)),
                     }
-                    Some(_) => (job, Ask::Run(run)),
-                },
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -89,7 +99,9 @@ pub(crate) async fn explain(global: &Global, args: &ExplainArgs, console: &mut C
             (name, ask)
         }
     };
-    let Some(facts) = gather(&store, &name, &ask).await? else { return Err(no_such_job(&store, &name).await) };
+    let Some(facts) = gather(&store, &name, &ask).await? else {
+        return Err(no_such_job(&store, &name).await);
+    };
     let findings = judge(&facts);
     if console.is_json() {
         console.json(&view::document(&facts, &findings));

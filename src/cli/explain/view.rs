@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::cli::render::{Console, one_line, rfc3339, shown};
-use crate::domain::explain::{AttemptFacts, Facts, Finding, Loss, NodeFacts, Part, RunFacts, Source, Subject};
+use crate::domain::explain::{
+    AttemptFacts, Facts, Finding, Loss, NodeFacts, Part, RunFacts, Source, Subject,
+};
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// Returns the label before the sentences of one part of an explanation.
@@ -22,7 +24,9 @@ fn word(part: Part) -> &'static str {
 /// one label.
 pub(super) fn text(facts: &Facts, findings: &[Finding], console: &mut Console) {
     let what = match (facts.at(), facts.run()) {
-        (Some(at), Some(run)) if run.run.is_manual() => format!("{}, requested {}", run.run, shown(at, &facts.zone)),
+        (Some(at), Some(run)) if run.run.is_manual() => {
+            format!("{}, requested {}", run.run, shown(at, &facts.zone))
+        }
         (Some(at), _) => format!("{} at {}", facts.name, shown(at, &facts.zone)),
         (None, _) => facts.name.to_string(),
     };

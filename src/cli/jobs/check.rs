@@ -37,25 +37,39 @@ pub(crate) struct CheckArgs {
 }
 
 /// Checks a jobs file and prints its problems and warnings. Returns the exit code.
-pub(crate) fn check(global: &Global, args: &CheckArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) fn check(
+    global: &Global,
+    args: &CheckArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let named = args.file.clone().map(FilePlace::named);
     let place = named.or_else(|| jobs_file(global)).ok_or_else(|| {
-        CliFailure::Config(vec![format!("no jobs file to check: {} do not exist; name a file", FilePlace::usual())])
+        CliFailure::Config(vec![format!(
+            "no jobs file to check: {} do not exist; name a file",
+            FilePlace::usual()
+        )])
     })?;
     let file = one_line(&place.path().display().to_string());
     match config::read_file(&place, &Zone::of_host()) {
         Ok(config) => {
             let jobs = config.jobs.len();
-            let mut warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-            let over = UnixMillis::from_timestamp(jiff::Timestamp::now()).map(|now| without_a_time_to_come(&config, now));
+            let mut warnings: Vec<String> =
+                config.warnings.iter().map(ToString::to_string).collect();
+            let over = UnixMillis::from_timestamp(jiff::Timestamp::now())
+                .map(|now| without_a_time_to_come(&config, now));
             warnings.extend(over.into_iter().flatten());
-            warnings.extend(config.jobs.iter().flat_map(|(name, spec)| cannot_start(&config, name, spec)));
-            warnings.extend(config.jobs.iter().flat_map(|(name, spec)| strangers(&config, name, spec)));
+            warnings.extend(
+                config.jobs.iter().flat_map(|(name, spec)| cannot_start(&config, name, spec)),
+            );
+            warnings
+                .extend(config.jobs.iter().flat_map(|(name, spec)| strangers(&config, name, spec)));
             for warning in &warnings {
                 console.warn(&format!("{file}: {warning}"));
             }
             if console.is_json() {
-                console.json(&json!({"file": file, "jobs": jobs, "problems": [], "warnings": warnings}));
+                console.json(
+                    &json!({"file": file, "jobs": jobs, "problems": [], "warnings": warnings}),
+                );
             } else if !console.is_quiet() {
                 let count = if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
                 console.line(&format!("{file}: {count}, no problems"));
@@ -64,7 +78,8 @@ pub(crate) fn check(global: &Global, args: &CheckArgs, console: &mut Console) ->
         }
         Err(error) => {
             let is_terminal = std::io::stderr().is_terminal();
-            let shown = error.rendered(if is_terminal { Rendering::Carets } else { Rendering::Lines });
+            let shown =
+                error.rendered(if is_terminal { Rendering::Carets } else { Rendering::Lines });
             // The problems keep the form FILE:LINE:COLUMN, by which editors find the place.
             shown.lines().for_each(|line| console.aside(&one_line(line)));
             if console.is_json() {
@@ -72,8 +87,11 @@ pub(crate) fn check(global: &Global, args: &CheckArgs, console: &mut Console) ->
                     let (line, column) = place.unzip();
                     json!({"path": problem.path, "message": problem.message, "line": line, "column": column})
                 };
-                let problems: Vec<Value> = error.problems().iter().zip(error.places()).map(problem).collect();
-                console.json(&json!({"file": file, "jobs": null, "problems": problems, "warnings": []}));
+                let problems: Vec<Value> =
+                    error.problems().iter().zip(error.places()).map(problem).collect();
+                console.json(
+                    &json!({"file": file, "jobs": null, "problems": problems, "warnings": []}),
+                );
             }
             Ok(BAD_FILE)
         }
@@ -83,15 +101,21 @@ pub(crate) fn check(global: &Global, args: &CheckArgs, console: &mut Console) ->
 /// Returns a warning for each job whose schedule has no time after `now`, with its last time.
 fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
     let warnings = |(name, spec): (&JobName, &JobSpec)| {
-        if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_)) || spec.schedule.is_at_boot() {
+        if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_))
+            || spec.schedule.is_at_boot()
+        {
             return None;
         }
-        let zone = spec.tz.as_ref().map_or_else(|| Some(Zone::of_host()), |name| Zone::load(name).ok())?;
-        let table = Timetable::shaped(spec.schedule.for_job(name, spec.dst), &spec.shape, zone, now);
+        let zone =
+            spec.tz.as_ref().map_or_else(|| Some(Zone::of_host()), |name| Zone::load(name).ok())?;
+        let table =
+            Timetable::shaped(spec.schedule.for_job(name, spec.dst), &spec.shape, zone, now);
         if table.next_after(now).is_some() {
             return None;
         }
-        let last = table.latest_in(UnixMillis::EPOCH, now).map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
+        let last = table
+            .latest_in(UnixMillis::EPOCH, now)
+            .map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
         let last = last.unwrap_or_default();
         Some(format!("jobs.{name}: no future time{last}; it runs only by schedctl run {name}"))
     };
@@ -114,7 +138,8 @@ fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
 fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let user = spec.process.user.as_ref().map(RunAs::user);
     let faults = spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user));
-    let mut warnings: Vec<String> = faults.map(|fault| format!("jobs.{name}: {fault}: its runs cannot start")).collect();
+    let mut warnings: Vec<String> =
+        faults.map(|fault| format!("jobs.{name}: {fault}: its runs cannot start")).collect();
     if let (Some(users), Some(run_as)) = (&config.daemon.users, &spec.process.user)
         && !users.contains(run_as.user())
     {

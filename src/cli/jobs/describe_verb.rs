@@ -46,7 +46,11 @@ pub(crate) struct DescribeArgs {
 }
 
 /// Prints in words when a job runs or what an expression means. Returns the exit code.
-pub(crate) async fn describe(global: &Global, args: &DescribeArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn describe(
+    global: &Global,
+    args: &DescribeArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let asked = args.tz.as_deref().map(zone_of).transpose()?;
     let (job, schedule, shape, zone) = match args.what.parse::<JobName>() {
         Ok(name) if args.name.is_none() && args.dtstart.is_none() => {
@@ -64,12 +68,18 @@ pub(crate) async fn describe(global: &Global, args: &DescribeArgs, console: &mut
         }
         _ => {
             let name = args.name.as_deref().map(job_named).transpose()?;
-            (name, schedule_of(&args.what, args.dtstart.as_deref())?, Shape::default(), asked.clone())
+            (
+                name,
+                schedule_of(&args.what, args.dtstart.as_deref())?,
+                Shape::default(),
+                asked.clone(),
+            )
         }
     };
     // A moment is shown in the requested zone. An expression is read in the job's own zone.
     let shown_in = asked.or_else(|| zone.clone()).unwrap_or_else(Zone::utc);
-    let phrases = in_words(&schedule, PhraseOf { zone: &shown_in, job: job.as_ref(), anchor: shape.anchor });
+    let phrases =
+        in_words(&schedule, PhraseOf { zone: &shown_in, job: job.as_ref(), anchor: shape.anchor });
     let shape = shape_in_words(&shape, &shown_in);
     let read_in = zone.filter(|_| phrases.iter().any(|phrase| phrase.is_on_the_wall));
     if console.is_json() {
@@ -84,7 +94,9 @@ pub(crate) async fn describe(global: &Global, args: &DescribeArgs, console: &mut
     }
     for phrase in phrases {
         match &read_in {
-            Some(zone) if phrase.is_on_the_wall => console.line(&format!("{} ({})", phrase.words, zone.name())),
+            Some(zone) if phrase.is_on_the_wall => {
+                console.line(&format!("{} ({})", phrase.words, zone.name()));
+            }
             _ => console.line(&phrase.words),
         }
     }

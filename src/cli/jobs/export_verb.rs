@@ -60,11 +60,20 @@ struct Exported {
 }
 
 /// Prints the chosen jobs as a jobs file. Returns the exit code.
-pub(crate) async fn export(global: &Global, args: &ExportArgs, console: &mut Console) -> Result<u8, CliFailure> {
-    let names: Vec<JobName> = args.names.iter().map(|name| job_name(name)).collect::<Result<_, _>>()?;
+pub(crate) async fn export(
+    global: &Global,
+    args: &ExportArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let names: Vec<JobName> =
+        args.names.iter().map(|name| job_name(name)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;
     let now = store.now().await?;
-    let records = if names.is_empty() { all_jobs(&store, args).await? } else { named_jobs(&store, &names, args).await? };
+    let records = if names.is_empty() {
+        all_jobs(&store, args).await?
+    } else {
+        named_jobs(&store, &names, args).await?
+    };
     let (mut jobs, mut code) = (Vec::new(), 0);
     for record in records {
         match exported(record, now) {
@@ -79,7 +88,9 @@ pub(crate) async fn export(global: &Global, args: &ExportArgs, console: &mut Con
     let mut groups = store.read_groups().await?;
     let wanted: BTreeSet<&GroupName> = specs().filter_map(|spec| spec.group.as_ref()).collect();
     groups.retain(|name, _| wanted.contains(name));
-    for missing in wanted.into_iter().filter(|name| !groups.contains_key(*name)).cloned().collect::<Vec<_>>() {
+    for missing in
+        wanted.into_iter().filter(|name| !groups.contains_key(*name)).cloned().collect::<Vec<_>>()
+    {
         groups.insert(missing, crate::domain::queue::group_rules::GroupSettings::Exclusive);
     }
     if console.is_json() {
@@ -95,7 +106,8 @@ pub(crate) async fn export(global: &Global, args: &ExportArgs, console: &mut Con
     }
     let queues = queues.iter().map(|(name, queue)| config::queue_table(name, queue));
     let groups = groups.iter().map(|(name, group)| config::group_table(name, group));
-    let jobs = jobs.iter().map(|job| config::job_table(&job.name, &job.spec, &job.kept_zone, job.form));
+    let jobs =
+        jobs.iter().map(|job| config::job_table(&job.name, &job.spec, &job.kept_zone, job.form));
     let tables: Vec<String> = queues.chain(groups).chain(jobs).collect();
     console.bytes(tables.join("\n").as_bytes());
     if tables.is_empty() {
@@ -110,8 +122,18 @@ async fn all_jobs(store: &Store, args: &ExportArgs) -> Result<Vec<JobRecord>, Cl
     loop {
         let names = store.list_jobs(offset, PAGE).await?;
         offset += names.len();
-        for record in store.read_jobs(&names).await?.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
-            if record.is_live() && !record.name.is_hidden() && (args.all || record.kind == SourceKind::Api) {
+        for record in store
+            .read_jobs(&names)
+            .await?
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .flatten()
+        {
+            if record.is_live()
+                && !record.name.is_hidden()
+                && (args.all || record.kind == SourceKind::Api)
+            {
                 records.insert(record.name.clone(), record);
             }
         }
@@ -121,16 +143,24 @@ async fn all_jobs(store: &Store, args: &ExportArgs) -> Result<Vec<JobRecord>, Cl
     }
 }
 
-async fn named_jobs(store: &Store, names: &[JobName], args: &ExportArgs) -> Result<Vec<JobRecord>, CliFailure> {
+async fn named_jobs(
+    store: &Store,
+    names: &[JobName],
+    args: &ExportArgs,
+) -> Result<Vec<JobRecord>, CliFailure> {
     let mut records = Vec::new();
     for name in names {
         let record = find_job(store, name).await?;
         if !record.is_live() {
-            return Err(CliFailure::NotFound(format!("job {name} is over, so it cannot be exported")));
+            return Err(CliFailure::NotFound(format!(
+                "job {name} is over, so it cannot be exported"
+            )));
         }
         if record.kind == SourceKind::File && !args.all {
             let place = declared_in(&record);
-            return Err(CliFailure::Conflict(format!("job {name} is declared in {place}: use --all to export it")));
+            return Err(CliFailure::Conflict(format!(
+                "job {name} is declared in {place}: use --all to export it"
+            )));
         }
         records.push(record);
     }
@@ -139,19 +169,32 @@ async fn named_jobs(store: &Store, names: &[JobName], args: &ExportArgs) -> Resu
 
 fn exported(record: JobRecord, now: UnixMillis) -> Result<Exported, CliFailure> {
     let name = record.name.clone();
-    let definition = Definition::of(record).with_context(|| format!("job {name} cannot be exported"))?;
+    let definition =
+        Definition::of(record).with_context(|| format!("job {name} cannot be exported"))?;
     let spec = definition.spec;
     let is_once = matches!(spec.schedule, Schedule::At(_) | Schedule::Instants(_));
     let is_over = is_once && definition.timetable.next_after(now).is_none();
     let kept_zone = definition.timetable.zone().name().clone();
-    Ok(Exported { name, spec, kept_zone, form: if is_over { TableForm::Comment } else { TableForm::Table } })
+    Ok(Exported {
+        name,
+        spec,
+        kept_zone,
+        form: if is_over { TableForm::Comment } else { TableForm::Table },
+    })
 }
 
 /// Returns the settings of the queues that the jobs use. The queue `default` is left out if its
 /// settings are the default settings.
-async fn queues_of(store: &Store, names: BTreeSet<QueueName>) -> Result<Vec<(QueueName, QueueSettings)>, CliFailure> {
+async fn queues_of(
+    store: &Store,
+    names: BTreeSet<QueueName>,
+) -> Result<Vec<(QueueName, QueueSettings)>, CliFailure> {
     let names: Vec<QueueName> = names.into_iter().collect();
     let settings = store.read_queue_settings(&names).await?;
     let queues = names.into_iter().zip(settings).map(|(name, record)| (name, record.settings));
-    Ok(queues.filter(|(name, settings)| *name != QueueName::default_queue() || *settings != QueueSettings::default()).collect())
+    Ok(queues
+        .filter(|(name, settings)| {
+            *name != QueueName::default_queue() || *settings != QueueSettings::default()
+        })
+        .collect())
 }

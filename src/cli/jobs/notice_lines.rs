@@ -25,16 +25,25 @@ pub(crate) async fn failed_notices(store: &Store, name: &JobName) -> Result<OfJo
     let failed = store.read_failed_notices(&kinds).await?;
     let last: Vec<RunId> = failed.iter().map(|notice| notice.last.0.clone()).collect();
     let records = store.read_runs(&last).await?.into_iter().map(|record| record.ok().flatten());
-    let why = records.map(|record| record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record))));
-    Ok(OfJob { failed: failed.into_iter().zip(why).collect(), retried: store.read_retried_notices(&kinds).await? })
+    let why = records.map(|record| {
+        record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record)))
+    });
+    Ok(OfJob {
+        failed: failed.into_iter().zip(why).collect(),
+        retried: store.read_retried_notices(&kinds).await?,
+    })
 }
 
 impl OfJob {
     /// Returns a line for the next retry of a notice, and a line for each kind of notice that
     /// failed for good.
     pub(crate) fn lines(&self, when: Relative) -> Vec<String> {
-        let mut lines: Vec<String> =
-            self.retried.first().map(|next| retried_words(next, self.retried.len(), when)).into_iter().collect();
+        let mut lines: Vec<String> = self
+            .retried
+            .first()
+            .map(|next| retried_words(next, self.retried.len(), when))
+            .into_iter()
+            .collect();
         lines.extend(self.failed.iter().map(|(FailedNotice { job, count, last: (run, at) }, why)| {
             let at = shown(*at, &Zone::of_host());
             let why = why.as_ref().map(|why| format!(", with {why}")).unwrap_or_default();
@@ -47,7 +56,9 @@ impl OfJob {
     pub(crate) fn json(&self) -> Map<String, Value> {
         let failed = self.failed.iter().map(failed_notice_json).collect();
         let retried = self.retried.iter().map(retried_json).collect();
-        [("failed_notices".to_owned(), failed), ("notices_retried".to_owned(), retried)].into_iter().collect()
+        [("failed_notices".to_owned(), failed), ("notices_retried".to_owned(), retried)]
+            .into_iter()
+            .collect()
     }
 }
 
@@ -59,9 +70,13 @@ fn failed_notice_json((notice, why): &(FailedNotice, Option<String>)) -> Value {
 /// Describes the first of `count` notices to be retried: the time of its retry, and why the last
 /// attempt failed.
 fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
-    let at = next.ready.map(|at| format!(" {} ({})", shown(at, &Zone::of_host()), when.either(at))).unwrap_or_default();
+    let at = next
+        .ready
+        .map(|at| format!(" {} ({})", shown(at, &Zone::of_host()), when.either(at)))
+        .unwrap_or_default();
     let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
-    let more = if count > 1 { format!("; {} more wait for a retry", count - 1) } else { String::new() };
+    let more =
+        if count > 1 { format!("; {} more wait for a retry", count - 1) } else { String::new() };
     format!("{} is retried{at}{why}{more}", next.run)
 }
 
@@ -73,9 +88,19 @@ fn retried_json(notice: &RunRecord) -> Value {
 /// Replaces the definition of a hidden job by the notification that its main job defines now. Redis
 /// gets this definition only with the next notice.
 pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), CliFailure> {
-    let (Some((subject, kind)), Ok(definition)) = (job.record.name.notice_subject(), &mut job.definition) else { return Ok(()) };
+    let (Some((subject, kind)), Ok(definition)) =
+        (job.record.name.notice_subject(), &mut job.definition)
+    else {
+        return Ok(());
+    };
     // If the main job cannot be read, its notices keep the stored definition.
-    let subject = store.read_jobs(std::slice::from_ref(&subject)).await?.into_iter().flatten().flatten().next();
+    let subject = store
+        .read_jobs(std::slice::from_ref(&subject))
+        .await?
+        .into_iter()
+        .flatten()
+        .flatten()
+        .next();
     if let Some(spec) = said_now(subject, kind) {
         definition.spec = spec;
     }
@@ -83,17 +108,28 @@ pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(
 }
 
 /// Returns the notices about a run: notices about its last attempt and about its deadlines.
-pub(crate) async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<RunRecord>, CliFailure> {
+pub(crate) async fn notices_of(
+    store: &Store,
+    record: &RunRecord,
+) -> Result<Vec<RunRecord>, CliFailure> {
     if record.run.job().is_hidden() {
         return Ok(Vec::new());
     }
     let fence = record.fence.map(|fence| fence.to_string());
-    let stamps: Vec<&str> = fence.as_deref().into_iter().chain(Deadline::ALL.map(Deadline::as_str)).collect();
+    let stamps: Vec<&str> =
+        fence.as_deref().into_iter().chain(Deadline::ALL.map(Deadline::as_str)).collect();
     let ids: Vec<RunId> = NoticeKind::ALL
         .into_iter()
-        .flat_map(|kind| stamps.iter().filter_map(move |stamp| notice_id(&record.run, kind, stamp).ok()))
+        .flat_map(|kind| {
+            stamps.iter().filter_map(move |stamp| notice_id(&record.run, kind, stamp).ok())
+        })
         .collect();
-    Ok(store.read_runs(&ids).await?.into_iter().filter_map(|notice| notice.ok().flatten()).collect())
+    Ok(store
+        .read_runs(&ids)
+        .await?
+        .into_iter()
+        .filter_map(|notice| notice.ok().flatten())
+        .collect())
 }
 
 /// Returns the kind of the notice as text, such as `on_failure`.

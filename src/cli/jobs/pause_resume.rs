@@ -48,8 +48,14 @@ struct Done {
 }
 
 /// Pauses or resumes the named jobs. Returns the worst exit code.
-pub(crate) async fn switch(global: &Global, args: &PauseArgs, to: To, console: &mut Console) -> Result<u8, CliFailure> {
-    let names: Vec<JobName> = args.names.iter().map(|text| job_name(text)).collect::<Result<_, _>>()?;
+pub(crate) async fn switch(
+    global: &Global,
+    args: &PauseArgs,
+    to: To,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let names: Vec<JobName> =
+        args.names.iter().map(|text| job_name(text)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;
     let mut outcomes = Outcomes::on(console);
     for name in names {
@@ -62,7 +68,11 @@ pub(crate) async fn switch(global: &Global, args: &PauseArgs, to: To, console: &
 }
 
 /// Pauses or resumes one job. Returns a sentence with the outcome.
-pub(crate) async fn switch_job(store: &Store, name: &JobName, to: To) -> Result<String, CliFailure> {
+pub(crate) async fn switch_job(
+    store: &Store,
+    name: &JobName,
+    to: To,
+) -> Result<String, CliFailure> {
     turn(store, name, to).await.map(|done| done.sentence)
 }
 
@@ -88,11 +98,18 @@ async fn resume(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
     let next_due = next.map(|at| rfc3339(at, &zone));
     match reply {
         ResumeReply::Resumed => {
-            let then = next.map_or_else(String::new, |at| format!(", next {}", shown(at, &Zone::of_host())));
+            let then = next
+                .map_or_else(String::new, |at| format!(", next {}", shown(at, &Zone::of_host())));
             Ok(Done { result: "resumed", sentence: format!("{name} resumed{then}"), next_due })
         }
-        ResumeReply::Already => Ok(Done { result: "already", sentence: format!("{name} was not paused"), next_due: None }),
-        ResumeReply::Unknown | ResumeReply::Stale | ResumeReply::Occupied => Err(not_defined(store, name).await),
+        ResumeReply::Already => Ok(Done {
+            result: "already",
+            sentence: format!("{name} was not paused"),
+            next_due: None,
+        }),
+        ResumeReply::Unknown | ResumeReply::Stale | ResumeReply::Occupied => {
+            Err(not_defined(store, name).await)
+        }
     }
 }
 
@@ -102,7 +119,9 @@ pub(crate) async fn not_defined(store: &Store, name: &JobName) -> CliFailure {
         Err(error) => error.into(),
         Ok(Some(job)) if !job.is_live() => {
             let how = job.ended.unwrap_or_default();
-            CliFailure::NotFound(format!("job {name} is over ({how}): schedctl history {name} lists its runs"))
+            CliFailure::NotFound(format!(
+                "job {name} is over ({how}): schedctl history {name} lists its runs"
+            ))
         }
         Ok(_) => no_such_job(store, name).await,
     }

@@ -13,8 +13,9 @@ use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 use crate::cli::render::JobState;
 use crate::cli::render::{
-    Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
-    one_line, paused_queue_words, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
+    Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json,
+    attempts_table, day_rules, effective, one_line, paused_queue_words, policy_lines, queue_words,
+    rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
 use crate::cli::runs::open_runs::open_runs;
 use crate::cli::shell::completion;
@@ -61,7 +62,11 @@ pub(crate) struct ShowArgs {
 }
 
 /// Shows the job or run named on the command line. Returns the exit code.
-pub(crate) async fn show(global: &Global, args: &ShowArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn show(
+    global: &Global,
+    args: &ShowArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     if begun(&args.target).is_none() {
         Target::parse(&args.target)?;
     }
@@ -71,7 +76,11 @@ pub(crate) async fn show(global: &Global, args: &ShowArgs, console: &mut Console
 }
 
 /// Prints everything known about a job or a run. Returns the exit code.
-pub(crate) async fn show_target(store: &Store, target: &Target, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn show_target(
+    store: &Store,
+    target: &Target,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     match target {
         Target::Job(name) => show_job(store, name, console).await,
         Target::Run(run) => show_run(store, run, console).await,
@@ -83,7 +92,9 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     let now = store.now().await?;
     let running = running_jobs(store).await?;
     let views = view_jobs(store, vec![record], &running).await?;
-    let Some(mut job) = views.into_iter().next() else { return Err(CliFailure::Failed(format!("job {name} cannot be shown"))) };
+    let Some(mut job) = views.into_iter().next() else {
+        return Err(CliFailure::Failed(format!("job {name} cannot be shown")));
+    };
     notice_lines::do_as_said_now(store, &mut job).await?;
     let mut records = open_runs(store, name).await?;
     records.extend(store.read_history(Some(name), 0, RUNS).await?.runs);
@@ -108,7 +119,9 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
             console.line("");
             field(
                 "backfill",
-                &format!("{backfill} runs running or waiting (schedctl cancel {name} --backfill cancels them)"),
+                &format!(
+                    "{backfill} runs running or waiting (schedctl cancel {name} --backfill cancels them)"
+                ),
                 console,
             );
         }
@@ -123,24 +136,44 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
 /// Returns the next times of a job, the planned run first. A job that is over or paused has no next
 /// times.
 fn upcoming(job: &JobView, now: UnixMillis) -> Vec<UnixMillis> {
-    let (Some(first), Ok(definition)) = (job.next_due(), &job.definition) else { return job.next_due().into_iter().collect() };
+    let (Some(first), Ok(definition)) = (job.next_due(), &job.definition) else {
+        return job.next_due().into_iter().collect();
+    };
     let after = |at: &UnixMillis| definition.next_after((*at).max(now));
-    let left = definition.runs_left().and_then(|left| usize::try_from(left).ok()).unwrap_or(UPCOMING);
+    let left =
+        definition.runs_left().and_then(|left| usize::try_from(left).ok()).unwrap_or(UPCOMING);
     std::iter::successors(Some(first), after).take(UPCOMING.min(left)).collect()
 }
 
-fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[RunView]) -> Map<String, Value> {
+fn job_json(
+    job: &JobView,
+    upcoming: &[UnixMillis],
+    backfill: usize,
+    runs: &[RunView],
+) -> Map<String, Value> {
     let Value::Object(mut fields) = job.json() else { return Map::new() };
     let record = &job.record;
     let zone = job.zone();
     let more = [
         ("rev", json!(record.rev.as_str())),
-        ("definition", job.definition.as_ref().map_or(Value::Null, |it| effective(&it.spec, it.timetable.zone()))),
+        (
+            "definition",
+            job.definition
+                .as_ref()
+                .map_or(Value::Null, |it| effective(&it.spec, it.timetable.zone())),
+        ),
         ("problem", json!(job.definition.as_ref().err())),
         ("upcoming", upcoming.iter().map(|at| rfc3339(*at, &zone)).collect()),
         ("runs", runs.iter().map(|run| Value::Object(run.json())).collect()),
         ("backfill", json!(backfill)),
-        ("suppressed", record.suppressed.iter().map(|(kind, count)| (kind.to_string(), json!(count))).collect()),
+        (
+            "suppressed",
+            record
+                .suppressed
+                .iter()
+                .map(|(kind, count)| (kind.to_string(), json!(count)))
+                .collect(),
+        ),
         ("since", json!(record.since.to_string())),
         ("paused_at", json!(record.paused_at.map(|at| at.to_string()))),
         ("ended", json!(ended(job))),
@@ -158,7 +191,13 @@ fn ended(job: &JobView) -> Option<&str> {
     job.record.ended.as_deref().filter(|_| !is_open)
 }
 
-fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Relative, console: &mut Console) {
+fn job_text(
+    job: &JobView,
+    upcoming: &[UnixMillis],
+    runs: &[RunView],
+    when: Relative,
+    console: &mut Console,
+) {
     let record = &job.record;
     let local = Zone::of_host();
     field("job", record.name.as_str(), console);
@@ -200,8 +239,13 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
         }
     }
     if !record.suppressed.is_empty() {
-        let counts: Vec<_> = record.suppressed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        field("suppressed", &format!("{} (reported together when the waiting notices are over)", counts.join(", ")), console);
+        let counts: Vec<_> =
+            record.suppressed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        field(
+            "suppressed",
+            &format!("{} (reported together when the waiting notices are over)", counts.join(", ")),
+            console,
+        );
     }
     if !runs.is_empty() {
         console.line("");
@@ -216,10 +260,14 @@ fn source_words(job: &JobView) -> String {
         return format!("the notices of job {subject}");
     }
     let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
-    let has_applied = nodes.iter().any(|name| name.parse().is_ok_and(|source: SourceName| source.is_applied()));
+    let has_applied =
+        nodes.iter().any(|name| name.parse().is_ok_and(|source: SourceName| source.is_applied()));
     match (nodes.as_slice(), job.source_name()) {
         (_, last) if has_applied => {
-            let last = last.filter(|_| nodes.len() > 1).map(|last| format!(", last changed by {last}")).unwrap_or_default();
+            let last = last
+                .filter(|_| nodes.len() > 1)
+                .map(|last| format!(", last changed by {last}"))
+                .unwrap_or_default();
             format!("{}: {}{last}", record.kind.as_str(), declared_in(record))
         }
         ([], Some(node)) | (&[node], _) => format!("{} of node {node}", record.kind.as_str()),
@@ -254,9 +302,12 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
     let notices = notice_lines::notices_of(store, &record).await?;
     let queue = record.lane.queue().clone();
     let paused = store.read_queue_settings(std::slice::from_ref(&queue)).await?.pop();
-    let paused = paused.filter(|found| found.settings.is_paused && record.state == RunState::Scheduled);
+    let paused =
+        paused.filter(|found| found.settings.is_paused && record.state == RunState::Scheduled);
     let views = view_runs(store, &mut Zones::default(), vec![record]).await?;
-    let Some(view) = views.into_iter().next() else { return Err(CliFailure::Failed(format!("run {run} cannot be shown"))) };
+    let Some(view) = views.into_iter().next() else {
+        return Err(CliFailure::Failed(format!("run {run} cannot be shown")));
+    };
     let opens = opens(store, &view.record, now).await?;
     if console.is_json() {
         let record = &view.record;
@@ -279,7 +330,16 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &Zone::of_host()));
         run_text(&view, opens.as_deref(), waits.as_deref(), Relative { now }, console);
         for notice in &notices {
-            field("notice", &format!("{}, sent by {}: {}", notice_lines::kind_of(notice), notice.run, notice.state), console);
+            field(
+                "notice",
+                &format!(
+                    "{}, sent by {}: {}",
+                    notice_lines::kind_of(notice),
+                    notice.run,
+                    notice.state
+                ),
+                console,
+            );
         }
     }
     Ok(0)
@@ -287,17 +347,34 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
 
 /// Describes how long a group stays shut, if the run waits for the group and only time can open the
 /// group.
-async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Option<String>, CliFailure> {
-    let gate = record.waiting_for.as_ref().and_then(|what| Gate::from_name(&what.replacen(' ', ":", 1)));
+async fn opens(
+    store: &Store,
+    record: &RunRecord,
+    now: UnixMillis,
+) -> Result<Option<String>, CliFailure> {
+    let gate =
+        record.waiting_for.as_ref().and_then(|what| Gate::from_name(&what.replacen(' ', ":", 1)));
     let Some(group) = gate.and_then(|gate| gate.group()) else { return Ok(None) };
-    let Some(standing) = store.read_group_standings(std::slice::from_ref(&group)).await?.pop() else { return Ok(None) };
+    let Some(standing) = store.read_group_standings(std::slice::from_ref(&group)).await?.pop()
+    else {
+        return Ok(None);
+    };
     let (shut, local) = (shut(store, &group, &standing, now).await?, Zone::of_host());
-    let turn = standing.turn.filter(|_| shut.turn_timeout.is_some()).map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
+    let turn = standing
+        .turn
+        .filter(|_| shut.turn_timeout.is_some())
+        .map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
     let words: Vec<String> = shut.gap_words(&local).into_iter().chain(turn).collect();
     Ok(Some(words.join(" ")).filter(|words| !words.is_empty()))
 }
 
-fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Relative, console: &mut Console) {
+fn run_text(
+    view: &RunView,
+    opens: Option<&str>,
+    waits: Option<&str>,
+    when: Relative,
+    console: &mut Console,
+) {
     let record = &view.record;
     let local = Zone::of_host();
     field("run", &record.run.to_string(), console);
@@ -335,12 +412,19 @@ fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Rela
     if let Some(after) = record.recorded_after().filter(|after| *after >= RECORDED_LATE) {
         field(
             "recorded",
-            &format!("{} after the attempt ended, because Redis could not be written before", span(after)),
+            &format!(
+                "{} after the attempt ended, because Redis could not be written before",
+                span(after)
+            ),
             console,
         );
     }
     if let Some((to, count)) = record.skipped {
-        field("skipped", &format!("{} occurrences up to {}", skipped_count(count), shown(to, &local)), console);
+        field(
+            "skipped",
+            &format!("{} occurrences up to {}", skipped_count(count), shown(to, &local)),
+            console,
+        );
     }
     if let Some(limits) = &record.not_enforced {
         field("limits", &format!("not enforced: {limits}; schedctl doctor says why"), console);
@@ -349,7 +433,11 @@ fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Rela
         field("recovered", &format!("{} times in a row", record.recoveries), console);
     }
     if record.unclear > 0 {
-        field("unclear", &format!("its done_check gave no clear answer {} times in a row", record.unclear), console);
+        field(
+            "unclear",
+            &format!("its done_check gave no clear answer {} times in a row", record.unclear),
+            console,
+        );
     }
     if record.state.is_dead() {
         field("dead letter", &format!("schedctl retry {} retries it", record.run), console);

@@ -31,7 +31,11 @@ pub(crate) enum Target {
 impl Target {
     /// Parses the text of an argument as a job name or a run id. A run id contains an `@`.
     pub(crate) fn parse(text: &str) -> Result<Self, CliFailure> {
-        let parsed = if text.contains('@') { text.parse().map(Self::Run) } else { text.parse().map(Self::Job) };
+        let parsed = if text.contains('@') {
+            text.parse().map(Self::Run)
+        } else {
+            text.parse().map(Self::Job)
+        };
         parsed.map_err(|error| CliFailure::Invalid(error.to_string()))
     }
 }
@@ -46,7 +50,10 @@ pub(crate) async fn looked_at(store: &Store, text: &str) -> Result<Target, CliFa
             Err(CliFailure::NotFound(format!("job {job} has no stored and no planned run")))
         }
         [only] => Ok(Target::Run(only.clone())),
-        several => Err(CliFailure::Invalid(format!("{text} matches {}; wanted a complete id", listed(several)))),
+        several => Err(CliFailure::Invalid(format!(
+            "{text} matches {}; wanted a complete id",
+            listed(several)
+        ))),
     }
 }
 
@@ -57,7 +64,9 @@ pub(crate) fn begun(text: &str) -> Option<JobName> {
 
 /// Parses the name of a job.
 pub(crate) fn job_name(text: &str) -> Result<JobName, CliFailure> {
-    text.parse().map_err(|error: crate::domain::name::names::IdError| CliFailure::Invalid(error.to_string()))
+    text.parse().map_err(|error: crate::domain::name::names::IdError| {
+        CliFailure::Invalid(error.to_string())
+    })
 }
 
 /// Reads the record of a job, also if the job is over.
@@ -71,7 +80,8 @@ pub(crate) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord,
 /// Returns the definition in the record of a job.
 pub(crate) fn definition_of(record: JobRecord) -> Result<Definition, CliFailure> {
     let name = record.name.clone();
-    Ok(Definition::of(record).with_context(|| format!("job {name}: stored definition cannot be used"))?)
+    Ok(Definition::of(record)
+        .with_context(|| format!("job {name}: stored definition cannot be used"))?)
 }
 
 /// Returns the files that declare a job, in words.
@@ -86,7 +96,8 @@ pub(crate) fn declared_in(job: &JobRecord) -> String {
 
 /// Returns true if only applied files declare the job. No node reads an applied file again.
 pub(crate) fn is_applied(job: &JobRecord) -> bool {
-    let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
+    let is_applied =
+        |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
     !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
 }
 
@@ -111,15 +122,23 @@ pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
     }
     let near = nearest(name.as_str(), &names);
     if near.is_empty() {
-        return CliFailure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows all jobs"));
+        return CliFailure::NotFound(format!(
+            "no job {name} in namespace {namespace}; schedctl list shows all jobs"
+        ));
     }
-    CliFailure::NotFound(format!("no job {name} in namespace {namespace}; similar names: {}", near.join(", ")))
+    CliFailure::NotFound(format!(
+        "no job {name} in namespace {namespace}; similar names: {}",
+        near.join(", ")
+    ))
 }
 
 /// Returns the time at which the nodes last noticed that Redis had lost this job.
 async fn lost_with(store: &Store, name: &JobName) -> Option<UnixMillis> {
     let losses = store.read_losses().await.unwrap_or_default();
-    losses.iter().find(|record| record.jobs_gone().iter().any(|(gone, _)| gone == name)).and_then(|record| record.at)
+    losses
+        .iter()
+        .find(|record| record.jobs_gone().iter().any(|(gone, _)| gone == name))
+        .and_then(|record| record.at)
 }
 
 /// Finds the record of a run by its whole id, or by the beginning of the id if no other id begins
@@ -135,7 +154,10 @@ pub(crate) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, Cl
             Some(record) => Ok(record),
             None => Err(no_such_run(store, run).await),
         },
-        several => Err(CliFailure::Invalid(format!("run {run} matches {}; wanted a complete id", listed(several)))),
+        several => Err(CliFailure::Invalid(format!(
+            "run {run} matches {}; wanted a complete id",
+            listed(several)
+        ))),
     }
 }
 
@@ -146,7 +168,9 @@ pub(crate) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRe
         return Ok(Some(record));
     }
     let job = store.read_job(run.job()).await?;
-    Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| RunRecord::planted(run.clone(), job.lane)))
+    Ok(job
+        .filter(|job| job.pending.as_ref() == Some(run))
+        .map(|job| RunRecord::planted(run.clone(), job.lane)))
 }
 
 /// Returns the runs whose ids begin with the text of `run`, newest first.
@@ -156,8 +180,14 @@ async fn runs_like(store: &Store, run: &RunId) -> Result<Vec<RunId>, CliFailure>
 
 /// Returns the runs of a job whose ids begin with `begin`, newest first. Of the ended runs only the
 /// last `newest` are compared.
-pub(crate) async fn runs_beginning(store: &Store, job: &JobName, begin: &str, newest: usize) -> Result<Vec<RunId>, CliFailure> {
-    let mut ids: Vec<RunId> = store.read_job(job).await?.and_then(|job| job.pending).into_iter().collect();
+pub(crate) async fn runs_beginning(
+    store: &Store,
+    job: &JobName,
+    begin: &str,
+    newest: usize,
+) -> Result<Vec<RunId>, CliFailure> {
+    let mut ids: Vec<RunId> =
+        store.read_job(job).await?.and_then(|job| job.pending).into_iter().collect();
     ids.extend(open_runs(store, job).await?.into_iter().map(|run| run.run));
     ids.extend(store.read_history(Some(job), 0, newest).await?.runs.into_iter().map(|run| run.run));
     ids.retain(|id| id.to_string().starts_with(begin));
@@ -169,7 +199,11 @@ pub(crate) async fn runs_beginning(store: &Store, job: &JobName, begin: &str, ne
 fn listed(runs: &[RunId]) -> String {
     let shown: Vec<String> = runs.iter().take(ALIKE_SHOWN).map(ToString::to_string).collect();
     let more = runs.len().saturating_sub(ALIKE_SHOWN);
-    if more == 0 { shown.join(" or ") } else { format!("{} or one of {more} more", shown.join(", ")) }
+    if more == 0 {
+        shown.join(" or ")
+    } else {
+        format!("{} or one of {more} more", shown.join(", "))
+    }
 }
 
 /// Returns the failure for a run that does not exist. The message lists similar runs, if there are
@@ -196,7 +230,9 @@ async fn no_run_of(store: &Store, run: &RunId) -> CliFailure {
     if !alike.is_empty() {
         return CliFailure::NotFound(format!("no run {run}; similar ids: {}", listed(&alike)));
     }
-    CliFailure::NotFound(format!("no run {run}: schedctl history {job} lists the stored runs, schedctl show {job} the next one"))
+    CliFailure::NotFound(format!(
+        "no run {run}: schedctl history {job} lists the stored runs, schedctl show {job} the next one"
+    ))
 }
 
 /// Returns the names that are most similar to `text`, best first.
@@ -222,7 +258,8 @@ mod tests {
 
     #[test]
     fn a_slip_finds_the_name_that_was_meant_and_a_stranger_none() {
-        let names: Vec<JobName> = ["backup", "backup-weekly", "report"].map(|name| name.parse().unwrap()).into();
+        let names: Vec<JobName> =
+            ["backup", "backup-weekly", "report"].map(|name| name.parse().unwrap()).into();
         assert_eq!(nearest("bakcup", &names), ["backup"]);
         assert_eq!(nearest("back", &names), ["backup", "backup-weekly"]);
         assert!(nearest("zzz", &names).is_empty());

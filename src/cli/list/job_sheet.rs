@@ -63,7 +63,8 @@ impl Sheet {
                 self.array.push(console, &view.json());
             }
         } else {
-            let rows: Vec<[Cell; 6]> = views.iter().map(|view| self.row(view, console.detail())).collect();
+            let rows: Vec<[Cell; 6]> =
+                views.iter().map(|view| self.row(view, console.detail())).collect();
             self.table.page(&rows, console);
         }
     }

@@ -65,16 +65,33 @@ pub(super) struct Pager<'s> {
 }
 
 impl<'s> Pager<'s> {
-    pub(super) async fn new(store: &'s Store, args: &ListArgs, most: usize, with_finished: bool) -> Result<Self, CliFailure> {
+    pub(super) async fn new(
+        store: &'s Store,
+        args: &ListArgs,
+        most: usize,
+        with_finished: bool,
+    ) -> Result<Self, CliFailure> {
         let left = if args.limit == 0 { most } else { args.limit.min(most) };
         let last_index = if with_finished { Index::Over } else { Index::Defined };
         let running = running_jobs(store).await?;
-        Ok(Self { store, running, index: Index::Defined, position: 0, last_index, to_skip: args.offset, left })
+        Ok(Self {
+            store,
+            running,
+            index: Index::Defined,
+            position: 0,
+            last_index,
+            to_skip: args.offset,
+            left,
+        })
     }
 
     /// Returns the next page of jobs, or `None` after the last page. Reports jobs that cannot be
     /// read.
-    pub(super) async fn next(&mut self, console: &mut Console, code: &mut u8) -> Result<Option<Vec<JobView>>, CliFailure> {
+    pub(super) async fn next(
+        &mut self,
+        console: &mut Console,
+        code: &mut u8,
+    ) -> Result<Option<Vec<JobView>>, CliFailure> {
         while self.left > 0 {
             let names = match self.index {
                 Index::Defined => self.store.list_jobs(self.position, PAGE).await?,

@@ -19,7 +19,11 @@ use listed_jobs::Wanted;
 pub(crate) use list_flags::ListArgs;
 
 /// Lists jobs once, or repeatedly with `--watch`. Returns the exit code.
-pub(crate) async fn list(global: &Global, args: &ListArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn list(
+    global: &Global,
+    args: &ListArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     if let Some(text) = &args.watch {
         return watch::watch(global, args, watch::interval(text)?, console).await;
     }

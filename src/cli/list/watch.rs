@@ -38,15 +38,24 @@ const UNHEARD: &str = "cannot listen for signals";
 
 /// Parses the interval between two tables. Refuses an interval that is too short.
 pub(super) fn interval(text: &str) -> Result<Duration, CliFailure> {
-    let interval = parse_duration(text).map_err(|error| CliFailure::Invalid(format!("--watch: {error}")))?;
+    let interval =
+        parse_duration(text).map_err(|error| CliFailure::Invalid(format!("--watch: {error}")))?;
     if interval < SHORTEST {
-        return Err(CliFailure::Invalid(format!("--watch: {text} is too short, wanted at least {}", span(SHORTEST))));
+        return Err(CliFailure::Invalid(format!(
+            "--watch: {text} is too short, wanted at least {}",
+            span(SHORTEST)
+        )));
     }
     Ok(interval)
 }
 
 /// Lists jobs at each `interval` until the user ends the listing. Returns the exit code.
-pub(super) async fn watch(global: &Global, args: &ListArgs, interval: Duration, console: &mut Console) -> Result<u8, CliFailure> {
+pub(super) async fn watch(
+    global: &Global,
+    args: &ListArgs,
+    interval: Duration,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let wanted = Wanted::of(args)?;
     // Before the screen is opened, signals have their default effect.
     let store = connect(global, console).await?;
@@ -149,16 +158,25 @@ impl Screen {
         console: &mut Console,
     ) -> Result<(), CliFailure> {
         let size = rustix::termios::tcgetwinsize(std::io::stdout());
-        let (lines, columns) = size.map_or((0, 0), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
+        let (lines, columns) =
+            size.map_or((0, 0), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
         let lines = if lines == 0 { usize::from(LINES) } else { lines };
         let mut page = console.page();
-        let first = match print(store, args, wanted, lines.saturating_sub(AROUND).max(1), &mut page).await {
+        let first = match print(store, args, wanted, lines.saturating_sub(AROUND).max(1), &mut page)
+            .await
+        {
             Ok(Printed { now, .. }) => {
                 self.table = page.take_page();
-                let head = format!("{}, every {}, Ctrl-C quits", shown(now, &Zone::of_host()), span(interval));
+                let head = format!(
+                    "{}, every {}, Ctrl-C quits",
+                    shown(now, &Zone::of_host()),
+                    span(interval)
+                );
                 console.paint(&head, Colour::Bold)
             }
-            Err(failure @ CliFailure::Unreachable(_)) => console.paint(&failure.lines().join("; "), Colour::Red),
+            Err(failure @ CliFailure::Unreachable(_)) => {
+                console.paint(&failure.lines().join("; "), Colour::Red)
+            }
             Err(failure) => return Err(failure),
         };
         console.bytes(screenful(&first, &self.table, lines, columns).as_bytes());
@@ -187,7 +205,8 @@ fn screenful(first: &str, table: &str, lines: usize, columns: usize) -> String {
     let all = [first, ""].into_iter().chain(table.lines()).take(lines);
     for (index, line) in all.enumerate() {
         // The last line ends without a line break, which would scroll the screen.
-        let _ = write!(text, "{}{}\x1b[K", if index == 0 { "" } else { "\r\n" }, fitted(line, columns));
+        let _ =
+            write!(text, "{}{}\x1b[K", if index == 0 { "" } else { "\r\n" }, fitted(line, columns));
     }
     text.push_str("\x1b[J");
     text
@@ -219,8 +238,14 @@ mod tests {
 
     #[test]
     fn a_screen_is_drawn_over_the_one_before_and_never_scrolls() {
-        assert_eq!(screenful("now", "a\nb\n", 9, 80), "\u{1b}[Hnow\u{1b}[K\r\n\u{1b}[K\r\na\u{1b}[K\r\nb\u{1b}[K\u{1b}[J");
-        assert_eq!(screenful("now", "a\nb\nc\n", 3, 3), "\u{1b}[Hnow\u{1b}[K\r\n\u{1b}[K\r\na\u{1b}[K\u{1b}[J");
+        assert_eq!(
+            screenful("now", "a\nb\n", 9, 80),
+            "\u{1b}[Hnow\u{1b}[K\r\n\u{1b}[K\r\na\u{1b}[K\r\nb\u{1b}[K\u{1b}[J"
+        );
+        assert_eq!(
+            screenful("now", "a\nb\nc\n", 3, 3),
+            "\u{1b}[Hnow\u{1b}[K\r\n\u{1b}[K\r\na\u{1b}[K\u{1b}[J"
+        );
         assert_eq!(screenful("now", "a\n", 1, 0), "\u{1b}[Hnow\u{1b}[K\u{1b}[J");
     }
 

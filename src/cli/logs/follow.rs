@@ -35,7 +35,12 @@ const LONG_PAUSE: Duration = Duration::from_secs(2);
 
 /// Prints the output of a run, or of the next run of a job, until the run ends. Returns the exit
 /// code.
-pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, console: &mut Console) -> Result<u8, CliFailure> {
+pub(super) async fn follow(
+    store: &Store,
+    target: &Target,
+    escaping: Escaping,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let mut clock = Clock::new()?;
     let run = match target {
         Target::Run(run) => find_run(store, run).await?.run,
@@ -54,10 +59,15 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
         match seen {
             Ok(true) => return Ok(0),
             Ok(false) => {}
-            Err(failure) => poller.report_outage(failure, &format!("the output of run {run} cannot be read"), console)?,
+            Err(failure) => poller.report_outage(
+                failure,
+                &format!("the output of run {run} cannot be read"),
+                console,
+            )?,
         }
         if let Err(stop) = clock.pause(PAUSE, console).await {
-            return Ok(stop.code(&format!("run {run} continues (schedctl cancel {run} stops it)"), console));
+            return Ok(stop
+                .code(&format!("run {run} continues (schedctl cancel {run} stops it)"), console));
         }
     }
 }
@@ -125,7 +135,9 @@ async fn next_of(
             }
             // A run may have started and ended since the last read.
             let ended = store.read_history(Some(job), 0, 1).await?.runs.into_iter().next();
-            if let Some(run) = ended.filter(|run| run.attempt > 0 && Some(&run.run) != before.as_ref()) {
+            if let Some(run) =
+                ended.filter(|run| run.attempt > 0 && Some(&run.run) != before.as_ref())
+            {
                 return Ok(Seen::Run(run.run));
             }
             let job = store.read_job(job).await?.filter(JobRecord::is_live);
@@ -144,7 +156,11 @@ async fn next_of(
                     console.note(&sentence);
                 }
             }
-            Err(failure) => poller.report_outage(failure, &format!("the next run of job {job} cannot be read"), console)?,
+            Err(failure) => poller.report_outage(
+                failure,
+                &format!("the next run of job {job} cannot be read"),
+                console,
+            )?,
         }
         if let Err(stop) = clock.pause(pause, console).await {
             return Ok(Err(stop));
@@ -170,8 +186,13 @@ enum Seen {
 fn waiting(job: &JobRecord) -> String {
     let name = &job.name;
     match &job.pending {
-        Some(run) => format!("no run of {name} is running; waiting for the next run, due {}", shown(run.due(), &Zone::of_host())),
-        None if job.paused_at.is_some() => format!("no run of {name} is running and the job is paused; waiting for a run"),
+        Some(run) => format!(
+            "no run of {name} is running; waiting for the next run, due {}",
+            shown(run.due(), &Zone::of_host())
+        ),
+        None if job.paused_at.is_some() => {
+            format!("no run of {name} is running and the job is paused; waiting for a run")
+        }
         None => format!("no run of {name} is running; waiting for the next run"),
     }
 }
@@ -205,7 +226,9 @@ impl Scene<'_> {
             if record.state != RunState::Scheduled {
                 console.note(&begun(&record, attempt));
             }
-        } else if self.shown.as_ref().is_some_and(|shown| shown.fence != record.fence) && record.state == RunState::Running {
+        } else if self.shown.as_ref().is_some_and(|shown| shown.fence != record.fence)
+            && record.state == RunState::Running
+        {
             // The run was handed back, and its attempt number is used again.
             console.note(&begun(&record, attempt));
         }
@@ -214,7 +237,8 @@ impl Scene<'_> {
             _ if attempt == 0 => {}
             shown => {
                 let writer = OutputWriter::new(self.run, attempt, self.escaping);
-                *shown = Some(Shown { attempt, fence: record.fence, growth: Growth::default(), writer });
+                *shown =
+                    Some(Shown { attempt, fence: record.fence, growth: Growth::default(), writer });
             }
         }
         self.write_new(console).await?;
@@ -223,7 +247,9 @@ impl Scene<'_> {
             self.report_end(record, attempt, console).await?;
             return Ok(true);
         }
-        if let Some(sentence) = standing(&record).filter(|sentence| self.said.as_ref() != Some(sentence)) {
+        if let Some(sentence) =
+            standing(&record).filter(|sentence| self.said.as_ref() != Some(sentence))
+        {
             console.note(&sentence);
             self.said = Some(sentence);
         }
@@ -233,7 +259,10 @@ impl Scene<'_> {
     /// Prints the output that the attempt has written since the last read.
     async fn write_new(&mut self, console: &mut Console) -> Result<(), CliFailure> {
         let Some(Shown { attempt, growth, writer, .. }) = &mut self.shown else { return Ok(()) };
-        let Some(output) = self.store.read_output_since(self.run, *attempt, growth.mark()).await? else { return Ok(()) };
+        let Some(output) = self.store.read_output_since(self.run, *attempt, growth.mark()).await?
+        else {
+            return Ok(());
+        };
         for piece in growth.take(output) {
             match piece {
                 LogPiece::Anew => writer.end(console),
@@ -250,7 +279,12 @@ impl Scene<'_> {
         }
     }
 
-    async fn report_end(&self, record: RunRecord, attempt: u32, console: &mut Console) -> Result<(), CliFailure> {
+    async fn report_end(
+        &self,
+        record: RunRecord,
+        attempt: u32,
+        console: &mut Console,
+    ) -> Result<(), CliFailure> {
         if console.is_json() {
             OutputWriter::new(self.run, attempt, self.escaping).over(record.state, console);
             return Ok(());
@@ -273,12 +307,18 @@ fn standing(record: &RunRecord) -> Option<String> {
         return None;
     }
     let run = &record.run;
-    let ready = record.ready.map(|at| format!(", ready {}", shown(at, &Zone::of_host()))).unwrap_or_default();
+    let ready = record
+        .ready
+        .map(|at| format!(", ready {}", shown(at, &Zone::of_host())))
+        .unwrap_or_default();
     if record.attempt == 0 {
         return Some(format!("{run} has not started yet{ready}"));
     }
     let why = facts_in_words(record).map(|why| format!(": {why}")).unwrap_or_default();
-    Some(format!("attempt {} of {run} ended{why}; waiting for the next attempt{ready}", record.attempt))
+    Some(format!(
+        "attempt {} of {run} ended{why}; waiting for the next attempt{ready}",
+        record.attempt
+    ))
 }
 
 #[cfg(test)]

@@ -20,11 +20,17 @@ pub(super) struct FoundOutput {
 }
 
 /// Returns the attempt of a run that was named, else its last, with the output.
-pub(super) async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<FoundOutput, CliFailure> {
+pub(super) async fn of_run(
+    store: &Store,
+    run: &RunId,
+    attempt: Option<u32>,
+) -> Result<FoundOutput, CliFailure> {
     let record = find_run(store, run).await?;
     let (run, last) = (&record.run, last_with_output(&record));
     if let Some(wanted) = attempt.filter(|wanted| *wanted > last) {
-        return Err(CliFailure::NotFound(format!("run {run} has no attempt {wanted}: its last attempt is {last}")));
+        return Err(CliFailure::NotFound(format!(
+            "run {run} has no attempt {wanted}: its last attempt is {last}"
+        )));
     }
     let attempt = attempt.unwrap_or(last);
     let output = if attempt == 0 { None } else { read_output(store, run, attempt).await? };
@@ -37,18 +43,29 @@ pub(super) async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> 
 /// If an attempt is to be repeated, its number is returned: it was cut short, or its `done_check`
 /// gave no clear answer. The output of that `done_check` is stored as output of the attempt.
 pub(super) fn last_with_output(record: &RunRecord) -> u32 {
-    let is_held_back = record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();
+    let is_held_back =
+        record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();
     record.attempt.saturating_add(u32::from(is_held_back))
 }
 
 /// Returns the stored output of an attempt, or `None` if there is no output.
-async fn read_output(store: &Store, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, CliFailure> {
+async fn read_output(
+    store: &Store,
+    run: &RunId,
+    attempt: u32,
+) -> Result<Option<KeptOutput>, CliFailure> {
     let output = store.read_output(run, attempt).await?;
-    Ok(output.filter(|kept| !kept.stdout.is_empty() || !kept.stderr.is_empty() || kept.dropped_bytes > 0))
+    Ok(output.filter(|kept| {
+        !kept.stdout.is_empty() || !kept.stderr.is_empty() || kept.dropped_bytes > 0
+    }))
 }
 
 /// Returns the newest run of a job that has output, with that output.
-pub(super) async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Option<FoundOutput>, CliFailure> {
+pub(super) async fn of_job(
+    store: &Store,
+    job: &JobName,
+    attempt: Option<u32>,
+) -> Result<Option<FoundOutput>, CliFailure> {
     let mut runs: Vec<RunRecord> = open_runs(store, job).await?;
     runs.extend(store.read_history(Some(job), 0, RUNS_LOOKED_AT).await?.runs);
     if runs.is_empty() && store.read_job(job).await?.is_none() {
@@ -57,12 +74,19 @@ pub(super) async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -
     let most = runs.iter().map(last_with_output).max().unwrap_or(0);
     if let Some(wanted) = attempt.filter(|wanted| *wanted > most) {
         let of_it = format!("none of the last runs of {job} has an attempt {wanted}");
-        return Err(CliFailure::NotFound(format!("{of_it}: the highest number is {most}; wanted schedctl logs RUN --attempt N")));
+        return Err(CliFailure::NotFound(format!(
+            "{of_it}: the highest number is {most}; wanted schedctl logs RUN --attempt N"
+        )));
     }
     for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {
         let number = attempt.unwrap_or_else(|| last_with_output(&record));
         if let Some(output) = read_output(store, &record.run, number).await? {
-            return Ok(Some(FoundOutput { run: record.run, attempt: number, state: None, output: Some(output) }));
+            return Ok(Some(FoundOutput {
+                run: record.run,
+                attempt: number,
+                state: None,
+                output: Some(output),
+            }));
         }
     }
     Ok(None)

@@ -58,7 +58,11 @@ pub(crate) struct LogsArgs {
 }
 
 /// Prints the output of an attempt. Returns the exit code.
-pub(crate) async fn logs(global: &Global, args: &LogsArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn logs(
+    global: &Global,
+    args: &LogsArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let target = Target::parse(&args.target)?;
     let store = connect(global, console).await?;
     if args.follow {
@@ -100,9 +104,13 @@ pub(crate) async fn logs(global: &Global, args: &LogsArgs, console: &mut Console
 /// Returns the message that says why an attempt has no output to print.
 fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
     match (attempt, state) {
-        (0, Some(state)) if state.is_final() => format!("{run} ended {state} before it started, so it has no output"),
+        (0, Some(state)) if state.is_final() => {
+            format!("{run} ended {state} before it started, so it has no output")
+        }
         (0, _) => format!("{run} has not started yet"),
-        (_, Some(RunState::Running)) => format!("attempt {attempt} of {run} is running and has written nothing yet"),
+        (_, Some(RunState::Running)) => {
+            format!("attempt {attempt} of {run} is running and has written nothing yet")
+        }
         _ => format!(
             "attempt {attempt} of {run} has no stored output: it wrote nothing, or the output was trimmed by max_age, keep_bytes_per_job or keep_bytes of [output]"
         ),

@@ -33,8 +33,11 @@ impl Growth {
     /// Returns the pieces of the output `now` that were not returned before.
     pub(super) fn take(&mut self, now: OutputSoFar) -> Vec<LogPiece> {
         let mut pieces = Vec::new();
-        let is_longer = length(&now.head) >= length(&self.last.head) && total(&now) >= total(&self.last);
-        if !is_longer || !bytes(&now.head).zip(bytes(&self.last.head)).all(|(one, other)| one == other) {
+        let is_longer =
+            length(&now.head) >= length(&self.last.head) && total(&now) >= total(&self.last);
+        if !is_longer
+            || !bytes(&now.head).zip(bytes(&self.last.head)).all(|(one, other)| one == other)
+        {
             *self = Self::default();
             pieces.push(LogPiece::Anew);
         }
@@ -92,7 +95,11 @@ mod tests {
         let part = |text: &str| {
             let mut frames: Vec<(OutputStream, Vec<u8>)> = Vec::new();
             for byte in text.bytes() {
-                let stream = if byte.is_ascii_uppercase() { OutputStream::Stderr } else { OutputStream::Stdout };
+                let stream = if byte.is_ascii_uppercase() {
+                    OutputStream::Stderr
+                } else {
+                    OutputStream::Stdout
+                };
                 match frames.last_mut() {
                     Some((last, bytes)) if *last == stream => bytes.push(byte),
                     _ => frames.push((stream, vec![byte])),
@@ -106,7 +113,10 @@ mod tests {
     /// Returns the pieces that are shown for successive states of an output, as text.
     fn shown(seen: &[(&str, u64, &str)]) -> String {
         let mut growth = Growth::default();
-        let pieces = seen.iter().flat_map(|(head, dropped, tail)| growth.take(output(head, *dropped, tail))).collect::<Vec<_>>();
+        let pieces = seen
+            .iter()
+            .flat_map(|(head, dropped, tail)| growth.take(output(head, *dropped, tail)))
+            .collect::<Vec<_>>();
         let text = |piece: &LogPiece| match piece {
             LogPiece::Anew => "|".to_owned(),
             LogPiece::Bytes(_, bytes) => String::from_utf8(bytes.clone()).unwrap(),
@@ -140,10 +150,17 @@ mod tests {
     fn streams_keep_their_order() {
         let mut growth = Growth::default();
         let pieces = growth.take(output("aBc", 0, ""));
-        let streams: Vec<OutputStream> = pieces
-            .iter()
-            .map(|piece| if let LogPiece::Bytes(stream, _) = piece { *stream } else { panic!("{piece:?}") })
-            .collect();
+        let streams: Vec<OutputStream> =
+            pieces
+                .iter()
+                .map(|piece| {
+                    if let LogPiece::Bytes(stream, _) = piece {
+                        *stream
+                    } else {
+                        panic!("{piece:?}")
+                    }
+                })
+                .collect();
         assert_eq!(streams, [OutputStream::Stdout, OutputStream::Stderr, OutputStream::Stdout]);
     }
 }

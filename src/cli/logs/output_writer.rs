@@ -45,9 +45,11 @@ impl OutputWriter {
                 OutputStream::Stderr => console.aside_bytes(bytes),
             };
         }
-        let unfinished_bytes = &mut self.unfinished_bytes[usize::from(stream == OutputStream::Stderr)];
+        let unfinished_bytes =
+            &mut self.unfinished_bytes[usize::from(stream == OutputStream::Stderr)];
         unfinished_bytes.extend_from_slice(bytes);
-        let rest = unfinished_bytes.split_off(unfinished_bytes.len() - unfinished(unfinished_bytes));
+        let rest =
+            unfinished_bytes.split_off(unfinished_bytes.len() - unfinished(unfinished_bytes));
         let whole = std::mem::replace(unfinished_bytes, rest);
         self.text(stream, &whole, console);
     }
@@ -87,14 +89,25 @@ impl OutputWriter {
             return;
         }
         match (stream, console.is_json()) {
-            (OutputStream::Stdout, true) => self.json(&String::from_utf8_lossy(bytes), "", 0, None, console),
-            (OutputStream::Stderr, true) => self.json("", &String::from_utf8_lossy(bytes), 0, None, console),
+            (OutputStream::Stdout, true) => {
+                self.json(&String::from_utf8_lossy(bytes), "", 0, None, console);
+            }
+            (OutputStream::Stderr, true) => {
+                self.json("", &String::from_utf8_lossy(bytes), 0, None, console);
+            }
             (OutputStream::Stdout, false) => console.bytes(safe_text(bytes).as_bytes()),
             (OutputStream::Stderr, false) => console.aside_bytes(safe_text(bytes).as_bytes()),
         }
     }
 
-    fn json(&self, stdout: &str, stderr: &str, dropped_bytes: u64, state: Option<RunState>, console: &mut Console) {
+    fn json(
+        &self,
+        stdout: &str,
+        stderr: &str,
+        dropped_bytes: u64,
+        state: Option<RunState>,
+        console: &mut Console,
+    ) {
         console.json(&json!({
             "run_id": self.run.to_string(),
             "attempt": (self.attempt > 0).then_some(self.attempt),
@@ -115,13 +128,16 @@ fn unfinished(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes.get(bytes.len().saturating_sub(3)..).unwrap_or_default()) {
         Ok(_) => 0,
         // A slice that starts inside a character may look invalid at its beginning.
-        Err(_) => (1..=bytes.len().min(3)).find(|count| is_begun(&bytes[bytes.len() - count..])).unwrap_or(0),
+        Err(_) => (1..=bytes.len().min(3))
+            .find(|count| is_begun(&bytes[bytes.len() - count..]))
+            .unwrap_or(0),
     }
 }
 
 /// Returns true if `bytes` are the incomplete start of one character and nothing else.
 fn is_begun(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    std::str::from_utf8(bytes)
+        .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }
 
 #[cfg(test)]

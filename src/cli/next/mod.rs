@@ -39,30 +39,42 @@ struct Found {
 }
 
 /// Prints the next times of a job, of a file's jobs or of an expression. Returns the exit code.
-pub(crate) async fn next(global: &Global, args: &NextArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn next(
+    global: &Global,
+    args: &NextArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     if args.long && !console.is_json() {
-        return Err(CliFailure::Invalid("--long requires --json (the table already shows everything)".to_owned()));
+        return Err(CliFailure::Invalid(
+            "--long requires --json (the table already shows everything)".to_owned(),
+        ));
     }
     let zone = args.tz.as_deref().map(zone_of).transpose()?;
     let (found, what) = match (&args.file, &args.what) {
         (Some(file), _) => (of_file(file)?, one_line(&file.display().to_string())),
         (None, Some(what)) => match what.parse::<JobName>() {
-            Ok(name) if args.name.is_none() && args.dtstart.is_none() => match of_job(global, &name, console).await {
-                Err(CliFailure::NotFound(_)) if is_calendar(what) => (of_expression(args, what, zone.clone())?, what.clone()),
-                found => (found?, format!("job {name}")),
-            },
+            Ok(name) if args.name.is_none() && args.dtstart.is_none() => {
+                match of_job(global, &name, console).await {
+                    Err(CliFailure::NotFound(_)) if is_calendar(what) => {
+                        (of_expression(args, what, zone.clone())?, what.clone())
+                    }
+                    found => (found?, format!("job {name}")),
+                }
+            }
             Ok(_) | Err(_) => (of_expression(args, what, zone.clone())?, what.clone()),
         },
-        (None, None) => return Err(CliFailure::Invalid("no JOB, EXPR or --file FILE is given".to_owned())),
+        (None, None) => {
+            return Err(CliFailure::Invalid("no JOB, EXPR or --file FILE is given".to_owned()));
+        }
     };
     let from_zone = zone.clone().unwrap_or_else(|| match found.planned.as_slice() {
         [only] => only.timetable.zone().clone(),
         _ => Zone::of_host(),
     });
-    let said = args
-        .from
-        .as_deref()
-        .map(|text| parse_instant(text, found.now, &from_zone).map_err(|error| CliFailure::at_time("--from", text, &error)));
+    let said = args.from.as_deref().map(|text| {
+        parse_instant(text, found.now, &from_zone)
+            .map_err(|error| CliFailure::at_time("--from", text, &error))
+    });
     let said = said.transpose()?;
     let from = said.as_ref().map_or(found.now, |said| said.at);
     let count = args.count.unwrap_or(if args.file.is_some() { COUNT_EACH } else { COUNT });
@@ -76,7 +88,10 @@ pub(crate) async fn next(global: &Global, args: &NextArgs, console: &mut Console
         }
     }
     if times.is_empty() {
-        return Err(CliFailure::Invalid(format!("{what} has no time after {} and before 2100", shown(from, &from_zone))));
+        return Err(CliFailure::Invalid(format!(
+            "{what} has no time after {} and before 2100",
+            shown(from, &from_zone)
+        )));
     }
     if let Some(Instant { at, note }) = said.filter(|_| !console.is_json()) {
         console.note(&format!("after {} ({})", rfc3339(at, &from_zone), from_zone.name()));
@@ -85,7 +100,13 @@ pub(crate) async fn next(global: &Global, args: &NextArgs, console: &mut Console
         }
     }
     times.sort_by(|left, right| left.at.cmp(&right.at).then_with(|| left.job.cmp(&right.job)));
-    report(&times, found.now, if args.file.is_some() { Style::OfJobs } else { Style::OfOne }, args.long, console);
+    report(
+        &times,
+        found.now,
+        if args.file.is_some() { Style::OfJobs } else { Style::OfOne },
+        args.long,
+        console,
+    );
     if !console.is_json() {
         found.rules.iter().for_each(|rule| console.note(rule));
         if !over.is_empty() && args.file.is_some() {
@@ -115,8 +136,11 @@ pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
             CliFailure::Invalid(format!("--dtstart {dtstart:?} is not understood, wanted {wanted}"))
         })?;
         let rule = Recurrence::new(text, from);
-        let rule =
-            rule.map_err(|error| CliFailure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset });
+        let rule = rule.map_err(|error| CliFailure::Pointed {
+            line: error.to_string(),
+            text: text.to_owned(),
+            offset: error.offset,
+        });
         return Ok(Schedule::Rules(vec![rule?]));
     }
     if text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("freq=")) {
@@ -131,10 +155,16 @@ pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
     // of the form it resembles.
     match text.parse::<CalendarExpr>() {
         Ok(expression) => Ok(Schedule::Calendar(vec![expression])),
-        Err(error) if looks_like_a_calendar(text) => {
-            Err(CliFailure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
-        }
-        Err(_) => Err(CliFailure::Pointed { line: refused.to_string(), text: text.to_owned(), offset: refused.offset }),
+        Err(error) if looks_like_a_calendar(text) => Err(CliFailure::Pointed {
+            line: error.to_string(),
+            text: text.to_owned(),
+            offset: error.offset,
+        }),
+        Err(_) => Err(CliFailure::Pointed {
+            line: refused.to_string(),
+            text: text.to_owned(),
+            offset: refused.offset,
+        }),
     }
 }
 
@@ -152,13 +182,16 @@ fn looks_like_a_calendar(text: &str) -> bool {
 
 /// Returns the failure for a schedule that is only `@reboot` and so has no future times.
 fn only_at_boot(what: &str) -> CliFailure {
-    CliFailure::Invalid(format!("{what} has no clock times: it runs once on each host after each boot"))
+    CliFailure::Invalid(format!(
+        "{what} has no clock times: it runs once on each host after each boot"
+    ))
 }
 
 /// Returns the time by this host's clock, which is used by verbs that do not need Redis.
 fn own_now() -> Result<UnixMillis, CliFailure> {
-    UnixMillis::from_timestamp(jiff::Timestamp::now())
-        .ok_or_else(|| CliFailure::Failed("the clock of this host is before 1970 or after 2099".to_owned()))
+    UnixMillis::from_timestamp(jiff::Timestamp::now()).ok_or_else(|| {
+        CliFailure::Failed("the clock of this host is before 1970 or after 2099".to_owned())
+    })
 }
 
 fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Found, CliFailure> {
@@ -180,16 +213,26 @@ fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Foun
         _ => None,
     };
     let timetable = Timetable::new(schedule, zone.or(own).unwrap_or_else(Zone::of_host), now);
-    Ok(Found { planned: vec![Planned { job: None, timetable, remark: None, but_of: None }], now, rules })
+    Ok(Found {
+        planned: vec![Planned { job: None, timetable, remark: None, but_of: None }],
+        now,
+        rules,
+    })
 }
 
-async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Result<Found, CliFailure> {
+async fn of_job(
+    global: &Global,
+    name: &JobName,
+    console: &mut Console,
+) -> Result<Found, CliFailure> {
     let store = connect(global, console).await?;
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
     let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
-        return Err(CliFailure::Invalid(format!("job {name} has no schedule: it runs only by schedctl run {name}")));
+        return Err(CliFailure::Invalid(format!(
+            "job {name} has no schedule: it runs only by schedctl run {name}"
+        )));
     }
     if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
         return Err(only_at_boot(&format!("job {name}")));
@@ -220,16 +263,26 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
 fn of_file(file: &Path) -> Result<Found, CliFailure> {
     let now = own_now()?;
     let host_zone = Zone::of_host();
-    let config = config::read_file(&FilePlace::named(file), &host_zone)
-        .map_err(|error| CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+    let config = config::read_file(&FilePlace::named(file), &host_zone).map_err(|error| {
+        CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect())
+    })?;
     let mut planned = Vec::new();
     for (name, spec) in config.jobs {
-        let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| CliFailure::Failed(error.to_string()))?;
+        let zone = spec
+            .tz
+            .as_ref()
+            .map(Zone::load)
+            .transpose()
+            .map_err(|error| CliFailure::Failed(error.to_string()))?;
         let zone = zone.unwrap_or_else(|| host_zone.clone());
         let remark = match &spec.schedule {
-            Schedule::Delay(_) => Some("counted from now; the next time follows from the end of this run"),
+            Schedule::Delay(_) => {
+                Some("counted from now; the next time follows from the end of this run")
+            }
             _ if spec.shape.anchor.is_some() => None,
-            schedule if schedule.has_every() => Some("counted from now, because the time of its first apply is not known here"),
+            schedule if schedule.has_every() => {
+                Some("counted from now, because the time of its first apply is not known here")
+            }
             _ => None,
         };
         let schedule = match spec.schedule {

@@ -35,24 +35,25 @@ pub(super) enum Style {
 
 /// Returns the times of `planned` after `from`. The times are shown in `zone`, or else in the zone
 /// of the timetable.
-pub(super) fn comings<'p>(planned: &'p Planned, zone: Option<&'p Zone>, from: UnixMillis) -> impl Iterator<Item = Coming<'p>> {
+pub(super) fn comings<'p>(
+    planned: &'p Planned,
+    zone: Option<&'p Zone>,
+    from: UnixMillis,
+) -> impl Iterator<Item = Coming<'p>> {
     let table = &planned.timetable;
     let zone = zone.unwrap_or_else(|| table.zone());
     let following = move |after: UnixMillis| table.next_after(after).map(|at| (after, at));
-    std::iter::successors(following(from), move |(_, at)| following(*at)).map(move |(after, at)| Coming {
-        at,
-        job: planned.job.as_ref(),
-        planned,
-        after,
-        zone,
-    })
+    std::iter::successors(following(from), move |(_, at)| following(*at))
+        .map(move |(after, at)| Coming { at, job: planned.job.as_ref(), planned, after, zone })
 }
 
 impl Coming<'_> {
     fn notes(&self) -> Vec<String> {
         // A note describes the job's own clock, which may differ from the clock in the table.
         let mut notes = clock_notes(&self.planned.timetable, self.after, self.at, self.zone);
-        let is_one_of = |table: &Timetable| table.next_after(self.at.saturating_sub(Duration::from_millis(1))) == Some(self.at);
+        let is_one_of = |table: &Timetable| {
+            table.next_after(self.at.saturating_sub(Duration::from_millis(1))) == Some(self.at)
+        };
         let is_known = self.planned.but_of.as_ref().is_some_and(is_one_of);
         notes.extend(self.planned.remark.filter(|_| !is_known).map(str::to_owned));
         notes
@@ -80,7 +81,13 @@ impl Coming<'_> {
 }
 
 /// Prints the times as a table or as JSON. `is_long` adds all fields to the JSON.
-pub(super) fn report(times: &[Coming<'_>], now: UnixMillis, style: Style, is_long: bool, console: &mut Console) {
+pub(super) fn report(
+    times: &[Coming<'_>],
+    now: UnixMillis,
+    style: Style,
+    is_long: bool,
+    console: &mut Console,
+) {
     if console.is_json() {
         let mut array = JsonArray::default();
         for time in times {
@@ -91,7 +98,12 @@ pub(super) fn report(times: &[Coming<'_>], now: UnixMillis, style: Style, is_lon
     let when = Relative { now };
     let common = |time: &Coming<'_>| {
         let left = Cell::new(when.either(time.at));
-        (Cell::new(shown(time.at, time.zone)), Cell::new(time.at.to_string()), left, Cell::new(time.notes().join("; ")))
+        (
+            Cell::new(shown(time.at, time.zone)),
+            Cell::new(time.at.to_string()),
+            left,
+            Cell::new(time.notes().join("; ")),
+        )
     };
     match style {
         Style::OfOne => {

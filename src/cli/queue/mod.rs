@@ -68,7 +68,11 @@ pub(crate) enum QueueVerb {
 }
 
 /// Changes, pauses or resumes queues. Returns the exit code.
-pub(crate) async fn queue(global: &Global, verb: &QueueVerb, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn queue(
+    global: &Global,
+    verb: &QueueVerb,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     match verb {
         QueueVerb::Set { queue, changes } => set(global, queue, changes, console).await,
         QueueVerb::Pause { queues } => switch(global, queues, QueueSwitch::Pause, console).await,
@@ -76,12 +80,19 @@ pub(crate) async fn queue(global: &Global, verb: &QueueVerb, console: &mut Conso
     }
 }
 
-async fn set(global: &Global, queue: &str, changes: &[String], console: &mut Console) -> Result<u8, CliFailure> {
+async fn set(
+    global: &Global,
+    queue: &str,
+    changes: &[String],
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let queue = queue_name(queue)?;
     let mut pairs = Vec::new();
     for change in changes {
         let pair = change.split_once('=');
-        let (key, value) = pair.ok_or_else(|| CliFailure::Invalid(format!("{change}: wanted KEY=VALUE such as limit=5")))?;
+        let (key, value) = pair.ok_or_else(|| {
+            CliFailure::Invalid(format!("{change}: wanted KEY=VALUE such as limit=5"))
+        })?;
         pairs.push((key.trim().to_owned(), value.trim().to_owned()));
     }
     let joined = |problems: Vec<config::Problem>| {
@@ -105,8 +116,14 @@ async fn set(global: &Global, queue: &str, changes: &[String], console: &mut Con
     }
 }
 
-async fn switch(global: &Global, names: &[String], to: QueueSwitch, console: &mut Console) -> Result<u8, CliFailure> {
-    let names: Vec<QueueName> = names.iter().map(|text| queue_name(text)).collect::<Result<_, _>>()?;
+async fn switch(
+    global: &Global,
+    names: &[String],
+    to: QueueSwitch,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let names: Vec<QueueName> =
+        names.iter().map(|text| queue_name(text)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;
     let (mut worst, mut document) = (0, Vec::new());
     let (done, before) = match to {
@@ -135,7 +152,9 @@ async fn switch(global: &Global, names: &[String], to: QueueSwitch, console: &mu
 }
 
 fn queue_name(text: &str) -> Result<QueueName, CliFailure> {
-    text.parse().map_err(|error: crate::domain::name::names::IdError| CliFailure::Invalid(error.to_string()))
+    text.parse().map_err(|error: crate::domain::name::names::IdError| {
+        CliFailure::Invalid(error.to_string())
+    })
 }
 
 /// Returns the failure for a queue that no file declares. The message includes the nearest name.

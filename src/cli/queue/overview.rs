@@ -70,7 +70,10 @@ impl QueueOverview {
         let ((node, why), others) = self.at_limit.split_first()?;
         Some(match others {
             [] => format!("the only node that serves the queue starts no runs: {node}, {why}"),
-            others => format!("all {} nodes that serve the queue start no runs: {node}, {why}, ...", others.len() + 1),
+            others => format!(
+                "all {} nodes that serve the queue start no runs: {node}, {why}, ...",
+                others.len() + 1
+            ),
         })
     }
 }
@@ -120,12 +123,17 @@ pub(crate) async fn queues(global: &Global, console: &mut Console) -> Result<u8,
 async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), CliFailure> {
     let (now, standings) = standings(store).await?;
     let mut times = sorted_by_queue(store.read_run_times(SAMPLED).await?);
-    let view = |standing: QueueOverview| View { times: times.remove(&standing.name).unwrap_or_default(), standing };
+    let view = |standing: QueueOverview| View {
+        times: times.remove(&standing.name).unwrap_or_default(),
+        standing,
+    };
     Ok((now, standings.into_iter().map(view).collect()))
 }
 
 /// Returns the time of Redis and the state of every queue.
-pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
+pub(crate) async fn standings(
+    store: &Store,
+) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
     let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
     names.insert(QueueName::default_queue());
     let mut lanes = store.list_lanes().await?;
@@ -134,19 +142,27 @@ pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOve
     let names: Vec<QueueName> = names.into_iter().collect();
     lanes.extend(names.iter().cloned().map(Lane::from));
     let mut lanes: Vec<Lane> = lanes.into_iter().collect();
-    lanes.sort_by(|a, b| a.queue().cmp(b.queue()).then_with(|| b.priority().cmp(&a.priority())).then_with(|| a.cmp(b)));
+    lanes.sort_by(|a, b| {
+        a.queue()
+            .cmp(b.queue())
+            .then_with(|| b.priority().cmp(&a.priority()))
+            .then_with(|| a.cmp(b))
+    });
     let records = store.read_queue_settings(&names).await?;
     let (now, nodes) = store.list_nodes().await?;
     let serving = serving(&nodes, now);
     let depths = store.read_depths(&lanes, now).await?;
     let asked: Vec<LaneAsk> = lanes.iter().map(|lane| LaneAsk::new(lane.clone(), 1)).collect();
     let polls = store.list_due(&asked).await?.lanes;
-    let lanes_now: Vec<((Lane, QueueDepth), LanePoll)> = lanes.into_iter().zip(depths).zip(polls).collect();
+    let lanes_now: Vec<((Lane, QueueDepth), LanePoll)> =
+        lanes.into_iter().zip(depths).zip(polls).collect();
     let standings = names.into_iter().zip(records).map(|(name, record)| {
-        let own: Vec<&((Lane, QueueDepth), LanePoll)> = lanes_now.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
+        let own: Vec<&((Lane, QueueDepth), LanePoll)> =
+            lanes_now.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
         let depth = own.iter().map(|((_, depth), _)| *depth).reduce(together).unwrap_or_default();
         let due = own.iter().map(|(of_lane, _)| of_lane).filter(|(_, depth)| depth.ready > 0);
-        let (mut untaken, mut oldest_wanted): (Vec<(Unserved, u64)>, Option<UnixMillis>) = (Vec::new(), None);
+        let (mut untaken, mut oldest_wanted): (Vec<(Unserved, u64)>, Option<UnixMillis>) =
+            (Vec::new(), None);
         for (lane, depth) in due {
             let why = Unserved::of(lane, &serving);
             if !matches!(why, Some(Unserved::Labels(_))) {
@@ -179,7 +195,8 @@ pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOve
 /// Returns the present nodes that serve a queue, each with the reason why it claims nothing.
 /// Returns nothing if one of these nodes claims runs.
 fn limits_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(String, String)> {
-    let serving = nodes.iter().filter(|node| is_present(node, now) && node.serving.takes_queue(queue));
+    let serving =
+        nodes.iter().filter(|node| is_present(node, now) && node.serving.takes_queue(queue));
     let at_limit = serving.map(|node| Some((node.name.clone(), node.at_limit.as_ref()?.0.clone())));
     at_limit.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
@@ -196,7 +213,11 @@ fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
 }
 
 /// Returns the word for the state of a queue. `polls` has a poll of each lane of the queue.
-fn state<'p>(record: &QueueRecord, depth: QueueDepth, mut polls: impl Iterator<Item = &'p LanePoll> + Clone) -> &'static str {
+fn state<'p>(
+    record: &QueueRecord,
+    depth: QueueDepth,
+    mut polls: impl Iterator<Item = &'p LanePoll> + Clone,
+) -> &'static str {
     if polls.clone().any(|poll| matches!(poll, LanePoll::WrongType(_))) {
         "wrong_type"
     } else if record.settings.is_paused {
@@ -307,7 +328,11 @@ impl View {
             _ => Colour::Yellow,
         };
         let rate = settings.rate.map(|rate| {
-            let burst = if rate.burst() == rate.count() { String::new() } else { format!(" burst {}", rate.burst()) };
+            let burst = if rate.burst() == rate.count() {
+                String::new()
+            } else {
+                format!(" burst {}", rate.burst())
+            };
             format!("{rate}{burst}")
         });
         [
@@ -335,7 +360,10 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_were_there() {
-        assert_eq!((percentile(&[], 50), percentile(&[7], 50), percentile(&[7], 95)), (None, Some(7), Some(7)));
+        assert_eq!(
+            (percentile(&[], 50), percentile(&[7], 50), percentile(&[7], 95)),
+            (None, Some(7), Some(7))
+        );
         let hundred: Vec<u64> = (1..=100).collect();
         assert_eq!((percentile(&hundred, 50), percentile(&hundred, 95)), (Some(51), Some(96)));
     }

@@ -14,7 +14,11 @@ use crate::store::{PastAttempt, RunRecord};
 
 /// Returns when the first attempt of the run started, or `None` if no attempt started.
 pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
-    let first = run.past.first().filter(|past| past.number == 1).and_then(|past| start_of(&record_of(past)));
+    let first = run
+        .past
+        .first()
+        .filter(|past| past.number == 1)
+        .and_then(|past| start_of(&record_of(past)));
     run.first_start.or(first).or(run.started_at)
 }
 
@@ -74,14 +78,23 @@ pub(crate) fn attempts_json(run: &RunRecord) -> Value {
 
 /// Prints the attempts of a run as the rows of a table, with times in the zone `local`.
 pub(crate) fn attempts_table(run: &RunRecord, local: &Zone, console: &mut Console) {
-    let state_cell = |word: &str| Cell::new(word).coloured(word.parse::<RunState>().map_or(Colour::Plain, Colour::from));
+    let state_cell = |word: &str| {
+        Cell::new(word).coloured(word.parse::<RunState>().map_or(Colour::Plain, Colour::from))
+    };
     let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
     let mut rows: Vec<[Cell; 5]> = Vec::new();
     for past in &run.past {
         let record = record_of(past);
         let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
-        let why = in_words(record["error"].as_str(), number(&record["signal"]), number(&record["exit_code"]), status);
-        let limits = record["not_enforced"].as_str().map(|limits| format!("(the node did not enforce these limits: {limits})"));
+        let why = in_words(
+            record["error"].as_str(),
+            number(&record["signal"]),
+            number(&record["exit_code"]),
+            status,
+        );
+        let limits = record["not_enforced"]
+            .as_str()
+            .map(|limits| format!("(the node did not enforce these limits: {limits})"));
         let why = why.into_iter().chain(limits).reduce(|why, limits| format!("{why} {limits}"));
         rows.push([
             Cell::new(past.number.to_string()),

@@ -38,7 +38,10 @@ enum Sink {
 
 /// The output of a verb, and the flags that decide its form.
 #[derive(Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "independent facts, each asked for by its own name")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, each asked for by its own name"
+)]
 pub(crate) struct Console {
     out: Sink,
     is_closed: bool,
@@ -136,7 +139,8 @@ impl Console {
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_reported = rustix::event::poll(&mut asked, Some(&at_once)).is_ok();
-        self.is_closed |= is_reported && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
+        self.is_closed |=
+            is_reported && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
         self.is_closed
     }
 
@@ -237,7 +241,10 @@ impl Console {
         match self.trouble.take() {
             None => code,
             Some(error) => {
-                let _ = writeln!(io::stderr(), "schedctl: the standard output cannot be written: {error}");
+                let _ = writeln!(
+                    io::stderr(),
+                    "schedctl: the standard output cannot be written: {error}"
+                );
                 if code == 0 { 1 } else { code }
             }
         }

@@ -9,7 +9,9 @@ use super::action_line::action_line;
 use super::lane_words::queue_words;
 use super::notification_lines::reporting_lines;
 use crate::config;
-use crate::domain::job::job_spec::{AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule};
+use crate::domain::job::job_spec::{
+    AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule,
+};
 use crate::domain::job::process_limits::Limits;
 use crate::domain::job::process_rules::ProcessRules;
 use crate::domain::job::unique_rule::Second;
@@ -30,7 +32,9 @@ fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     if let Some(key) = &spec.key {
         let PerKey { limit, rate } = spec.per_key;
         let limit = limit.map(|limit| format!(", {limit} at once")).unwrap_or_default();
-        let rate = rate.map(|rate| format!(", {rate} with a burst of {}", rate.burst())).unwrap_or_default();
+        let rate = rate
+            .map(|rate| format!(", {rate} with a burst of {}", rate.burst()))
+            .unwrap_or_default();
         lines.push(("key", format!("{}{limit}{rate}", key.as_str())));
     }
     if !spec.not_while.is_empty() {
@@ -60,12 +64,25 @@ pub(crate) fn day_rules(schedule: &Schedule) -> Vec<String> {
 fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
     const SHOWN: usize = 6;
     let instant = |word, at: Option<UnixMillis>| at.map(|at| (word, at.to_string()));
-    let moved = |word, by: Duration, how: &str| (!by.is_zero()).then(|| (word, format!("up to {}, {how}", format_duration(by))));
+    let moved = |word, by: Duration, how: &str| {
+        (!by.is_zero()).then(|| (word, format!("up to {}, {how}", format_duration(by))))
+    };
     let days = |word, days: &DaySet| {
         let texts = days.texts();
-        let rest = if texts.len() > SHOWN { format!(" and {} more", texts.len() - SHOWN) } else { String::new() };
-        (!texts.is_empty())
-            .then(|| (word, format!("{}{rest}", texts.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(" "))))
+        let rest = if texts.len() > SHOWN {
+            format!(" and {} more", texts.len() - SHOWN)
+        } else {
+            String::new()
+        };
+        (!texts.is_empty()).then(|| {
+            (
+                word,
+                format!(
+                    "{}{rest}",
+                    texts.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(" ")
+                ),
+            )
+        })
     };
     let lines = [
         instant("anchor", shape.anchor),
@@ -76,7 +93,9 @@ fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
         moved("splay", shape.splay, "the same for each run"),
         days("exclude", &shape.exclude),
         shape.only_on.as_ref().and_then(|only_on| days("only on", only_on)),
-        shape.skip_if_late.map(|late| ("skip if late", format!("by more than {}", format_duration(late)))),
+        shape
+            .skip_if_late
+            .map(|late| ("skip if late", format!("by more than {}", format_duration(late)))),
     ];
     lines.into_iter().flatten().collect()
 }
@@ -101,11 +120,14 @@ fn plain_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let shown = config::effective(spec);
     let value = |key: &str| shown.get(key).filter(|value| !value.is_null());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let plain = config::job_keys().into_iter().filter(|key| !WORDED.split(' ').any(|worded| worded == *key));
+    let plain = config::job_keys()
+        .into_iter()
+        .filter(|key| !WORDED.split(' ').any(|worded| worded == *key));
     plain.filter_map(|key| Some((key, text(value(key)?)))).collect()
 }
 
 /// Returns the lines of `show` for every rule of the job: a label and the value.
+#[expect(clippy::too_many_lines, reason = "a list of lines in their order")]
 pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let retry = &spec.retry;
     let retries = if retry.limit == 0 {
@@ -121,8 +143,16 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
             code_words(retry)
         )
     };
-    let age = spec.catch_up.max_age.map(|age| format!(", not older than {}", format_duration(age))).unwrap_or_default();
-    let spread = spec.catch_up.spread.map(|spread| format!(", spread over {}", format_duration(spread))).unwrap_or_default();
+    let age = spec
+        .catch_up
+        .max_age
+        .map(|age| format!(", not older than {}", format_duration(age)))
+        .unwrap_or_default();
+    let spread = spec
+        .catch_up
+        .spread
+        .map(|spread| format!(", spread over {}", format_duration(spread)))
+        .unwrap_or_default();
     let most = match spec.catch_up.mode {
         CatchUpMode::All => format!(", at most {}", spec.catch_up.max_count),
         CatchUpMode::Skip | CatchUpMode::Latest => String::new(),
@@ -136,7 +166,14 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("queue", queue_words(&spec.lane())),
         ("group", spec.group.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)),
-        ("timeout", format!("{}, then TERM and after {} KILL", format_duration(spec.timeout), format_duration(spec.kill_grace))),
+        (
+            "timeout",
+            format!(
+                "{}, then TERM and after {} KILL",
+                format_duration(spec.timeout),
+                format_duration(spec.kill_grace)
+            ),
+        ),
         ("retry", retries),
         ("overlap", overlap),
         ("catch up", format!("{}{age}{most}{spread}", catch_up_mode(spec.catch_up.mode))),
@@ -152,23 +189,33 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         let timeout = format_duration(check.timeout);
         lines.push((
             "done check",
-            format!("{}, {}, for at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on)),
+            format!(
+                "{}, {}, for at most {timeout}",
+                action_line(&check.question, &spec.process),
+                asked_on(check.on)
+            ),
         ));
     }
     lines.extend(reporting_lines(spec));
     if let Some(unique) = &spec.unique {
         let duration = match unique.second {
-            Second::Refused { window: None } => "until it is over; a second add is refused".to_owned(),
+            Second::Refused { window: None } => {
+                "until it is over; a second add is refused".to_owned()
+            }
             Second::Refused { window: Some(window) } => {
                 format!("for {} from its add; a second add is refused", format_duration(window))
             }
             Second::Wins { max_wait } => {
-                let longest =
-                    max_wait.map_or_else(String::new, |longest| format!(", for {} from the first", format_duration(longest)));
+                let longest = max_wait.map_or_else(String::new, |longest| {
+                    format!(", for {} from the first", format_duration(longest))
+                });
                 format!("until it begins; a later add takes its place (debounce{longest})")
             }
             Second::Dropped { window } => {
-                format!("for {} from its add; a second add is dropped (throttle)", format_duration(window))
+                format!(
+                    "for {} from its add; a second add is dropped (throttle)",
+                    format_duration(window)
+                )
             }
         };
         lines.push(("unique", format!("{:?}, {duration}", unique.key.as_str())));
@@ -218,7 +265,9 @@ fn shown_text(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
         None => format!("{text:?}"),
-        Some((end, _)) => format!("{:?} and more, {} bytes", text.get(..end).unwrap_or_default(), text.len()),
+        Some((end, _)) => {
+            format!("{:?} and more, {} bytes", text.get(..end).unwrap_or_default(), text.len())
+        }
     }
 }
 
@@ -290,8 +339,14 @@ mod tests {
         assert_eq!(shown["timeout"], "1h");
         assert_eq!(shown["retry"]["limit"], 0);
         assert_eq!(shown["delivery"], "at-least-once");
-        assert!(shown["cwd"].is_null() && shown["done_check"].is_null() && shown["retry"]["on"].is_null());
-        for kind in ["on_failure", "on_success", "on_late", "on_recovered", "ping_url", "webhook_secret"] {
+        assert!(
+            shown["cwd"].is_null()
+                && shown["done_check"].is_null()
+                && shown["retry"]["on"].is_null()
+        );
+        for kind in
+            ["on_failure", "on_success", "on_late", "on_recovered", "ping_url", "webhook_secret"]
+        {
             assert_eq!(shown.get(kind), Some(&Value::Null), "{kind}");
         }
     }
@@ -299,16 +354,35 @@ mod tests {
     #[test]
     fn the_codes_of_retries_and_the_question_before_an_attempt_are_shown() {
         let mut spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
-        spec.retry = RetryRule { limit: 2, on: [75, 3].into(), never_on: [4].into(), ..RetryRule::default() };
+        spec.retry = RetryRule {
+            limit: 2,
+            on: [75, 3].into(),
+            never_on: [4].into(),
+            ..RetryRule::default()
+        };
         let question = Action::Shell("test -e out".to_owned());
-        spec.done_check = Some(DoneCheck { question, on: AskedOn::Always, timeout: DoneCheck::TIMEOUT });
+        spec.done_check =
+            Some(DoneCheck { question, on: AskedOn::Always, timeout: DoneCheck::TIMEOUT });
         let shown = effective(&spec, &Zone::utc());
-        assert_eq!((&shown["retry"]["on"], &shown["retry"]["never_on"]), (&json!([3, 75]), &json!([4])));
-        assert_eq!(shown["done_check"], json!({"shell": "test -e out", "on": "always", "timeout": "1m"}));
+        assert_eq!(
+            (&shown["retry"]["on"], &shown["retry"]["never_on"]),
+            (&json!([3, 75]), &json!([4]))
+        );
+        assert_eq!(
+            shown["done_check"],
+            json!({"shell": "test -e out", "on": "always", "timeout": "1m"})
+        );
         let lines = policy_lines(&spec);
-        let line = |word| lines.iter().find(|(found, _)| *found == word).map(|(_, text)| text.as_str());
-        assert_eq!(line("retry"), Some("2 times, delay 10s, exponential, at most 1h, jitter, only on 3 75, never on 4"));
-        assert_eq!(line("done check"), Some("/bin/sh -c 'test -e out', before each attempt, for at most 1m"));
+        let line =
+            |word| lines.iter().find(|(found, _)| *found == word).map(|(_, text)| text.as_str());
+        assert_eq!(
+            line("retry"),
+            Some("2 times, delay 10s, exponential, at most 1h, jitter, only on 3 75, never on 4")
+        );
+        assert_eq!(
+            line("done check"),
+            Some("/bin/sh -c 'test -e out', before each attempt, for at most 1m")
+        );
     }
 
     #[test]
@@ -317,7 +391,9 @@ mod tests {
         for text in ["0 0 1 * 1", "0 0 0 1 * 1", "0 0 0 1 * 1 2099"] {
             assert!(rules(text)[0].contains("day of month 1 and also on weekday 1"), "{text}");
         }
-        for text in ["0 0 * * 1", "0 0 1 * *", "0 0 */2 * 1", "0 0 ? * 1", "@weekly", "0 0 0 1 * * 2099"] {
+        for text in
+            ["0 0 * * 1", "0 0 1 * *", "0 0 */2 * 1", "0 0 ? * 1", "@weekly", "0 0 0 1 * * 2099"]
+        {
             assert!(rules(text).is_empty(), "{text}");
         }
         assert!(day_rules(&Schedule::Manual).is_empty());

@@ -81,7 +81,8 @@ pub(crate) async fn view_jobs(
     let summaries = store.summarise(jobs).await?;
     let ids: Vec<RunId> = summaries.iter().filter_map(|summary| summary.last_run.clone()).collect();
     let mut last_runs = store.read_runs(&ids).await?.into_iter();
-    let names: BTreeSet<QueueName> = summaries.iter().map(|summary| summary.job.lane.queue().clone()).collect();
+    let names: BTreeSet<QueueName> =
+        summaries.iter().map(|summary| summary.job.lane.queue().clone()).collect();
     let names: Vec<QueueName> = names.into_iter().collect();
     let paused: BTreeMap<QueueName, QueueRecord> = names
         .iter()
@@ -95,7 +96,15 @@ pub(crate) async fn view_jobs(
         let is_running = is_running || running.contains(&job.name);
         let definition = Definition::of(job.clone()).map_err(|error| error.to_string());
         let paused_queue = paused.get(job.lane.queue()).cloned();
-        views.push(JobView { record: job, definition, open, is_running, retry, last, paused_queue });
+        views.push(JobView {
+            record: job,
+            definition,
+            open,
+            is_running,
+            retry,
+            last,
+            paused_queue,
+        });
     }
     Ok(views)
 }
@@ -139,7 +148,9 @@ impl JobView {
     /// Returns the job's next start and the run that will start: the planned run or a retry.
     pub(crate) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
         let retry = self.retry.iter().map(|retry| (retry.at, &retry.run));
-        retry.chain(self.record.pending.iter().map(|run| (run.due(), run))).min_by_key(|(at, _)| *at)
+        retry
+            .chain(self.record.pending.iter().map(|run| (run.due(), run)))
+            .min_by_key(|(at, _)| *at)
     }
 
     /// Returns the word for the job's state in a list, and the colour of that word.
@@ -153,7 +164,9 @@ impl JobView {
 
     /// Returns the zone of the job, or UTC if the zone is not known.
     pub(crate) fn zone(&self) -> Zone {
-        self.definition.as_ref().map_or_else(|_| Zone::utc(), |definition| definition.timetable.zone().clone())
+        self.definition
+            .as_ref()
+            .map_or_else(|_| Zone::utc(), |definition| definition.timetable.zone().clone())
     }
 
     /// Returns the job's schedule as text, if the definition can be read.

@@ -22,7 +22,9 @@ pub(crate) use attempts::{attempts_json, attempts_table, facts_in_words};
 pub(crate) use console::{Colour, Console, JsonArray};
 pub(crate) use definition_lines::{day_rules, effective, policy_lines};
 pub(crate) use escape::{one_line, safe_text};
-pub(crate) use job_view::{JobState, JobView, paused_queue_words, running_jobs, view_jobs, zone_of_job};
+pub(crate) use job_view::{
+    JobState, JobView, paused_queue_words, running_jobs, view_jobs, zone_of_job,
+};
 pub(crate) use key_change::key_change;
 pub(crate) use lane_words::{labels_json, queue_words};
 pub(crate) use outcomes::Outcomes;

@@ -8,10 +8,17 @@ use crate::domain::time::duration::format_duration;
 
 /// Returns the lines of `show` for the given notification settings: a label and the value.
 pub(super) fn reporting_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
-    let mut lines: Vec<(&'static str, String)> =
-        spec.notices.iter().map(|(kind, action)| (word_of(*kind), action_line(action, &spec.process))).collect();
+    let mut lines: Vec<(&'static str, String)> = spec
+        .notices
+        .iter()
+        .map(|(kind, action)| (word_of(*kind), action_line(action, &spec.process)))
+        .collect();
     let times = [("must start", spec.must_start_within), ("must finish", spec.must_finish_within)];
-    lines.extend(times.into_iter().filter_map(|(word, within)| Some((word, format!("within {}", format_duration(within?))))));
+    lines.extend(
+        times.into_iter().filter_map(|(word, within)| {
+            Some((word, format!("within {}", format_duration(within?))))
+        }),
+    );
     lines.extend(spec.ping_url.iter().map(|url| (word_of(NoticeKind::Ping), url.clone())));
     if !spec.webhook_secrets.is_empty() {
         lines.push(("signed by", shown(spec).join(", ")));

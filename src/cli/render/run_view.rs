@@ -36,7 +36,8 @@ impl Zones {
         let records = store.read_jobs(&names).await?;
         for (name, record) in names.into_iter().zip(records) {
             let definition = record.ok().flatten().and_then(|record| Definition::of(record).ok());
-            self.known.insert(name, definition.map(|definition| definition.timetable.zone().clone()));
+            self.known
+                .insert(name, definition.map(|definition| definition.timetable.zone().clone()));
         }
         Ok(())
     }
@@ -54,19 +55,34 @@ pub(crate) struct RunView {
 }
 
 /// Returns views of the given runs.
-pub(crate) async fn view_runs(store: &Store, zones: &mut Zones, mut runs: Vec<RunRecord>) -> Result<Vec<RunView>, CliFailure> {
+pub(crate) async fn view_runs(
+    store: &Store,
+    zones: &mut Zones,
+    mut runs: Vec<RunRecord>,
+) -> Result<Vec<RunView>, CliFailure> {
     zones.read_for(store, &runs).await?;
     let let_in = forget_gates_passed(store, &mut runs).await?;
-    let zone_of = |run: &RunRecord| zones.known.get(run.run.job()).cloned().flatten().unwrap_or_else(Zone::utc);
-    let view = |(record, let_in): (RunRecord, Option<String>)| RunView { zone: zone_of(&record), record, let_in };
+    let zone_of = |run: &RunRecord| {
+        zones.known.get(run.run.job()).cloned().flatten().unwrap_or_else(Zone::utc)
+    };
+    let view = |(record, let_in): (RunRecord, Option<String>)| RunView {
+        zone: zone_of(&record),
+        record,
+        let_in,
+    };
     Ok(runs.into_iter().zip(let_in).map(view).collect())
 }
 
 /// Removes the gate from each run that a gate has let in, because the run now waits for its queue.
 /// Returns a phrase for each run about how it was let in.
-async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Vec<Option<String>>, CliFailure> {
-    let is_at_gate =
-        |run: &&mut RunRecord| run.state == RunState::Scheduled && run.waiting_for.as_ref().is_some_and(|what| what != "overlap");
+async fn forget_gates_passed(
+    store: &Store,
+    runs: &mut [RunRecord],
+) -> Result<Vec<Option<String>>, CliFailure> {
+    let is_at_gate = |run: &&mut RunRecord| {
+        run.state == RunState::Scheduled
+            && run.waiting_for.as_ref().is_some_and(|what| what != "overlap")
+    };
     let mut at_gates: Vec<&mut RunRecord> = runs.iter_mut().filter(is_at_gate).collect();
     let names: Vec<RunId> = at_gates.iter().map(|run| run.run.clone()).collect();
     let queued = store.queued_among(&names.iter().collect::<Vec<_>>()).await?;
@@ -86,11 +102,16 @@ async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Ve
 /// for any other run.
 fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
     let gate_of = |wanted: fn(&LetIn) -> bool| {
-        gates.iter().zip(places).find(|(_, place)| place.as_ref().is_some_and(wanted)).map(|(gate, _)| gate.words())
+        gates
+            .iter()
+            .zip(places)
+            .find(|(_, place)| place.as_ref().is_some_and(wanted))
+            .map(|(gate, _)| gate.words())
     };
     match gate_of(|place| *place == LetIn::GaveUp) {
         Some(gate) => Some(format!("lost its place at {gate} because it did not start")),
-        None => gate_of(|place| matches!(place, LetIn::Since(_))).map(|gate| format!("has a place at {gate}, not started")),
+        None => gate_of(|place| matches!(place, LetIn::Since(_)))
+            .map(|gate| format!("has a place at {gate}, not started")),
     }
 }
 
@@ -115,7 +136,10 @@ impl RunView {
     pub(crate) fn waiting_for(&self) -> Option<String> {
         match self.record.waiting_for.as_deref()? {
             "overlap" => Some("an open run of its job".to_owned()),
-            what => Some(Gate::from_name(&what.replacen(' ', ":", 1)).map_or_else(|| what.to_owned(), |gate| gate.words())),
+            what => Some(
+                Gate::from_name(&what.replacen(' ', ":", 1))
+                    .map_or_else(|| what.to_owned(), |gate| gate.words()),
+            ),
         }
     }
 
@@ -125,7 +149,9 @@ impl RunView {
         let waits_for_retry = record.state == RunState::Scheduled && record.attempt > 0;
         let reason = record.reason.clone().filter(|_| !waits_for_retry);
         match record.state {
-            RunState::Running | RunState::Succeeded => record.reason.clone().filter(|_| !self.is_running()),
+            RunState::Running | RunState::Succeeded => {
+                record.reason.clone().filter(|_| !self.is_running())
+            }
             RunState::TimedOut => reason.or_else(|| record.error.clone()),
             _ => reason.or_else(|| facts_in_words(record)).or_else(|| record.reason.clone()),
         }
@@ -173,7 +199,12 @@ impl RunView {
         let record = &self.record;
         let attempt = Some(record.attempt.to_string()).filter(|_| record.attempt > 0);
         [
-            Cell::new(shown_in(detail, record.run.due(), local, record.finished_at.unwrap_or(record.run.due()))),
+            Cell::new(shown_in(
+                detail,
+                record.run.due(),
+                local,
+                record.finished_at.unwrap_or(record.run.due()),
+            )),
             Cell::maybe(self.late().map(span)),
             Cell::maybe(self.record.took().map(span)),
             Cell::new(record.state.as_str()).coloured(record.state.into()),
@@ -186,11 +217,16 @@ impl RunView {
 
     fn reason_with_count(&self) -> Option<String> {
         match (self.reason(), self.record.skipped) {
-            (Some(reason), Some((_, count))) if count > 1 => Some(format!("{reason}, {} occurrences", skipped_count(count))),
+            (Some(reason), Some((_, count))) if count > 1 => {
+                Some(format!("{reason}, {} occurrences", skipped_count(count)))
+            }
             (Some(reason), None) if self.record.by.is_some() => {
                 Some(format!("{reason} by {}", self.record.by.as_deref().unwrap_or_default()))
             }
-            (None, _) => self.waiting_for().map(|what| format!("waits for {what}")).or_else(|| self.let_in.clone()),
+            (None, _) => self
+                .waiting_for()
+                .map(|what| format!("waits for {what}"))
+                .or_else(|| self.let_in.clone()),
             (reason, _) => reason,
         }
     }
@@ -212,7 +248,8 @@ impl RunTable {
 
     /// Prints the given runs as rows.
     pub(crate) fn page(&mut self, runs: &[RunView], console: &mut Console) {
-        let rows: Vec<[Cell; 8]> = runs.iter().map(|run| run.cells(&self.local, console.detail())).collect();
+        let rows: Vec<[Cell; 8]> =
+            runs.iter().map(|run| run.cells(&self.local, console.detail())).collect();
         self.table.page(&rows, console);
     }
 }

@@ -20,7 +20,9 @@ pub(crate) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone, now: UnixMil
     let local = |at: UnixMillis| at.to_timestamp().to_zoned(zone.rules().clone());
     match detail {
         Detail::Full => shown(at, zone),
-        Detail::Brief if local(at).year() != local(now).year() => local(at).strftime("%F").to_string(),
+        Detail::Brief if local(at).year() != local(now).year() => {
+            local(at).strftime("%F").to_string()
+        }
         Detail::Brief => local(at).strftime("%m-%d %T").to_string(),
     }
 }
@@ -35,7 +37,11 @@ pub(crate) struct Relative {
 impl Relative {
     /// Returns the time left until `at`, such as `5m 10s`, or `3s late`.
     pub(crate) fn left(self, at: UnixMillis) -> String {
-        if at >= self.now { span(at.since(self.now)) } else { format!("{} late", span(self.now.since(at))) }
+        if at >= self.now {
+            span(at.since(self.now))
+        } else {
+            format!("{} late", span(self.now.since(at)))
+        }
     }
 
     /// Returns the time passed since `at`, such as `3h 4m ago`.
@@ -57,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_stretch_is_reported_in_its_two_largest_units() {
-        let texts = [0, 12_000, 350, 310_000, 3_600_000, 183_600_000, 86_405_000].map(|ms| span(Duration::from_millis(ms)));
+        let texts = [0, 12_000, 350, 310_000, 3_600_000, 183_600_000, 86_405_000]
+            .map(|ms| span(Duration::from_millis(ms)));
         assert_eq!(texts, ["0ms", "12s", "350ms", "5m 10s", "1h", "2d 3h", "1d"]);
     }
 
@@ -78,7 +85,13 @@ mod tests {
     fn late_and_early_are_reported_apart() {
         let at = |ms| UnixMillis::new(ms).unwrap();
         let now = Relative { now: at(100_000) };
-        assert_eq!((now.left(at(160_000)), now.left(at(97_000))), ("1m".to_owned(), "3s late".to_owned()));
-        assert_eq!((now.either(at(160_000)), now.either(at(97_000))), ("in 1m".to_owned(), "3s ago".to_owned()));
+        assert_eq!(
+            (now.left(at(160_000)), now.left(at(97_000))),
+            ("1m".to_owned(), "3s late".to_owned())
+        );
+        assert_eq!(
+            (now.either(at(160_000)), now.either(at(97_000))),
+            ("in 1m".to_owned(), "3s ago".to_owned())
+        );
     }
 }

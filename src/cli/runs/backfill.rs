@@ -61,7 +61,11 @@ pub(crate) struct BackfillArgs {
 }
 
 /// Adds backfill runs, or prints their times for `--dry-run`. Returns the exit code.
-pub(crate) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn backfill(
+    global: &Global,
+    args: &BackfillArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let name = job_name(&args.job)?;
     let store = connect(global, console).await?;
     let record = find_job(&store, &name).await?;
@@ -79,7 +83,9 @@ pub(crate) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
             "job {name} runs a delay after the end of each run and so has no past occurrences: use schedctl run {name}"
         )));
     }
-    if definition.spec.schedule.is_at_boot() && definition.timetable.next_after(UnixMillis::EPOCH).is_none() {
+    if definition.spec.schedule.is_at_boot()
+        && definition.timetable.next_after(UnixMillis::EPOCH).is_none()
+    {
         return Err(CliFailure::Invalid(format!(
             "job {name} runs only at each boot (@reboot) and so has no past occurrences: use schedctl run {name}"
         )));
@@ -103,7 +109,9 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillW
             return Ok(now.saturating_sub(ago));
         }
         let at = parse_past(text, now, zone)
-            .map_err(|error| CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))?
+            .map_err(|error| {
+                CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h"))
+            })?
             .at;
         if at > now {
             let found = shown(at, zone);
@@ -117,7 +125,9 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillW
     let to = args.to.as_deref().map_or(Ok(now), |text| read("--to", text))?;
     if from >= to {
         let (from, to) = (shown(from, zone), shown(to, zone));
-        return Err(CliFailure::Invalid(format!("--from {from} is not before --to {to}: wanted an earlier --from")));
+        return Err(CliFailure::Invalid(format!(
+            "--from {from} is not before --to {to}: wanted an earlier --from"
+        )));
     }
     Ok(BackfillWindow { from, to })
 }
@@ -138,7 +148,14 @@ async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, Cli
     }
 }
 
-fn report(args: &BackfillArgs, name: &JobName, plan: &BackfillPlan, planted: u64, zone: &Zone, console: &mut Console) {
+fn report(
+    args: &BackfillArgs,
+    name: &JobName,
+    plan: &BackfillPlan,
+    planted: u64,
+    zone: &Zone,
+    console: &mut Console,
+) {
     let times = plan.runs.iter().map(RunId::due);
     if console.is_json() {
         console.json(&json!({
@@ -165,6 +182,9 @@ fn report(args: &BackfillArgs, name: &JobName, plan: &BackfillPlan, planted: u64
         }
     }
     if let Some(at) = plan.cut_at {
-        console.note(&format!("stopped at {} runs: continue with --from {at}, or with a larger --max", plan.runs.len()));
+        console.note(&format!(
+            "stopped at {} runs: continue with --from {at}, or with a larger --max",
+            plan.runs.len()
+        ));
     }
 }

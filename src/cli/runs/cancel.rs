@@ -59,8 +59,13 @@ struct Done {
 }
 
 /// Cancels the named jobs and runs. Returns the worst exit code of all targets.
-pub(crate) async fn cancel(global: &Global, args: &CancelArgs, console: &mut Console) -> Result<u8, CliFailure> {
-    let targets: Vec<Target> = args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
+pub(crate) async fn cancel(
+    global: &Global,
+    args: &CancelArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let targets: Vec<Target> =
+        args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let running = if args.stop { StopRunning::Yes } else { StopRunning::No };
     let store = connect(global, console).await?;
     let mut outcomes = Outcomes::on(console);
@@ -70,7 +75,9 @@ pub(crate) async fn cancel(global: &Global, args: &CancelArgs, console: &mut Con
             Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
             Target::Job(name) => cancel_job(&store, name, running).await,
         };
-        outcomes.report(done.map(|done| (json!({"target": text, "result": done.result}), done.sentence)));
+        outcomes.report(
+            done.map(|done| (json!({"target": text, "result": done.result}), done.sentence)),
+        );
     }
     Ok(outcomes.end())
 }
@@ -82,16 +89,25 @@ pub(crate) async fn cancel_run(store: &Store, run: &RunId) -> Result<String, Cli
 
 async fn stop_run(store: &Store, run: &RunId) -> Result<Done, CliFailure> {
     match job_operations::cancel_run(store, run, REASON).await? {
-        CancelReply::Cancelled => Ok(Done { result: "cancelled", sentence: format!("{run} cancelled") }),
-        CancelReply::Requested => {
-            Ok(Done { result: "requested", sentence: format!("{run} is running; its node was asked to stop it") })
+        CancelReply::Cancelled => {
+            Ok(Done { result: "cancelled", sentence: format!("{run} cancelled") })
         }
+        CancelReply::Requested => Ok(Done {
+            result: "requested",
+            sentence: format!("{run} is running; its node was asked to stop it"),
+        }),
         CancelReply::Over { state, at } => Err(already(&format!("run {run}"), &state, at)),
-        CancelReply::Unknown | CancelReply::Stale | CancelReply::Occupied => Err(no_such_run(store, run).await),
+        CancelReply::Unknown | CancelReply::Stale | CancelReply::Occupied => {
+            Err(no_such_run(store, run).await)
+        }
     }
 }
 
-async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Result<Done, CliFailure> {
+async fn cancel_job(
+    store: &Store,
+    name: &JobName,
+    running: StopRunning,
+) -> Result<Done, CliFailure> {
     let before = store.read_job(name).await?;
     match &before {
         Some(job) if !job.is_live() => return over(store, job, running).await,
@@ -102,7 +118,8 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
         RemoveReply::Removed(count) => {
             // The removal stops only the runs that it lists as open, and manual runs are not
             // listed.
-            let by_name = if running == StopRunning::Yes { stop_open(store, name).await? } else { 0 };
+            let by_name =
+                if running == StopRunning::Yes { stop_open(store, name).await? } else { 0 };
             let open = match by_name.max(usize::try_from(count).unwrap_or(usize::MAX)) {
                 0 => going_on(store, name).await?,
                 stopped => format!("; {}", being_stopped(stopped)),
@@ -110,11 +127,13 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
             let notices = notices_left(store, name).await?;
             Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{open}{notices}") })
         }
-        RemoveReply::Over(_) | RemoveReply::OtherKind(_) | RemoveReply::Listed => match store.read_job(name).await? {
-            Some(job) if !job.is_live() => over(store, &job, running).await,
-            Some(job) => Err(of_file(&job)),
-            None => Err(no_such_job(store, name).await),
-        },
+        RemoveReply::Over(_) | RemoveReply::OtherKind(_) | RemoveReply::Listed => {
+            match store.read_job(name).await? {
+                Some(job) if !job.is_live() => over(store, &job, running).await,
+                Some(job) => Err(of_file(&job)),
+                None => Err(no_such_job(store, name).await),
+            }
+        }
         RemoveReply::Unknown | RemoveReply::Stale => Err(no_such_job(store, name).await),
     }
 }
@@ -135,7 +154,10 @@ async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, CliFailu
     }
     Ok(match given_up {
         0 => Done { result: "already", sentence: format!("{name} has no backfill runs to cancel") },
-        count => Done { result: "cancelled", sentence: format!("{count} backfill runs of {name} cancelled") },
+        count => Done {
+            result: "cancelled",
+            sentence: format!("{count} backfill runs of {name} cancelled"),
+        },
     })
 }
 
@@ -156,8 +178,14 @@ async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     open.retain(|run| run.fence.is_some());
     Ok(match open.as_slice() {
         [] => String::new(),
-        [run] => format!("; its run {} continues (schedctl cancel {name} --stop stops it){NO_RETRY}", run.run),
-        runs => format!("; its {} open runs continue (schedctl cancel {name} --stop stops them){NO_RETRY}", runs.len()),
+        [run] => format!(
+            "; its run {} continues (schedctl cancel {name} --stop stops it){NO_RETRY}",
+            run.run
+        ),
+        runs => format!(
+            "; its {} open runs continue (schedctl cancel {name} --stop stops them){NO_RETRY}",
+            runs.len()
+        ),
     })
 }
 
@@ -176,12 +204,18 @@ async fn notices_left(store: &Store, name: &JobName) -> Result<String, CliFailur
     Ok(match count {
         0 => String::new(),
         1 => format!("; a notice of it is still sent (schedctl cancel{cancelled_by} cancels it)"),
-        _ => format!("; {count} notices of it are still sent (schedctl cancel{cancelled_by} cancels them)"),
+        _ => format!(
+            "; {count} notices of it are still sent (schedctl cancel{cancelled_by} cancels them)"
+        ),
     })
 }
 
 fn being_stopped(count: usize) -> String {
-    if count == 1 { "its run is being stopped".to_owned() } else { format!("its {count} runs are being stopped") }
+    if count == 1 {
+        "its run is being stopped".to_owned()
+    } else {
+        format!("its {count} runs are being stopped")
+    }
 }
 
 /// Cancels what is left of a job that is over. Its open runs can still be stopped: those of a

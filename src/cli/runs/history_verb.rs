@@ -56,7 +56,11 @@ pub(crate) struct HistoryArgs {
 }
 
 /// Lists the selected runs. Returns the exit code.
-pub(crate) async fn history(global: &Global, args: &HistoryArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn history(
+    global: &Global,
+    args: &HistoryArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let job = args.job.as_deref().map(job_name).transpose()?;
     let letters = if args.dead { Letters::Dead } else { Letters::All };
     args.which.check(letters)?;
@@ -74,8 +78,13 @@ pub(crate) async fn history(global: &Global, args: &HistoryArgs, console: &mut C
         ended.notices = RunNotices::Without;
     }
     let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
-    let mut sheet =
-        Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0, shown: HashSet::new() };
+    let mut sheet = Sheet {
+        table: RunTable::new(),
+        array: JsonArray::default(),
+        zones: Zones::default(),
+        count: 0,
+        shown: HashSet::new(),
+    };
 
     let mut open = match &job {
         Some(job) if looks_at_open => open_runs(&store, job).await?,
@@ -112,7 +121,8 @@ async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
     // The hidden job of notices is created with its first notice, so the job it belongs to is
     // looked up.
     let known = job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject);
-    Ok(store.read_job(&known).await?.is_none() && store.read_history(Some(job), 0, 1).await?.entries == 0)
+    Ok(store.read_job(&known).await?.is_none()
+        && store.read_history(Some(job), 0, 1).await?.entries == 0)
 }
 
 /// Returns the message for a search that found no run. The message says what was searched.
@@ -135,7 +145,12 @@ struct Sheet {
 }
 
 impl Sheet {
-    async fn page(&mut self, store: &Store, mut runs: Vec<RunRecord>, console: &mut Console) -> Result<(), CliFailure> {
+    async fn page(
+        &mut self,
+        store: &Store,
+        mut runs: Vec<RunRecord>,
+        console: &mut Console,
+    ) -> Result<(), CliFailure> {
         runs.retain(|run| self.shown.insert(run.run.clone()));
         self.count += runs.len();
         let views = view_runs(store, &mut self.zones, runs).await?;

@@ -14,5 +14,9 @@ pub(crate) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRec
     ids.sort_by(|a, b| b.due().cmp(&a.due()).then_with(|| b.cmp(a)));
     ids.dedup();
     let records = store.read_runs(&ids).await?;
-    Ok(records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| !run.state.is_final()).collect())
+    Ok(records
+        .into_iter()
+        .filter_map(|record| record.ok().flatten())
+        .filter(|run| !run.state.is_final())
+        .collect())
 }

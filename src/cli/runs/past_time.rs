@@ -8,11 +8,16 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 /// Parses `text` as an instant in the past.
-pub(crate) fn parse_past(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, InstantError> {
+pub(crate) fn parse_past(
+    text: &str,
+    now: UnixMillis,
+    zone: &Zone,
+) -> Result<Instant, InstantError> {
     let read = parse_instant(text, now, zone)?;
     let back = match says_its_day(text) {
         Day::Said => return Ok(read),
@@ -23,7 +28,10 @@ pub(crate) fn parse_past(text: &str, now: UnixMillis, zone: &Zone) -> Result<Ins
     if read.at <= now {
         return Ok(read);
     }
-    Ok(parse_instant(text, now.saturating_sub(back), zone).ok().filter(|read| read.at <= now).unwrap_or(read))
+    Ok(parse_instant(text, now.saturating_sub(back), zone)
+        .ok()
+        .filter(|read| read.at <= now)
+        .unwrap_or(read))
 }
 
 enum Day {
@@ -37,7 +45,8 @@ enum Day {
 fn says_its_day(text: &str) -> Day {
     let text = text.trim().to_ascii_lowercase();
     let first = text.split_whitespace().next().unwrap_or_default();
-    let names_month = text.split_whitespace().any(|word| MONTHS.iter().any(|month| word.starts_with(month)));
+    let names_month =
+        text.split_whitespace().any(|word| MONTHS.iter().any(|month| word.starts_with(month)));
     if names_month {
         let says_year = text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() == 4);
         return if says_year { Day::Said } else { Day::Date };
@@ -45,7 +54,8 @@ fn says_its_day(text: &str) -> Day {
     if DAYS.iter().any(|day| first.starts_with(day)) {
         return Day::Weekday;
     }
-    let is_time = first.starts_with(|c: char| c.is_ascii_digit()) && !first.contains('-') || matches!(first, "noon" | "midnight");
+    let is_time = first.starts_with(|c: char| c.is_ascii_digit()) && !first.contains('-')
+        || matches!(first, "noon" | "midnight");
     if is_time { Day::Unsaid } else { Day::Said }
 }
 

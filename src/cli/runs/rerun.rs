@@ -33,14 +33,22 @@ pub(crate) struct RerunArgs {
 }
 
 /// Repeats an ended run as a new run. Returns the exit code.
-pub(crate) async fn rerun(global: &Global, args: &RerunArgs, console: &mut Console) -> Result<u8, CliFailure> {
-    let run: RunId =
-        args.run.parse().map_err(|error: crate::domain::name::names::IdError| CliFailure::Invalid(error.to_string()))?;
+pub(crate) async fn rerun(
+    global: &Global,
+    args: &RerunArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let run: RunId = args.run.parse().map_err(|error: crate::domain::name::names::IdError| {
+        CliFailure::Invalid(error.to_string())
+    })?;
     let waiting = args.waiting.prepare()?;
     let store = connect(global, console).await?;
     let old = find_run(&store, &run).await?;
     if old.run != run {
-        return Err(CliFailure::NotFound(format!("no run {run}; similar ids: {}; wanted a complete id", old.run)));
+        return Err(CliFailure::NotFound(format!(
+            "no run {run}; similar ids: {}; wanted a complete id",
+            old.run
+        )));
     }
     if !old.state.is_final() {
         let state = old.state.as_str();
@@ -61,11 +69,13 @@ async fn gone(store: &Store, run: &RunId) -> CliFailure {
         Err(error) => error.into(),
         Ok(Some(record)) if !record.is_live() => {
             let how = record.ended.unwrap_or_default();
-            CliFailure::Conflict(format!("run {run} cannot be run again: job {job} is over ({how}); add it again, then rerun"))
+            CliFailure::Conflict(format!(
+                "run {run} cannot be run again: job {job} is over ({how}); add it again, then rerun"
+            ))
         }
         Ok(Some(_)) => no_such_job(store, job).await,
-        Ok(None) => {
-            CliFailure::Conflict(format!("run {run} cannot be run again: job {job} no longer exists; add it again, then rerun"))
-        }
+        Ok(None) => CliFailure::Conflict(format!(
+            "run {run} cannot be run again: job {job} no longer exists; add it again, then rerun"
+        )),
     }
 }

@@ -52,7 +52,12 @@ impl RunFilter {
     }
 
     /// Returns the query for the part of the filters that the indexes in Redis can answer.
-    pub(crate) async fn ended(&self, store: &Store, letters: Letters, job: Option<&str>) -> Result<Ended, CliFailure> {
+    pub(crate) async fn ended(
+        &self,
+        store: &Store,
+        letters: Letters,
+        job: Option<&str>,
+    ) -> Result<Ended, CliFailure> {
         let job = job.map(job_name).transpose()?;
         let (mut since, mut until) = (None, None);
         if self.has_bounds() {
@@ -91,7 +96,9 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFai
         Err(_) => {}
     }
     let read = parse_past(text, now, &Zone::of_host());
-    read.map(|read| read.at).map_err(|error| CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))
+    read.map(|read| read.at).map_err(|error| {
+        CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h"))
+    })
 }
 
 /// Returns true if the filters select every entry of the index, so that Redis itself can skip
@@ -112,7 +119,13 @@ pub(crate) struct RunReader<'s> {
 
 impl<'s> RunReader<'s> {
     /// Creates a reader of at most `limit` runs that skips the first `offset` selected runs.
-    pub(crate) fn new(store: &'s Store, ended: Ended, which: &'s RunFilter, offset: usize, limit: usize) -> Self {
+    pub(crate) fn new(
+        store: &'s Store,
+        ended: Ended,
+        which: &'s RunFilter,
+        offset: usize,
+        limit: usize,
+    ) -> Self {
         // If all runs are selected, Redis itself skips the first ones.
         let (position, to_skip) = if takes_all(&ended, which) { (offset, 0) } else { (0, offset) };
         Self { store, ended, which, position, to_skip, left: limit }

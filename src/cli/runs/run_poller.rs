@@ -32,15 +32,25 @@ pub(crate) enum PolledRun {
 impl RunPoller {
     /// Reads the record of a run. Fails if the run is no longer stored, or if Redis has been out of
     /// reach for too long.
-    pub(crate) async fn look(&mut self, store: &Store, run: &RunId, console: &mut Console) -> Result<PolledRun, CliFailure> {
+    pub(crate) async fn look(
+        &mut self,
+        store: &Store,
+        run: &RunId,
+        console: &mut Console,
+    ) -> Result<PolledRun, CliFailure> {
         match known_run(store, run).await {
             Ok(record) => {
                 self.answered();
-                let gone = || CliFailure::Failed(format!("run {run} is no longer stored, so its end is not known"));
+                let gone = || {
+                    CliFailure::Failed(format!(
+                        "run {run} is no longer stored, so its end is not known"
+                    ))
+                };
                 record.map(|record| PolledRun::Run(Box::new(record))).ok_or_else(gone)
             }
             Err(failure) => {
-                let unknown = format!("the end of run {run} is not known here; see schedctl show {run}");
+                let unknown =
+                    format!("the end of run {run} is not known here; see schedctl show {run}");
                 self.report_outage(failure, &unknown, console)?;
                 Ok(PolledRun::Away)
             }
@@ -51,13 +61,22 @@ impl RunPoller {
     ///
     /// A long outage is a failure too. The message then ends with `unknown`, a phrase about the
     /// fact left unknown.
-    pub(crate) fn report_outage(&mut self, failure: CliFailure, unknown: &str, console: &mut Console) -> Result<(), CliFailure> {
+    pub(crate) fn report_outage(
+        &mut self,
+        failure: CliFailure,
+        unknown: &str,
+        console: &mut Console,
+    ) -> Result<(), CliFailure> {
         let CliFailure::Unreachable(why) = failure else { return Err(failure) };
         let since = *self.away_since.get_or_insert_with(|| {
             console.note(&format!("{why}; waiting for Redis"));
             Instant::now()
         });
-        if since.elapsed() < AWAY_AT_MOST { Ok(()) } else { Err(CliFailure::Unreachable(format!("{why}; {unknown}"))) }
+        if since.elapsed() < AWAY_AT_MOST {
+            Ok(())
+        } else {
+            Err(CliFailure::Unreachable(format!("{why}; {unknown}")))
+        }
     }
 
     /// Records that Redis answered, which ends an outage.

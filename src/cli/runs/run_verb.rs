@@ -78,27 +78,43 @@ impl WaitArgs {
     pub(crate) fn prepare(&self) -> Result<WaitingForRun, CliFailure> {
         let limit = self.timeout.as_deref().map(parse_duration).transpose();
         let limit = limit.map_err(|error| CliFailure::Invalid(format!("--timeout: {error}")))?;
-        let interrupts = self.wait.then(|| Signals::new([SIGINT])).transpose().context("cannot listen for signals")?;
+        let interrupts = self
+            .wait
+            .then(|| Signals::new([SIGINT]))
+            .transpose()
+            .context("cannot listen for signals")?;
         Ok(WaitingForRun { limit, interrupts })
     }
 }
 
 /// Adds a manual run of a job and waits for its end if asked. Returns the exit code.
-pub(crate) async fn run(global: &Global, args: &RunArgs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn run(
+    global: &Global,
+    args: &RunArgs,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let name = job_name(&args.job)?;
     let waiting = args.waiting.prepare()?;
     let store = connect(global, console).await?;
     refuse_damaged(&store, &name).await?;
-    let Some(run) = job_operations::run_by_hand(&store, &name).await? else { return Err(not_defined(&store, &name).await) };
+    let Some(run) = job_operations::run_by_hand(&store, &name).await? else {
+        return Err(not_defined(&store, &name).await);
+    };
     follow(&store, &run, waiting, console).await
 }
 
 /// Prints the id of a new run and waits for the run's end if asked. Returns the exit code.
-pub(crate) async fn follow(store: &Store, run: &RunId, waiting: WaitingForRun, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn follow(
+    store: &Store,
+    run: &RunId,
+    waiting: WaitingForRun,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let Some(interrupts) = waiting.interrupts else {
         if console.is_json() {
             let due = rfc3339(run.due(), &Zone::utc());
-            console.json(&json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due}));
+            console
+                .json(&json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due}));
         } else {
             console.line(&run.to_string());
         }
@@ -111,7 +127,10 @@ pub(crate) async fn follow(store: &Store, run: &RunId, waiting: WaitingForRun, c
     if let Ok((now, nodes)) = store.list_nodes().await
         && !nodes.iter().any(|node| is_present(node, now))
     {
-        console.note(&format!("no schedd is running in namespace {}: the run starts when one does", store.namespace()));
+        console.note(&format!(
+            "no schedd is running in namespace {}: the run starts when one does",
+            store.namespace()
+        ));
     }
     wait(store, run, waiting.limit, interrupts, console).await
 }
@@ -134,12 +153,17 @@ async fn wait(
     let mut poller = RunPoller::default();
     loop {
         match poller.look(store, run, console).await? {
-            PolledRun::Run(record) if record.state.is_final() => return report_end(store, *record, console).await,
+            PolledRun::Run(record) if record.state.is_final() => {
+                return report_end(store, *record, console).await;
+            }
             PolledRun::Run(_) | PolledRun::Away => {}
         }
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
-            console.error(&format!("run {run} has not ended within {}; it continues", span(started.elapsed())));
+            console.error(&format!(
+                "run {run} has not ended within {}; it continues",
+                span(started.elapsed())
+            ));
             return Ok(TIMED_OUT);
         }
         tokio::select! {
@@ -154,7 +178,11 @@ async fn wait(
 }
 
 /// Prints how a run ended. Returns the exit code for this end.
-async fn report_end(store: &Store, record: RunRecord, console: &mut Console) -> Result<u8, CliFailure> {
+async fn report_end(
+    store: &Store,
+    record: RunRecord,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
     let code = code_of(&record);
     for view in view_runs(store, &mut Zones::default(), vec![record]).await? {
         if console.is_json() {
@@ -169,9 +197,13 @@ async fn report_end(store: &Store, record: RunRecord, console: &mut Console) -> 
 /// Returns a sentence about how a run ended, and where to read the output of a failed run.
 fn sentence(view: &RunView) -> String {
     let has_failed = matches!(view.record.state, RunState::Failed | RunState::TimedOut);
-    let has_started = !view.record.error.as_deref().is_some_and(|error| error.starts_with("cannot start"));
-    let more =
-        if has_failed && has_started { format!(" (schedctl logs {} shows its output)", view.record.run) } else { String::new() };
+    let has_started =
+        !view.record.error.as_deref().is_some_and(|error| error.starts_with("cannot start"));
+    let more = if has_failed && has_started {
+        format!(" (schedctl logs {} shows its output)", view.record.run)
+    } else {
+        String::new()
+    };
     format!("{}{more}", ending(view))
 }
 
@@ -191,10 +223,12 @@ fn code_of(record: &RunRecord) -> u8 {
         RunState::Succeeded => record.exit_code.map_or(0, byte),
         RunState::TimedOut => TIMED_OUT,
         RunState::Skipped | RunState::Cancelled | RunState::Lost => NOT_RUN,
-        RunState::Failed | RunState::Scheduled | RunState::Running => match (record.signal, record.exit_code) {
-            (Some(signal), _) => byte(signal.saturating_add(128)),
-            (None, Some(code)) if code != 0 => byte(code),
-            (None, _) => 1,
-        },
+        RunState::Failed | RunState::Scheduled | RunState::Running => {
+            match (record.signal, record.exit_code) {
+                (Some(signal), _) => byte(signal.saturating_add(128)),
+                (None, Some(code)) if code != 0 => byte(code),
+                (None, _) => 1,
+            }
+        }
     }
 }

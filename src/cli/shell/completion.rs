@@ -51,11 +51,19 @@ pub(crate) fn jobs_and_runs() -> ArgValueCompleter {
 
 fn offered(word: &OsStr, of: Of) -> Vec<CompletionCandidate> {
     let Some(begin) = word.to_str() else { return Vec::new() };
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return Vec::new();
+    };
     let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, find(begin, of)).await });
     // A name lookup still in progress is not waited for.
     runtime.shutdown_background();
-    found.ok().and_then(Result::ok).unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
+    found
+        .ok()
+        .and_then(Result::ok)
+        .unwrap_or_default()
+        .into_iter()
+        .map(CompletionCandidate::new)
+        .collect()
 }
 
 async fn find(begin: &str, of: Of) -> Result<Vec<String>, CliFailure> {
@@ -64,12 +72,21 @@ async fn find(begin: &str, of: Of) -> Result<Vec<String>, CliFailure> {
     let mut found = match (begin.split_once('@'), of) {
         (Some(_), Of::Jobs) => Vec::new(),
         (Some((job, _)), _) => match job.parse::<JobName>() {
-            Ok(job) => runs_beginning(&store, &job, begin, NEWEST_RUNS).await?.iter().map(ToString::to_string).collect(),
+            Ok(job) => runs_beginning(&store, &job, begin, NEWEST_RUNS)
+                .await?
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             Err(_) => Vec::new(),
         },
         (None, Of::Runs) => {
             let ended = store.read_history(None, 0, NEWEST_RUNS).await?;
-            ended.runs.iter().map(|run| run.run.to_string()).filter(|run| run.starts_with(begin)).collect()
+            ended
+                .runs
+                .iter()
+                .map(|run| run.run.to_string())
+                .filter(|run| run.starts_with(begin))
+                .collect()
         }
         (None, Of::Jobs | Of::JobsAndRuns) => jobs_beginning(&store, begin).await?,
     };
@@ -94,7 +111,14 @@ async fn jobs_beginning(store: &Store, begin: &str) -> Result<Vec<String>, CliFa
 /// Reads the flags that choose a Redis from an unfinished command line. Other words of the line are
 /// ignored.
 fn global(line: impl Iterator<Item = OsString>) -> Global {
-    let mut global = Global { redis: None, namespace: None, jobs: None, json: false, no_headers: false, quiet: true };
+    let mut global = Global {
+        redis: None,
+        namespace: None,
+        jobs: None,
+        json: false,
+        no_headers: false,
+        quiet: true,
+    };
     let mut words = line.filter_map(|word| word.into_string().ok());
     while let Some(word) = words.next() {
         let (flag, value) = match word.split_once('=') {
@@ -117,9 +141,13 @@ mod tests {
 
     #[test]
     fn a_line_that_is_being_written_says_which_redis_is_meant() {
-        let line = ["schedctl", "show", "--redis=unix:///a", "--namespace", "n", "ba"].map(OsString::from);
+        let line =
+            ["schedctl", "show", "--redis=unix:///a", "--namespace", "n", "ba"].map(OsString::from);
         let meant = global(line.into_iter());
-        assert_eq!((meant.redis.as_deref(), meant.namespace.as_deref(), meant.jobs), (Some("unix:///a"), Some("n"), None));
+        assert_eq!(
+            (meant.redis.as_deref(), meant.namespace.as_deref(), meant.jobs),
+            (Some("unix:///a"), Some("n"), None)
+        );
         assert!(global(["schedctl", "--redis"].map(OsString::from).into_iter()).redis.is_none());
     }
 }

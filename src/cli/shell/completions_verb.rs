@@ -74,7 +74,9 @@ const FISH: &str = r#"complete --keep-order --exclusive --command schedctl --arg
 /// Prints the completion script of a shell.
 pub(crate) fn completions(args: &CompletionsArgs, console: &mut Console) -> Result<u8, CliFailure> {
     if console.is_json() {
-        return Err(CliFailure::Invalid("completions prints a shell script, not JSON: remove --json".to_owned()));
+        return Err(CliFailure::Invalid(
+            "completions prints a shell script, not JSON: remove --json".to_owned(),
+        ));
     }
     let script = match args.shell {
         Shell::Bash => BASH.replace("VARIABLE", ASKED_BY),

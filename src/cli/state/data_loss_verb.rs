@@ -36,7 +36,9 @@ pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<
     }
     // The user may have to act on the jobs lost in the last data loss.
     for (job, schedule) in losses.first().map(LossRecord::jobs_gone).unwrap_or_default() {
-        console.note(&format!("job {job} ({schedule}) was lost in the last data loss; add it again if you need it"));
+        console.note(&format!(
+            "job {job} ({schedule}) was lost in the last data loss; add it again if you need it"
+        ));
     }
     Ok(0)
 }
@@ -75,8 +77,10 @@ fn row(record: &LossRecord, local: &Zone) -> [Cell; 6] {
 fn loss_json(record: &LossRecord) -> Value {
     let loss = &record.loss;
     let whole_at = crate::domain::time::unix_millis::UnixMillis::new(loss.whole_at_ms);
-    let kept_to = crate::domain::time::unix_millis::UnixMillis::new(loss.kept_to_ms).filter(|at| at.as_i64() > 0);
-    let job = |(name, schedule): (JobName, String)| json!({"name": name.as_str(), "schedule": schedule});
+    let kept_to = crate::domain::time::unix_millis::UnixMillis::new(loss.kept_to_ms)
+        .filter(|at| at.as_i64() > 0);
+    let job =
+        |(name, schedule): (JobName, String)| json!({"name": name.as_str(), "schedule": schedule});
     json!({
         "noticed_at": record.at.map(|at| at.to_string()),
         "noticed_by": loss.by,

@@ -56,8 +56,10 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
         console.json(&Value::Array(
             groups
                 .map(|((name, settings), (standing, gave_up))| {
-                    let mut group = group_json(name, settings, standing, !undeclared.contains_key(name));
-                    group["gave_up"] = json!(gave_up.iter().map(ToString::to_string).collect::<Vec<_>>());
+                    let mut group =
+                        group_json(name, settings, standing, !undeclared.contains_key(name));
+                    group["gave_up"] =
+                        json!(gave_up.iter().map(ToString::to_string).collect::<Vec<_>>());
                     group
                 })
                 .collect(),
@@ -73,7 +75,8 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
         }
         rows.push(row);
     }
-    Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"]).page(&rows, console);
+    Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"])
+        .page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
         console.note("no groups: no jobs file declares a group, and no job has one");
     }
@@ -92,8 +95,15 @@ pub(crate) async fn undeclared(
             continue;
         }
         for page in jobs.chunks(PAGE) {
-            let live = store.read_jobs(page).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(JobRecord::is_live);
-            let members = live.filter_map(|job| Definition::of(job).ok()).filter(|job| job.spec.group.as_ref() == Some(&group));
+            let live = store
+                .read_jobs(page)
+                .await?
+                .into_iter()
+                .filter_map(|job| job.ok().flatten())
+                .filter(JobRecord::is_live);
+            let members = live
+                .filter_map(|job| Definition::of(job).ok())
+                .filter(|job| job.spec.group.as_ref() == Some(&group));
             let members: Vec<JobName> = members.map(|job| job.record.name).collect();
             if !members.is_empty() {
                 found.entry(group.clone()).or_default().extend(members);
@@ -105,17 +115,28 @@ pub(crate) async fn undeclared(
 
 /// Sets the turn that the next run will find in a group where no run runs or waits. In Redis, the
 /// turn of a removed or paused member passes on only when a run comes.
-async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut GroupStanding) -> Result<(), CliFailure> {
-    let (GroupSettings::Alternate(turns), Some((turn, since))) = (settings, standing.turn.clone()) else { return Ok(()) };
+async fn pass_turn(
+    store: &Store,
+    settings: &GroupSettings,
+    standing: &mut GroupStanding,
+) -> Result<(), CliFailure> {
+    let (GroupSettings::Alternate(turns), Some((turn, since))) = (settings, standing.turn.clone())
+    else {
+        return Ok(());
+    };
     if standing.waiting > 0 || !standing.holders.is_empty() || !standing.let_in.is_empty() {
         return Ok(());
     }
     let records = store.read_jobs(&turns.order).await?;
     let is_there = |record: &Result<Option<JobRecord>, StoreError>| {
-        record.as_ref().is_ok_and(|record| record.as_ref().is_some_and(|job| job.is_live() && job.paused_at.is_none()))
+        record.as_ref().is_ok_and(|record| {
+            record.as_ref().is_some_and(|job| job.is_live() && job.paused_at.is_none())
+        })
     };
     let first = turns.order.iter().position(|member| *member == turn).unwrap_or(0);
-    let next = (0..turns.order.len()).map(|at| (first + at) % turns.order.len()).find(|at| is_there(&records[*at]));
+    let next = (0..turns.order.len())
+        .map(|at| (first + at) % turns.order.len())
+        .find(|at| is_there(&records[*at]));
     standing.turn = next.map(|at| (turns.order[at].clone(), since));
     Ok(())
 }
@@ -131,7 +152,12 @@ fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMil
 
 /// Returns the runs that block a group without a holder. These runs were let in, did not start,
 /// gave up their places, and now block their lanes.
-async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Vec<RunId>, StoreError> {
+async fn stuck(
+    store: &Store,
+    group: &GroupName,
+    standing: &GroupStanding,
+    now: UnixMillis,
+) -> Result<Vec<RunId>, StoreError> {
     if !standing.holders.is_empty() || !standing.let_in.is_empty() {
         return Ok(Vec::new());
     }
@@ -145,12 +171,20 @@ async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: 
 }
 
 /// Returns the member whose turn it is and the start of the turn, if the group alternates.
-fn turn<'a>(settings: &GroupSettings, standing: &'a GroupStanding) -> Option<(&'a str, UnixMillis)> {
+fn turn<'a>(
+    settings: &GroupSettings,
+    standing: &'a GroupStanding,
+) -> Option<(&'a str, UnixMillis)> {
     let is_alternate = matches!(settings, GroupSettings::Alternate(_));
     standing.turn.as_ref().filter(|_| is_alternate).map(|(job, since)| (job.as_str(), *since))
 }
 
-fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStanding, is_declared: bool) -> Value {
+fn group_json(
+    name: &GroupName,
+    settings: &GroupSettings,
+    standing: &GroupStanding,
+    is_declared: bool,
+) -> Value {
     let turns = match settings {
         GroupSettings::Alternate(turns) => Some(turns),
         GroupSettings::Exclusive => None,

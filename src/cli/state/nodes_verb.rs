@@ -37,20 +37,33 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     let (now, nodes) = store.list_nodes().await?;
     let differences = differences(&store, &sources(&nodes)).await?;
     if console.is_json() {
-        console.json(&Value::Array(nodes.iter().map(|node| node_json(node, now, &differences)).collect()));
+        console.json(&Value::Array(
+            nodes.iter().map(|node| node_json(node, now, &differences)).collect(),
+        ));
         return Ok(0);
     }
     let local = Zone::of_host();
-    let rows: Vec<[Cell; 10]> = nodes.iter().map(|node| node_row(node, Relative { now }, &local, &differences)).collect();
-    Table::new(["NAME", "STATE", "STARTED", "SEEN", "RUNNING", "QUEUES", "LABELS", "AT LIMIT", "VERSION", "CONFIG"])
-        .page(&rows, console);
+    let rows: Vec<[Cell; 10]> =
+        nodes.iter().map(|node| node_row(node, Relative { now }, &local, &differences)).collect();
+    Table::new([
+        "NAME", "STATE", "STARTED", "SEEN", "RUNNING", "QUEUES", "LABELS", "AT LIMIT", "VERSION",
+        "CONFIG",
+    ])
+    .page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
         console.note("no nodes: no schedd runs on this Redis and namespace");
     }
     let losses = store.read_losses().await?;
     if let Some(at) = losses.first().and_then(|last| last.at) {
-        let times = if losses.len() == 1 { "once,".to_owned() } else { format!("{} times, the last", losses.len()) };
-        console.note(&format!("Redis has lost data {times} {}; see schedctl data-loss", shown(at, &local)));
+        let times = if losses.len() == 1 {
+            "once,".to_owned()
+        } else {
+            format!("{} times, the last", losses.len())
+        };
+        console.note(&format!(
+            "Redis has lost data {times} {}; see schedctl data-loss",
+            shown(at, &local)
+        ));
     }
     Ok(0)
 }
@@ -92,7 +105,10 @@ pub(crate) fn sources(nodes: &[NodeRecord]) -> Vec<SourceName> {
 
 /// Returns the jobs that several files define differently. The last change of a job wins, so a
 /// difference is no error, but the owners of the files should know.
-pub(crate) async fn differences(store: &Store, sources: &[SourceName]) -> Result<Differences, CliFailure> {
+pub(crate) async fn differences(
+    store: &Store,
+    sources: &[SourceName],
+) -> Result<Differences, CliFailure> {
     let mut texts: BTreeMap<JobName, Vec<(&str, String)>> = BTreeMap::new();
     for source in sources {
         for (job, hash) in store.list_source(source).await? {
@@ -102,7 +118,10 @@ pub(crate) async fn differences(store: &Store, sources: &[SourceName]) -> Result
     let mut differences = Differences::new();
     for (job, sources) in texts {
         for (node, hash) in &sources {
-            let others = sources.iter().filter(|(_, other)| other != hash).map(|(name, _)| (*name).to_owned());
+            let others = sources
+                .iter()
+                .filter(|(_, other)| other != hash)
+                .map(|(name, _)| (*name).to_owned());
             let others: Vec<String> = others.collect();
             if !others.is_empty() {
                 differences.entry((*node).to_owned()).or_default().insert(job.clone(), others);
@@ -116,7 +135,9 @@ pub(crate) async fn differences(store: &Store, sources: &[SourceName]) -> Result
 fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
     let mut texts: Vec<String> = node.config_error.iter().cloned().collect();
     let jobs = differences.get(&node.name);
-    let report = |(job, others): (&JobName, &Vec<String>)| format!("job {job} differs from {}", others.join(", "));
+    let report = |(job, others): (&JobName, &Vec<String>)| {
+        format!("job {job} differs from {}", others.join(", "))
+    };
     texts.extend(jobs.into_iter().flatten().take(DIFFERENCES_SHOWN).map(report));
     let more = jobs.map_or(0, BTreeMap::len).saturating_sub(DIFFERENCES_SHOWN);
     if more > 0 {
@@ -145,11 +166,17 @@ fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> V
     })
 }
 
-fn node_row(node: &NodeRecord, when: Relative, local: &Zone, differences: &Differences) -> [Cell; 10] {
+fn node_row(
+    node: &NodeRecord,
+    when: Relative,
+    local: &Zone,
+    differences: &Differences,
+) -> [Cell; 10] {
     let state = state(node, when.now);
     let colour = if state == "running" { Colour::Green } else { Colour::Yellow };
     let config = trouble(node, differences);
-    let at_limit = at_limit(node, when.now).map(|(why, since)| format!("{why}, {}", when.passed(*since)));
+    let at_limit =
+        at_limit(node, when.now).map(|(why, since)| format!("{why}, {}", when.passed(*since)));
     let config_colour = match (&node.config_error, &config) {
         (Some(_), _) => Colour::Red,
         (None, Some(_)) => Colour::Yellow,

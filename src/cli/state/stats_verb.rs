@@ -30,21 +30,41 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("lost", total("lost"), ""),
         ("recovered", total("recovered"), "times a run was taken over from a dead node"),
         ("retried", total("retried"), "dead letters retried with schedctl retry"),
-        ("missed_deadlines", total("late"), "deadlines missed (must_start_within, must_finish_within)"),
+        (
+            "missed_deadlines",
+            total("late"),
+            "deadlines missed (must_start_within, must_finish_within)",
+        ),
         ("notices", stats.notices, "notices waiting to be sent"),
-        ("suppressed", total("suppressed"), "notices counted instead of sent, because too many waited"),
+        (
+            "suppressed",
+            total("suppressed"),
+            "notices counted instead of sent, because too many waited",
+        ),
         ("failed_notices", failed_notices, "notices among the dead letters"),
         ("history", stats.history, "runs stored"),
         ("dead", stats.dead, "dead letters stored (schedctl history --dead)"),
         ("output_bytes", stats.output_bytes, "bytes of output stored"),
-        ("ledger_ranges", stats.ledger_ranges, "ranges in the ledgers, which record how trimmed runs ended"),
+        (
+            "ledger_ranges",
+            stats.ledger_ranges,
+            "ranges in the ledgers, which record how trimmed runs ended",
+        ),
         ("finished", stats.finished, "ended jobs whose record is still stored"),
         ("trimmed_runs", total("trimmed_runs"), "runs trimmed in all"),
         ("trimmed_outputs", total("trimmed_outputs"), "outputs trimmed in all"),
         ("trimmed_ranges", total("trimmed_ranges"), "ledger ranges trimmed in all"),
-        ("not_recorded", total("unledgered"), "occurrences not recorded because a ledger is damaged"),
+        (
+            "not_recorded",
+            total("unledgered"),
+            "occurrences not recorded because a ledger is damaged",
+        ),
         ("quarantined", stats.quarantined, "entries in quarantine"),
-        ("quarantine_dropped", total("quarantine_dropped"), "entries that did not fit into quarantine, only logged"),
+        (
+            "quarantine_dropped",
+            total("quarantine_dropped"),
+            "entries that did not fit into quarantine, only logged",
+        ),
         ("nodes", stats.nodes, "nodes seen"),
         ("findings", stats.findings, "findings of the background check (schedctl doctor)"),
     ];
@@ -52,12 +72,14 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("redis_memory_bytes", stats.redis_memory, "bytes used by the whole Redis"),
         ("redis_maxmemory_bytes", stats.redis_maxmemory, "bytes Redis may use (- = no limit)"),
     ];
-    let numbers: [(&str, Option<u64>, &str); 29] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
+    let numbers: [(&str, Option<u64>, &str); 29] =
+        numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
     let rows = numbers.into_iter().chain(memory);
     let instants = [("checked_at", stats.checked_at), ("check_round_at", stats.check_round_at)];
     let instants = instants.map(|(word, at)| (word, at.map(|at| at.to_string())));
     if console.is_json() {
-        let mut fields: Map<String, Value> = rows.map(|(word, count, _)| (word.to_owned(), count.into())).collect();
+        let mut fields: Map<String, Value> =
+            rows.map(|(word, count, _)| (word.to_owned(), count.into())).collect();
         fields.extend(instants.map(|(word, at)| (word.to_owned(), json!(at))));
         console.json(&Value::Object(fields));
     } else {

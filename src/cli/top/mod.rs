@@ -81,7 +81,13 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
     let (ask, asked) = watch::channel(TopRequest::default());
     listen(&sender)?;
     let mut screen = TopScreen::open()?;
-    tokio::spawn(keep_reading(store.clone(), asked, theme.zone.clone(), console.plain_page(), sender.clone()));
+    tokio::spawn(keep_reading(
+        store.clone(),
+        asked,
+        theme.zone.clone(),
+        console.plain_page(),
+        sender.clone(),
+    ));
     let terminal = sender.clone();
     // The thread is not joined: it waits for a key, and ends with the process.
     std::thread::spawn(move || {
@@ -94,9 +100,15 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
     let mut model = Model::new();
     loop {
         model.page = screen_view::page_of(screen.height()).max(1);
-        if let Err(error) = screen.draw(|area, buffer| screen_view::draw(&model, &theme, area, buffer)) {
+        if let Err(error) =
+            screen.draw(|area, buffer| screen_view::draw(&model, &theme, area, buffer))
+        {
             // The terminal is gone.
-            return if error.kind() == ErrorKind::BrokenPipe { Ok(0) } else { Err(screen::failed(&error)) };
+            return if error.kind() == ErrorKind::BrokenPipe {
+                Ok(0)
+            } else {
+                Err(screen::failed(&error))
+            };
         }
         let Some(first) = news.recv().await else { return Ok(0) };
         let mut next = Some(first);
@@ -120,12 +132,14 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
 fn refuse_without_terminal(console: &Console) -> Result<(), CliFailure> {
     if console.is_json() {
         return Err(CliFailure::Invalid(
-            "top --json: top needs a terminal; list, history, queues and stats print JSON".to_owned(),
+            "top --json: top needs a terminal; list, history, queues and stats print JSON"
+                .to_owned(),
         ));
     }
     if !console.is_terminal() || !std::io::stdin().is_terminal() {
         return Err(CliFailure::Invalid(
-            "top: wanted a terminal for its input and output; schedctl list --watch needs none".to_owned(),
+            "top: wanted a terminal for its input and output; schedctl list --watch needs none"
+                .to_owned(),
         ));
     }
     if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
@@ -138,7 +152,9 @@ fn refuse_without_terminal(console: &Console) -> Result<(), CliFailure> {
 
 /// Returns true if the locale uses UTF-8.
 fn is_unicode() -> bool {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
     set.is_some_and(|locale| {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
@@ -147,7 +163,8 @@ fn is_unicode() -> bool {
 
 /// Sends each signal to this process as an event.
 fn listen(sender: &mpsc::Sender<News>) -> Result<(), CliFailure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot listen for signals")?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot listen for signals")?;
     let sender = sender.clone();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
@@ -176,7 +193,9 @@ fn take(model: &mut Model, news: News) -> Option<TopAction> {
 fn carry_out(store: &Store, action: TopAction, sender: &mpsc::Sender<News>) {
     let (store, sender) = (store.clone(), sender.clone());
     tokio::spawn(async move {
-        let answer = top_actions::carry_out(&store, action).await.map_err(|failure| failure.lines().join("; "));
+        let answer = top_actions::carry_out(&store, action)
+            .await
+            .map_err(|failure| failure.lines().join("; "));
         // A failed send needs no report: the user has quit.
         let _ = sender.send(News::Answered(answer)).await;
     });

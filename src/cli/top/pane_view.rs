@@ -38,7 +38,9 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
     let header = fitted.iter().map(|(column, width)| (pane.columns()[*column].0, *width));
     lines.push(Line::styled(text(theme.more(), header), theme.style(Colour::Dim)));
     for (index, row) in seen.iter().enumerate() {
-        let cells = fitted.iter().map(|(column, width)| (row.cells.get(*column).map_or("", String::as_str), *width));
+        let cells = fitted
+            .iter()
+            .map(|(column, width)| (row.cells.get(*column).map_or("", String::as_str), *width));
         let mut style = theme.style(row.colour);
         if model.away.is_some() {
             style = theme.style(Colour::Dim);
@@ -47,14 +49,18 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
         let shown = text(theme.more(), cells);
         // The whole line, not only its text, marks the selection.
         let shown = if is_chosen { format!("{shown:<width$}") } else { shown };
-        lines.push(Line::styled(shown, if is_chosen { style.add_modifier(Modifier::REVERSED) } else { style }));
+        lines.push(Line::styled(
+            shown,
+            if is_chosen { style.add_modifier(Modifier::REVERSED) } else { style },
+        ));
     }
     Paragraph::new(lines).render(area, buffer);
 }
 
 fn title<'a>(model: &Model, pane: Pane, shown: usize, theme: &Theme, width: usize) -> Line<'a> {
     let total = model.total(pane);
-    let count = if shown as u64 == total { total.to_string() } else { format!("{shown} of {total}") };
+    let count =
+        if shown as u64 == total { total.to_string() } else { format!("{shown} of {total}") };
     let order = match model.order {
         TopOrder::Time => "",
         TopOrder::Name => ", by name",
@@ -72,7 +78,8 @@ fn text<'c>(more: &str, cells: impl Iterator<Item = (&'c str, usize)>) -> String
     let mut line = String::new();
     for (cell, width) in cells {
         let is_whole = cell.chars().count() <= width;
-        let cut: String = cell.chars().take(if is_whole { width } else { width.saturating_sub(1) }).collect();
+        let cut: String =
+            cell.chars().take(if is_whole { width } else { width.saturating_sub(1) }).collect();
         let _ = write!(line, "{:<width$}", if is_whole { cut } else { cut + more });
         line.extend(std::iter::repeat_n(' ', GAP));
     }
@@ -83,16 +90,20 @@ fn text<'c>(more: &str, cells: impl Iterator<Item = (&'c str, usize)>) -> String
 /// remaining width.
 fn fit(columns: &[(&str, u8)], rows: &[&Row], width: usize) -> Vec<(usize, usize)> {
     let natural = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| cell.chars().count());
+        let cells =
+            rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| cell.chars().count());
         cells.max().unwrap_or(0).max(columns[column].0.len())
     };
-    let mut fitted: Vec<(usize, usize)> = (0..columns.len()).map(|column| (column, natural(column))).collect();
+    let mut fitted: Vec<(usize, usize)> =
+        (0..columns.len()).map(|column| (column, natural(column))).collect();
     let needs = |fitted: &[(usize, usize)]| -> usize {
         let Some(((_, last), before)) = fitted.split_last() else { return 0 };
         before.iter().map(|(_, width)| width + GAP).sum::<usize>() + (*last).min(NARROWEST)
     };
     while needs(&fitted) > width && fitted.len() > 1 {
-        let Some(worst) = (0..fitted.len()).max_by_key(|at| columns[fitted[*at].0].1) else { break };
+        let Some(worst) = (0..fitted.len()).max_by_key(|at| columns[fitted[*at].0].1) else {
+            break;
+        };
         fitted.remove(worst);
     }
     let before: usize = fitted.iter().rev().skip(1).map(|(_, width)| width + GAP).sum();

@@ -65,7 +65,11 @@ mod tests {
     fn somebody_panics_while_the_screen_is_held() {
         let Ok(place) = std::env::var(PANICS) else { return };
         let mut screen = TopScreen::open().unwrap();
-        screen.draw(|area, buffer| buffer.set_string(area.x, area.y, "drawn", ratatui::style::Style::new())).unwrap();
+        screen
+            .draw(|area, buffer| {
+                buffer.set_string(area.x, area.y, "drawn", ratatui::style::Style::new());
+            })
+            .unwrap();
         assert_ne!(place, "here", "in the hand that draws");
         let other = std::thread::spawn(|| panic!("in another thread"));
         assert!(other.join().is_err());
@@ -79,17 +83,24 @@ mod tests {
         const LEAVE: &str = "\u{1b}[?1049l";
         const SHOW_CURSOR: &str = "\u{1b}[?25h";
         let this = std::env::current_exe().unwrap();
-        for (place, message) in [("here", "in the hand that draws"), ("elsewhere", "in another thread")] {
+        for (place, message) in
+            [("here", "in the hand that draws"), ("elsewhere", "in another thread")]
+        {
             let line = format!(
                 "stty cols 80 rows 24; before=$(stty -g); '{}' --exact --nocapture cli::top::screen::tests::somebody_panics_while_the_screen_is_held; \
                  [ \"$before\" = \"$(stty -g)\" ] && echo restored",
                 this.display()
             );
             let mut command = Command::new("script");
-            command.args(["-qec", &line, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm").env(PANICS, place);
+            command
+                .args(["-qec", &line, "/dev/null"])
+                .env("SHELL", "/bin/sh")
+                .env("TERM", "xterm")
+                .env(PANICS, place);
             let output = command.stdin(Stdio::null()).output().unwrap();
             let seen = String::from_utf8_lossy(&output.stdout);
-            let (before, behind) = seen.split_once(LEAVE).unwrap_or_else(|| panic!("not left: {seen:?}"));
+            let (before, behind) =
+                seen.split_once(LEAVE).unwrap_or_else(|| panic!("not left: {seen:?}"));
             assert!(before.contains(ENTER) && before.contains("drawn"), "{seen:?}");
             assert!(behind.contains(message) && behind.contains("restored"), "{seen:?}");
             assert!(place != "here" || behind.contains(SHOW_CURSOR), "{seen:?}");

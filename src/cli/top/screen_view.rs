@@ -47,12 +47,18 @@ fn head_lines(height: u16) -> u16 {
 
 /// Draws the whole screen of `top`.
 pub(super) fn draw(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let [top, middle, bottom] =
-        Layout::vertical([Constraint::Length(head_lines(area.height)), Constraint::Min(0), Constraint::Length(1)]).areas(area);
+    let [top, middle, bottom] = Layout::vertical([
+        Constraint::Length(head_lines(area.height)),
+        Constraint::Min(0),
+        Constraint::Length(1),
+    ])
+    .areas(area);
     draw_head(model, theme, top, buffer);
     match &model.mode {
         Mode::Help => draw_help(theme, middle, buffer),
-        Mode::Detail { subject, lines, from } => draw_detail(&subject.text(), lines.as_deref(), *from, theme, middle, buffer),
+        Mode::Detail { subject, lines, from } => {
+            draw_detail(&subject.text(), lines.as_deref(), *from, theme, middle, buffer);
+        }
         Mode::Browse | Mode::Filter | Mode::Confirm(_) => draw_lists(model, theme, middle, buffer),
     }
     Paragraph::new(theme.fitted(foot(model, theme), bottom.width)).render(bottom, buffer);
@@ -62,14 +68,22 @@ fn draw_lists(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if area.width >= GRID.0 && area.height >= GRID.1 {
         let rows = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas::<2>(area);
         for (row, panes) in rows.into_iter().zip(Pane::ALL.chunks(2)) {
-            let cells = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas::<2>(row);
-            cells.into_iter().zip(panes).for_each(|(cell, pane)| draw_pane(model, *pane, theme, cell, buffer));
+            let cells = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)])
+                .spacing(2)
+                .areas::<2>(row);
+            cells
+                .into_iter()
+                .zip(panes)
+                .for_each(|(cell, pane)| draw_pane(model, *pane, theme, cell, buffer));
         }
     } else if area.height.saturating_add(3) >= STACK {
         // The list with the cursor gets twice the space.
         let share = |pane: Pane| Constraint::Fill(if pane == model.pane { 2 } else { 1 });
         let cells = Layout::vertical(Pane::ALL.map(share)).areas::<4>(area);
-        cells.into_iter().zip(Pane::ALL).for_each(|(cell, pane)| draw_pane(model, pane, theme, cell, buffer));
+        cells
+            .into_iter()
+            .zip(Pane::ALL)
+            .for_each(|(cell, pane)| draw_pane(model, pane, theme, cell, buffer));
     } else {
         draw_pane(model, model.pane, theme, area, buffer);
     }
@@ -77,10 +91,13 @@ fn draw_lists(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 
 fn draw_head(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let first = match (&model.away, &model.data) {
-        (Some(why), _) => Line::styled(one_line(why), theme.style(Colour::Red).add_modifier(Modifier::BOLD)),
-        (None, Some(data)) if area.height > 1 => {
-            Line::styled(format!("{}  {}", shown(data.now, &theme.zone), theme.place), theme.style(Colour::Bold))
+        (Some(why), _) => {
+            Line::styled(one_line(why), theme.style(Colour::Red).add_modifier(Modifier::BOLD))
         }
+        (None, Some(data)) if area.height > 1 => Line::styled(
+            format!("{}  {}", shown(data.now, &theme.zone), theme.place),
+            theme.style(Colour::Bold),
+        ),
         (None, Some(_)) => numbers(model, theme),
         (None, None) => Line::raw(format!("{}: reading", theme.place)),
     };
@@ -97,7 +114,9 @@ fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
     let Some(data) = &model.data else { return Line::default() };
     let head = &data.head;
     let mut spans = Vec::new();
-    let mut say = |text: String, colour: Colour| spans.push(Span::styled(format!("{text}  "), theme.style(colour)));
+    let mut say = |text: String, colour: Colour| {
+        spans.push(Span::styled(format!("{text}  "), theme.style(colour)));
+    };
     let nodes = if head.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", head.nodes) };
     say(nodes, if head.nodes == 0 { Colour::Red } else { Colour::Plain });
     if head.gone_nodes > 0 {
@@ -108,14 +127,19 @@ fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
     }
     say(format!("{} running", head.running), Colour::Plain);
     if let Some(lag) = head.lag {
-        say(format!("lag {}", span(lag)), if lag.as_secs() >= 60 { Colour::Red } else { Colour::Plain });
+        say(
+            format!("lag {}", span(lag)),
+            if lag.as_secs() >= 60 { Colour::Red } else { Colour::Plain },
+        );
     }
     say(format!("{} scheduled", head.scheduled), Colour::Plain);
     if head.waiting > 0 {
         say(format!("{} of them waiting", head.waiting), Colour::Plain);
     }
     say(format!("{} jobs", head.jobs), Colour::Plain);
-    for (word, count) in head.ended.iter().filter(|(word, count)| *count > 0 || *word == "succeeded") {
+    for (word, count) in
+        head.ended.iter().filter(|(word, count)| *count > 0 || *word == "succeeded")
+    {
         let is_bad = matches!(*word, "failed" | "timed out" | "lost");
         say(format!("{count} {word}"), if is_bad { Colour::Red } else { Colour::Plain });
     }
@@ -127,32 +151,52 @@ fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
 
 fn foot<'a>(model: &Model, theme: &Theme) -> Line<'a> {
     match (&model.mode, &model.message) {
-        (Mode::Confirm(run), _) => Line::styled(format!("y/n: cancel run {run}?"), theme.style(Colour::Yellow)),
-        (Mode::Filter, _) => Line::raw(format!("/{}_  (enter keeps it, esc shows all)", one_line(&model.filter))),
+        (Mode::Confirm(run), _) => {
+            Line::styled(format!("y/n: cancel run {run}?"), theme.style(Colour::Yellow))
+        }
+        (Mode::Filter, _) => {
+            Line::raw(format!("/{}_  (enter keeps it, esc shows all)", one_line(&model.filter)))
+        }
         (Mode::Help, _) => Line::raw("any key goes back"),
         (Mode::Detail { .. }, _) => Line::raw("esc back  j/k scroll"),
         (Mode::Browse, Some(Ok(done))) => Line::styled(one_line(done), theme.style(Colour::Green)),
         (Mode::Browse, Some(Err(why))) => Line::styled(one_line(why), theme.style(Colour::Red)),
-        (Mode::Browse, None) if model.filter.is_empty() => {
-            Line::raw("? help  q quit  tab list  enter show  p pause  r run  c cancel  / filter  s sort")
+        (Mode::Browse, None) if model.filter.is_empty() => Line::raw(
+            "? help  q quit  tab list  enter show  p pause  r run  c cancel  / filter  s sort",
+        ),
+        (Mode::Browse, None) => {
+            Line::raw(format!("only with {:?} (esc shows all)", one_line(&model.filter)))
         }
-        (Mode::Browse, None) => Line::raw(format!("only with {:?} (esc shows all)", one_line(&model.filter))),
     }
 }
 
 fn draw_help(theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let line = |(keys, what): &(&'static str, &'static str)| {
-        Line::from(vec![Span::styled(format!("{keys:<15} "), theme.style(Colour::Bold)), Span::raw(*what)])
+        Line::from(vec![
+            Span::styled(format!("{keys:<15} "), theme.style(Colour::Bold)),
+            Span::raw(*what),
+        ])
     };
     Paragraph::new(KEYS.iter().map(line).collect::<Vec<_>>()).render(area, buffer);
 }
 
-fn draw_detail(title: &str, lines: Option<&[String]>, from: usize, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn draw_detail(
+    title: &str,
+    lines: Option<&[String]>,
+    from: usize,
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let mut shown = vec![Line::styled(title.to_owned(), theme.style(Colour::Bold))];
     match lines {
         None => shown.push(Line::raw("reading")),
         Some(lines) => shown.extend(
-            lines.iter().skip(from).take(usize::from(area.height)).map(|line| theme.fitted(Line::raw(line.clone()), area.width)),
+            lines
+                .iter()
+                .skip(from)
+                .take(usize::from(area.height))
+                .map(|line| theme.fitted(Line::raw(line.clone()), area.width)),
         ),
     }
     Paragraph::new(shown).render(area, buffer);

@@ -40,7 +40,8 @@ async fn turn_job(store: &Store, job: &JobName) -> Result<String, CliFailure> {
 async fn turn_queue(store: &Store, queue: &QueueName) -> Result<String, CliFailure> {
     let read = store.read_queue_settings(std::slice::from_ref(queue)).await?;
     let is_paused = read.first().is_some_and(|record| record.settings.is_paused);
-    let (to, done) = if is_paused { (QueueSwitch::Resume, "resumed") } else { (QueueSwitch::Pause, "paused") };
+    let (to, done) =
+        if is_paused { (QueueSwitch::Resume, "resumed") } else { (QueueSwitch::Pause, "paused") };
     match store.switch_queue(queue, to).await? {
         QueueReply::Done | QueueReply::Already => Ok(format!("queue {queue} {done}")),
         QueueReply::Unknown => Err(CliFailure::NotFound(format!("no file declares queue {queue}"))),

@@ -11,14 +11,17 @@ use crate::cli::jobs::show::show_target;
 use crate::cli::jobs::target::Target;
 use crate::cli::queue::{QueueOverview, standings};
 use crate::cli::render::{
-    Colour, Console, Detail, JobView, Relative, RunView, facts_in_words, one_line, safe_text, shown_in, span, view_jobs,
+    Colour, Console, Detail, JobView, Relative, RunView, facts_in_words, one_line, safe_text,
+    shown_in, span, view_jobs,
 };
 use crate::cli::state::nodes_verb::is_present;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::store::{Ended, ExpiredLease, JobRecord, NodeRecord, RunNotices, RunRecord, Stats, Store};
+use crate::store::{
+    Ended, ExpiredLease, JobRecord, NodeRecord, RunNotices, RunRecord, Stats, Store,
+};
 
 /// The number of rows read of each list.
 const PAGE: usize = 200;
@@ -28,7 +31,11 @@ const PAGES: usize = 5;
 const OUTPUT_LINES: usize = 200;
 
 /// Reads the data that the screen of `top` shows.
-pub(super) async fn read(store: &Store, asked: &TopRequest, zone: &Zone) -> Result<TopData, CliFailure> {
+pub(super) async fn read(
+    store: &Store,
+    asked: &TopRequest,
+    zone: &Zone,
+) -> Result<TopData, CliFailure> {
     let stats = store.read_stats().await?;
     let (now, nodes) = store.list_nodes().await?;
     let leases: Vec<ExpiredLease> = store.list_leases(PAGE).await?.into_iter().flatten().collect();
@@ -39,20 +46,33 @@ pub(super) async fn read(store: &Store, asked: &TopRequest, zone: &Zone) -> Resu
     let lists = [
         TopList { rows: due(store, asked, &busy, when, zone).await?, total: stats.jobs },
         TopList { rows: running(store, leases, when).await?, total: stats.running },
-        TopList { total: if ended.len() < PAGE { ended.len() as u64 } else { stats.history }, rows: ended },
-        TopList { total: queues.len() as u64, rows: queues.iter().map(|queue| queue_row(queue, now)).collect() },
+        TopList {
+            total: if ended.len() < PAGE { ended.len() as u64 } else { stats.history },
+            rows: ended,
+        },
+        TopList {
+            total: queues.len() as u64,
+            rows: queues.iter().map(|queue| queue_row(queue, now)).collect(),
+        },
     ];
     Ok(TopData { now, head: head(&stats, &nodes, &queues, now), lists })
 }
 
 /// Reads the details of a job, run or queue, as lines without control characters.
-pub(super) async fn read_detail(store: &Store, subject: &TopSubject, console: &mut Console) -> Result<Vec<String>, CliFailure> {
+pub(super) async fn read_detail(
+    store: &Store,
+    subject: &TopSubject,
+    console: &mut Console,
+) -> Result<Vec<String>, CliFailure> {
     let target = match subject {
         TopSubject::Job(name) => Target::Job(name.clone()),
         TopSubject::Run(run) => Target::Run(run.clone()),
         TopSubject::Queue(name) => {
             let (now, queues) = standings(store).await?;
-            return Ok(queues.iter().find(|queue| queue.name == *name).map_or_else(Vec::new, |queue| queue_lines(queue, now)));
+            return Ok(queues
+                .iter()
+                .find(|queue| queue.name == *name)
+                .map_or_else(Vec::new, |queue| queue_lines(queue, now)));
         }
     };
     show_target(store, &target, console).await?;
@@ -74,7 +94,11 @@ async fn output_of(store: &Store, run: &RunId) -> Result<Vec<String>, CliFailure
         let all: Vec<&str> = text.lines().collect();
         let from = all.len().saturating_sub(OUTPUT_LINES);
         if !all.is_empty() {
-            let which = if from > 0 { format!("{stream}, the last {OUTPUT_LINES} lines:") } else { format!("{stream}:") };
+            let which = if from > 0 {
+                format!("{stream}, the last {OUTPUT_LINES} lines:")
+            } else {
+                format!("{stream}:")
+            };
             lines.push(which);
             lines.extend(all.iter().skip(from).map(|line| line.replace('\t', "    ")));
         }
@@ -88,7 +112,11 @@ async fn output_of(store: &Store, run: &RunId) -> Result<Vec<String>, CliFailure
 fn head(stats: &Stats, nodes: &[NodeRecord], queues: &[QueueOverview], now: UnixMillis) -> Head {
     let present: Vec<&NodeRecord> = nodes.iter().filter(|node| is_present(node, now)).collect();
     let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
-    let oldest = queues.iter().filter(|queue| queue.state != "paused").filter_map(|queue| queue.oldest_wanted).min();
+    let oldest = queues
+        .iter()
+        .filter(|queue| queue.state != "paused")
+        .filter_map(|queue| queue.oldest_wanted)
+        .min();
     Head {
         nodes: present.len(),
         gone_nodes: nodes.len() - present.len(),
@@ -119,9 +147,17 @@ async fn due(
     zone: &Zone,
 ) -> Result<Vec<Row>, CliFailure> {
     let mut names = store.list_jobs(0, PAGE).await?;
-    let more: Vec<JobName> = asked.kept.iter().filter(|name| !names.contains(name)).cloned().collect();
+    let more: Vec<JobName> =
+        asked.kept.iter().filter(|name| !names.contains(name)).cloned().collect();
     names.extend(more);
-    let records = store.read_jobs(&names).await?.into_iter().flatten().flatten().filter(JobRecord::is_live).collect();
+    let records = store
+        .read_jobs(&names)
+        .await?
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(JobRecord::is_live)
+        .collect();
     let mut jobs = view_jobs(store, records, busy).await?;
     // The index of Redis orders a retrying job by its schedule, so the list is sorted here.
     jobs.sort_by_key(|job| job.next_start().map_or((true, None), |(at, _)| (false, Some(at))));
@@ -130,7 +166,10 @@ async fn due(
         let (state, colour) = job.state_word();
         let cells = [
             next.map_or_else(|| "-".to_owned(), |(at, _)| when.left(at)),
-            next.map_or_else(|| "-".to_owned(), |(at, _)| shown_in(Detail::Brief, at, zone, when.now)),
+            next.map_or_else(
+                || "-".to_owned(),
+                |(at, _)| shown_in(Detail::Brief, at, zone, when.now),
+            ),
             state.to_owned(),
             job.record.lane.queue().as_str().to_owned(),
             job.record.name.as_str().to_owned(),
@@ -141,9 +180,14 @@ async fn due(
     Ok(jobs.into_iter().map(row).collect())
 }
 
-async fn running(store: &Store, leases: Vec<ExpiredLease>, when: Relative) -> Result<Vec<Row>, CliFailure> {
+async fn running(
+    store: &Store,
+    leases: Vec<ExpiredLease>,
+    when: Relative,
+) -> Result<Vec<Row>, CliFailure> {
     let ids: Vec<RunId> = leases.into_iter().map(|lease| lease.run).collect();
-    let mut records: Vec<RunRecord> = store.read_runs(&ids).await?.into_iter().flatten().flatten().collect();
+    let mut records: Vec<RunRecord> =
+        store.read_runs(&ids).await?.into_iter().flatten().flatten().collect();
     records.sort_by_key(|run| run.started_at);
     let row = |record: RunRecord| {
         let known_places: Vec<String> = record.places.iter().map(Gate::words).collect();
@@ -173,7 +217,13 @@ async fn recent(store: &Store, when: Relative) -> Result<Vec<Row>, CliFailure> {
         let view = RunView { record, zone: Zone::utc(), let_in: None };
         let why = view.reason().or(facts);
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let cells = [or_dash(ended), view.record.state.as_str().to_owned(), or_dash(took), run.to_string(), or_dash(why)];
+        let cells = [
+            or_dash(ended),
+            view.record.state.as_str().to_owned(),
+            or_dash(took),
+            run.to_string(),
+            or_dash(why),
+        ];
         Row { subject: TopSubject::Run(run), run: None, cells: safe(cells), colour }
     };
     let ended = Ended { notices: RunNotices::Without, ..Ended::history() };

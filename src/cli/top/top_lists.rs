@@ -44,11 +44,19 @@ impl Pane {
     pub(super) fn columns(self) -> &'static [(&'static str, u8)] {
         match self {
             Self::Due => &[("IN", 1), ("DUE", 4), ("STATE", 2), ("QUEUE", 3), ("JOB", 0)],
-            Self::Running => &[("FOR", 1), ("NODE", 2), ("ATTEMPT", 4), ("PLACE AT", 3), ("RUN", 0)],
-            Self::Recent => &[("ENDED", 2), ("STATE", 1), ("TOOK", 4), ("RUN", 0), ("REASON", 3)],
-            Self::Queues => {
-                &[("STATE", 1), ("READY", 2), ("OLDEST", 4), ("RUNNING", 3), ("LIMIT", 5), ("NODES", 6), ("QUEUE", 0)]
+            Self::Running => {
+                &[("FOR", 1), ("NODE", 2), ("ATTEMPT", 4), ("PLACE AT", 3), ("RUN", 0)]
             }
+            Self::Recent => &[("ENDED", 2), ("STATE", 1), ("TOOK", 4), ("RUN", 0), ("REASON", 3)],
+            Self::Queues => &[
+                ("STATE", 1),
+                ("READY", 2),
+                ("OLDEST", 4),
+                ("RUNNING", 3),
+                ("LIMIT", 5),
+                ("NODES", 6),
+                ("QUEUE", 0),
+            ],
         }
     }
 

@@ -154,7 +154,8 @@ impl Model {
         if let Mode::Detail { subject, lines, from } = &mut self.mode
             && subject == of
         {
-            let (before, last) = (lines.as_ref().map_or(0, Vec::len), read.len().saturating_sub(self.page));
+            let (before, last) =
+                (lines.as_ref().map_or(0, Vec::len), read.len().saturating_sub(self.page));
             let is_at_end = *from > 0 && *from >= before.saturating_sub(self.page);
             *from = if is_at_end { last } else { (*from).min(last) };
             *lines = Some(read);
@@ -219,7 +220,8 @@ impl Model {
                 None
             }
             Mode::Confirm(run) => {
-                let action = matches!(key.code, KeyCode::Char('y' | 'Y')).then(|| TopAction::Cancel(run.clone()));
+                let action = matches!(key.code, KeyCode::Char('y' | 'Y'))
+                    .then(|| TopAction::Cancel(run.clone()));
                 self.mode = Mode::Browse;
                 action
             }
@@ -245,7 +247,9 @@ impl Model {
             KeyCode::Esc => self.set_filter(String::new()),
             KeyCode::Tab | KeyCode::Right | KeyCode::Char('l') => self.pane = self.pane.moved(1),
             KeyCode::BackTab | KeyCode::Left => self.pane = self.pane.moved(3),
-            KeyCode::Char(digit @ '1'..='4') => self.pane = Pane::numbered(digit).unwrap_or(self.pane),
+            KeyCode::Char(digit @ '1'..='4') => {
+                self.pane = Pane::numbered(digit).unwrap_or(self.pane);
+            }
             KeyCode::Down | KeyCode::Char('j') => self.choose(at.saturating_add(1).min(last)),
             KeyCode::Up | KeyCode::Char('k') => self.choose(at.saturating_sub(1)),
             KeyCode::PageDown => self.choose(at.saturating_add(LEAP).min(last)),
@@ -282,9 +286,16 @@ impl Model {
                 return Some(TopAction::Switch(TopSubject::Job(job)));
             }
             (KeyCode::Char('r'), Some(job)) => return Some(TopAction::Run(job)),
-            (KeyCode::Char('c'), _) if row.run.is_some() => self.mode = row.run.map_or(Mode::Browse, Mode::Confirm),
-            (KeyCode::Char('c'), _) => self.message = Some(Err(format!("{} has no run to cancel", subject.text()))),
-            _ => self.message = Some(Err("a queue cannot be run: choose a job in another list".to_owned())),
+            (KeyCode::Char('c'), _) if row.run.is_some() => {
+                self.mode = row.run.map_or(Mode::Browse, Mode::Confirm);
+            }
+            (KeyCode::Char('c'), _) => {
+                self.message = Some(Err(format!("{} has no run to cancel", subject.text())));
+            }
+            _ => {
+                self.message =
+                    Some(Err("a queue cannot be run: choose a job in another list".to_owned()));
+            }
         }
         None
     }
@@ -349,10 +360,16 @@ impl Model {
     fn settle(&mut self, pane: Pane) {
         let Cursor { chosen, at } = self.cursors[pane as usize].clone();
         let rows = self.rows(pane);
-        let found = chosen.as_ref().and_then(|chosen| rows.iter().position(|row| row.subject.text() == *chosen));
+        let found = chosen
+            .as_ref()
+            .and_then(|chosen| rows.iter().position(|row| row.subject.text() == *chosen));
         let at = found.unwrap_or(at).min(rows.len().saturating_sub(1));
         // Until the user moves the cursor, the first row is selected, whatever it shows.
-        let chosen = if chosen.is_none() && at == 0 { None } else { rows.get(at).map(|row| row.subject.text()) };
+        let chosen = if chosen.is_none() && at == 0 {
+            None
+        } else {
+            rows.get(at).map(|row| row.subject.text())
+        };
         self.cursors[pane as usize] = Cursor { chosen, at };
     }
 }

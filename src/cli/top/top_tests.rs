@@ -30,7 +30,12 @@ fn row(subject: TopSubject, run: Option<RunId>, cells: &[&str], colour: Colour) 
 
 fn due(job: &str, left: &str) -> Row {
     let planned = run(&format!("{job}@1790000000000"));
-    row(TopSubject::Job(name(job)), Some(planned), &[left, "09-21 14:13:20", "scheduled", "default", job], Colour::Plain)
+    row(
+        TopSubject::Job(name(job)),
+        Some(planned),
+        &[left, "09-21 14:13:20", "scheduled", "default", job],
+        Colour::Plain,
+    )
 }
 
 fn data(jobs: &[&str]) -> TopData {
@@ -110,7 +115,8 @@ fn seen(model: &Model, theme: &Theme, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(model, theme, frame.area(), frame.buffer_mut())).unwrap();
     let buffer = terminal.backend().buffer();
-    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    let line =
+        |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
     (0..height).map(line).collect()
 }
 
@@ -141,7 +147,9 @@ fn a_run_is_cancelled_only_after_a_yes_to_that_very_run() {
     let mut model = model(&["a"]);
     for no in ["n", "~", "!", "q"] {
         assert_eq!(press(&mut model, ">c"), None);
-        assert!(matches!(&model.mode, Mode::Confirm(asked) if *asked == run("backup@1780000000000")));
+        assert!(
+            matches!(&model.mode, Mode::Confirm(asked) if *asked == run("backup@1780000000000"))
+        );
         assert_eq!(press(&mut model, no), None);
         assert_eq!(model.mode, Mode::Browse);
         press(&mut model, "1");
@@ -164,7 +172,10 @@ fn keys_act_on_the_job_of_what_is_chosen() {
     assert_eq!(model.asked().kept, [name("a")], "a paused job is shown wherever it stands");
     assert_eq!(press(&mut model, "2p"), Some(TopAction::Switch(TopSubject::Job(name("backup")))));
     assert_eq!(press(&mut model, "3r"), Some(TopAction::Run(name("report"))));
-    assert_eq!(press(&mut model, "4p"), Some(TopAction::Switch(TopSubject::Queue("default".parse().unwrap()))));
+    assert_eq!(
+        press(&mut model, "4p"),
+        Some(TopAction::Switch(TopSubject::Queue("default".parse().unwrap())))
+    );
     assert_eq!(press(&mut model, "4r"), None);
     assert!(matches!(&model.message, Some(Err(why)) if why.contains("a queue cannot be run")));
     let turn = model.asked().turn;
@@ -196,7 +207,12 @@ fn a_filter_narrows_every_list_and_finds_a_job_by_its_whole_name() {
 #[test]
 fn lists_are_sorted_by_time_by_name_and_by_state_with_trouble_first() {
     let ended = |job: &str, state: &str, colour| {
-        row(TopSubject::Run(run(&format!("{job}@1780000000000"))), None, &["3s ago", state, "2s", job, ""], colour)
+        row(
+            TopSubject::Run(run(&format!("{job}@1780000000000"))),
+            None,
+            &["3s ago", state, "2s", job, ""],
+            colour,
+        )
     };
     let mut data = data(&["b", "a"]);
     data.lists[Pane::Recent as usize].rows = vec![
@@ -211,10 +227,15 @@ fn lists_are_sorted_by_time_by_name_and_by_state_with_trouble_first() {
     let jobs = |model: &Model, pane: Pane| -> String {
         model.rows(pane).iter().filter_map(|row| row.subject.job()).map(JobName::as_str).collect()
     };
-    for (recent, due, message) in
-        [("dcbae", "ba", "3 Recent (5 of 1) "), ("abcde", "ab", ", by name) "), ("aecbd", "ba", ", by state) ")]
-    {
-        assert_eq!((jobs(&model, Pane::Recent), jobs(&model, Pane::Due)), (recent.to_owned(), due.to_owned()));
+    for (recent, due, message) in [
+        ("dcbae", "ba", "3 Recent (5 of 1) "),
+        ("abcde", "ab", ", by name) "),
+        ("aecbd", "ba", ", by state) "),
+    ] {
+        assert_eq!(
+            (jobs(&model, Pane::Recent), jobs(&model, Pane::Due)),
+            (recent.to_owned(), due.to_owned())
+        );
         let shown = seen(&model, &theme(), 80, 24).join("\n");
         assert!(shown.contains(message), "{shown}");
         press(&mut model, "s");
@@ -238,7 +259,10 @@ fn one_thing_is_shown_in_full_until_somebody_goes_back() {
     press(&mut model, "G");
     let at_end = |model: &Model, from: u32, to: u32| {
         let screen = seen(model, &theme(), 80, 24);
-        assert_eq!((screen[3].as_str(), screen[22].as_str()), (format!("line {from}").as_str(), format!("line {to}").as_str()));
+        assert_eq!(
+            (screen[3].as_str(), screen[22].as_str()),
+            (format!("line {from}").as_str(), format!("line {to}").as_str())
+        );
     };
     at_end(&model, 30, 49);
     // A view at the end follows new lines; a view scrolled up does not.
@@ -260,23 +284,48 @@ fn eighty_columns_show_all_four_lists_one_below_the_other() {
     let screen = seen(&model(&["nightly", "weekly"]), &theme(), 80, 24);
     let rule = |title: &str| format!("{title} {}", "─".repeat(79 - title.len()));
     assert_eq!(screen[0], "Thu 2026-05-28 20:26:50 UTC  schedd prod at redis://10.0.0.5:6379/0");
-    assert_eq!(screen[1], "2 nodes  1 gone  1 running  lag 1m 15s  99000 scheduled  100000 jobs  41 succee…");
+    assert_eq!(
+        screen[1],
+        "2 nodes  1 gone  1 running  lag 1m 15s  99000 scheduled  100000 jobs  41 succee…"
+    );
     assert_eq!(screen[2], rule("1 Due (2 of 100000)"));
     assert_eq!(screen[3], "IN  DUE             STATE      QUEUE    JOB");
     assert_eq!(screen[4], "5m  09-21 14:13:20  scheduled  default  nightly");
-    assert!(screen.contains(&rule("2 Running (1)")) && screen.contains(&rule("4 Queues (1)")), "{screen:#?}");
-    assert!(screen.contains(&"FOR    NODE   ATTEMPT  PLACE AT        RUN".to_owned()), "{screen:#?}");
-    assert!(screen.contains(&"1m 5s  web-1  2        key customer 7  backup@1780000000000".to_owned()), "{screen:#?}");
-    assert!(screen.contains(&"3s ago  failed  2s    report@1780000000000  exit code 3".to_owned()), "{screen:#?}");
+    assert!(
+        screen.contains(&rule("2 Running (1)")) && screen.contains(&rule("4 Queues (1)")),
+        "{screen:#?}"
+    );
+    assert!(
+        screen.contains(&"FOR    NODE   ATTEMPT  PLACE AT        RUN".to_owned()),
+        "{screen:#?}"
+    );
+    assert!(
+        screen.contains(&"1m 5s  web-1  2        key customer 7  backup@1780000000000".to_owned()),
+        "{screen:#?}"
+    );
+    assert!(
+        screen.contains(&"3s ago  failed  2s    report@1780000000000  exit code 3".to_owned()),
+        "{screen:#?}"
+    );
     assert!(screen[23].starts_with("? help  q quit"), "{}", screen[23]);
 }
 
 #[test]
 fn a_wide_terminal_has_the_lists_side_by_side() {
     let screen = seen(&model(&["nightly"]), &theme(), 200, 50);
-    assert!(screen[2].starts_with("1 Due (1 of 100000) ─") && screen[2].contains("2 Running (1) ─"), "{}", screen[2]);
-    assert!(screen.iter().any(|line| line.starts_with("3 Recent (1) ─") && line.contains("4 Queues (1) ─")));
-    assert!(screen.iter().any(|line| line.contains("nightly") && line.contains("backup@1780000000000")));
+    assert!(
+        screen[2].starts_with("1 Due (1 of 100000) ─") && screen[2].contains("2 Running (1) ─"),
+        "{}",
+        screen[2]
+    );
+    assert!(
+        screen
+            .iter()
+            .any(|line| line.starts_with("3 Recent (1) ─") && line.contains("4 Queues (1) ─"))
+    );
+    assert!(
+        screen.iter().any(|line| line.contains("nightly") && line.contains("backup@1780000000000"))
+    );
 }
 
 #[test]
@@ -285,7 +334,10 @@ fn a_small_terminal_shows_one_list_and_what_matters_most() {
     let screen = seen(&small, &theme(), 30, 10);
     assert_eq!(screen[0], "2 nodes  1 gone  1 running  l…");
     assert!(screen[1].starts_with("1 Due (1 of 100000) ─"), "{screen:#?}");
-    assert_eq!((screen[2].as_str(), screen[3].as_str()), ("IN  STATE      JOB", "5m  scheduled  nightly"));
+    assert_eq!(
+        (screen[2].as_str(), screen[3].as_str()),
+        ("IN  STATE      JOB", "5m  scheduled  nightly")
+    );
     press(&mut small, ">");
     let screen = seen(&small, &theme(), 30, 10);
     assert_eq!(screen[3], "1m 5s  web-1  backup@17800000…", "{screen:#?}");

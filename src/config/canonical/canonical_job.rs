@@ -18,7 +18,9 @@ use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::key::json_sheet::{Form, Sheet};
 use crate::config::key::origin::{Origin, Reading};
 use crate::config::key::table_key::{names, read_keys, write_keys};
-use crate::config::schedule::compile_schedule::{DTSTART, SCHEDULE, compile_schedule, write_schedule};
+use crate::config::schedule::compile_schedule::{
+    DTSTART, SCHEDULE, compile_schedule, write_schedule,
+};
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::config::syntax::redaction::Secrecy;
@@ -32,7 +34,8 @@ pub(crate) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 
 /// A job with all defaults, to recognise default values. Its schedule and action are placeholders,
 /// because these have no default.
-static PLAIN: LazyLock<JobSpec> = LazyLock::new(|| JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new())));
+static PLAIN: LazyLock<JobSpec> =
+    LazyLock::new(|| JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new())));
 
 /// The reason why a text from Redis is no definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +47,9 @@ pub enum CanonicalError {
         reason: String,
     },
     /// The text has a key that this version does not know.
-    #[error("definition has the key {key:?}, which this version does not know: it was written by a newer schedd")]
+    #[error(
+        "definition has the key {key:?}, which this version does not know: it was written by a newer schedd"
+    )]
     Newer {
         /// The unknown key, with the names of the tables around it.
         key: String,
@@ -81,16 +86,23 @@ fn written(spec: &JobSpec, form: Form) -> Value {
 pub fn from_canonical(text: &str) -> Result<JobSpec, CanonicalError> {
     let corrupt = |reason: String| CanonicalError::Corrupt { reason };
     if text.len() > MAX_DEFINITION_BYTES {
-        return Err(corrupt(format!("found {} bytes, wanted at most {MAX_DEFINITION_BYTES}", text.len())));
+        return Err(corrupt(format!(
+            "found {} bytes, wanted at most {MAX_DEFINITION_BYTES}",
+            text.len()
+        )));
     }
     let node = node_json::from_text(text).map_err(corrupt)?;
     let root = Spot::root(&node, Secrecy::Action);
-    let table = root.as_table().ok_or_else(|| corrupt(format!("found {}, wanted an object", root.found())))?;
+    let table = root
+        .as_table()
+        .ok_or_else(|| corrupt(format!("found {}, wanted an object", root.found())))?;
     let mut problems = Problems::default();
     let spec = read_definition(&table, &mut problems);
     match (problems.unknown_key, problems.faults.first(), spec) {
         (Some(key), _, _) => Err(CanonicalError::Newer { key }),
-        (None, None, Some(spec)) => contradiction(&spec).map_or(Ok(spec), |reason| Err(corrupt(reason.to_owned()))),
+        (None, None, Some(spec)) => {
+            contradiction(&spec).map_or(Ok(spec), |reason| Err(corrupt(reason.to_owned())))
+        }
         (None, fault, _) => Err(corrupt(fault.map_or_else(String::new, ToString::to_string))),
     }
 }
@@ -121,13 +133,20 @@ fn contradiction(spec: &JobSpec) -> Option<&'static str> {
         other => shape.anchor.is_some() && !other.has_every(),
     };
     let is_unmoved = spec.unique.as_ref().is_some_and(|unique| unique.second.is_debounce());
-    let has_loader_variable = spec.process.user.is_some() && spec.env.keys().any(|name| name.starts_with("LD_"));
+    let has_loader_variable =
+        spec.process.user.is_some() && spec.env.keys().any(|name| name.starts_with("LD_"));
     let found = [
         (is_misshapen, "its schedule cannot have these modifiers"),
         (shape.start.zip(shape.end).is_some_and(|(start, end)| start > end), "end is before start"),
-        (spec.delivery == Delivery::AtMostOnce && spec.retry.limit > 0, "delivery \"at-most-once\" contradicts retry"),
+        (
+            spec.delivery == Delivery::AtMostOnce && spec.retry.limit > 0,
+            "delivery \"at-most-once\" contradicts retry",
+        ),
         (spec.key.is_none() && spec.per_key != PerKey::default(), "per_key without a key"),
-        (is_unmoved && !matches!(spec.schedule, Schedule::At(_)), "a debounced job without a single time"),
+        (
+            is_unmoved && !matches!(spec.schedule, Schedule::At(_)),
+            "a debounced job without a single time",
+        ),
         (has_loader_variable, "variables of the loader together with user"),
     ];
     found.into_iter().find_map(|(is_found, reason)| is_found.then_some(reason))

@@ -34,7 +34,11 @@ pub fn differences(old: &str, new: &str) -> Vec<KeyChange> {
     let changed = keys.into_iter().filter(|key| old.get(*key) != new.get(*key));
     let described = |key: &String, value: Option<&Value>| value.map(|value| shown(key, value));
     changed
-        .map(|key| KeyChange { key: key.clone(), old: described(key, old.get(key)), new: described(key, new.get(key)) })
+        .map(|key| KeyChange {
+            key: key.clone(),
+            old: described(key, old.get(key)),
+            new: described(key, new.get(key)),
+        })
         .collect()
 }
 
@@ -49,7 +53,9 @@ fn leaves_of(text: &str) -> BTreeMap<String, Value> {
 
 fn collect(key: String, value: Value, leaves: &mut BTreeMap<String, Value>) {
     match value {
-        Value::Object(map) => map.into_iter().for_each(|(inner, value)| collect(format!("{key}.{inner}"), value, leaves)),
+        Value::Object(map) => map
+            .into_iter()
+            .for_each(|(inner, value)| collect(format!("{key}.{inner}"), value, leaves)),
         value => {
             leaves.insert(key, value);
         }
@@ -71,7 +77,9 @@ fn shown(key: &str, value: &Value) -> Value {
 
 fn without_password(url: &str) -> String {
     let parsed = reqwest::Url::parse(url).ok().filter(|parsed| parsed.password().is_some());
-    let hidden = parsed.and_then(|mut parsed| parsed.set_password(Some("hidden")).is_ok().then(|| parsed.to_string()));
+    let hidden = parsed.and_then(|mut parsed| {
+        parsed.set_password(Some("hidden")).is_ok().then(|| parsed.to_string())
+    });
     hidden.unwrap_or_else(|| url.to_owned())
 }
 
@@ -80,8 +88,12 @@ mod tests {
     use super::*;
 
     fn described(old: &str, new: &str) -> Vec<String> {
-        let text = |value: Option<Value>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
-        let line = |change: KeyChange| format!("{}: {} -> {}", change.key, text(change.old), text(change.new));
+        let text = |value: Option<Value>| {
+            value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+        };
+        let line = |change: KeyChange| {
+            format!("{}: {} -> {}", change.key, text(change.old), text(change.new))
+        };
         differences(old, new).into_iter().map(line).collect()
     }
 
@@ -92,7 +104,11 @@ mod tests {
                 r#"{"cron":"0 2 * * *","retry":{"limit":3}}"#,
                 r#"{"cron":"0 3 * * *","retry":{"limit":3,"delay":"5s"},"tz":"UTC"}"#
             ),
-            [r#"cron: "0 2 * * *" -> "0 3 * * *""#, r#"retry.delay: none -> "5s""#, r#"tz: none -> "UTC""#]
+            [
+                r#"cron: "0 2 * * *" -> "0 3 * * *""#,
+                r#"retry.delay: none -> "5s""#,
+                r#"tz: none -> "UTC""#
+            ]
         );
         assert!(described(r#"{"shell":"a"}"#, r#"{"shell":"a"}"#).is_empty());
         assert_eq!(described("damaged", r#"{"shell":"a"}"#), [r#"shell: none -> "a""#]);

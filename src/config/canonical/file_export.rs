@@ -121,7 +121,10 @@ pub fn group_keys(settings: &GroupSettings) -> Map<String, Value> {
     let mut keys = Map::from_iter([("mode".to_owned(), settings.mode().into())]);
     if let GroupSettings::Alternate(TurnRules { order, gap, turn_timeout }) = settings {
         let time = |time: &Duration| Value::from(format_duration(*time));
-        keys.insert("order".to_owned(), order.iter().map(JobName::as_str).collect::<Vec<_>>().into());
+        keys.insert(
+            "order".to_owned(),
+            order.iter().map(JobName::as_str).collect::<Vec<_>>().into(),
+        );
         keys.insert("gap".to_owned(), time(gap));
         keys.insert("turn_timeout".to_owned(), time(turn_timeout));
     }
@@ -131,8 +134,11 @@ pub fn group_keys(settings: &GroupSettings) -> Map<String, Value> {
 fn table(section: &str, name: &str, keys: &Map<String, Value>) -> String {
     let place = |key: &str| FIRST.iter().position(|first| *first == key).unwrap_or(FIRST.len());
     let mut sorted: Vec<(&String, &Value)> = keys.iter().collect();
-    sorted.sort_by(|(left, _), (right, _)| place(left).cmp(&place(right)).then_with(|| left.cmp(right)));
-    let lines = sorted.into_iter().map(|(key, value)| format!("{} = {}\n", bare(key), written(value)));
+    sorted.sort_by(|(left, _), (right, _)| {
+        place(left).cmp(&place(right)).then_with(|| left.cmp(right))
+    });
+    let lines =
+        sorted.into_iter().map(|(key, value)| format!("{} = {}\n", bare(key), written(value)));
     format!("[{section}.{}]\n{}", bare(name), lines.collect::<Vec<_>>().concat())
 }
 
@@ -140,10 +146,13 @@ fn table(section: &str, name: &str, keys: &Map<String, Value>) -> String {
 fn written(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
-        Value::Array(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", "))
+        }
         Value::Object(keys) if keys.is_empty() => "{}".to_owned(),
         Value::Object(keys) => {
-            let pairs = keys.iter().map(|(key, value)| format!("{} = {}", bare(key), written(value)));
+            let pairs =
+                keys.iter().map(|(key, value)| format!("{} = {}", bare(key), written(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
         // Written as in JSON; a definition contains no null.
@@ -153,7 +162,8 @@ fn written(value: &Value) -> String {
 
 /// Formats a key of TOML, in quotes only if the key needs quotes.
 fn bare(key: &str) -> String {
-    let is_bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    let is_bare = !key.is_empty()
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     if is_bare { key.to_owned() } else { quoted(key) }
 }
 

@@ -44,7 +44,11 @@ mod tests {
         ] {
             let spec = from_canonical(text).unwrap();
             let read = first_gate_in(&to_canonical(&spec));
-            assert_eq!((read.as_ref().map(Gate::as_str), &read), (wanted, &first_gate(&spec)), "{text}");
+            assert_eq!(
+                (read.as_ref().map(Gate::as_str), &read),
+                (wanted, &first_gate(&spec)),
+                "{text}"
+            );
         }
         assert_eq!(first_gate_in("no definition"), None);
     }

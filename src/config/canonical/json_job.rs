@@ -41,14 +41,21 @@ pub struct NamedJob {
 /// `tz`. Fails with every problem.
 pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
     if text.len() > MAX_JSON_BYTES {
-        return Err(whole(format!("found {} bytes, wanted at most {MAX_JSON_BYTES} (256 KiB)", text.len())));
+        return Err(whole(format!(
+            "found {} bytes, wanted at most {MAX_JSON_BYTES} (256 KiB)",
+            text.len()
+        )));
     }
-    let node = node_json::from_text(text).map_err(|error| whole(format!("not valid JSON: {error}")))?;
+    let node =
+        node_json::from_text(text).map_err(|error| whole(format!("not valid JSON: {error}")))?;
     compile(&node, host_zone)
 }
 
 /// Compiles the job of a JSON value, as [`job_from_json`] does.
-pub fn job_from_value(value: &serde_json::Value, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
+pub fn job_from_value(
+    value: &serde_json::Value,
+    host_zone: &Zone,
+) -> Result<NamedJob, Vec<Problem>> {
     compile(&node_json::from_value(value).map_err(whole)?, host_zone)
 }
 
@@ -72,11 +79,17 @@ fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> 
     let mut problems = Problems::default();
     let name = table.get("name").and_then(|spot| compile_name(&spot, &mut problems));
     let start_in = table.get("in").and_then(|spot| compile_in(&spot, &mut problems));
-    let context =
-        JobContext { name: name.as_ref(), defaults: &Rules::default(), host_zone: Some(host_zone), origin: Origin::Line };
+    let context = JobContext {
+        name: name.as_ref(),
+        defaults: &Rules::default(),
+        host_zone: Some(host_zone),
+        origin: Origin::Line,
+    };
     let spec = compile_job(&table, context, &mut problems);
     match spec {
-        Some(spec) if problems.faults.is_empty() => Ok(NamedJob { name, start_in, spec, warnings: problems.warnings }),
+        Some(spec) if problems.faults.is_empty() => {
+            Ok(NamedJob { name, start_in, spec, warnings: problems.warnings })
+        }
         _ => Err(problems.faults),
     }
 }

@@ -97,7 +97,10 @@ impl<'de> Visitor<'de> for Level {
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         let twice = entries.iter().zip(entries.iter().skip(1)).find(|(a, b)| a.key == b.key);
         match twice {
-            Some((entry, _)) => Err(A::Error::custom(format!("{} is given twice, wanted once", quoted(&as_name(&entry.key))))),
+            Some((entry, _)) => Err(A::Error::custom(format!(
+                "{} is given twice, wanted once",
+                quoted(&as_name(&entry.key))
+            ))),
             None => Ok(bare(Value::Table(entries))),
         }
     }
@@ -129,6 +132,9 @@ mod tests {
     #[test]
     fn a_text_and_its_value_make_the_same_tree() {
         let text = r#"{"b": [1, -2, 1.5, true, null, "x"], "a": {"c": 18446744073709551615}}"#;
-        assert_eq!(from_text(text).unwrap(), from_value(&serde_json::from_str(text).unwrap()).unwrap());
+        assert_eq!(
+            from_text(text).unwrap(),
+            from_value(&serde_json::from_str(text).unwrap()).unwrap()
+        );
     }
 }

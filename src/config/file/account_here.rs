@@ -11,10 +11,16 @@ use crate::domain::job::process_rules::RunAs;
 /// can run processes as `run_as`, or if the answer is unknown.
 pub fn account_lack(run_as: &RunAs) -> Option<String> {
     let name = run_as.user();
-    let Some(user) = User::from_name(name).ok()? else { return Some(format!("no user {} on this host", quoted(name))) };
+    let Some(user) = User::from_name(name).ok()? else {
+        return Some(format!("no user {} on this host", quoted(name)));
+    };
     let group = run_as.group()?;
-    let Some(found) = Group::from_name(group).ok()? else { return Some(format!("this host has no group {}", quoted(group))) };
+    let Some(found) = Group::from_name(group).ok()? else {
+        return Some(format!("this host has no group {}", quoted(group)));
+    };
     let groups = getgrouplist(&CString::new(name).ok()?, user.gid).ok()?;
     let is_in = groups.contains(&found.gid);
-    (!is_in).then(|| format!("user {} is no member of group {} on this host", quoted(name), quoted(group)))
+    (!is_in).then(|| {
+        format!("user {} is no member of group {} on this host", quoted(name), quoted(group))
+    })
 }

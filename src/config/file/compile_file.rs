@@ -60,7 +60,9 @@ pub(crate) fn compile_file(
     sort_by_place(&mut problems.faults);
     sort_by_place(&mut problems.warnings);
     match config {
-        Some(config) if problems.faults.is_empty() => Ok(Config { warnings: problems.warnings, ..config }),
+        Some(config) if problems.faults.is_empty() => {
+            Ok(Config { warnings: problems.warnings, ..config })
+        }
         _ => Err(ConfigError::in_text(file_name, text, problems.faults)),
     }
 }
@@ -71,14 +73,18 @@ pub(crate) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // Without a line that begins like this, the file has no such section, however broken its syntax
     // is elsewhere.
-    let may_name_one =
-        text.lines().any(|line| line.trim_start().trim_start_matches(['[', ' ', '\t', '"', '\'']).starts_with("redis"));
+    let may_name_one = text.lines().any(|line| {
+        line.trim_start().trim_start_matches(['[', ' ', '\t', '"', '\'']).starts_with("redis")
+    });
     if !may_name_one {
         return Some(RedisConfig::default());
     }
     let (tree, duplicates) = text_node::from_toml(text).ok()?;
     let mut problems = Problems { faults: duplicates, ..Problems::default() };
-    let table = Spot::root(&tree, Secrecy::File).as_table()?.get("redis")?.table("a table: [redis]", &mut problems)?;
+    let table = Spot::root(&tree, Secrecy::File)
+        .as_table()?
+        .get("redis")?
+        .table("a table: [redis]", &mut problems)?;
     let redis = compile_redis(&table, &mut problems);
     let is_refused = redis.url.as_ref().is_some_and(|url| provenance.refuses(url).is_some());
     (problems.faults.is_empty() && !is_refused).then_some(redis)
@@ -91,9 +97,12 @@ fn compile_root(
     provenance: &Provenance,
     problems: &mut Problems,
 ) -> Config {
-    let slips = root.refuse_other_keys(&[known_keys::SECTIONS], known_keys::LATER_SECTIONS, problems);
+    let slips =
+        root.refuse_other_keys(&[known_keys::SECTIONS], known_keys::LATER_SECTIONS, problems);
     // True if a name that is missing in a section is certainly not declared.
-    let is_whole = |section: &str| !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some());
+    let is_whole = |section: &str| {
+        !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some())
+    };
     let section = |name: &str, problems: &mut Problems| {
         let spot = root.get(name)?;
         spot.table(&format!("a table: [{name}]"), problems)
@@ -104,11 +113,14 @@ fn compile_root(
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
     // A queue with a fault inside is declared all the same.
-    let declared: BTreeSet<QueueName> = queues.keys().cloned().chain([QueueName::default_queue()]).collect();
+    let declared: BTreeSet<QueueName> =
+        queues.keys().cloned().chain([QueueName::default_queue()]).collect();
     let groups = compile_groups(root, problems);
     let declared_groups: BTreeSet<GroupName> = groups.keys().cloned().collect();
     let daemon = section("daemon", problems);
-    let serving = daemon.as_ref().map(|table| compile_serving(table, is_whole("queues").then_some(&declared), problems));
+    let serving = daemon
+        .as_ref()
+        .map(|table| compile_serving(table, is_whole("queues").then_some(&declared), problems));
     let daemon = daemon.map(|table| compile_daemon(&table, problems));
     let calendars = compile_calendars(root, file_name, host_zone, problems);
     let origin = Origin::File {
@@ -116,8 +128,11 @@ fn compile_root(
         groups: is_whole("groups").then_some(&declared_groups),
         calendars: is_whole("calendars").then_some(&calendars),
     };
-    let defaults = section("defaults", problems).map(|table| compile_defaults(&table, origin, problems)).unwrap_or_default();
-    let context = JobContext { name: None, defaults: &defaults, host_zone: Some(host_zone), origin };
+    let defaults = section("defaults", problems)
+        .map(|table| compile_defaults(&table, origin, problems))
+        .unwrap_or_default();
+    let context =
+        JobContext { name: None, defaults: &defaults, host_zone: Some(host_zone), origin };
     let (jobs, members) = compile_jobs(root, context, problems);
     refuse_strangers(root, &groups, &members, problems);
     Config {
@@ -139,7 +154,10 @@ fn compile_defaults(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut 
     let misplaced = [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &["in"], ADDED].concat();
     let slips = table.refuse_keys_beyond(&[&allowed], &misplaced, known_keys::LATER_JOB, problems);
     for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
-        let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(&allowed));
+        let message = format!(
+            "{key} belongs to one job and cannot be a default, wanted {}",
+            one_of(&allowed)
+        );
         problems.fault(&spot.path, key_span, message);
     }
     let rules = Rules::read(table, slips, &Rules::default(), &mut Reading::new(origin, problems));
@@ -156,7 +174,9 @@ fn compile_jobs(
     let (mut jobs, mut members) = (BTreeMap::new(), Memberships::new());
     for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
         let name = name.and_then(|name| {
-            name.for_people().map_err(|error| problems.fault(&table.path, table.span.clone(), error.to_string())).ok()
+            name.for_people()
+                .map_err(|error| problems.fault(&table.path, table.span.clone(), error.to_string()))
+                .ok()
         });
         let spec = compile_job(&table, JobContext { name: name.as_ref(), ..context }, problems);
         let Some(name) = name else { continue };
@@ -164,7 +184,10 @@ fn compile_jobs(
         // left out.
         let own = table.get("group").map(|spot| spot.as_text().and_then(|text| text.parse().ok()));
         if own != Some(None) {
-            members.insert(name.clone(), own.flatten().or_else(|| context.defaults.spec.group.clone()));
+            members.insert(
+                name.clone(),
+                own.flatten().or_else(|| context.defaults.spec.group.clone()),
+            );
         }
         if let Some(spec) = spec {
             jobs.insert(name, spec);

@@ -17,11 +17,18 @@ const TURN_TIMEOUT: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 da
 
 /// Compiles `[queues]`. The result includes each queue with a fault inside, so that jobs may name
 /// this queue.
-pub(crate) fn compile_queues(root: &TableReader<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueSettings> {
+pub(crate) fn compile_queues(
+    root: &TableReader<'_>,
+    problems: &mut Problems,
+) -> BTreeMap<QueueName, QueueSettings> {
     let mut queues = BTreeMap::new();
     for (name, table) in named_tables::<QueueName>(root, "queues", problems) {
         if name.as_ref().is_some_and(QueueName::is_of_host) {
-            problems.fault(&table.path, table.span.clone(), "a name with @ is that of a host's own queue, wanted one without");
+            problems.fault(
+                &table.path,
+                table.span.clone(),
+                "a name with @ is that of a host's own queue, wanted one without",
+            );
             continue;
         }
         let queue = compile_queue(&table, problems);
@@ -35,10 +42,14 @@ pub(crate) fn compile_queues(root: &TableReader<'_>, problems: &mut Problems) ->
 pub(crate) fn compile_queue(table: &TableReader<'_>, problems: &mut Problems) -> QueueSettings {
     let slips = table.refuse_other_keys(&[known_keys::QUEUE], known_keys::LATER_QUEUE, problems);
     let plain = QueueSettings::default();
-    let concurrency = table.get("concurrency").and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_CONCURRENT), problems));
+    let concurrency = table
+        .get("concurrency")
+        .and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_CONCURRENT), problems));
     QueueSettings {
         concurrency: concurrency.unwrap_or(plain.concurrency),
-        limit: table.get("limit").and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_AT_ONCE), problems)),
+        limit: table
+            .get("limit")
+            .and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_AT_ONCE), problems)),
         rate: compile_rate(table, &slips, problems),
         share: compile_share(table, problems),
         is_paused: table.get("paused").and_then(|spot| spot.flag(problems)).unwrap_or(false),
@@ -46,11 +57,16 @@ pub(crate) fn compile_queue(table: &TableReader<'_>, problems: &mut Problems) ->
 }
 
 fn compile_share(table: &TableReader<'_>, problems: &mut Problems) -> Share {
-    let weight = table.get("weight").map(|spot| (spot.integer(&(1..=QueueSettings::MOST_WEIGHT), problems), spot));
+    let weight = table
+        .get("weight")
+        .map(|spot| (spot.integer(&(1..=QueueSettings::MOST_WEIGHT), problems), spot));
     let is_strict = table.get("strict").and_then(|spot| spot.flag(problems)).unwrap_or(false);
     match weight {
         Some((_, spot)) if is_strict => {
-            spot.fault(problems, "a strict queue comes before all others and has no weight, wanted weight or strict");
+            spot.fault(
+                problems,
+                "a strict queue comes before all others and has no weight, wanted weight or strict",
+            );
             Share::Strict
         }
         _ if is_strict => Share::Strict,
@@ -61,7 +77,10 @@ fn compile_share(table: &TableReader<'_>, problems: &mut Problems) -> Share {
 
 /// Compiles `[groups]`. The result includes each group with a fault inside, so that jobs may name
 /// this group.
-pub(crate) fn compile_groups(root: &TableReader<'_>, problems: &mut Problems) -> BTreeMap<GroupName, GroupSettings> {
+pub(crate) fn compile_groups(
+    root: &TableReader<'_>,
+    problems: &mut Problems,
+) -> BTreeMap<GroupName, GroupSettings> {
     let mut groups = BTreeMap::new();
     for (name, table) in named_tables::<GroupName>(root, "groups", problems) {
         let group = compile_group(&table, problems);
@@ -82,13 +101,22 @@ fn compile_group(table: &TableReader<'_>, problems: &mut Problems) -> GroupSetti
     let modes = [("exclusive", Mode::Exclusive), ("alternate", Mode::Alternate)];
     let mode = table.get("mode");
     if mode.is_none() && !slips.are_of(&["mode"]) {
-        problems.fault(&table.path, table.span.clone(), "no mode, wanted mode = \"exclusive\" or mode = \"alternate\"");
+        problems.fault(
+            &table.path,
+            table.span.clone(),
+            "no mode, wanted mode = \"exclusive\" or mode = \"alternate\"",
+        );
     }
     let mode = mode.and_then(|spot| spot.choice(&modes, problems));
     if let Some(Mode::Exclusive) = mode {
         for key in ["order", "gap", "turn_timeout"] {
             if let Some(spot) = table.get(key) {
-                spot.fault(problems, format!("{key} is of members that take turns, wanted it with mode = \"alternate\""));
+                spot.fault(
+                    problems,
+                    format!(
+                        "{key} is of members that take turns, wanted it with mode = \"alternate\""
+                    ),
+                );
             }
         }
         return GroupSettings::Exclusive;
@@ -96,13 +124,20 @@ fn compile_group(table: &TableReader<'_>, problems: &mut Problems) -> GroupSetti
     let mut ask = |key: &str, bounds: &DurationBounds, or: Duration| {
         table.get(key).and_then(|spot| spot.duration(bounds, problems)).unwrap_or(or)
     };
-    let (gap, turn_timeout) = (ask("gap", &GAP, TurnRules::GAP), ask("turn_timeout", &TURN_TIMEOUT, TurnRules::TURN_TIMEOUT));
+    let (gap, turn_timeout) = (
+        ask("gap", &GAP, TurnRules::GAP),
+        ask("turn_timeout", &TURN_TIMEOUT, TurnRules::TURN_TIMEOUT),
+    );
     let Some(order) = table.get("order") else {
         // If the mode cannot be read, an order may not be needed.
         if mode.is_none() || slips.are_of(&["order"]) {
             return GroupSettings::Exclusive;
         }
-        problems.fault(&table.path, table.span.clone(), "no order, wanted the members in turn such as order = [\"a\", \"b\"]");
+        problems.fault(
+            &table.path,
+            table.span.clone(),
+            "no order, wanted the members in turn such as order = [\"a\", \"b\"]",
+        );
         return GroupSettings::Exclusive;
     };
     let order = compile_order(&order, problems);
@@ -120,11 +155,17 @@ fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {
         if seen.insert(job.clone()) {
             order.push(job);
         } else {
-            item.fault(problems, format!("{} has its turn already, wanted each member once", quoted(job.as_str())));
+            item.fault(
+                problems,
+                format!("{} has its turn already, wanted each member once", quoted(job.as_str())),
+            );
         }
     }
     if !(2..=TurnRules::MOST_MEMBERS).contains(&count) {
-        spot.fault(problems, format!("found {count} members, wanted 2 to {}", TurnRules::MOST_MEMBERS));
+        spot.fault(
+            problems,
+            format!("found {count} members, wanted 2 to {}", TurnRules::MOST_MEMBERS),
+        );
     }
     order
 }
@@ -155,15 +196,21 @@ pub(crate) fn refuse_strangers(
     }
     for (group, settings) in groups {
         let GroupSettings::Alternate(turns) = settings else { continue };
-        let strangers = turns.order.iter().filter(|job| members.get(*job).is_some_and(|own| own.as_ref() != Some(group)));
+        let strangers = turns
+            .order
+            .iter()
+            .filter(|job| members.get(*job).is_some_and(|own| own.as_ref() != Some(group)));
         for job in strangers {
             if let Some(spot) = place("groups", group.as_str(), "order") {
-                let message =
-                    format!("job {job} has a turn here and is not of this group, wanted group = \"{group}\" in [jobs.{job}]");
+                let message = format!(
+                    "job {job} has a turn here and is not of this group, wanted group = \"{group}\" in [jobs.{job}]"
+                );
                 spot.fault(problems, message);
             }
         }
-        let without_turn = members.iter().filter(|(job, own)| own.as_ref() == Some(group) && !turns.order.contains(job));
+        let without_turn = members
+            .iter()
+            .filter(|(job, own)| own.as_ref() == Some(group) && !turns.order.contains(job));
         for (job, _) in without_turn {
             if let Some(spot) = place("jobs", job.as_str(), "group") {
                 spot.fault(

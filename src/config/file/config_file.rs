@@ -70,15 +70,22 @@ fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance),
     let way = if place.is_found() { Way::Directories } else { Way::Links };
     let opened = files::open(place.path(), &owners, way).map_err(|error| match error {
         OpenError::Io(error) => cannot(&error),
-        OpenError::Kind(kind) => ConfigError::unreadable(name, format!("found {kind}, wanted a regular file")),
+        OpenError::Kind(kind) => {
+            ConfigError::unreadable(name, format!("found {kind}, wanted a regular file"))
+        }
     })?;
     match &opened.doubt {
         Some(doubt) if place.is_found() => {
-            let message = format!("found here and not used, for it may be somebody else's: {doubt}, or a file named by --jobs");
+            let message = format!(
+                "found here and not used, for it may be somebody else's: {doubt}, or a file named by --jobs"
+            );
             return Err(ConfigError::unreadable(name, message));
         }
         Some(doubt) if owners.are_of_root() => {
-            return Err(ConfigError::unreadable(name, format!("somebody else can so run commands as root: {doubt}")));
+            return Err(ConfigError::unreadable(
+                name,
+                format!("somebody else can so run commands as root: {doubt}"),
+            ));
         }
         Some(_) | None => {}
     }
@@ -88,13 +95,15 @@ fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance),
         let message = format!("found more than {MAX_FILE_BYTES} bytes, wanted at most 50 MiB");
         return Err(ConfigError::unreadable(name, message));
     }
-    let text = as_utf8(&bytes).map_err(|message| ConfigError::unreadable(name, message))?.to_owned();
+    let text =
+        as_utf8(&bytes).map_err(|message| ConfigError::unreadable(name, message))?.to_owned();
     let exposure = match owners.are_of_root() {
         _ if opened.about.mode() & 0o004 == 0 => Exposure::Private,
         true => Exposure::PublicOfRoot,
         false => Exposure::Public,
     };
-    let doubt = opened.doubt.map(|doubt| format!("somebody else can so run commands here: {doubt}"));
+    let doubt =
+        opened.doubt.map(|doubt| format!("somebody else can so run commands here: {doubt}"));
     Ok((text, Provenance { exposure, doubt }))
 }
 
@@ -124,7 +133,10 @@ mod tests {
 
     #[test]
     fn what_is_not_utf_8_is_named_with_its_place() {
-        assert_eq!(as_utf8(b"a = 1\n\xff").unwrap_err(), "found the byte 0xff at offset 6 (line 2), wanted UTF-8");
+        assert_eq!(
+            as_utf8(b"a = 1\n\xff").unwrap_err(),
+            "found the byte 0xff at offset 6 (line 2), wanted UTF-8"
+        );
         for utf16 in [&b"\xff\xfea\0"[..], b"\xfe\xff\0a", b"a\0=\0", b"\0a\0="] {
             assert!(as_utf8(utf16).unwrap_err().contains("UTF-16"), "{utf16:?}");
         }

@@ -61,12 +61,17 @@ impl Default for OutputConfig {
 pub(crate) fn compile_history(table: &TableReader<'_>, problems: &mut Problems) -> HistoryConfig {
     table.refuse_other_keys(&[known_keys::HISTORY], &[], problems);
     let plain = HistoryConfig::default();
-    let mut count = |key: &str, most: usize| table.get(key).and_then(|spot| spot.integer(&(1..=most), problems));
+    let mut count = |key: &str, most: usize| {
+        table.get(key).and_then(|spot| spot.integer(&(1..=most), problems))
+    };
     let (per_job, keep) = (count("keep_per_job", 100_000), count("keep", 10_000_000));
     HistoryConfig {
         keep_per_job: per_job.unwrap_or(plain.keep_per_job),
         keep: keep.unwrap_or(plain.keep),
-        max_age: table.get("max_age").and_then(|spot| spot.duration(&AGES, problems)).unwrap_or(plain.max_age),
+        max_age: table
+            .get("max_age")
+            .and_then(|spot| spot.duration(&AGES, problems))
+            .unwrap_or(plain.max_age),
     }
 }
 
@@ -79,20 +84,33 @@ pub(crate) fn compile_output(table: &TableReader<'_>, problems: &mut Problems) -
         bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(or)
     };
     let all = |key: &str, or: u64, problems: &mut Problems| {
-        table.get(key).and_then(|spot| size(&spot, MIB * MIB, "at most 1024GiB", problems)).unwrap_or(or)
+        table
+            .get(key)
+            .and_then(|spot| size(&spot, MIB * MIB, "at most 1024GiB", problems))
+            .unwrap_or(or)
     };
     OutputConfig {
         head: part("head", plain.head, problems),
         tail: part("tail", plain.tail, problems),
         keep_bytes_per_job: all("keep_bytes_per_job", plain.keep_bytes_per_job, problems),
         keep_bytes: all("keep_bytes", plain.keep_bytes, problems),
-        max_age: table.get("max_age").and_then(|spot| spot.duration(&AGES, problems)).unwrap_or(plain.max_age),
+        max_age: table
+            .get("max_age")
+            .and_then(|spot| spot.duration(&AGES, problems))
+            .unwrap_or(plain.max_age),
     }
 }
 
 /// Compiles a size of at most `most` bytes. `words` describes the wanted size in messages.
-pub(crate) fn size(spot: &Spot<'_>, most: u64, words: &str, problems: &mut Problems) -> Option<u64> {
-    let Some(text) = spot.as_text() else { return spot.wanted(problems, "a size such as \"256MiB\"") };
+pub(crate) fn size(
+    spot: &Spot<'_>,
+    most: u64,
+    words: &str,
+    problems: &mut Problems,
+) -> Option<u64> {
+    let Some(text) = spot.as_text() else {
+        return spot.wanted(problems, "a size such as \"256MiB\"");
+    };
     match parse_size(text) {
         Ok(bytes) if bytes <= most => Some(bytes),
         Ok(_) => spot.wanted(problems, words),

@@ -27,7 +27,12 @@ where
     tables
 }
 
-fn checked_name<N>(name: &str, spot: &Spot<'_>, span: Option<TextSpan>, problems: &mut Problems) -> Option<N>
+fn checked_name<N>(
+    name: &str,
+    spot: &Spot<'_>,
+    span: Option<TextSpan>,
+    problems: &mut Problems,
+) -> Option<N>
 where
     N: std::str::FromStr<Err: std::fmt::Display>,
 {

@@ -46,14 +46,21 @@ pub(crate) fn compile_serving(
     ServingConfig {
         serving: Serving {
             queues: table.get("queues").and_then(|spot| compile_served(&spot, declared, problems)),
-            labels: table.get("labels").and_then(|spot| compile_labels(&spot, problems)).unwrap_or_default(),
+            labels: table
+                .get("labels")
+                .and_then(|spot| compile_labels(&spot, problems))
+                .unwrap_or_default(),
         },
         flow: FlowLimits {
-            max_load: table.get("max_load").and_then(|spot| spot.positive_number(100_000.0, "8", problems)),
+            max_load: table
+                .get("max_load")
+                .and_then(|spot| spot.positive_number(100_000.0, "8", problems)),
             min_free_memory: table
                 .get("min_free_memory")
                 .and_then(|spot| size(&spot, MOST_MEMORY, "at most 1048576GiB", problems)),
-            max_running: table.get("max_running").and_then(|spot| spot.integer(&(1..=100_000), problems)),
+            max_running: table
+                .get("max_running")
+                .and_then(|spot| spot.integer(&(1..=100_000), problems)),
         },
     }
 }
@@ -63,7 +70,9 @@ fn compile_served(
     declared: Option<&BTreeSet<QueueName>>,
     problems: &mut Problems,
 ) -> Option<BTreeSet<QueueName>> {
-    let Some(items) = spot.as_items() else { return spot.wanted(problems, "queues such as [\"default\", \"mail\"]") };
+    let Some(items) = spot.as_items() else {
+        return spot.wanted(problems, "queues such as [\"default\", \"mail\"]");
+    };
     let mut served = BTreeSet::new();
     let mut is_whole = true;
     for item in items {
@@ -73,7 +82,8 @@ fn compile_served(
         };
         if let Some(declared) = declared.filter(|declared| !declared.contains(&queue)) {
             let names = declared.iter().map(QueueName::as_str);
-            let hint = nearest(queue.as_str(), names).map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+            let hint = nearest(queue.as_str(), names)
+                .map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
             item.fault(
                 problems,
                 format!(

@@ -14,7 +14,10 @@ use crate::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings, Sh
 
 /// Returns the settings of a queue after `changes`, each a key and a value. The value `none`
 /// removes the key. Fails with every problem.
-pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> Result<QueueChange, Vec<Problem>> {
+pub fn change_queue(
+    settings: &QueueSettings,
+    changes: &[(String, String)],
+) -> Result<QueueChange, Vec<Problem>> {
     let mut table = table_of(settings);
     let mut problems = Problems::default();
     let mut named = BTreeSet::new();
@@ -28,14 +31,22 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
     let is_both = changes.iter().any(|(key, text)| key == "strict" && text == "true")
         && changes.iter().any(|(key, text)| key == "weight" && text != "none");
     if is_both {
-        problems.fault("strict", None, "a strict queue comes before all others and has no weight, wanted weight or strict");
+        problems.fault(
+            "strict",
+            None,
+            "a strict queue comes before all others and has no weight, wanted weight or strict",
+        );
     }
     for (at, (key, text)) in changes.iter().enumerate() {
         if changes[..at].iter().any(|(other, _)| other == key) {
             problems.fault(key, None, "found it twice, wanted each key once");
         }
         match key.as_str() {
-            "paused" => problems.fault("paused", None, "a queue is paused and resumed by schedctl queue pause and queue resume"),
+            "paused" => problems.fault(
+                "paused",
+                None,
+                "a queue is paused and resumed by schedctl queue pause and queue resume",
+            ),
             // A burst that belongs to the old rate must not survive with a new rate.
             "rate" => drop(table.remove("burst")),
             _ => {}
@@ -55,7 +66,9 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
         }
     }
     // The burst is inserted again, because a change of the rate after it has removed it.
-    if let Some((_, burst)) = changes.iter().rev().find(|(key, text)| key == "burst" && text != "none") {
+    if let Some((_, burst)) =
+        changes.iter().rev().find(|(key, text)| key == "burst" && text != "none")
+    {
         table.insert("burst".to_owned(), value_of("burst", burst));
     }
     table.remove("paused");
@@ -64,13 +77,17 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
         table.remove("strict");
     }
     let value = Value::Object(table);
-    let node = node_json::from_value(&value)
-        .map_err(|message| vec![Problem { path: String::new(), span: None, message, within: None }])?;
-    let queue = Spot::root(&node, Secrecy::Open).as_table().map(|table| compile_queue(&table, &mut problems));
+    let node = node_json::from_value(&value).map_err(|message| {
+        vec![Problem { path: String::new(), span: None, message, within: None }]
+    })?;
+    let queue = Spot::root(&node, Secrecy::Open)
+        .as_table()
+        .map(|table| compile_queue(&table, &mut problems));
     match queue {
-        Some(queue) if problems.faults.is_empty() => {
-            Ok(QueueChange { settings: QueueSettings { is_paused: settings.is_paused, ..queue }, named })
-        }
+        Some(queue) if problems.faults.is_empty() => Ok(QueueChange {
+            settings: QueueSettings { is_paused: settings.is_paused, ..queue },
+            named,
+        }),
         _ => Err(problems.faults.into_iter().map(as_typed).collect()),
     }
 }
@@ -85,7 +102,8 @@ fn as_typed(problem: Problem) -> Problem {
         // An operator pauses a queue by another verb.
         (", strict or paused", " or strict"),
     ];
-    let message = kinds.iter().fold(problem.message, |message, (kind, typed)| message.replace(kind, typed));
+    let message =
+        kinds.iter().fold(problem.message, |message, (kind, typed)| message.replace(kind, typed));
     Problem { message, ..problem }
 }
 
@@ -123,10 +141,16 @@ mod tests {
     use crate::domain::queue::rate::Rate;
 
     fn change(settings: &QueueSettings, words: &[&str]) -> Result<QueueSettings, String> {
-        let words: Vec<_> =
-            words.iter().map(|word| word.split_once('=').map(|(key, text)| (key.to_owned(), text.to_owned())).unwrap()).collect();
+        let words: Vec<_> = words
+            .iter()
+            .map(|word| {
+                word.split_once('=').map(|(key, text)| (key.to_owned(), text.to_owned())).unwrap()
+            })
+            .collect();
         let changed = change_queue(settings, &words).map(|change| change.settings);
-        changed.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        changed.map_err(|problems| {
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        })
     }
 
     #[test]
@@ -134,13 +158,20 @@ mod tests {
         let plain = QueueSettings::default();
         let set = change(&plain, &["limit=5", "burst=20", "rate=100/1m", "concurrency=3"]).unwrap();
         let rate = "100/1m".parse::<Rate>().unwrap().with_burst(20);
-        assert_eq!(set, QueueSettings { limit: Some(5), rate: Some(rate), concurrency: 3, ..plain.clone() });
+        assert_eq!(
+            set,
+            QueueSettings { limit: Some(5), rate: Some(rate), concurrency: 3, ..plain.clone() }
+        );
         let paused = QueueSettings { is_paused: true, ..set };
         let set = change(&paused, &["limit=none", "strict=true"]).unwrap();
         assert_eq!(set, QueueSettings { limit: None, share: Share::Strict, ..paused.clone() });
         assert_eq!(change(&set, &["weight=3"]).unwrap().share, Share::Weight(3));
         assert_eq!(change(&set, &["strict=none"]).unwrap().share, Share::Weight(1));
-        for words in [["weight=2", "strict=false"], ["strict=false", "weight=2"], ["strict=none", "weight=2"]] {
+        for words in [
+            ["weight=2", "strict=false"],
+            ["strict=false", "weight=2"],
+            ["strict=none", "weight=2"],
+        ] {
             assert_eq!(change(&set, &words).unwrap().share, Share::Weight(2), "{words:?}");
         }
         assert_eq!(change(&set, &["rate=10/1s"]).unwrap().rate, Some("10/1s".parse().unwrap()));
@@ -159,16 +190,25 @@ mod tests {
             ("limit=true", "limit: found true, wanted a whole number"),
             ("strict=3", "strict: found 3, wanted true or false"),
             ("limt=5", "limt: unknown key, did you mean \"limit\"?"),
-            ("zebra=none", "zebra: unknown key, wanted concurrency, limit, rate, burst, weight or strict"),
+            (
+                "zebra=none",
+                "zebra: unknown key, wanted concurrency, limit, rate, burst, weight or strict",
+            ),
             ("burst=5", "burst: burst says how many of a rate"),
             ("paused=true", "paused: a queue is paused and resumed by schedctl queue pause"),
             ("rate=", "rate: rate \"\" has no /"),
             ("limit=3 limit=4", "limit: found it twice, wanted each key once"),
-            ("weight=3 strict=true", "strict: a strict queue comes before all others and has no weight"),
+            (
+                "weight=3 strict=true",
+                "strict: a strict queue comes before all others and has no weight",
+            ),
             ("strict=banana weight=2", "strict: found \"banana\", wanted true or false"),
             ("weight=2 strict=banana", "strict: found \"banana\", wanted true or false"),
             ("weight=many strict=false", "weight: found \"many\", wanted a whole number"),
-            ("strict=true weight=3", "strict: a strict queue comes before all others and has no weight"),
+            (
+                "strict=true weight=3",
+                "strict: a strict queue comes before all others and has no weight",
+            ),
         ] {
             let found = change(&plain, &word.split(' ').collect::<Vec<_>>()).unwrap_err();
             assert!(found.starts_with(wanted), "{found}\n{wanted}");

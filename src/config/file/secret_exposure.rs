@@ -43,9 +43,15 @@ impl Provenance {
 
 /// Notes each secret in the text: as a warning, or as a fault for root. Also notes a Redis address
 /// with a credential, if somebody else may have written that address.
-pub(crate) fn judge_secrets(root: &TableReader<'_>, provenance: &Provenance, problems: &mut Problems) {
+pub(crate) fn judge_secrets(
+    root: &TableReader<'_>,
+    provenance: &Provenance,
+    problems: &mut Problems,
+) {
     let url = root.get("redis").and_then(|spot| spot.as_table()).and_then(|redis| redis.get("url"));
-    if let Some((spot, why)) = url.as_ref().and_then(|spot| Some((spot, provenance.refuses(spot.as_text()?)?))) {
+    if let Some((spot, why)) =
+        url.as_ref().and_then(|spot| Some((spot, provenance.refuses(spot.as_text()?)?)))
+    {
         spot.fault(problems, why);
     }
     let exposure = provenance.exposure;
@@ -75,7 +81,8 @@ pub(crate) fn judge_secrets(root: &TableReader<'_>, provenance: &Provenance, pro
 }
 
 /// The message for a secret in a file that everybody on the host can read.
-const SECRET: &str = "holds a secret in a file everybody can read: chmod o-r the file, or use ${credential:NAME}";
+const SECRET: &str =
+    "holds a secret in a file everybody can read: chmod o-r the file, or use ${credential:NAME}";
 
 /// Returns true if the value is the secret itself, false if the value refers to a credential.
 fn is_secret(spot: &Spot<'_>) -> bool {

@@ -133,12 +133,16 @@ pub(crate) fn compile_redis(table: &TableReader<'_>, problems: &mut Problems) ->
             }
             Some(path)
         }),
-        allow_eviction: table.get("allow_eviction").and_then(|spot| spot.flag(problems)).unwrap_or(false),
+        allow_eviction: table
+            .get("allow_eviction")
+            .and_then(|spot| spot.flag(problems))
+            .unwrap_or(false),
     }
 }
 
 fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
-    const SCHEMES: [&str; 7] = ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
+    const SCHEMES: [&str; 7] =
+        ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
     let text = spot.text("redis://127.0.0.1:6379/0", problems)?;
     if let Err(error) = secret_reference::check(text) {
         spot.fault_at(problems, error.offset(), error.to_string());
@@ -149,14 +153,17 @@ fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String>
     }
     // A number suits every part of an address, because a credential may also be the port or the
     // database.
-    let filled = secret_reference::fill::<ReferenceError>(text, |_| Ok("1".to_owned())).unwrap_or_default();
+    let filled =
+        secret_reference::fill::<ReferenceError>(text, |_| Ok("1".to_owned())).unwrap_or_default();
     // The found value is not shown, because it may contain a password.
     let is_of_redis = filled.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
     match redis_url_text::fault_of(&filled) {
         None if is_of_redis => Some(text.to_owned()),
         fault => {
-            let why = fault.filter(|_| is_of_redis).map(|fault| format!(": {fault}")).unwrap_or_default();
-            let wanted = "wanted one such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"";
+            let why =
+                fault.filter(|_| is_of_redis).map(|fault| format!(": {fault}")).unwrap_or_default();
+            let wanted =
+                "wanted one such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"";
             spot.fault(problems, format!("not the address of a Redis{why}, {wanted}"));
             None
         }
@@ -174,11 +181,15 @@ pub fn has_password(url: &str) -> bool {
 }
 
 fn compile_users(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<String>> {
-    let Some(items) = spot.as_items() else { return spot.wanted(problems, "users such as [\"backup\", \"www-data\"]") };
+    let Some(items) = spot.as_items() else {
+        return spot.wanted(problems, "users such as [\"backup\", \"www-data\"]");
+    };
     let mut users = BTreeSet::new();
     for item in items {
         match item.text("backup", problems) {
-            Some("root") => drop(item.wanted::<()>(problems, "users other than root: no job may name that one")),
+            Some("root") => {
+                item.wanted::<()>(problems, "users other than root: no job may name root");
+            }
             Some(name) if is_account_name(name) => drop(users.insert(name.to_owned())),
             Some(_) => drop(item.wanted::<()>(problems, "the name of a user, such as \"backup\"")),
             None => {}
@@ -198,7 +209,11 @@ pub(crate) fn compile_daemon(table: &TableReader<'_>, problems: &mut Problems) -
     let daemon = DaemonConfig {
         tick: ask("tick", &DurationBounds::millis(10, 10_000, "10ms to 10s", "100ms"), plain.tick),
         lease: ask("lease", &DurationBounds::secs(1, 600, "1s to 10 minutes", "10s"), plain.lease),
-        shutdown_grace: ask("shutdown_grace", &DurationBounds::secs(0, 3_600, "0s to 1 hour", "30s"), plain.shutdown_grace),
+        shutdown_grace: ask(
+            "shutdown_grace",
+            &DurationBounds::secs(0, 3_600, "0s to 1 hour", "30s"),
+            plain.shutdown_grace,
+        ),
         users: table.get("users").and_then(|spot| compile_users(&spot, problems)),
     };
     if daemon.lease < daemon.tick * TICKS_A_LEASE

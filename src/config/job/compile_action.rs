@@ -22,8 +22,13 @@ const MAX_WORDS_BYTES: usize = 1024 * 1024;
 
 /// Compiles the action of a job's table. `slips` are the table's unknown keys. If there is no
 /// action, a slip is probably meant as the action.
-pub(crate) fn compile_action(table: &TableReader<'_>, slips: &Slips, reading: &mut Reading<'_>) -> Option<Action> {
-    let given: Vec<(&str, Spot<'_>)> = ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
+pub(crate) fn compile_action(
+    table: &TableReader<'_>,
+    slips: &Slips,
+    reading: &mut Reading<'_>,
+) -> Option<Action> {
+    let given: Vec<(&str, Spot<'_>)> =
+        ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
     match given.as_slice() {
         [] if !slips.may_be(ACTION) => {
             let message = format!("no action, wanted exactly one of {}", one_of(ACTION));
@@ -32,7 +37,10 @@ pub(crate) fn compile_action(table: &TableReader<'_>, slips: &Slips, reading: &m
         [] | [_] => {}
         [_, (_, second), ..] => {
             let found: Vec<&str> = given.iter().map(|(key, _)| *key).collect();
-            second.fault(reading.problems, format!("found {} together, wanted exactly one action", found.join(" and ")));
+            second.fault(
+                reading.problems,
+                format!("found {} together, wanted exactly one action", found.join(" and ")),
+            );
         }
     }
     let mut action = None;
@@ -65,7 +73,8 @@ fn compile_command(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Strin
         let wanted = "a list of words such as [\"/bin/echo\", \"hello\"] (a line for the shell goes into shell)";
         return spot.wanted(problems, wanted);
     };
-    let words: Vec<Option<String>> = items.map(|item| item.text("hello", problems).map(str::to_owned)).collect();
+    let words: Vec<Option<String>> =
+        items.map(|item| item.text("hello", problems).map(str::to_owned)).collect();
     let words: Vec<String> = words.into_iter().collect::<Option<_>>()?;
     match words.first() {
         Some(program) if !program.trim().is_empty() => Some(words),
@@ -82,21 +91,34 @@ fn compile_command(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Strin
 
 fn compile_shell(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     let line = spot.text("echo hello", problems)?;
-    if line.trim().is_empty() { spot.wanted(problems, "a line for /bin/sh") } else { Some(line.to_owned()) }
+    if line.trim().is_empty() {
+        spot.wanted(problems, "a line for /bin/sh")
+    } else {
+        Some(line.to_owned())
+    }
 }
 
 /// Notes arguments and variables that the kernel would refuse. A fault when the file is read is
 /// better than a failure of every later attempt.
-pub(crate) fn refuse_oversize(table: &TableReader<'_>, action: &Action, env: &BTreeMap<String, String>, problems: &mut Problems) {
+pub(crate) fn refuse_oversize(
+    table: &TableReader<'_>,
+    action: &Action,
+    env: &BTreeMap<String, String>,
+    problems: &mut Problems,
+) {
     let word = |path: String, bytes: usize| (path, bytes + 1);
     let arguments: Vec<(String, usize)> = match action {
-        Action::Command(words) => {
-            words.iter().enumerate().map(|(index, text)| word(format!("command[{index}]"), text.len())).collect()
-        }
+        Action::Command(words) => words
+            .iter()
+            .enumerate()
+            .map(|(index, text)| word(format!("command[{index}]"), text.len()))
+            .collect(),
         Action::Shell(line) => vec![word("shell".to_owned(), line.len())],
         Action::Http(_) => return,
     };
-    let variables = env.iter().map(|(name, value)| word(format!("env.{}", key_text(name)), name.len() + 1 + value.len()));
+    let variables = env
+        .iter()
+        .map(|(name, value)| word(format!("env.{}", key_text(name)), name.len() + 1 + value.len()));
     let mut total = 0;
     for (path, bytes) in arguments.into_iter().chain(variables) {
         total += bytes;
@@ -104,13 +126,16 @@ pub(crate) fn refuse_oversize(table: &TableReader<'_>, action: &Action, env: &BT
             let key = path.split(['.', '[']).next().unwrap_or_default();
             let span = table.get(key).map_or_else(|| table.span.clone(), |spot| spot.span());
             let path = if table.path.is_empty() { path } else { format!("{}.{path}", table.path) };
-            let message =
-                format!("found {bytes} bytes, wanted at most {MAX_WORD_BYTES} (128 KiB, the kernel's limit for one word)");
+            let message = format!(
+                "found {bytes} bytes, wanted at most {MAX_WORD_BYTES} (128 KiB, the kernel's limit for one word)"
+            );
             problems.fault(&path, span, message);
         }
     }
     if total > MAX_WORDS_BYTES {
-        let message = format!("found {total} bytes of arguments and env together, wanted at most {MAX_WORDS_BYTES} (1 MiB)");
+        let message = format!(
+            "found {total} bytes of arguments and env together, wanted at most {MAX_WORDS_BYTES} (1 MiB)"
+        );
         problems.fault(&table.path, table.span.clone(), message);
     }
 }

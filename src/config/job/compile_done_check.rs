@@ -13,17 +13,24 @@ use crate::domain::job::job_spec::{Action, AskedOn, DoneCheck};
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 3_600_000, "100ms to 1 hour", "1m");
 
 /// The keys of `done_check = { ... }`, beside the keys of its action.
-pub(crate) const DONE_CHECK: &[TableKey<DoneCheck>] =
-    &[key!("on", on, WordKind(&[("retry", AskedOn::Retry), ("always", AskedOn::Always)])), key!("timeout", timeout, TIMEOUT)];
+pub(crate) const DONE_CHECK: &[TableKey<DoneCheck>] = &[
+    key!("on", on, WordKind(&[("retry", AskedOn::Retry), ("always", AskedOn::Always)])),
+    key!("timeout", timeout, TIMEOUT),
+];
 
 /// Returns a check with the default rules. Its question is a placeholder.
 fn plain() -> DoneCheck {
-    DoneCheck { question: Action::Shell(String::new()), on: AskedOn::Retry, timeout: DoneCheck::TIMEOUT }
+    DoneCheck {
+        question: Action::Shell(String::new()),
+        on: AskedOn::Retry,
+        timeout: DoneCheck::TIMEOUT,
+    }
 }
 
 /// Compiles the `done_check` of a table.
 pub(crate) fn compile_done_check(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<DoneCheck> {
-    let table = spot.table("a table such as { shell = \"test -e /srv/report.pdf\" }", reading.problems)?;
+    let table =
+        spot.table("a table such as { shell = \"test -e /srv/report.pdf\" }", reading.problems)?;
     let slips = table.refuse_other_keys(&[ACTION, &names(DONE_CHECK)], &[], reading.problems);
     // All keys are compiled before any result is used, so that every fault is reported.
     let question = compile_action(&table, &slips, reading);

@@ -16,12 +16,19 @@ use crate::domain::job::env_file::{Absence, EnvFile, is_variable_name};
 const MOST_FILES: usize = 16;
 
 /// Compiles `env = { LANG = "C.UTF-8" }`.
-pub(crate) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeMap<String, String>> {
+pub(crate) fn compile_env(
+    spot: &Spot<'_>,
+    problems: &mut Problems,
+) -> Option<BTreeMap<String, String>> {
     let table = spot.table("a table such as { LANG = \"C.UTF-8\" }", problems)?;
     let mut env = BTreeMap::new();
     for (name, name_span, value) in table.entries() {
         if !is_variable_name(name) {
-            problems.fault(&value.path, name_span, "not a variable's name, wanted letters, digits and _, no digit first");
+            problems.fault(
+                &value.path,
+                name_span,
+                "not a variable's name, wanted letters, digits and _, no digit first",
+            );
         }
         // A variable with a faulty name is left out, so that no later message shows it: the name
         // may contain the value.
@@ -34,7 +41,10 @@ pub(crate) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BT
 
 /// Compiles `env_file = "/etc/schedd/backup.env"`, or a list of files. The files themselves are
 /// not read.
-pub(crate) fn compile_env_files(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Vec<EnvFile>> {
+pub(crate) fn compile_env_files(
+    spot: &Spot<'_>,
+    reading: &mut Reading<'_>,
+) -> Option<Vec<EnvFile>> {
     let problems = &mut *reading.problems;
     let spots: Vec<Spot<'_>> = match spot.as_items() {
         Some(items) => items.collect(),
@@ -51,7 +61,11 @@ pub(crate) fn compile_env_files(spot: &Spot<'_>, reading: &mut Reading<'_>) -> O
             && !file.path().exists()
         {
             let path = quoted(&file.path().to_string_lossy());
-            problems.warning(&spot.path, spot.span(), format!("no file {path} on this host: runs will fail to start"));
+            problems.warning(
+                &spot.path,
+                spot.span(),
+                format!("no file {path} on this host: runs will fail to start"),
+            );
         }
         files.push(file);
     }
@@ -69,7 +83,10 @@ pub(crate) fn compile_cwd(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<
         problems.warning(
             &spot.path,
             spot.span(),
-            format!("no directory {} on this host: runs will fail to start", quoted(&path.to_string_lossy())),
+            format!(
+                "no directory {} on this host: runs will fail to start",
+                quoted(&path.to_string_lossy())
+            ),
         );
     }
     Some(path)
@@ -77,7 +94,9 @@ pub(crate) fn compile_cwd(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<
 
 /// Writes texts by name, such as the variables in `env`.
 pub(crate) fn write_texts(texts: &BTreeMap<String, String>) -> Value {
-    Value::Object(texts.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, _>>())
+    Value::Object(
+        texts.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, _>>(),
+    )
 }
 
 /// Writes the files of variables.

@@ -23,7 +23,8 @@ pub(crate) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Optio
     if spot.is_integer() {
         return Some(PerKey { limit: Some(spot.integer(&limits, problems)?), rate: None });
     }
-    let table = spot.table("how many at once, or a table such as { limit = 1, rate = \"10/1m\" }", problems)?;
+    let table = spot
+        .table("how many at once, or a table such as { limit = 1, rate = \"10/1m\" }", problems)?;
     let slips = table.refuse_other_keys(&[PER_KEY], &[], problems);
     let limit = table.get("limit").map(|spot| spot.integer(&limits, problems));
     let rate = compile_rate(&table, &slips, problems);
@@ -31,7 +32,8 @@ pub(crate) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Optio
         if slips.may_be(&["limit", "rate"]) {
             return None;
         }
-        return spot.wanted(problems, "limit, rate or both, such as { limit = 1, rate = \"10/1m\" }");
+        return spot
+            .wanted(problems, "limit, rate or both, such as { limit = 1, rate = \"10/1m\" }");
     }
     if table.get("rate").is_some() && rate.is_none() {
         return None;
@@ -52,11 +54,16 @@ pub(crate) fn refuse_itself(spot: &Spot<'_>, problems: &mut Problems) {
 }
 
 /// Compiles `not_while = ["backup"]`. A single name needs no brackets.
-pub(crate) fn compile_not_while(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<JobName>> {
+pub(crate) fn compile_not_while(
+    spot: &Spot<'_>,
+    problems: &mut Problems,
+) -> Option<BTreeSet<JobName>> {
     let names: Vec<JobName> = match spot.as_items() {
-        Some(items) => {
-            items.map(|item| item.parsed("backup", problems)).collect::<Vec<_>>().into_iter().collect::<Option<_>>()?
-        }
+        Some(items) => items
+            .map(|item| item.parsed("backup", problems))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect::<Option<_>>()?,
         None if spot.as_text().is_some() => vec![spot.parsed("backup", problems)?],
         None => return spot.wanted(problems, "names of jobs such as [\"backup\"]"),
     };
@@ -67,7 +74,10 @@ pub(crate) fn compile_not_while(spot: &Spot<'_>, problems: &mut Problems) -> Opt
     let mut distinct = BTreeSet::new();
     for name in names {
         if distinct.contains(&name) {
-            spot.fault(problems, format!("found {} twice, wanted each job once", quoted(name.as_str())));
+            spot.fault(
+                problems,
+                format!("found {} twice, wanted each job once", quoted(name.as_str())),
+            );
             return None;
         }
         distinct.insert(name);

@@ -40,20 +40,37 @@ pub(crate) fn default_method(body: &str) -> &'static str {
 /// The keys of `http = { ... }`. The URL, the body and the method are read in this order.
 pub(crate) const HTTP: &[TableKey<HttpRequest>] = &[
     always(key!("url", url, Custom(|spot, reading| compile_url(spot, reading.problems), as_text))),
-    key!("body", body, Custom(|spot, reading| spot.text("{}", reading.problems).map(str::to_owned), as_text)),
-    key!("method", method, Custom(|spot, reading| spot.choice(METHODS, reading.problems).map(str::to_owned), as_text)),
+    key!(
+        "body",
+        body,
+        Custom(|spot, reading| spot.text("{}", reading.problems).map(str::to_owned), as_text)
+    ),
+    key!(
+        "method",
+        method,
+        Custom(|spot, reading| spot.choice(METHODS, reading.problems).map(str::to_owned), as_text)
+    ),
     TableKey::new(
         "headers",
         |spot, reading, request| {
             // Fields with a fault make the request no less a request.
-            if let Some(table) = spot.table("a table such as { X-From = \"schedd\" }", reading.problems) {
+            if let Some(table) =
+                spot.table("a table such as { X-From = \"schedd\" }", reading.problems)
+            {
                 request.headers = compile_headers(&table, reading.problems);
             }
             Some(())
         },
         |request, _| write_texts(&request.headers),
     ),
-    key!("expect", expect, Custom(|spot, reading| compile_expect(spot, reading.problems), |list, _| list.clone().into())),
+    key!(
+        "expect",
+        expect,
+        Custom(
+            |spot, reading| compile_expect(spot, reading.problems),
+            |list, _| list.clone().into()
+        )
+    ),
     key!("redirects", redirects, IntegerKind(0..=10)),
 ];
 
@@ -101,7 +118,10 @@ pub(crate) fn compile_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<St
 
 fn url_fault(text: &str) -> Option<String> {
     if text.len() > MAX_URL_BYTES {
-        return Some(format!("found a URL of {} bytes, wanted at most {MAX_URL_BYTES} (8 KiB)", text.len()));
+        return Some(format!(
+            "found a URL of {} bytes, wanted at most {MAX_URL_BYTES} (8 KiB)",
+            text.len()
+        ));
     }
     // The URL parser drops these characters silently, so the request would differ from the text.
     if let Some(c) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
@@ -117,17 +137,27 @@ fn url_fault(text: &str) -> Option<String> {
     // The URL appears in no message, because it may contain a password.
     let url = match reqwest::Url::parse(&text) {
         Ok(url) => url,
-        Err(error) => return Some(format!("found no valid URL ({error}), wanted one such as \"https://example.com/\"")),
+        Err(error) => {
+            return Some(format!(
+                "found no valid URL ({error}), wanted one such as \"https://example.com/\""
+            ));
+        }
     };
     if !matches!(url.scheme(), "http" | "https") {
         // The text before a mere colon may be a user, with the password behind it.
-        let scheme = if text.contains("://") { quoted(url.scheme()) } else { "(not shown)".to_owned() };
+        let scheme =
+            if text.contains("://") { quoted(url.scheme()) } else { "(not shown)".to_owned() };
         return Some(format!("found the scheme {scheme}, wanted http or https"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Some("found a user or password in the URL, wanted it in a header such as Authorization".to_owned());
+        return Some(
+            "found a user or password in the URL, wanted it in a header such as Authorization"
+                .to_owned(),
+        );
     }
-    url.host_str().is_none_or(str::is_empty).then(|| "found a URL without a host, wanted one".to_owned())
+    url.host_str()
+        .is_none_or(str::is_empty)
+        .then(|| "found a URL without a host, wanted one".to_owned())
 }
 
 fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
@@ -135,23 +165,40 @@ fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap
     for (name, name_span, spot) in table.entries() {
         let lower = name.to_ascii_lowercase();
         if name.is_empty() || !name.bytes().all(is_token_byte) {
-            problems.fault(&spot.path, name_span, "not a header name, wanted letters, digits and - only");
+            problems.fault(
+                &spot.path,
+                name_span,
+                "not a header name, wanted letters, digits and - only",
+            );
         } else if OWN_HEADERS.contains(&lower.as_str()) {
-            problems.fault(&spot.path, name_span, "not allowed: schedd sets this header itself from the URL and the body");
+            problems.fault(
+                &spot.path,
+                name_span,
+                "not allowed: schedd sets this header itself from the URL and the body",
+            );
         } else if headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
-            problems.fault(&spot.path, name_span, "given twice: case does not matter in header names");
+            problems.fault(
+                &spot.path,
+                name_span,
+                "given twice: case does not matter in header names",
+            );
         }
         if let Some(value) = spot.text("schedd", problems) {
             if value.chars().any(|c| c.is_control() && c != '\t') {
                 // The value is not shown, because it may grant access.
-                spot.fault(problems, "found one of them, wanted a value without line breaks or control characters");
+                spot.fault(
+                    problems,
+                    "found one of them, wanted a value without line breaks or control characters",
+                );
             }
             headers.insert(name.to_owned(), value.to_owned());
         }
     }
     let total: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     if total > MAX_HEADER_BYTES {
-        let message = format!("found headers of {total} bytes, wanted at most {MAX_HEADER_BYTES} (64 KiB) in all");
+        let message = format!(
+            "found headers of {total} bytes, wanted at most {MAX_HEADER_BYTES} (64 KiB) in all"
+        );
         problems.fault(&table.path, table.span.clone(), message);
     }
     headers
@@ -166,7 +213,8 @@ fn compile_expect(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<u16>> 
     let Some(items) = spot.as_items() else {
         return spot.wanted(problems, "a list of statuses such as [200, 204]");
     };
-    let statuses: Vec<Option<u16>> = items.map(|item| item.integer(&(100..=599), problems)).collect();
+    let statuses: Vec<Option<u16>> =
+        items.map(|item| item.integer(&(100..=599), problems)).collect();
     let mut statuses: Vec<u16> = statuses.into_iter().collect::<Option<_>>()?;
     // The list is a set, so that two ways to write it give one definition.
     statuses.sort_unstable();

@@ -6,7 +6,8 @@ use super::compile_retry::refuse_impossible_codes;
 use super::compile_unique::{compile_unique, refuse_unmoved};
 use super::job_keys::{OWN, RULES};
 use super::job_rules::{
-    Rules, refuse_contradictions, refuse_idle_rules, refuse_late_without_notice, refuse_oversize_words, refuse_per_key_alone,
+    Rules, refuse_contradictions, refuse_idle_rules, refuse_late_without_notice,
+    refuse_oversize_words, refuse_per_key_alone,
 };
 use crate::config::canonical::canonical_job::{MAX_DEFINITION_BYTES, to_canonical};
 use crate::config::key::origin::{Origin, Reading};
@@ -14,7 +15,9 @@ use crate::config::key::table_key::{names, read_keys};
 use crate::config::schedule::clock_choice::ClockChoice;
 use crate::config::schedule::compile_clock_changes::refuse_idle_clock_changes;
 use crate::config::schedule::compile_schedule::{DTSTART, SCHEDULE, compile_schedule};
-use crate::config::schedule::compile_shape::{fit_shape, refuse_end_before_start, refuse_nothing_left};
+use crate::config::schedule::compile_shape::{
+    fit_shape, refuse_end_before_start, refuse_nothing_left,
+};
 use crate::config::syntax::compile_references::refuse_faulty_references;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::Problems;
@@ -38,7 +41,11 @@ pub(crate) struct JobContext<'a> {
 }
 
 /// Compiles the job of `table`. Returns `None` if a fault was noted.
-pub(crate) fn compile_job(table: &TableReader<'_>, context: JobContext<'_>, problems: &mut Problems) -> Option<JobSpec> {
+pub(crate) fn compile_job(
+    table: &TableReader<'_>,
+    context: JobContext<'_>,
+    problems: &mut Problems,
+) -> Option<JobSpec> {
     let faults_before = problems.faults.len();
     let (beside, misplaced): (&[&str], &[&str]) = match context.origin {
         Origin::File { .. } => (&[], &["in", "unique", "unique_for"]),
@@ -65,7 +72,8 @@ pub(crate) fn compile_job(table: &TableReader<'_>, context: JobContext<'_>, prob
     let schedule = compile_schedule(table, &reading.clock, &slips, reading.problems);
     let own = read_keys(OWN, table, &mut reading, &mut rules.spec);
     let shape = &mut rules.spec.shape;
-    let mut is_shaped = own.faulty.is_empty() && !refuse_end_before_start(table, shape, reading.problems);
+    let mut is_shaped =
+        own.faulty.is_empty() && !refuse_end_before_start(table, shape, reading.problems);
     if let Some(schedule) = &schedule {
         is_shaped &= fit_shape(table, schedule, shape, reading.problems).is_some();
     }
@@ -99,7 +107,9 @@ pub(crate) fn compile_job(table: &TableReader<'_>, context: JobContext<'_>, prob
     spec.process = spec.process.obeyed_by(started);
     let bytes = to_canonical(&spec).len();
     if bytes > MAX_DEFINITION_BYTES {
-        let message = format!("found a definition of {bytes} bytes, wanted at most {MAX_DEFINITION_BYTES} (256 KiB)");
+        let message = format!(
+            "found a definition of {bytes} bytes, wanted at most {MAX_DEFINITION_BYTES} (256 KiB)"
+        );
         problems.fault(&table.path, table.span.clone(), message);
         return None;
     }

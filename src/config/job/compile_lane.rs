@@ -18,7 +18,11 @@ pub(crate) fn compile_priority(spot: &Spot<'_>, problems: &mut Problems) -> Opti
 /// brackets.
 pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<Label>> {
     let labels: Vec<Label> = match spot.as_items() {
-        Some(items) => items.map(|item| item.parsed("gpu", problems)).collect::<Vec<_>>().into_iter().collect::<Option<_>>()?,
+        Some(items) => items
+            .map(|item| item.parsed("gpu", problems))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect::<Option<_>>()?,
         None if spot.as_text().is_some() => vec![spot.parsed("gpu", problems)?],
         None => return spot.wanted(problems, "labels such as [\"gpu\", \"eu\"]"),
     };
@@ -26,7 +30,10 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
     let mut distinct = BTreeSet::new();
     for label in labels {
         if distinct.contains(&label) {
-            spot.fault(problems, format!("found {} twice, wanted each label once", quoted(label.as_str())));
+            spot.fault(
+                problems,
+                format!("found {} twice, wanted each label once", quoted(label.as_str())),
+            );
             return None;
         }
         distinct.insert(label);
@@ -47,7 +54,10 @@ pub(crate) fn compile_queue(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
         return Some(queue);
     }
     if queue.is_of_host() {
-        return spot.wanted(problems, "a name without @: the queue of a host holds what @reboot plants there");
+        return spot.wanted(
+            problems,
+            "a name without @: the queue of a host holds what @reboot plants there",
+        );
     }
     if let Origin::File { queues: Some(queues), .. } = *origin
         && !queues.contains(&queue)
@@ -61,14 +71,20 @@ pub(crate) fn compile_queue(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
         let name = quoted(queue.as_str());
         spot.fault(
             problems,
-            format!("queue {name} is not declared, {hint} (or declare it: [queues.{}])", key_text(queue.as_str())),
+            format!(
+                "queue {name} is not declared, {hint} (or declare it: [queues.{}])",
+                key_text(queue.as_str())
+            ),
         );
     }
     Some(queue)
 }
 
 /// Compiles the group of a job. A file must declare the group.
-pub(crate) fn compile_member_group(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<GroupName> {
+pub(crate) fn compile_member_group(
+    spot: &Spot<'_>,
+    reading: &mut Reading<'_>,
+) -> Option<GroupName> {
     let Reading { origin, problems, .. } = reading;
     let group: GroupName = spot.parsed("nightly", problems)?;
     if let Origin::File { groups: Some(groups), .. } = *origin

@@ -25,7 +25,11 @@ const WANTED: &str = "a table such as { shell = \"mail -s backup me\" } or { htt
 pub(crate) const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
 
 /// Sets the address to ping from the value at `spot`, or removes it for `false`.
-pub(crate) fn read_ping_url(spot: &Spot<'_>, problems: &mut Problems, url: &mut Option<String>) -> Option<()> {
+pub(crate) fn read_ping_url(
+    spot: &Spot<'_>,
+    problems: &mut Problems,
+    url: &mut Option<String>,
+) -> Option<()> {
     *url = if spot.is_flag() {
         if spot.flag(problems)? {
             return spot.wanted(problems, "a URL such as \"https://hc-ping.com/UUID\", or false");
@@ -40,24 +44,34 @@ pub(crate) fn read_ping_url(spot: &Spot<'_>, problems: &mut Problems, url: &mut 
 fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     let url = compile_url(spot, problems)?;
     // The text in `${...}` is a credential and is judged as such elsewhere.
-    let unknown = url.match_indices('{').filter(|(at, _)| !url[..*at].ends_with('$')).find_map(|(at, _)| {
-        let rest = &url[at..];
-        rest.find('}').map(|end| &rest[..=end]).filter(|word| *word != JOB)
-    });
+    let unknown =
+        url.match_indices('{').filter(|(at, _)| !url[..*at].ends_with('$')).find_map(|(at, _)| {
+            let rest = &url[at..];
+            rest.find('}').map(|end| &rest[..=end]).filter(|word| *word != JOB)
+        });
     if let Some(word) = unknown {
         // Anything but a mere word may be part of what keeps the address secret.
-        let is_word = word.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'{' | b'_' | b'}'));
+        let is_word =
+            word.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'{' | b'_' | b'}'));
         let shown = if is_word { quoted(word) } else { "what is in { }".to_owned() };
-        problems.warning(&spot.path, spot.span(), format!("{shown} means nothing and is sent as it is, wanted {JOB}"));
+        problems.warning(
+            &spot.path,
+            spot.span(),
+            format!("{shown} means nothing and is sent as it is, wanted {JOB}"),
+        );
     }
     Some(url)
 }
 
 /// Compiles the signing secrets: a text, or a list of texts.
-pub(crate) fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<SigningSecret>> {
+pub(crate) fn compile_secrets(
+    spot: &Spot<'_>,
+    problems: &mut Problems,
+) -> Option<Vec<SigningSecret>> {
     const EXAMPLE: &str = "${credential:webhook-secret}";
     let Some(items) = spot.as_items() else { return Some(vec![spot.parsed(EXAMPLE, problems)?]) };
-    let secrets: Vec<Option<SigningSecret>> = items.map(|item| item.parsed(EXAMPLE, problems)).collect();
+    let secrets: Vec<Option<SigningSecret>> =
+        items.map(|item| item.parsed(EXAMPLE, problems)).collect();
     let secrets: Vec<SigningSecret> = secrets.into_iter().collect::<Option<_>>()?;
     if (1..=MOST_SECRETS).contains(&secrets.len()) {
         return Some(secrets);
@@ -67,7 +81,12 @@ pub(crate) fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Optio
 }
 
 /// Sets the action of notices of this kind from the value at `spot`, or removes it for `false`.
-pub(crate) fn read_notice(kind: NoticeKind, spot: &Spot<'_>, reading: &mut Reading<'_>, spec: &mut JobSpec) -> Option<()> {
+pub(crate) fn read_notice(
+    kind: NoticeKind,
+    spot: &Spot<'_>,
+    reading: &mut Reading<'_>,
+    spec: &mut JobSpec,
+) -> Option<()> {
     if spot.is_flag() {
         if spot.flag(reading.problems)? {
             return spot.wanted(reading.problems, WANTED);
@@ -84,7 +103,10 @@ fn compile_notice(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Action> 
     let slips = table.refuse_other_keys(&[ACTION], &[], reading.problems);
     let mut action = compile_action(&table, &slips, reading)?;
     if let Action::Http(request) = &mut action
-        && table.get("http").and_then(|http| http.as_table()).is_none_or(|http| http.get("method").is_none())
+        && table
+            .get("http")
+            .and_then(|http| http.as_table())
+            .is_none_or(|http| http.get("method").is_none())
     {
         NOTICE_METHOD.clone_into(&mut request.method);
     }

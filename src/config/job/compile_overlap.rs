@@ -10,7 +10,8 @@ use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::job::job_spec::{CatchUp, CatchUpMode, Overlap};
 
-const SPREAD: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "10m");
+const SPREAD: DurationBounds =
+    DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "10m");
 const MAX_AGE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "12h");
 
 /// The maximum number of waiting runs of one job. More waiting runs would be a leak, not a queue.
@@ -19,7 +20,8 @@ const MOST_WAITING: u32 = 100_000;
 /// The keys of `overlap = { ... }`.
 pub(crate) const OVERLAP: &[&str] = &["mode", "max"];
 
-const MODES: &[(&str, CatchUpMode)] = &[("skip", CatchUpMode::Skip), ("latest", CatchUpMode::Latest), ("all", CatchUpMode::All)];
+const MODES: &[(&str, CatchUpMode)] =
+    &[("skip", CatchUpMode::Skip), ("latest", CatchUpMode::Latest), ("all", CatchUpMode::All)];
 
 /// The keys of `catch_up = { ... }`.
 pub(crate) const CATCH_UP: &[TableKey<CatchUp>] = &[
@@ -49,8 +51,12 @@ pub(crate) fn write_catch_up(rule: &CatchUp, form: Form) -> Value {
 
 /// Compiles the `overlap` of a table: a mode, or a table.
 pub(crate) fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Option<Overlap> {
-    let modes =
-        [("skip", Overlap::Skip), ("queue", Overlap::Queue { max: 1 }), ("replace", Overlap::Replace), ("allow", Overlap::Allow)];
+    let modes = [
+        ("skip", Overlap::Skip),
+        ("queue", Overlap::Queue { max: 1 }),
+        ("replace", Overlap::Replace),
+        ("allow", Overlap::Allow),
+    ];
     let Some(table) = spot.as_table() else {
         return spot.choice(&modes, problems);
     };
@@ -74,7 +80,9 @@ pub(crate) fn write_overlap(overlap: Overlap) -> Value {
     match overlap {
         Overlap::Skip => "skip".into(),
         Overlap::Queue { max: 1 } => "queue".into(),
-        Overlap::Queue { max } => Sheet::of([("mode", "queue".into()), ("max", max.into())]).value(),
+        Overlap::Queue { max } => {
+            Sheet::of([("mode", "queue".into()), ("max", max.into())]).value()
+        }
         Overlap::Replace => "replace".into(),
         Overlap::Allow => "allow".into(),
     }

@@ -21,17 +21,32 @@ pub(crate) const LIMITS: &[TableKey<Limits>] = &[
     key!(
         "memory",
         memory,
-        Maybe(Custom(|spot, reading| compile_memory(spot, reading.problems), |bytes, _| format_size(*bytes).into()))
+        Maybe(Custom(
+            |spot, reading| compile_memory(spot, reading.problems),
+            |bytes, _| format_size(*bytes).into()
+        ))
     ),
-    key!("cpu", cpu, Maybe(Custom(|spot, reading| compile_cpu(spot, reading.problems), |cpu, _| write_cpu(*cpu)))),
+    key!(
+        "cpu",
+        cpu,
+        Maybe(Custom(
+            |spot, reading| compile_cpu(spot, reading.problems),
+            |cpu, _| write_cpu(*cpu)
+        ))
+    ),
     key!("pids", pids, Maybe(IntegerKind(Limits::PIDS))),
     key!("files", files, Maybe(IntegerKind(Limits::FILES))),
     key!("nice", nice, Maybe(IntegerKind(Limits::NICE))),
 ];
 
 /// Reads `limits` into `limits`, one by one.
-pub(crate) fn read_limits(spot: &Spot<'_>, reading: &mut Reading<'_>, limits: &mut Limits) -> Option<()> {
-    let table = spot.table("a table such as { memory = \"512M\", cpu = 0.5, pids = 100 }", reading.problems)?;
+pub(crate) fn read_limits(
+    spot: &Spot<'_>,
+    reading: &mut Reading<'_>,
+    limits: &mut Limits,
+) -> Option<()> {
+    let table = spot
+        .table("a table such as { memory = \"512M\", cpu = 0.5, pids = 100 }", reading.problems)?;
     table.refuse_other_keys(&[&names(LIMITS)], &[], reading.problems);
     read_keys(LIMITS, &table, reading, limits).faulty.is_empty().then_some(())
 }
@@ -47,7 +62,11 @@ pub(crate) fn write_limits(limits: &Limits) -> Value {
 }
 
 fn write_cpu(thousandths: u32) -> Value {
-    if thousandths.is_multiple_of(1_000) { (thousandths / 1_000).into() } else { (f64::from(thousandths) / 1_000.0).into() }
+    if thousandths.is_multiple_of(1_000) {
+        (thousandths / 1_000).into()
+    } else {
+        (f64::from(thousandths) / 1_000.0).into()
+    }
 }
 
 /// Compiles the user of a process.
@@ -55,8 +74,7 @@ pub(crate) fn compile_user(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     let Reading { origin, problems, .. } = reading;
     let run_as: RunAs = spot.parsed("backup", problems)?;
     if run_as.user() == "root" {
-        let message =
-            "found \"root\", wanted another user: where schedd runs as root, a job without user does too, and elsewhere none can";
+        let message = "found \"root\", wanted another user: where schedd runs as root, a job without user does too, and elsewhere none can";
         spot.fault(problems, message);
         return None;
     }
@@ -78,7 +96,11 @@ fn compile_memory(spot: &Spot<'_>, problems: &mut Problems) -> Option<u64> {
 
 fn compile_cpu(spot: &Spot<'_>, problems: &mut Problems) -> Option<u32> {
     let processors = spot.positive_number(1_000.0, "0.5", problems)?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is more than 0 and at most a million")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is more than 0 and at most a million"
+    )]
     let thousandths = (processors * 1_000.0).round() as u32;
     if Limits::CPU.contains(&thousandths) {
         Some(thousandths)
@@ -101,11 +123,18 @@ pub(crate) fn compile_shell_program(spot: &Spot<'_>, reading: &mut Reading<'_>) 
     let Reading { origin, problems, .. } = reading;
     let path = PathBuf::from(spot.text("/bin/bash", problems)?);
     if !path.is_absolute() {
-        return spot.wanted(problems, "an absolute path such as \"/bin/bash\", which is given -c and the line");
+        return spot.wanted(
+            problems,
+            "an absolute path such as \"/bin/bash\", which is given -c and the line",
+        );
     }
     if matches!(origin, Origin::File { .. }) && !path.is_file() {
         let shown = quoted(&path.to_string_lossy());
-        problems.warning(&spot.path, spot.span(), format!("no program {shown} on this host: runs will fail to start"));
+        problems.warning(
+            &spot.path,
+            spot.span(),
+            format!("no program {shown} on this host: runs will fail to start"),
+        );
     }
     Some(path)
 }

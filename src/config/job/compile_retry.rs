@@ -31,11 +31,19 @@ pub(crate) const RETRY: &[TableKey<RetryRule>] = &[
     key!(
         "backoff",
         backoff,
-        WordKind(&[("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)])
+        WordKind(&[
+            ("fixed", Backoff::Fixed),
+            ("linear", Backoff::Linear),
+            ("exponential", Backoff::Exponential)
+        ])
     ),
     key!("jitter", jitter, FlagKind),
     key!("on", on, Custom(|spot, reading| compile_on(spot, reading.problems), write_codes)),
-    key!("never_on", never_on, Custom(|spot, reading| compile_codes(spot, reading.problems), write_codes)),
+    key!(
+        "never_on",
+        never_on,
+        Custom(|spot, reading| compile_codes(spot, reading.problems), write_codes)
+    ),
 ];
 
 /// Compiles the `retry` of a table: a number, or a table.
@@ -45,17 +53,30 @@ pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
         rule.limit = spot.integer(&LIMITS, reading.problems)?;
         return Some(rule);
     }
-    let table = spot.table("how many times, or a table such as { limit = 3, delay = \"10s\" }", reading.problems)?;
+    let table = spot.table(
+        "how many times, or a table such as { limit = 3, delay = \"10s\" }",
+        reading.problems,
+    )?;
     let slips = table.refuse_other_keys(&[&names(RETRY)], &[], reading.problems);
     if table.get("limit").is_none() && !slips.are_of(&["limit"]) {
-        reading.problems.warning(&spot.path, spot.span(), "without limit, which is 0 then: nothing is tried again");
+        reading.problems.warning(
+            &spot.path,
+            spot.span(),
+            "without limit, which is 0 then: nothing is tried again",
+        );
     }
     let read = read_keys(RETRY, &table, reading, &mut rule);
-    if let (Some(code), Some(spot)) = (rule.on.intersection(&rule.never_on).next(), table.get("never_on")) {
-        spot.fault(reading.problems, format!("found {code} in on and in never_on, wanted it in one of them"));
+    if let (Some(code), Some(spot)) =
+        (rule.on.intersection(&rule.never_on).next(), table.get("never_on"))
+    {
+        spot.fault(
+            reading.problems,
+            format!("found {code} in on and in never_on, wanted it in one of them"),
+        );
     }
     if let Some(spot) = table.get("max_delay") {
-        let is_delay_unknown = read.faulty.contains("delay") || slips.are_of(&["delay"]) && table.get("delay").is_none();
+        let is_delay_unknown = read.faulty.contains("delay")
+            || slips.are_of(&["delay"]) && table.get("delay").is_none();
         if read.good.contains("max_delay") && rule.max_delay < rule.delay && !is_delay_unknown {
             spot.wanted::<()>(reading.problems, "a max_delay not shorter than delay");
         }
@@ -86,7 +107,10 @@ fn default_max_delay(delay: Duration) -> Duration {
 fn compile_on(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<u16>> {
     let codes = compile_codes(spot, problems)?;
     if codes.is_empty() {
-        spot.fault(problems, "found an empty list, wanted the codes to retry on, or limit = 0 for none");
+        spot.fault(
+            problems,
+            "found an empty list, wanted the codes to retry on, or limit = 0 for none",
+        );
         return None;
     }
     Some(codes)
@@ -102,11 +126,17 @@ fn compile_codes(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<u1
 
 /// Notes codes in a job's own `retry` that no attempt of `action` can have, because they belong to
 /// another kind of job.
-pub(crate) fn refuse_impossible_codes(table: &TableReader<'_>, action: &Action, problems: &mut Problems) {
+pub(crate) fn refuse_impossible_codes(
+    table: &TableReader<'_>,
+    action: &Action,
+    problems: &mut Problems,
+) {
     let Some(retry) = table.get("retry").and_then(|spot| spot.as_table()) else { return };
     let (range, words) = match action {
         Action::Http(_) => (100..=599, "a status from 100 to 599: this job makes a request"),
-        Action::Command(_) | Action::Shell(_) => (1..=255, "an exit code from 1 to 255: this job runs a process"),
+        Action::Command(_) | Action::Shell(_) => {
+            (1..=255, "an exit code from 1 to 255: this job runs a process")
+        }
     };
     for item in ["on", "never_on"].iter().filter_map(|key| retry.get(key)?.as_items()).flatten() {
         // A value that is no code at all was noted before.

@@ -18,11 +18,16 @@ pub(crate) const ADDED: &[&str] = &["unique", "unique_for"];
 /// The keys of `unique = { ... }`.
 pub(crate) const UNIQUE: &[&str] = &["key", "for", "mode", "max_wait"];
 
-const WINDOW: DurationBounds = DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
+const WINDOW: DurationBounds =
+    DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
 
 /// Compiles the unique key of a job's table. A file must not have a unique key. Many nodes read a
 /// file again and again, nobody adds its jobs, and each job exists once by its name.
-pub(crate) fn compile_unique(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Unique> {
+pub(crate) fn compile_unique(
+    table: &TableReader<'_>,
+    origin: Origin<'_>,
+    problems: &mut Problems,
+) -> Option<Unique> {
     let (unique, window) = (table.get("unique"), table.get("unique_for"));
     if let Origin::File { .. } = origin {
         let message = "is judged when somebody adds a job, and a job of a file is there once, by its name: leave it out, or add the \
@@ -36,7 +41,10 @@ pub(crate) fn compile_unique(table: &TableReader<'_>, origin: Origin<'_>, proble
     }
     let Some(unique) = unique else {
         if let Some(window) = window {
-            window.fault(problems, "unique_for says how long a key is held, wanted it together with unique");
+            window.fault(
+                problems,
+                "unique_for says how long a key is held, wanted it together with unique",
+            );
         }
         return None;
     };
@@ -60,18 +68,24 @@ fn compile_table(table: &TableReader<'_>, problems: &mut Problems) -> Option<Uni
         Throttle,
     }
     let slips = table.refuse_other_keys(&[UNIQUE], &[], problems);
-    let modes = [("refuse", Mode::Refuse), ("debounce", Mode::Debounce), ("throttle", Mode::Throttle)];
+    let modes =
+        [("refuse", Mode::Refuse), ("debounce", Mode::Debounce), ("throttle", Mode::Throttle)];
     let mode = match table.get("mode") {
         Some(spot) => spot.choice(&modes, problems),
         None => Some(Mode::Refuse),
     };
     let given = table.get("for");
-    let window: Option<Option<Duration>> = given.as_ref().map(|spot| spot.duration(&WINDOW, problems));
+    let window: Option<Option<Duration>> =
+        given.as_ref().map(|spot| spot.duration(&WINDOW, problems));
     let key = if let Some(spot) = table.get("key") {
         spot.parsed("customer-42", problems)
     } else {
         if !slips.may_be(&["key"]) {
-            problems.fault(&table.path, table.span.clone(), "no key, wanted one such as key = \"customer-42\"");
+            problems.fault(
+                &table.path,
+                table.span.clone(),
+                "no key, wanted one such as key = \"customer-42\"",
+            );
         }
         None
     };
@@ -103,7 +117,12 @@ fn compile_table(table: &TableReader<'_>, problems: &mut Problems) -> Option<Uni
     Some(Unique { key: key?, second })
 }
 
-fn fault_of(spot: Option<&Spot<'_>>, table: &TableReader<'_>, message: &str, problems: &mut Problems) {
+fn fault_of(
+    spot: Option<&Spot<'_>>,
+    table: &TableReader<'_>,
+    message: &str,
+    problems: &mut Problems,
+) {
     match spot {
         Some(spot) => spot.fault(problems, message),
         None => problems.fault(&table.path, table.span.clone(), message),
@@ -111,13 +130,19 @@ fn fault_of(spot: Option<&Spot<'_>>, table: &TableReader<'_>, message: &str, pro
 }
 
 /// Notes a debounced job without a single time that a later add could move.
-pub(crate) fn refuse_unmoved(table: &TableReader<'_>, unique: Option<&Unique>, schedule: &Schedule, problems: &mut Problems) {
+pub(crate) fn refuse_unmoved(
+    table: &TableReader<'_>,
+    unique: Option<&Unique>,
+    schedule: &Schedule,
+    problems: &mut Problems,
+) {
     let is_one_shot = matches!(schedule, Schedule::At(_)) || table.get("in").is_some();
     if unique.is_some_and(|unique| unique.second.is_debounce())
         && !is_one_shot
         && let Some(spot) = table.get("unique")
     {
-        let message = "debounce moves the one time of a job, wanted in (--in) or a single at (--at) with it";
+        let message =
+            "debounce moves the one time of a job, wanted in (--in) or a single at (--at) with it";
         spot.fault(problems, message);
     }
 }
@@ -125,9 +150,12 @@ pub(crate) fn refuse_unmoved(table: &TableReader<'_>, unique: Option<&Unique>, s
 /// Writes the unique key of a definition.
 pub(crate) fn write_unique(unique: &Unique, form: Form) -> Value {
     let Unique { key, second } = unique;
-    let (window, max_wait) = (second.window().map(format_duration), second.max_wait().map(format_duration));
+    let (window, max_wait) =
+        (second.window().map(format_duration), second.max_wait().map(format_duration));
     match form {
-        Form::Shown => json!({"key": key.as_str(), "mode": second.mode(), "for": window, "max_wait": max_wait}),
+        Form::Shown => {
+            json!({"key": key.as_str(), "mode": second.mode(), "for": window, "max_wait": max_wait})
+        }
         Form::Stored if *second == (Second::Refused { window: None }) => key.as_str().into(),
         Form::Stored => {
             let mut out = Sheet::of([("key", key.as_str().into())]);

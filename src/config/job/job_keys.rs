@@ -5,15 +5,22 @@
 //! because several of these keys make one value. Rules about two keys are in `job_rules`.
 
 use super::compile_done_check::{compile_done_check, write_done_check};
-use super::compile_env::{compile_cwd, compile_env, compile_env_files, write_env_files, write_texts};
+use super::compile_env::{
+    compile_cwd, compile_env, compile_env_files, write_env_files, write_texts,
+};
 use super::compile_gates::{compile_not_while, compile_per_key, write_per_key};
 use super::compile_lane::{compile_labels, compile_member_group, compile_priority, compile_queue};
-use super::compile_notices::{WITHIN, compile_secrets, read_notice, read_ping_url, write_notice, write_secrets};
+use super::compile_notices::{
+    WITHIN, compile_secrets, read_notice, read_ping_url, write_notice, write_secrets,
+};
 use super::compile_overlap::{compile_catch_up, compile_overlap, write_catch_up, write_overlap};
-use super::compile_process::{compile_shell_program, compile_umask, compile_user, read_limits, write_limits};
+use super::compile_process::{
+    compile_shell_program, compile_umask, compile_user, read_limits, write_limits,
+};
 use super::compile_retry::{compile_retry, write_retry};
 use crate::config::key::key_kind::{
-    Custom, FlagKind, InstantKind, IntegerKind, Maybe, WordKind, as_duration, as_list, as_path, as_text, parsed,
+    Custom, FlagKind, InstantKind, IntegerKind, Maybe, WordKind, as_duration, as_list, as_path,
+    as_text, parsed,
 };
 use crate::config::key::table_key::{TableKey, given, key};
 use crate::config::schedule::compile_clock_changes::{compile_clock_changes, write_clock_changes};
@@ -24,7 +31,8 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::queue::gate::SharedKey;
 use crate::domain::schedule::day_sets::DaySet;
 
-const TIMEOUT: DurationBounds = DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
+const TIMEOUT: DurationBounds =
+    DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
 const KILL_GRACE: DurationBounds = DurationBounds::secs(0, 3_600, "0s to 1 hour", "5s");
 const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "60s");
 
@@ -60,7 +68,11 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
         },
         |spec, _| write_texts(&spec.env),
     ),
-    key!("env_file", env_files, Custom(compile_env_files, |files, form| write_env_files(files, form))),
+    key!(
+        "env_file",
+        env_files,
+        Custom(compile_env_files, |files, form| write_env_files(files, form))
+    ),
     key!("log_output", log_output, FlagKind),
     key!("cwd", cwd, Maybe(Custom(compile_cwd, as_path))),
     key!("user", process.user, Maybe(Custom(compile_user, as_text))),
@@ -70,12 +82,17 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
         |spot, reading, spec| read_limits(spot, reading, &mut spec.process.limits),
         |spec, _| write_limits(&spec.process.limits),
     ),
-    key!("umask", process.umask, Maybe(Custom(|spot, reading| compile_umask(spot, reading.problems), as_text))),
+    key!(
+        "umask",
+        process.umask,
+        Maybe(Custom(|spot, reading| compile_umask(spot, reading.problems), as_text))
+    ),
     // An empty text removes the text of `[defaults]`.
     TableKey::new(
         "stdin",
         |spot, reading, spec| {
-            spec.process.stdin = Some(spot.text("yes", reading.problems)?.to_owned()).filter(|text| !text.is_empty());
+            spec.process.stdin = Some(spot.text("yes", reading.problems)?.to_owned())
+                .filter(|text| !text.is_empty());
             Some(())
         },
         |spec, _| spec.process.stdin.clone().into(),
@@ -85,16 +102,34 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
     key!(
         "priority",
         priority,
-        Custom(|spot, reading| compile_priority(spot, reading.problems), |priority, _| priority.as_i8().into())
+        Custom(
+            |spot, reading| compile_priority(spot, reading.problems),
+            |priority, _| priority.as_i8().into()
+        )
     ),
-    key!("requires", requires, Custom(|spot, reading| compile_labels(spot, reading.problems), as_list)),
+    key!(
+        "requires",
+        requires,
+        Custom(|spot, reading| compile_labels(spot, reading.problems), as_list)
+    ),
     given(key!(
         "key",
         key,
-        Maybe(Custom(|spot, reading| spot.parsed("customer-42", reading.problems), |key: &SharedKey, _| key.as_str().into()))
+        Maybe(Custom(
+            |spot, reading| spot.parsed("customer-42", reading.problems),
+            |key: &SharedKey, _| key.as_str().into()
+        ))
     )),
-    given(key!("per_key", per_key, Custom(|spot, reading| compile_per_key(spot, reading.problems), write_per_key))),
-    given(key!("not_while", not_while, Custom(|spot, reading| compile_not_while(spot, reading.problems), as_list))),
+    given(key!(
+        "per_key",
+        per_key,
+        Custom(|spot, reading| compile_per_key(spot, reading.problems), write_per_key)
+    )),
+    given(key!(
+        "not_while",
+        not_while,
+        Custom(|spot, reading| compile_not_while(spot, reading.problems), as_list)
+    )),
     key!("group", group, Maybe(Custom(compile_member_group, as_text))),
     key!("timeout", timeout, TIMEOUT),
     key!("kill_grace", kill_grace, KILL_GRACE),
@@ -102,20 +137,39 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
     key!(
         "overlap",
         overlap,
-        Custom(|spot, reading| compile_overlap(spot, reading.problems), |overlap, _| write_overlap(*overlap))
+        Custom(
+            |spot, reading| compile_overlap(spot, reading.problems),
+            |overlap, _| write_overlap(*overlap)
+        )
     ),
     key!("catch_up", catch_up, Custom(compile_catch_up, write_catch_up)),
     key!("late_after", late_after, LATE_AFTER),
-    key!("delivery", delivery, WordKind(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)])),
+    key!(
+        "delivery",
+        delivery,
+        WordKind(&[
+            ("at-least-once", Delivery::AtLeastOnce),
+            ("at-most-once", Delivery::AtMostOnce)
+        ])
+    ),
     key!("done_check", done_check, Maybe(Custom(compile_done_check, write_done_check))),
-    given(key!("jitter", shape.jitter, Custom(|spot, reading| shift(spot, reading.problems), as_duration))),
-    given(key!("splay", shape.splay, Custom(|spot, reading| shift(spot, reading.problems), as_duration))),
+    given(key!(
+        "jitter",
+        shape.jitter,
+        Custom(|spot, reading| shift(spot, reading.problems), as_duration)
+    )),
+    given(key!(
+        "splay",
+        shape.splay,
+        Custom(|spot, reading| shift(spot, reading.problems), as_duration)
+    )),
     given(key!("exclude", shape.exclude, Custom(compile_days, |days, _| days.texts().into()))),
     // An empty list removes the days of `[defaults]`.
     given(TableKey::new(
         "only_on",
         |spot, reading, spec| {
-            spec.shape.only_on = Some(compile_only_on(spot, reading)?).filter(|days| !days.is_empty());
+            spec.shape.only_on =
+                Some(compile_only_on(spot, reading)?).filter(|days| !days.is_empty());
             Some(())
         },
         |spec, _| spec.shape.only_on.as_ref().map(DaySet::texts).into(),
@@ -135,6 +189,9 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
     key!(
         "webhook_secret",
         webhook_secrets,
-        Custom(|spot, reading| compile_secrets(spot, reading.problems), |secrets, form| write_secrets(secrets, form))
+        Custom(
+            |spot, reading| compile_secrets(spot, reading.problems),
+            |secrets, form| write_secrets(secrets, form)
+        )
     ),
 ];

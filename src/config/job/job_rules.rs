@@ -39,7 +39,12 @@ impl Default for Rules {
 
 impl Rules {
     /// Reads the rules of `table` over those of `below`. `slips` are the table's unknown keys.
-    pub(crate) fn read(table: &TableReader<'_>, slips: Slips, below: &Self, reading: &mut Reading<'_>) -> Self {
+    pub(crate) fn read(
+        table: &TableReader<'_>,
+        slips: Slips,
+        below: &Self,
+        reading: &mut Reading<'_>,
+    ) -> Self {
         let mut spec = below.spec.clone();
         let read = read_keys(RULES, table, reading, &mut spec);
         let faulty = below.faulty.difference(&read.good).chain(&read.faulty).copied().collect();
@@ -48,7 +53,11 @@ impl Rules {
 }
 
 /// Notes rules that contradict each other, if `table` names one of them.
-pub(crate) fn refuse_contradictions(table: &TableReader<'_>, rules: &Rules, problems: &mut Problems) {
+pub(crate) fn refuse_contradictions(
+    table: &TableReader<'_>,
+    rules: &Rules,
+    problems: &mut Problems,
+) {
     let Rules { spec, own, .. } = rules;
     refuse_loader_variables(table, spec.process.user.as_ref(), &spec.env, problems);
     let limit = spec.retry.limit;
@@ -83,14 +92,21 @@ fn refuse_loader_variables(
     problems: &mut Problems,
 ) {
     let found = env.keys().find(|name| name.starts_with("LD_"));
-    if let (Some(_), Some(name), Some(spot)) = (user, found, table.get("env").or_else(|| table.get("user"))) {
+    if let (Some(_), Some(name), Some(spot)) =
+        (user, found, table.get("env").or_else(|| table.get("user")))
+    {
         spot.fault(problems, format!("{name} together with user: what the loader of programs obeys is refused for another user"));
     }
 }
 
 /// Notes rules of `table` itself that have no effect on its job. Rules in `[defaults]` are not
 /// judged, because other jobs use these rules.
-pub(crate) fn refuse_idle_rules(table: &TableReader<'_>, action: &Action, rules: &Rules, problems: &mut Problems) {
+pub(crate) fn refuse_idle_rules(
+    table: &TableReader<'_>,
+    action: &Action,
+    rules: &Rules,
+    problems: &mut Problems,
+) {
     // An action with a fault may start anything, so no rule can be called unused.
     let is_unknown = table.get("done_check").is_some_and(|_| rules.spec.done_check.is_none())
         || NoticeKind::ASKED.iter().any(|kind| rules.faulty.contains(kind.as_str()))
@@ -99,7 +115,9 @@ pub(crate) fn refuse_idle_rules(table: &TableReader<'_>, action: &Action, rules:
     if is_unknown {
         return;
     }
-    for key in Started::of(action, rules.spec.done_check.as_ref(), rules.spec.notices.values()).idle_keys() {
+    for key in
+        Started::of(action, rules.spec.done_check.as_ref(), rules.spec.notices.values()).idle_keys()
+    {
         if let Some(spot) = table.get(key) {
             let message = format!(
                 "an HTTP request starts no process: take {key} out, or make the request by a program, as shell = \"curl ...\""
@@ -110,22 +128,35 @@ pub(crate) fn refuse_idle_rules(table: &TableReader<'_>, action: &Action, rules:
 }
 
 /// Notes limits of a concurrency key in a table without a key.
-pub(crate) fn refuse_per_key_alone(table: &TableReader<'_>, rules: &Rules, problems: &mut Problems) {
-    let has_key = rules.spec.key.is_some() || table.get("key").is_some() || rules.slips.are_of(&["key"]);
+pub(crate) fn refuse_per_key_alone(
+    table: &TableReader<'_>,
+    rules: &Rules,
+    problems: &mut Problems,
+) {
+    let has_key =
+        rules.spec.key.is_some() || table.get("key").is_some() || rules.slips.are_of(&["key"]);
     if rules.own.contains("per_key")
         && !has_key
         && let Some(spot) = table.get("per_key")
     {
-        spot.fault(problems, "per_key without a key, wanted it together with key = \"customer-42\"");
+        spot.fault(
+            problems,
+            "per_key without a key, wanted it together with key = \"customer-42\"",
+        );
     }
 }
 
 /// Notes a deadline of a job that has no `on_late`.
-pub(crate) fn refuse_late_without_notice(table: &TableReader<'_>, rules: &Rules, problems: &mut Problems) {
+pub(crate) fn refuse_late_without_notice(
+    table: &TableReader<'_>,
+    rules: &Rules,
+    problems: &mut Problems,
+) {
     let late = NoticeKind::Late.as_str();
     // An `on_late` with a fault, or misspelt, is there all the same.
-    let is_reported =
-        rules.spec.notices.contains_key(&NoticeKind::Late) || rules.faulty.contains(late) || rules.slips.are_of(&[late]);
+    let is_reported = rules.spec.notices.contains_key(&NoticeKind::Late)
+        || rules.faulty.contains(late)
+        || rules.slips.are_of(&[late]);
     let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
     if let Some(spot) = spot.filter(|_| !is_reported) {
         spot.fault(problems, "nobody would be notified, wanted it together with on_late = { shell = \"mail -s late me\" }");
@@ -134,7 +165,12 @@ pub(crate) fn refuse_late_without_notice(table: &TableReader<'_>, rules: &Rules,
 
 /// Notes arguments and variables of the job, its `done_check` and its notices that the kernel would
 /// refuse.
-pub(crate) fn refuse_oversize_words(table: &TableReader<'_>, action: Option<&Action>, rules: &Rules, problems: &mut Problems) {
+pub(crate) fn refuse_oversize_words(
+    table: &TableReader<'_>,
+    action: Option<&Action>,
+    rules: &Rules,
+    problems: &mut Problems,
+) {
     let (spec, none) = (&rules.spec, BTreeMap::new());
     if let Some(action) = action {
         refuse_oversize(table, action, &spec.env, problems);

@@ -47,7 +47,10 @@ pub(crate) struct InstantKind;
 pub(crate) struct Parsed<T>(&'static str, PhantomData<fn() -> T>);
 
 /// A kind with a reader and a writer of its own.
-pub(crate) struct Custom<T>(pub(crate) fn(&Spot<'_>, &mut Reading<'_>) -> Option<T>, pub(crate) fn(&T, Form) -> Value);
+pub(crate) struct Custom<T>(
+    pub(crate) fn(&Spot<'_>, &mut Reading<'_>) -> Option<T>,
+    pub(crate) fn(&T, Form) -> Value,
+);
 
 /// Returns the kind of a text that is parsed. `example` appears in messages.
 pub(crate) const fn parsed<T>(example: &'static str) -> Parsed<T> {

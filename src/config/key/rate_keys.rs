@@ -6,7 +6,11 @@ use crate::config::syntax::typos::Slips;
 use crate::domain::queue::rate::{MOST_RUNS, Rate};
 
 /// Compiles `rate` and `burst` of a table. `slips` are the table's unknown keys.
-pub(crate) fn compile_rate(table: &TableReader<'_>, slips: &Slips, problems: &mut Problems) -> Option<Rate> {
+pub(crate) fn compile_rate(
+    table: &TableReader<'_>,
+    slips: &Slips,
+    problems: &mut Problems,
+) -> Option<Rate> {
     let burst = table.get("burst");
     let Some(rate) = table.get("rate") else {
         if let Some(burst) = burst.filter(|_| !slips.are_of(&["rate"])) {

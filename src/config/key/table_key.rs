@@ -91,7 +91,12 @@ pub(crate) struct KeysRead {
 
 /// Reads those of `keys` that `table` has into `target`. A key with a fault leaves the target as it
 /// is.
-pub(crate) fn read_keys<S>(keys: &[TableKey<S>], table: &TableReader<'_>, reading: &mut Reading<'_>, target: &mut S) -> KeysRead {
+pub(crate) fn read_keys<S>(
+    keys: &[TableKey<S>],
+    table: &TableReader<'_>,
+    reading: &mut Reading<'_>,
+    target: &mut S,
+) -> KeysRead {
     let mut outcome = KeysRead::default();
     for key in keys {
         let Some(spot) = table.get(key.name) else { continue };
@@ -102,12 +107,20 @@ pub(crate) fn read_keys<S>(keys: &[TableKey<S>], table: &TableReader<'_>, readin
 }
 
 /// Writes `keys` of `from` into `out`. `plain` has the default values.
-pub(crate) fn write_keys<S>(keys: &[TableKey<S>], from: &S, plain: &S, form: Form, out: &mut Sheet) {
+pub(crate) fn write_keys<S>(
+    keys: &[TableKey<S>],
+    from: &S,
+    plain: &S,
+    form: Form,
+    out: &mut Sheet,
+) {
     for key in keys {
         let value = (key.write)(from, form);
         let is_written = match (key.presence, form) {
             (KeyPresence::Always, _) | (KeyPresence::Filled, Form::Shown) => true,
-            (KeyPresence::Filled, Form::Stored) | (KeyPresence::Given, _) => value != (key.write)(plain, form),
+            (KeyPresence::Filled, Form::Stored) | (KeyPresence::Given, _) => {
+                value != (key.write)(plain, form)
+            }
         };
         if is_written {
             out.put(key.name, value);

@@ -30,25 +30,42 @@ pub(crate) fn compile_calendars(
 ) -> BTreeMap<String, Option<DaySet>> {
     const WANTED: &str = "a table: [calendars.NAME]";
     let mut calendars = BTreeMap::new();
-    let Some(table) = root.get("calendars").and_then(|spot| spot.table(WANTED, problems)) else { return calendars };
+    let Some(table) = root.get("calendars").and_then(|spot| spot.table(WANTED, problems)) else {
+        return calendars;
+    };
     for (name, name_span, spot) in table.entries() {
-        let is_name =
-            (1..=63).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        let is_name = (1..=63).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
         if !is_name {
-            problems.fault(&spot.path, name_span, "not the name of a calendar, wanted up to 63 letters, digits and . _ -");
+            problems.fault(
+                &spot.path,
+                name_span,
+                "not the name of a calendar, wanted up to 63 letters, digits and . _ -",
+            );
         }
         let faults_before = problems.faults.len();
-        let days = spot.table(WANTED, problems).map(|table| compile_calendar(&table, file_name, host_zone, problems));
+        let days = spot
+            .table(WANTED, problems)
+            .map(|table| compile_calendar(&table, file_name, host_zone, problems));
         let days = days.filter(|_| problems.faults.len() == faults_before);
-        if let Some(found) = days.as_ref().filter(|days| days.len() > DaySet::MOST).map(DaySet::len) {
-            spot.fault(problems, format!("found {found} days and spans, wanted at most {}", DaySet::MOST));
+        if let Some(found) = days.as_ref().filter(|days| days.len() > DaySet::MOST).map(DaySet::len)
+        {
+            spot.fault(
+                problems,
+                format!("found {found} days and spans, wanted at most {}", DaySet::MOST),
+            );
         }
         calendars.insert(name.to_owned(), days);
     }
     calendars
 }
 
-fn compile_calendar(table: &TableReader<'_>, file_name: &str, host_zone: &Zone, problems: &mut Problems) -> DaySet {
+fn compile_calendar(
+    table: &TableReader<'_>,
+    file_name: &str,
+    host_zone: &Zone,
+    problems: &mut Problems,
+) -> DaySet {
     let slips = table.refuse_other_keys(&[known_keys::CALENDAR], &[], problems);
     let (dates, file) = (table.get("dates"), table.get("file"));
     if dates.is_none() && file.is_none() && !slips.may_be(&["dates", "file"]) {
@@ -74,22 +91,38 @@ fn compile_calendar(table: &TableReader<'_>, file_name: &str, host_zone: &Zone, 
 }
 
 fn compile_item(spot: &Spot<'_>, problems: &mut Problems) -> Option<DayItem> {
-    let Some(text) = spot.as_text_or_date() else { return spot.wanted(problems, "a date such as \"2026-12-25\"") };
+    let Some(text) = spot.as_text_or_date() else {
+        return spot.wanted(problems, "a date such as \"2026-12-25\"");
+    };
     if text.starts_with("calendar:") {
         let why = "one calendar does not name another, wanted its days, or both where they are used: exclude = [\"calendar:A\", \"calendar:B\"]";
         spot.fault(problems, format!("found {}, {why}", quoted(text)));
         return None;
     }
-    text.parse().map_err(|error: crate::domain::schedule::day_sets::DaysError| spot.fault(problems, error.to_string())).ok()
+    text.parse()
+        .map_err(|error: crate::domain::schedule::day_sets::DaysError| {
+            spot.fault(problems, error.to_string());
+        })
+        .ok()
 }
 
-fn read_calendar(spot: &Spot<'_>, file_name: &str, zone: &Zone, problems: &mut Problems) -> Vec<DayItem> {
+fn read_calendar(
+    spot: &Spot<'_>,
+    file_name: &str,
+    zone: &Zone,
+    problems: &mut Problems,
+) -> Vec<DayItem> {
     let Some(name) = spot.text("holidays.ics", problems) else { return Vec::new() };
-    let path = Path::new(file_name).parent().map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
+    let path = Path::new(file_name)
+        .parent()
+        .map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
     let text = match read_text(&path) {
         Ok((text, doubt)) => {
             if let Some(doubt) = doubt {
-                let message = format!("{} lets somebody else say when jobs run: {doubt}", quoted(&path.to_string_lossy()));
+                let message = format!(
+                    "{} lets somebody else say when jobs run: {doubt}",
+                    quoted(&path.to_string_lossy())
+                );
                 problems.warning(&spot.path, spot.span(), message);
             }
             text
@@ -126,6 +159,7 @@ fn read_text(path: &Path) -> Result<(String, Option<String>), String> {
     if bytes.len() as u64 > MAX_CALENDAR_BYTES {
         return Err("has more than 4 MiB, wanted less".to_owned());
     }
-    let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8, wanted an iCalendar file".to_owned())?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| "is not UTF-8, wanted an iCalendar file".to_owned())?;
     Ok((text, opened.doubt))
 }

@@ -26,16 +26,21 @@ pub(crate) const DST: &[TableKey<ClockChanges>] = &[
         "fold",
         fold,
         Maybe(Custom(
-            |spot, reading| spot.choice(&Fold::ALL.map(|fold| (fold.as_str(), fold)), reading.problems),
+            |spot, reading| spot
+                .choice(&Fold::ALL.map(|fold| (fold.as_str(), fold)), reading.problems),
             |fold, _| fold.as_str().into()
         ))
     ),
 ];
 
 /// Compiles the `dst` of a table.
-pub(crate) fn compile_clock_changes(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<ClockChanges> {
+pub(crate) fn compile_clock_changes(
+    spot: &Spot<'_>,
+    reading: &mut Reading<'_>,
+) -> Option<ClockChanges> {
     let faults = reading.problems.faults.len();
-    let table = spot.table("a table such as { gap = \"skip\", fold = \"both\" }", reading.problems)?;
+    let table =
+        spot.table("a table such as { gap = \"skip\", fold = \"both\" }", reading.problems)?;
     table.refuse_other_keys(&[&names(DST)], &[], reading.problems);
     let mut rule = ClockChanges::default();
     read_keys(DST, &table, reading, &mut rule);
@@ -50,8 +55,14 @@ pub(crate) fn write_clock_changes(rule: ClockChanges, form: Form) -> Value {
 }
 
 /// Notes a `dst` rule in the job's own table that the job's schedule never uses.
-pub(crate) fn refuse_idle_clock_changes(table: &TableReader<'_>, schedule: &Schedule, problems: &mut Problems) {
-    if let Some(spot) = table.get("dst").filter(|_| !schedule.goes_by_clocks() && *schedule != Schedule::Manual) {
+pub(crate) fn refuse_idle_clock_changes(
+    table: &TableReader<'_>,
+    schedule: &Schedule,
+    problems: &mut Problems,
+) {
+    if let Some(spot) =
+        table.get("dst").filter(|_| !schedule.goes_by_clocks() && *schedule != Schedule::Manual)
+    {
         spot.fault(problems, "is the rule of cron, calendar and rrule, and there is none: every, delay and at know no clock");
     }
 }

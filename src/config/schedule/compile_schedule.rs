@@ -8,12 +8,15 @@ use crate::config::key::json_sheet::{Sheet, text_or_list};
 use crate::config::syntax::problem::{Problems, one_of, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::config::syntax::typos::Slips;
-use crate::domain::schedule::schedule_form::{CalendarError, CronError, CronExpr, Recurrence, RecurrenceError, Schedule};
+use crate::domain::schedule::schedule_form::{
+    CalendarError, CronError, CronExpr, Recurrence, RecurrenceError, Schedule,
+};
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The keys that give a job its schedule.
-pub(crate) const SCHEDULE: &[&str] = &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
+pub(crate) const SCHEDULE: &[&str] =
+    &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
 /// The key of the start from which `rrule` counts.
 pub(crate) const DTSTART: &str = "dtstart";
 /// The keys of each table in `schedules`.
@@ -36,7 +39,8 @@ pub(crate) fn compile_schedule(
     slips: &Slips,
     problems: &mut Problems,
 ) -> Option<Schedule> {
-    let given: Vec<&str> = SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
+    let given: Vec<&str> =
+        SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
     if let [_, second, ..] = given.as_slice()
         && let Some(spot) = table.get(second)
     {
@@ -80,7 +84,12 @@ enum Form {
     Read(Schedule),
 }
 
-fn compile_form(table: &TableReader<'_>, clock: &ClockChoice, slips: &Slips, problems: &mut Problems) -> Form {
+fn compile_form(
+    table: &TableReader<'_>,
+    clock: &ClockChoice,
+    slips: &Slips,
+    problems: &mut Problems,
+) -> Form {
     const CALENDAR: &str = "Mon..Fri 09:00";
     let mut form = Form::Silent;
     let mut say = |read: Option<Schedule>| form = read.map_or(Form::Faulty, Form::Read);
@@ -96,7 +105,11 @@ fn compile_form(table: &TableReader<'_>, clock: &ClockChoice, slips: &Slips, pro
     if let Some(spot) = table.get("calendar") {
         let read = |item: &Spot<'_>, problems: &mut Problems| {
             let parsed = item.text(CALENDAR, problems)?.parse();
-            parsed.map_err(|error: CalendarError| item.fault_at(problems, error.offset, error.to_string())).ok()
+            parsed
+                .map_err(|error: CalendarError| {
+                    item.fault_at(problems, error.offset, error.to_string());
+                })
+                .ok()
         };
         say(compile_list(&spot, problems, CALENDAR, read).map(Schedule::Calendar));
     }
@@ -111,7 +124,8 @@ fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     const EXAMPLE: &str = "30 2 * * *";
     let read = |item: &Spot<'_>, problems: &mut Problems| {
         let read = Schedule::of_cron(item.text(EXAMPLE, problems)?);
-        read.map_err(|error: CronError| item.fault_at(problems, error.offset, error.to_string())).ok()
+        read.map_err(|error: CronError| item.fault_at(problems, error.offset, error.to_string()))
+            .ok()
     };
     let mut expressions: Vec<CronExpr> = Vec::new();
     let mut schedules = Vec::new();
@@ -139,13 +153,19 @@ fn compile_list<T>(
 ) -> Option<Vec<T>> {
     let Some(items) = spot.as_items() else {
         if spot.as_text().is_none() {
-            return spot.wanted(problems, format_args!("an expression such as {example:?}, or a list of them"));
+            return spot.wanted(
+                problems,
+                format_args!("an expression such as {example:?}, or a list of them"),
+            );
         }
         return Some(vec![read(spot, problems)?]);
     };
     let items: Vec<Spot<'_>> = items.collect();
     if items.is_empty() || items.len() > MOST_EXPRESSIONS {
-        spot.fault(problems, format!("found {} expressions, wanted 1 to {MOST_EXPRESSIONS}", items.len()));
+        spot.fault(
+            problems,
+            format!("found {} expressions, wanted 1 to {MOST_EXPRESSIONS}", items.len()),
+        );
         return None;
     }
     let read: Vec<Option<T>> = items.iter().map(|item| read(item, problems)).collect();
@@ -153,13 +173,16 @@ fn compile_list<T>(
 }
 
 fn compile_at(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems) -> Option<Schedule> {
-    let Some(items) = spot.as_items() else { return clock.instant(spot, problems).map(Schedule::At) };
+    let Some(items) = spot.as_items() else {
+        return clock.instant(spot, problems).map(Schedule::At);
+    };
     let items: Vec<Spot<'_>> = items.collect();
     if items.is_empty() || items.len() > MOST_INSTANTS {
         spot.fault(problems, format!("found {} times, wanted 1 to {MOST_INSTANTS}", items.len()));
         return None;
     }
-    let read: Vec<Option<UnixMillis>> = items.iter().map(|item| clock.instant(item, problems)).collect();
+    let read: Vec<Option<UnixMillis>> =
+        items.iter().map(|item| clock.instant(item, problems)).collect();
     let mut instants: Vec<UnixMillis> = read.into_iter().collect::<Option<_>>()?;
     instants.sort_unstable();
     instants.dedup();
@@ -169,16 +192,27 @@ fn compile_at(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems) -> 
 /// Returns the start of a recurrence rule: a date and time by the wall clock, from 1970 to 2099.
 pub fn start_of_rule(text: &str) -> Option<jiff::civil::DateTime> {
     let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
-    text.parse::<jiff::civil::DateTime>().ok().filter(within).filter(|_| !text.ends_with(['Z', 'z']))
+    text.parse::<jiff::civil::DateTime>()
+        .ok()
+        .filter(within)
+        .filter(|_| !text.ends_with(['Z', 'z']))
 }
 
-fn compile_rules(spot: &Spot<'_>, table: &TableReader<'_>, slips: &Slips, problems: &mut Problems) -> Option<Vec<Recurrence>> {
+fn compile_rules(
+    spot: &Spot<'_>,
+    table: &TableReader<'_>,
+    slips: &Slips,
+    problems: &mut Problems,
+) -> Option<Vec<Recurrence>> {
     const EXAMPLE: &str = "FREQ=WEEKLY;BYDAY=MO";
     let Some(start) = table.get("dtstart") else {
         if slips.are_of(&["dtstart"]) {
             return None;
         }
-        spot.fault(problems, "a rule is counted from its start, wanted dtstart = \"2026-01-05T09:00\" beside it");
+        spot.fault(
+            problems,
+            "a rule is counted from its start, wanted dtstart = \"2026-01-05T09:00\" beside it",
+        );
         return None;
     };
     let wanted = "a date and time by the wall clock, such as \"2026-01-05T09:00\"";
@@ -189,17 +223,28 @@ fn compile_rules(spot: &Spot<'_>, table: &TableReader<'_>, slips: &Slips, proble
     };
     let read = |item: &Spot<'_>, problems: &mut Problems| {
         let rule = Recurrence::new(item.text(EXAMPLE, problems)?, from);
-        rule.map_err(|error: RecurrenceError| item.fault_at(problems, error.offset, error.to_string())).ok()
+        rule.map_err(|error: RecurrenceError| {
+            item.fault_at(problems, error.offset, error.to_string());
+        })
+        .ok()
     };
     compile_list(spot, problems, EXAMPLE, read)
 }
 
-fn compile_several(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems) -> Option<Schedule> {
-    const WANTED: &str = "a list of tables such as [{ cron = \"0 9 * * *\" }, { calendar = \"Sat 12:00\" }]";
+fn compile_several(
+    spot: &Spot<'_>,
+    clock: &ClockChoice,
+    problems: &mut Problems,
+) -> Option<Schedule> {
+    const WANTED: &str =
+        "a list of tables such as [{ cron = \"0 9 * * *\" }, { calendar = \"Sat 12:00\" }]";
     let Some(items) = spot.as_items() else { return spot.wanted(problems, WANTED) };
     let items: Vec<Spot<'_>> = items.collect();
     if items.len() < 2 || items.len() > MOST_EXPRESSIONS {
-        spot.fault(problems, format!("found {} schedules, wanted 2 to {MOST_EXPRESSIONS}", items.len()));
+        spot.fault(
+            problems,
+            format!("found {} schedules, wanted 2 to {MOST_EXPRESSIONS}", items.len()),
+        );
         return None;
     }
     let (mut schedules, mut are_read) = (Vec::new(), true);
@@ -209,7 +254,10 @@ fn compile_several(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems
             continue;
         };
         let slips = table.refuse_other_keys(&[ONE_OF_SEVERAL], &[], problems);
-        let given = ONE_OF_SEVERAL.iter().filter(|key| **key != "dtstart" && table.get(key).is_some()).count();
+        let given = ONE_OF_SEVERAL
+            .iter()
+            .filter(|key| **key != "dtstart" && table.get(key).is_some())
+            .count();
         if given > 1 || (given == 0 && !slips.may_be(ONE_OF_SEVERAL)) {
             item.fault(problems, format!("found {given} schedules in one table, wanted one: cron, every, at, calendar or rrule"));
         }
@@ -228,11 +276,15 @@ pub(crate) fn write_schedule(schedule: &Schedule, out: &mut Sheet) {
     match schedule {
         Schedule::Manual => {}
         Schedule::At(at) => out.put("at", at.to_string()),
-        Schedule::Instants(list) => out.put("at", text_or_list(list.iter().map(ToString::to_string))),
+        Schedule::Instants(list) => {
+            out.put("at", text_or_list(list.iter().map(ToString::to_string)));
+        }
         Schedule::Every(period) => out.put("every", format_duration(*period)),
         Schedule::Delay(delay) => out.put("delay", format_duration(*delay)),
         Schedule::Cron(list) => out.put("cron", text_or_list(list.iter().map(ToString::to_string))),
-        Schedule::Calendar(list) => out.put("calendar", text_or_list(list.iter().map(ToString::to_string))),
+        Schedule::Calendar(list) => {
+            out.put("calendar", text_or_list(list.iter().map(ToString::to_string)));
+        }
         Schedule::Rules(list) => {
             out.put("rrule", text_or_list(list.iter().map(|rule| rule.as_str().to_owned())));
             if let Some(rule) = list.first() {

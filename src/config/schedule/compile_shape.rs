@@ -15,17 +15,24 @@ use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-const SHIFT: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "30s");
+const SHIFT: DurationBounds =
+    DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "30s");
 /// The bounds of `skip_if_late`.
 pub(crate) const LATE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "10m");
 
 /// The keys that a job with a delay cannot have. Each run of such a job is planned when the
 /// previous run ends, so no calendar applies.
-const NOT_WITH_DELAY: [&str; 7] = ["anchor", "start", "end", "jitter", "splay", "exclude", "only_on"];
+const NOT_WITH_DELAY: [&str; 7] =
+    ["anchor", "start", "end", "jitter", "splay", "exclude", "only_on"];
 
 /// Notes modifiers in `table` that do not fit `schedule`, and drops from `shape` the modifiers of
 /// `[defaults]` that do not. Returns `None` if a fault was noted.
-pub(crate) fn fit_shape(table: &TableReader<'_>, schedule: &Schedule, shape: &mut Shape, problems: &mut Problems) -> Option<()> {
+pub(crate) fn fit_shape(
+    table: &TableReader<'_>,
+    schedule: &Schedule,
+    shape: &mut Shape,
+    problems: &mut Problems,
+) -> Option<()> {
     let mut refuse = |keys: &[&str], why: &str| {
         let found = keys.iter().find_map(|key| Some((key, table.get(key)?)));
         found.is_some_and(|(key, spot)| {
@@ -41,14 +48,24 @@ pub(crate) fn fit_shape(table: &TableReader<'_>, schedule: &Schedule, shape: &mu
     }
     if let Schedule::Delay(_) = schedule {
         let why = "cannot be used with delay: each run comes a delay after the end of the run before, not at a fixed time";
-        *shape = Shape { max_runs: shape.max_runs, skip_if_late: shape.skip_if_late, ..Shape::default() };
+        *shape = Shape {
+            max_runs: shape.max_runs,
+            skip_if_late: shape.skip_if_late,
+            ..Shape::default()
+        };
         return (!refuse(&NOT_WITH_DELAY, why)).then_some(());
     }
-    (schedule.has_every() || !refuse(&["anchor"], "is what every counts from, wanted every with it")).then_some(())
+    (schedule.has_every()
+        || !refuse(&["anchor"], "is what every counts from, wanted every with it"))
+    .then_some(())
 }
 
 /// Notes an `end` before `start`. Returns true if there is such a fault.
-pub(crate) fn refuse_end_before_start(table: &TableReader<'_>, shape: &Shape, problems: &mut Problems) -> bool {
+pub(crate) fn refuse_end_before_start(
+    table: &TableReader<'_>,
+    shape: &Shape,
+    problems: &mut Problems,
+) -> bool {
     if let (Some(from), Some(until), Some(spot)) = (shape.start, shape.end, table.get("end"))
         && from > until
     {
@@ -66,7 +83,10 @@ pub(crate) fn refuse_nothing_left(
     clock: &ClockChoice,
     problems: &mut Problems,
 ) {
-    let is_cut = shape.start.is_some() || shape.end.is_some() || shape.only_on.is_some() || !shape.exclude.is_empty();
+    let is_cut = shape.start.is_some()
+        || shape.end.is_some()
+        || shape.only_on.is_some()
+        || !shape.exclude.is_empty();
     // A run at boot has no time of its own. The times of `H` depend on the job's name.
     let is_open = schedule.is_at_boot() || schedule.is_drawn();
     if !is_cut || is_open || matches!(schedule, Schedule::Manual | Schedule::Delay(_)) {
@@ -78,9 +98,11 @@ pub(crate) fn refuse_nothing_left(
         return;
     }
     let cuts = ["only_on", "exclude", "end", "start"];
-    let spot = cuts.iter().find_map(|key| table.get(key)).or_else(|| SCHEDULE.iter().find_map(|key| table.get(key)));
-    let message =
-        "leaves the schedule no time before 2100, wanted one at least: what start, end, only_on and exclude leave never comes";
+    let spot = cuts
+        .iter()
+        .find_map(|key| table.get(key))
+        .or_else(|| SCHEDULE.iter().find_map(|key| table.get(key)));
+    let message = "leaves the schedule no time before 2100, wanted one at least: what start, end, only_on and exclude leave never comes";
     match spot {
         Some(spot) => spot.fault(problems, message),
         None => problems.fault(&table.path, table.span.clone(), message),
@@ -119,7 +141,10 @@ pub(crate) fn compile_days(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     for item in &items {
         // An unquoted date is accepted too.
         let Some(text) = item.as_text_or_date() else {
-            return item.wanted(problems, "a date such as \"2026-12-24\", a weekday, or \"calendar:NAME\"");
+            return item.wanted(
+                problems,
+                "a date such as \"2026-12-24\", a weekday, or \"calendar:NAME\"",
+            );
         };
         match text.strip_prefix("calendar:") {
             // A calendar with a fault inside has no known days.
@@ -135,13 +160,21 @@ pub(crate) fn compile_days(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     }
     let days = DaySet::of_all(&sets);
     if days.len() > DaySet::MOST {
-        spot.fault(problems, format!("found {} days and spans, wanted at most {}", days.len(), DaySet::MOST));
+        spot.fault(
+            problems,
+            format!("found {} days and spans, wanted at most {}", days.len(), DaySet::MOST),
+        );
         return None;
     }
     Some(days)
 }
 
-fn calendar_named(name: &str, spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<DaySet> {
+fn calendar_named(
+    name: &str,
+    spot: &Spot<'_>,
+    origin: Origin<'_>,
+    problems: &mut Problems,
+) -> Option<DaySet> {
     let Origin::File { calendars, .. } = origin else {
         spot.fault(
             problems,
@@ -161,6 +194,9 @@ fn calendar_named(name: &str, spot: &Spot<'_>, origin: Origin<'_>, problems: &mu
         None if names.is_empty() => "and none is".to_owned(),
         None => format!("wanted {}", one_of(&names)),
     };
-    spot.fault(problems, format!("calendar {} is not declared by [calendars.NAME], {hint}", quoted(name)));
+    spot.fault(
+        problems,
+        format!("calendar {} is not declared by [calendars.NAME], {hint}", quoted(name)),
+    );
     None
 }

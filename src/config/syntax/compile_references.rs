@@ -16,7 +16,10 @@ pub(crate) fn refuse_faulty_references(table: &TableReader<'_>, problems: &mut P
     if let Some(http) = table.get("http") {
         refuse(&http, problems);
         if let Some(http) = http.as_table() {
-            ["url", "body"].into_iter().filter_map(|key| http.get(key)).for_each(|spot| refuse(&spot, problems));
+            ["url", "body"]
+                .into_iter()
+                .filter_map(|key| http.get(key))
+                .for_each(|spot| refuse(&spot, problems));
             each_text(&http, "headers", problems);
         }
     }

@@ -34,7 +34,12 @@ pub enum Rendering {
 impl ConfigError {
     /// Creates an error for problems inside `text`.
     pub(crate) fn in_text(file_name: &str, text: &str, problems: Vec<Problem>) -> Self {
-        Self { file_name: file_name.to_owned(), text: text.to_owned(), problems, cause: Cause::Text }
+        Self {
+            file_name: file_name.to_owned(),
+            text: text.to_owned(),
+            problems,
+            cause: Cause::Text,
+        }
     }
 
     /// Creates an error for a file that does not exist.
@@ -45,7 +50,12 @@ impl ConfigError {
     /// Creates an error for a file that cannot be used as a whole.
     pub(crate) fn unreadable(file_name: &str, message: String) -> Self {
         let problem = Problem::new("", None, message);
-        Self { file_name: file_name.to_owned(), text: String::new(), problems: vec![problem], cause: Cause::Unreadable }
+        Self {
+            file_name: file_name.to_owned(),
+            text: String::new(),
+            problems: vec![problem],
+            cause: Cause::Unreadable,
+        }
     }
 
     /// Returns true if the file does not exist.
@@ -63,7 +73,10 @@ impl ConfigError {
     pub fn places(&self) -> Vec<Option<(usize, usize)>> {
         let lines = LineStarts::of(&self.text);
         let place = |span: &TextSpan| lines.place(&self.text, span);
-        self.problems.iter().map(|problem| problem.span.as_ref().map(place).map(|it| (it.line, it.column))).collect()
+        self.problems
+            .iter()
+            .map(|problem| problem.span.as_ref().map(place).map(|it| (it.line, it.column)))
+            .collect()
     }
 
     /// Returns every problem with its position, without a line break at the end.
@@ -129,7 +142,8 @@ struct Place<'t> {
 
 impl LineStarts {
     fn of(text: &str) -> Self {
-        let after_breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        let after_breaks =
+            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         Self(std::iter::once(0).chain(after_breaks).collect())
     }
 
@@ -138,7 +152,8 @@ impl LineStarts {
         let line = self.0.partition_point(|start| *start <= at).max(1);
         let start = self.0.get(line - 1).copied().unwrap_or(0);
         let source = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
-        let count = |from: usize, to: usize| text.get(from..to).map_or(0, |part| part.chars().count());
+        let count =
+            |from: usize, to: usize| text.get(from..to).map_or(0, |part| part.chars().count());
         let end = char_start(text, span.end.min(start + source.len()));
         Place { line, column: count(start, at) + 1, width: count(at, end).max(1), source }
     }
@@ -159,7 +174,11 @@ impl Place<'_> {
         let source: String = self.source.chars().skip(skipped).take(SHOWN).map(plain).collect();
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
-        let caret = format!("{}{}", " ".repeat(self.column - 1 - skipped), "^".repeat(self.width.min(SHOWN - BEFORE)));
+        let caret = format!(
+            "{}{}",
+            " ".repeat(self.column - 1 - skipped),
+            "^".repeat(self.width.min(SHOWN - BEFORE))
+        );
         let _ = write!(out, "\n{number} | {}\n{margin} | {caret}", source.trim_end());
     }
 }

@@ -13,7 +13,9 @@ use crate::domain::time::zone::Zone;
 /// Accepted are a date and time with an offset, a local date and time in `zone`, and `@` with
 /// seconds since 1970. If the clock goes back, the first of two local times counts.
 pub(crate) fn instant(text: &str, zone: Option<&Zone>) -> Result<UnixMillis, String> {
-    parse_fixed(text, zone).map(|read| read.at).map_err(|error| format!("found {}, {}", quoted(text), error.problem))
+    parse_fixed(text, zone)
+        .map(|read| read.at)
+        .map_err(|error| format!("found {}, {}", quoted(text), error.problem))
 }
 
 #[cfg(test)]
@@ -32,9 +34,19 @@ mod tests {
         assert_eq!(at("@1790000000").unwrap(), "2026-09-21T14:13:20.000Z");
         assert!(at("2027-03-28T02:30").unwrap_err().contains("does not exist in Europe/Berlin"));
         for passing in ["tomorrow 9am", "in 2h", "noon", "24 dec 9am", "now"] {
-            assert!(at(passing).unwrap_err().contains("wanted a fixed time: a date and time such as"), "{passing}");
+            assert!(
+                at(passing).unwrap_err().contains("wanted a fixed time: a date and time such as"),
+                "{passing}"
+            );
         }
-        for bad in ["", "tomorow 9", "9:00", "9999-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2026-13-01T00:00"] {
+        for bad in [
+            "",
+            "tomorow 9",
+            "9:00",
+            "9999-01-01T00:00:00Z",
+            "1969-12-31T23:59:59Z",
+            "2026-13-01T00:00",
+        ] {
             assert!(at(bad).unwrap_err().contains("wanted"), "{bad}");
         }
         assert!(instant("2026-12-24T09:00", None).unwrap_err().contains("offset"));

@@ -12,14 +12,24 @@ pub(crate) const LATER_SECTIONS: &[&str] = &["limits"];
 /// The keys of `[redis]`.
 pub(crate) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
 /// The keys of `[daemon]`.
-pub(crate) const DAEMON: &[&str] =
-    &["tick", "lease", "shutdown_grace", "queues", "labels", "max_load", "min_free_memory", "max_running", "users"];
+pub(crate) const DAEMON: &[&str] = &[
+    "tick",
+    "lease",
+    "shutdown_grace",
+    "queues",
+    "labels",
+    "max_load",
+    "min_free_memory",
+    "max_running",
+    "users",
+];
 /// The keys of `[history]`.
 pub(crate) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
 /// The keys of `[output]`.
 pub(crate) const OUTPUT: &[&str] = &["head", "tail", "keep_bytes_per_job", "keep_bytes", "max_age"];
 /// The keys of `[queues.X]`.
-pub(crate) const QUEUE: &[&str] = &["concurrency", "limit", "rate", "burst", "weight", "strict", "paused"];
+pub(crate) const QUEUE: &[&str] =
+    &["concurrency", "limit", "rate", "burst", "weight", "strict", "paused"];
 /// The keys of queues that only later versions support.
 pub(crate) const LATER_QUEUE: &[&str] = &["limits", "priority", "per_key"];
 /// The keys of `[groups.X]`.

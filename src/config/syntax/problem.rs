@@ -34,7 +34,11 @@ impl Problem {
 /// Formats the problem as `jobs.backup.timeout: found ..., wanted ...`, without a position.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+        if self.path.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.path, self.message)
+        }
     }
 }
 
@@ -57,17 +61,37 @@ impl Problems {
     }
 
     /// Adds a fault at a single character of `text`.
-    pub(crate) fn fault_within(&mut self, path: &str, span: Option<TextSpan>, text: &str, offset: usize, message: String) {
-        self.faults.push(Problem { within: Some((text.to_owned(), offset)), ..Problem::new(path, span, message) });
+    pub(crate) fn fault_within(
+        &mut self,
+        path: &str,
+        span: Option<TextSpan>,
+        text: &str,
+        offset: usize,
+        message: String,
+    ) {
+        self.faults.push(Problem {
+            within: Some((text.to_owned(), offset)),
+            ..Problem::new(path, span, message)
+        });
     }
 
     /// Adds a warning about the value at `path`.
-    pub(crate) fn warning(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
+    pub(crate) fn warning(
+        &mut self,
+        path: &str,
+        span: Option<TextSpan>,
+        message: impl Into<String>,
+    ) {
         self.warnings.push(Problem::new(path, span, message));
     }
 
     /// Adds a fault for a key that this version does not know.
-    pub(crate) fn unknown_key(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
+    pub(crate) fn unknown_key(
+        &mut self,
+        path: &str,
+        span: Option<TextSpan>,
+        message: impl Into<String>,
+    ) {
         self.unknown_key.get_or_insert_with(|| path.to_owned());
         self.fault(path, span, message);
     }
@@ -90,7 +114,9 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Formats a key for a path: unchanged if TOML allows the key without quotes, else quoted.
 pub(crate) fn key_text(key: &str) -> String {
-    let bare = !key.is_empty() && key.len() <= 64 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let bare = !key.is_empty()
+        && key.len() <= 64
+        && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if bare { key.to_owned() } else { quoted(key) }
 }
 
@@ -113,7 +139,12 @@ pub fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Opt
     let folded = found.to_ascii_lowercase().replace('-', "_");
     known
         .into_iter()
-        .map(|word| (strsim::damerau_levenshtein(&folded, &word.to_ascii_lowercase().replace('-', "_")), word))
+        .map(|word| {
+            (
+                strsim::damerau_levenshtein(&folded, &word.to_ascii_lowercase().replace('-', "_")),
+                word,
+            )
+        })
         .filter(|(distance, word)| *distance <= word.len().div_ceil(3).min(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)
@@ -126,7 +157,12 @@ mod tests {
     #[test]
     fn a_slip_of_the_finger_finds_the_word_that_was_meant() {
         let known = ["command", "timeout", "kill_grace", "late_after", "tz", "at"];
-        for (found, meant) in [("comand", "command"), ("time-out", "timeout"), ("kill-grace", "kill_grace"), ("TZ", "tz")] {
+        for (found, meant) in [
+            ("comand", "command"),
+            ("time-out", "timeout"),
+            ("kill-grace", "kill_grace"),
+            ("TZ", "tz"),
+        ] {
             assert_eq!(nearest(found, known), Some(meant), "{found}");
         }
         for found in ["zebra", "", &"command".repeat(20)] {

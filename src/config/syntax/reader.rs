@@ -45,18 +45,33 @@ const DAY: u64 = 86_400;
 
 impl DurationBounds {
     /// Creates bounds in milliseconds, with their words and an example for messages.
-    pub(crate) const fn millis(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
+    pub(crate) const fn millis(
+        least: u64,
+        most: u64,
+        words: &'static str,
+        example: &'static str,
+    ) -> Self {
         Self { range: Duration::from_millis(least)..=Duration::from_millis(most), words, example }
     }
 
     /// Creates bounds in seconds, with their words and an example for messages.
-    pub(crate) const fn secs(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
+    pub(crate) const fn secs(
+        least: u64,
+        most: u64,
+        words: &'static str,
+        example: &'static str,
+    ) -> Self {
         Self::millis(least * 1_000, most * 1_000, words, example)
     }
 
     /// Creates bounds from `least` seconds to `days` days, with their words and an example for
     /// messages.
-    pub(crate) const fn to_days(least: u64, days: u64, words: &'static str, example: &'static str) -> Self {
+    pub(crate) const fn to_days(
+        least: u64,
+        days: u64,
+        words: &'static str,
+        example: &'static str,
+    ) -> Self {
         Self::secs(least, days * DAY, words, example)
     }
 }
@@ -71,11 +86,17 @@ impl<'n> TableReader<'n> {
 
     /// Returns every key of the table with its place and value, sorted by key.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'n str, Option<TextSpan>, Spot<'n>)> {
-        self.entries.iter().map(|entry| (entry.key.as_ref(), entry.key_span.clone(), self.spot(entry)))
+        self.entries
+            .iter()
+            .map(|entry| (entry.key.as_ref(), entry.key_span.clone(), self.spot(entry)))
     }
 
     fn spot(&self, entry: &'n NodeEntry<'n>) -> Spot<'n> {
-        Spot { path: self.path_of(&entry.key), node: &entry.node, secrecy: self.secrecy.under(&entry.key) }
+        Spot {
+            path: self.path_of(&entry.key),
+            node: &entry.node,
+            secrecy: self.secrecy.under(&entry.key),
+        }
     }
 
     fn path_of(&self, key: &str) -> String {
@@ -85,7 +106,12 @@ impl<'n> TableReader<'n> {
 
     /// Notes every unknown key. `later` are the keys of later versions. Returns the unknown keys,
     /// each with the known key that was probably meant.
-    pub(crate) fn refuse_other_keys(&self, known: &[&[&str]], later: &[&str], problems: &mut Problems) -> Slips {
+    pub(crate) fn refuse_other_keys(
+        &self,
+        known: &[&[&str]],
+        later: &[&str],
+        problems: &mut Problems,
+    ) -> Slips {
         self.refuse_keys_beyond(known, &[], later, problems)
     }
 
@@ -99,13 +125,18 @@ impl<'n> TableReader<'n> {
         problems: &mut Problems,
     ) -> Slips {
         let mut slips = Slips::default();
-        let silent = |key: &str| misplaced.contains(&key) || known.iter().any(|keys| keys.contains(&key));
+        let silent =
+            |key: &str| misplaced.contains(&key) || known.iter().any(|keys| keys.contains(&key));
         for entry in self.entries.iter().filter(|entry| !silent(&entry.key)) {
             let message = if later.contains(&entry.key.as_ref()) {
                 "not supported by this version of schedd: leave it out".to_owned()
-            } else if let Some((_, meant)) = known_keys::ELSEWHERE.iter().find(|(key, _)| *key == entry.key) {
+            } else if let Some((_, meant)) =
+                known_keys::ELSEWHERE.iter().find(|(key, _)| *key == entry.key)
+            {
                 format!("unknown key here, wanted {meant}")
-            } else if let Some(meant) = nearest(&entry.key, known.iter().flat_map(|keys| keys.iter().copied())) {
+            } else if let Some(meant) =
+                nearest(&entry.key, known.iter().flat_map(|keys| keys.iter().copied()))
+            {
                 slips.note(Slip::Of(meant.to_owned()));
                 format!("unknown key, did you mean {meant:?}?")
             } else {
@@ -132,9 +163,13 @@ fn unknown_key(found: &str, known: &[&str]) -> String {
         return format!("unknown key, wanted {}", one_of(known));
     }
     let mut nearest = known.to_vec();
-    nearest.sort_by(|a, b| strsim::jaro_winkler(found, b).total_cmp(&strsim::jaro_winkler(found, a)));
+    nearest
+        .sort_by(|a, b| strsim::jaro_winkler(found, b).total_cmp(&strsim::jaro_winkler(found, a)));
     nearest.truncate(NEAREST);
-    format!("unknown key, the nearest are {}: man jobs.toml and docs/jobs-toml.md have them all", one_of(&nearest))
+    format!(
+        "unknown key, the nearest are {}: man jobs.toml and docs/jobs-toml.md have them all",
+        one_of(&nearest)
+    )
 }
 
 impl<'n> Spot<'n> {
@@ -160,8 +195,15 @@ impl<'n> Spot<'n> {
 
     /// Notes a fault at a single character of this text. The place is that character if the file
     /// contains the text without escapes, else the whole value.
-    pub(crate) fn fault_at(&self, problems: &mut Problems, offset: usize, message: impl Into<String>) {
-        let is_verbatim = |span: &TextSpan, text: &str| span.len() == text.len() + 2 && !text.contains(['\n', '\\']);
+    pub(crate) fn fault_at(
+        &self,
+        problems: &mut Problems,
+        offset: usize,
+        message: impl Into<String>,
+    ) {
+        let is_verbatim = |span: &TextSpan, text: &str| {
+            span.len() == text.len() + 2 && !text.contains(['\n', '\\'])
+        };
         let span = match (self.span(), self.as_text()) {
             (Some(span), Some(text)) if is_verbatim(&span, text) => {
                 let at = span.start + 1 + offset.min(text.len());
@@ -170,7 +212,13 @@ impl<'n> Spot<'n> {
             (span, _) => span,
         };
         if self.secrecy.is_open() {
-            problems.fault_within(&self.path, span, self.as_text().unwrap_or_default(), offset, message.into());
+            problems.fault_within(
+                &self.path,
+                span,
+                self.as_text().unwrap_or_default(),
+                offset,
+                message.into(),
+            );
         } else {
             problems.fault(&self.path, span, message);
         }
@@ -197,14 +245,23 @@ impl<'n> Spot<'n> {
     /// Returns the value as a table if it is a table, else `None`. Notes nothing.
     pub(crate) fn as_table(&self) -> Option<TableReader<'n>> {
         let Value::Table(entries) = &self.node.value else { return None };
-        Some(TableReader { path: self.path.clone(), span: self.span(), entries, secrecy: self.secrecy })
+        Some(TableReader {
+            path: self.path.clone(),
+            span: self.span(),
+            entries,
+            secrecy: self.secrecy,
+        })
     }
 
     /// Returns the items if the value is an array, else `None`. Notes nothing.
     pub(crate) fn as_items(&self) -> Option<impl Iterator<Item = Spot<'n>> + use<'n>> {
         let Value::Array(items) = &self.node.value else { return None };
         let (path, secrecy) = (self.path.clone(), self.secrecy);
-        Some(items.iter().enumerate().map(move |(index, node)| Spot { path: format!("{path}[{index}]"), node, secrecy }))
+        Some(items.iter().enumerate().map(move |(index, node)| Spot {
+            path: format!("{path}[{index}]"),
+            node,
+            secrecy,
+        }))
     }
 
     /// Returns true if the value is an integer. Notes nothing.
@@ -222,7 +279,9 @@ impl<'n> Spot<'n> {
     /// value.
     pub(crate) fn text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
         match self.as_text() {
-            Some(text) if text.contains('\0') => self.wanted(problems, "a string without the character NUL"),
+            Some(text) if text.contains('\0') => {
+                self.wanted(problems, "a string without the character NUL")
+            }
             Some(text) => Some(text),
             None => self.wanted(problems, format_args!("a string such as {example:?}")),
         }
@@ -239,19 +298,26 @@ impl<'n> Spot<'n> {
     }
 
     /// Returns the value as a duration within `bounds`, in whole milliseconds.
-    pub(crate) fn duration(&self, bounds: &DurationBounds, problems: &mut Problems) -> Option<Duration> {
+    pub(crate) fn duration(
+        &self,
+        bounds: &DurationBounds,
+        problems: &mut Problems,
+    ) -> Option<Duration> {
         let DurationBounds { range, words, example } = bounds;
         let bare = match &self.node.value {
             Value::Integer(number) if *number >= 0 => Some(number.to_string()),
-            Value::Text(text) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => Some(text.to_string()),
+            Value::Text(text) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => {
+                Some(text.to_string())
+            }
             _ => None,
         };
         if let Some(number) = bare {
             let seconds = format!("{number}s");
             return match parse_duration(&seconds) {
-                Ok(duration) if range.contains(&duration) => {
-                    self.wanted(problems, format_args!("a duration such as {example:?}: write {seconds:?}"))
-                }
+                Ok(duration) if range.contains(&duration) => self.wanted(
+                    problems,
+                    format_args!("a duration such as {example:?}: write {seconds:?}"),
+                ),
                 _ => self.wanted(problems, format_args!("a duration such as {example:?}, {words}")),
             };
         }
@@ -280,16 +346,28 @@ impl<'n> Spot<'n> {
     where
         N: TryFrom<i128> + PartialOrd + Display,
     {
-        let number = if let Value::Integer(number) = self.node.value { N::try_from(number).ok() } else { None };
+        let number = if let Value::Integer(number) = self.node.value {
+            N::try_from(number).ok()
+        } else {
+            None
+        };
         match number {
             Some(number) if range.contains(&number) => Some(number),
-            _ => self.wanted(problems, format_args!("an integer from {} to {}", range.start(), range.end())),
+            _ => self.wanted(
+                problems,
+                format_args!("an integer from {} to {}", range.start(), range.end()),
+            ),
         }
     }
 
     /// Returns the value as a number, whole or not, that is more than 0 and at most `most`.
     /// `example` appears in the message.
-    pub(crate) fn positive_number(&self, most: f64, example: &str, problems: &mut Problems) -> Option<f64> {
+    pub(crate) fn positive_number(
+        &self,
+        most: f64,
+        example: &str,
+        problems: &mut Problems,
+    ) -> Option<f64> {
         let number = match self.node.value {
             Value::Float(number) => number,
             #[expect(clippy::cast_precision_loss, reason = "past 2^53 it is out of every bound")]
@@ -299,7 +377,10 @@ impl<'n> Spot<'n> {
         if number > 0.0 && number <= most {
             return Some(number);
         }
-        self.wanted(problems, format_args!("a number such as {example}, more than 0, at most {most}"))
+        self.wanted(
+            problems,
+            format_args!("a number such as {example}, more than 0, at most {most}"),
+        )
     }
 
     /// Returns true if the value is a boolean. Notes nothing.
@@ -309,17 +390,26 @@ impl<'n> Spot<'n> {
 
     /// Returns the value as a boolean, and notes a fault for any other value.
     pub(crate) fn flag(&self, problems: &mut Problems) -> Option<bool> {
-        if let Value::Bool(flag) = self.node.value { Some(flag) } else { self.wanted(problems, "true or false") }
+        if let Value::Bool(flag) = self.node.value {
+            Some(flag)
+        } else {
+            self.wanted(problems, "true or false")
+        }
     }
 
     /// Returns the value that belongs to the word found, out of the pairs in `words`.
-    pub(crate) fn choice<T: Copy>(&self, words: &[(&'static str, T)], problems: &mut Problems) -> Option<T> {
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        words: &[(&'static str, T)],
+        problems: &mut Problems,
+    ) -> Option<T> {
         if let Some(text) = self.as_text() {
             if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
                 return Some(*value);
             }
             if let Some(meant) = nearest(text, words.iter().map(|(word, _)| *word)) {
-                return self.wanted(problems, format_args!("{}: did you mean {meant:?}?", list(words)));
+                return self
+                    .wanted(problems, format_args!("{}: did you mean {meant:?}?", list(words)));
             }
         }
         self.wanted(problems, list(words))

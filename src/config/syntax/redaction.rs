@@ -29,7 +29,18 @@ pub(crate) enum Secrecy {
 }
 
 /// The keys of an action whose values may all be secret.
-const SECRET: &[&str] = &["env", "env_file", "command", "shell", "stdin", "webhook_secret", "ping_url", "url", "headers", "body"];
+const SECRET: &[&str] = &[
+    "env",
+    "env_file",
+    "command",
+    "shell",
+    "stdin",
+    "webhook_secret",
+    "ping_url",
+    "url",
+    "headers",
+    "body",
+];
 /// The keys of an action that contain another action. The keys of notices contain actions too.
 const ACTIONS: &[&str] = &["http", "done_check"];
 
@@ -43,7 +54,10 @@ impl Secrecy {
             (Self::Redis, "allow_eviction") => Self::Open,
             (Self::Redis | Self::Secret, _) => Self::Secret,
             (Self::Action, key) if SECRET.contains(&key) => Self::Secret,
-            (Self::Action, key) if ACTIONS.contains(&key) || NoticeKind::ASKED.iter().any(|kind| kind.as_str() == key) => {
+            (Self::Action, key)
+                if ACTIONS.contains(&key)
+                    || NoticeKind::ASKED.iter().any(|kind| kind.as_str() == key) =>
+            {
                 Self::Action
             }
             (Self::File | Self::Action | Self::Open, _) => Self::Open,
@@ -57,7 +71,11 @@ impl Secrecy {
 
     /// Formats a key at this place for the path of a problem. Names of jobs are shown whole.
     pub(crate) fn key(self, key: &str) -> String {
-        if matches!(self, Self::Jobs | Self::Open) { key_text(key) } else { key_text(&as_name(key)) }
+        if matches!(self, Self::Jobs | Self::Open) {
+            key_text(key)
+        } else {
+            key_text(&as_name(key))
+        }
     }
 }
 

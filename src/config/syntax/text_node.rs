@@ -54,11 +54,15 @@ impl Node<'_> {
         let kind = self.kind();
         let is_shown = secrecy.is_open();
         match &self.value {
-            Value::Text(text) if is_shown || text.trim().is_empty() => format!("{kind} {}", quoted(text)),
+            Value::Text(text) if is_shown || text.trim().is_empty() => {
+                format!("{kind} {}", quoted(text))
+            }
             Value::Integer(number) if is_shown => format!("{kind} {number}"),
             Value::Float(number) if is_shown => format!("{kind} {number}"),
             Value::Datetime(text) if is_shown => format!("{kind} {text}"),
-            Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Datetime(_) => format!("{kind} (not shown)"),
+            Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Datetime(_) => {
+                format!("{kind} (not shown)")
+            }
             Value::Bool(flag) => format!("{flag}"),
             Value::Table(_) | Value::Array(_) | Value::Null => kind.to_owned(),
         }
@@ -89,7 +93,9 @@ pub(crate) fn from_toml(text: &str) -> Result<(Node<'_>, Vec<Problem>), Vec<Prob
 
     let (tree, errors) = match DeTable::parse(text) {
         Ok(tree) => (tree, Vec::new()),
-        Err(first) if text.len() > ALL_FAULTS_UP_TO => return Err(vec![syntax_problem(text, &first)]),
+        Err(first) if text.len() > ALL_FAULTS_UP_TO => {
+            return Err(vec![syntax_problem(text, &first)]);
+        }
         Err(_) => DeTable::parse_recoverable(text),
     };
     let mut duplicates_only = true;
@@ -114,14 +120,22 @@ const RECURSION: &str = "recurs";
 fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
     let span = error.span();
     let message = match (error.message(), span.clone().and_then(|span| text.get(span))) {
-        (DUPLICATE_KEY, Some(key)) => format!("{} is given twice, wanted once", quoted(&as_name(key.trim_matches(['"', '\''])))),
+        (DUPLICATE_KEY, Some(key)) => format!(
+            "{} is given twice, wanted once",
+            quoted(&as_name(key.trim_matches(['"', '\''])))
+        ),
         (message, _) if message.contains(RECURSION) => too_deep(),
         (message, _) => format!("not valid TOML: {}", message.replace(char::is_control, " ")),
     };
     Problem::new("", span, message)
 }
 
-fn from_table<'t>(table: DeTable<'t>, span: Option<TextSpan>, depth: usize, problems: &mut Vec<Problem>) -> Node<'t> {
+fn from_table<'t>(
+    table: DeTable<'t>,
+    span: Option<TextSpan>,
+    depth: usize,
+    problems: &mut Vec<Problem>,
+) -> Node<'t> {
     let entries = table.into_iter().map(|(key, value)| {
         let key_span = Some(key.span());
         NodeEntry { key: key.into_inner(), key_span, node: from_value(value, depth, problems) }
@@ -129,7 +143,11 @@ fn from_table<'t>(table: DeTable<'t>, span: Option<TextSpan>, depth: usize, prob
     Node { value: Value::Table(entries.collect()), span }
 }
 
-fn from_value<'t>(value: Spanned<DeValue<'t>>, depth: usize, problems: &mut Vec<Problem>) -> Node<'t> {
+fn from_value<'t>(
+    value: Spanned<DeValue<'t>>,
+    depth: usize,
+    problems: &mut Vec<Problem>,
+) -> Node<'t> {
     let span = Some(value.span());
     let nested = matches!(value.get_ref(), DeValue::Array(_) | DeValue::Table(_));
     if nested && depth >= MAX_DEPTH {
@@ -138,7 +156,9 @@ fn from_value<'t>(value: Spanned<DeValue<'t>>, depth: usize, problems: &mut Vec<
     }
     let value = match value.into_inner() {
         DeValue::Table(table) => return from_table(table, span, depth + 1, problems),
-        DeValue::Array(array) => Value::Array(array.into_iter().map(|item| from_value(item, depth + 1, problems)).collect()),
+        DeValue::Array(array) => Value::Array(
+            array.into_iter().map(|item| from_value(item, depth + 1, problems)).collect(),
+        ),
         DeValue::String(text) => Value::Text(text),
         DeValue::Integer(number) => Value::Integer(integer(number.as_str(), number.radix())),
         DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
@@ -170,7 +190,9 @@ mod tests {
     fn a_very_long_dotted_key_is_a_problem_and_not_a_crash() {
         for parts in [70, 400, 100_000] {
             let key = vec!["a"; parts].join(".");
-            for text in [format!("[{key}]\n"), format!("{key} = 1\n"), format!("x = {{ {key} = 1 }}\n")] {
+            for text in
+                [format!("[{key}]\n"), format!("{key} = 1\n"), format!("x = {{ {key} = 1 }}\n")]
+            {
                 let problems = problems_of(&text);
                 assert_eq!(problems[0].message, too_deep(), "{parts}: {problems:?}");
             }
@@ -180,7 +202,9 @@ mod tests {
     #[test]
     fn very_deep_nesting_is_a_problem_and_not_a_crash() {
         let key = vec!["a"; 75].join(".");
-        for (open, close) in [("[".to_owned(), "]"), ("{ a = ".to_owned(), "}"), (format!("{{ {key} = "), "}")] {
+        for (open, close) in
+            [("[".to_owned(), "]"), ("{ a = ".to_owned(), "}"), (format!("{{ {key} = "), "}")]
+        {
             for levels in [70, 100_000] {
                 let text = format!("a = {}1{}", open.repeat(levels), close.repeat(levels));
                 assert!(
@@ -199,7 +223,9 @@ mod tests {
     fn a_number_past_every_range_is_still_a_number() {
         let text = format!("a = {}\nb = -{}", "9".repeat(60), "9".repeat(60));
         match from_toml(&text) {
-            Ok((node, _)) => assert!(matches!(&node.value, Value::Table(entries) if entries.len() == 2)),
+            Ok((node, _)) => {
+                assert!(matches!(&node.value, Value::Table(entries) if entries.len() == 2));
+            }
             Err(problems) => assert!(!problems.is_empty()),
         }
     }

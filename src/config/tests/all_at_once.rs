@@ -20,7 +20,10 @@ fn a_misspelt_schedule_does_not_hide_that_there_is_no_action() {
     assert_faults("[jobs.a]\nevry = '1h'\n", &wanted);
     assert_faults(
         "[jobs.a]\nzebra = 1\n",
-        &["jobs.toml:1:1: jobs.a: no action", "jobs.toml:2:1: jobs.a.zebra: unknown key, the nearest are"],
+        &[
+            "jobs.toml:1:1: jobs.a: no action",
+            "jobs.toml:2:1: jobs.a.zebra: unknown key, the nearest are",
+        ],
     );
 }
 
@@ -29,34 +32,73 @@ fn what_is_missing_by_a_slip_of_the_finger_is_not_reported_twice() {
     for (job, wanted) in [
         ("comand = ['true']", "jobs.a.comand: unknown key"),
         ("script = 'true'", "jobs.a.script: unknown key"),
-        ("shell = 'true'\nevry = '1h'\nstart = '2026-01-01T00:00'\nmax_runs = 3", "jobs.a.evry: unknown key"),
-        ("shell = 'true'\nrule = 'FREQ=DAILY'\ndtstart = '2026-01-05T09:00'", "jobs.a.rule: unknown key"),
-        ("shell = 'true'\nrrule = 'FREQ=DAILY'\ndtstat = '2026-01-05T09:00'", "jobs.a.dtstat: unknown key"),
+        (
+            "shell = 'true'\nevry = '1h'\nstart = '2026-01-01T00:00'\nmax_runs = 3",
+            "jobs.a.evry: unknown key",
+        ),
+        (
+            "shell = 'true'\nrule = 'FREQ=DAILY'\ndtstart = '2026-01-05T09:00'",
+            "jobs.a.rule: unknown key",
+        ),
+        (
+            "shell = 'true'\nrrule = 'FREQ=DAILY'\ndtstat = '2026-01-05T09:00'",
+            "jobs.a.dtstat: unknown key",
+        ),
         ("shell = 'true'\nkye = 'c'\nper_key = 2", "jobs.a.kye: unknown key"),
         ("shell = 'true'\nkey = 3\nper_key = 2", "jobs.a.key: found integer 3"),
-        ("shell = 'true'\nmust_start_within = '1m'\non_lat = { shell = 'true' }", "jobs.a.on_lat: unknown key"),
-        ("shell = 'true'\nmust_start_within = '1m'\non_late = { shel = 'true' }", "jobs.a.on_late.shel: unknown key"),
-        ("shell = 'true'\nmust_start_within = '1m'\non_late = { shell = '' }", "jobs.a.on_late.shell: found string"),
+        (
+            "shell = 'true'\nmust_start_within = '1m'\non_lat = { shell = 'true' }",
+            "jobs.a.on_lat: unknown key",
+        ),
+        (
+            "shell = 'true'\nmust_start_within = '1m'\non_late = { shel = 'true' }",
+            "jobs.a.on_late.shel: unknown key",
+        ),
+        (
+            "shell = 'true'\nmust_start_within = '1m'\non_late = { shell = '' }",
+            "jobs.a.on_late.shell: found string",
+        ),
         ("http = { ulr = 'http://h/' }", "jobs.a.http.ulr: unknown key"),
-        ("shell = 'true'\noverlap = { mdoe = 'queue', max = 3 }", "jobs.a.overlap.mdoe: unknown key"),
+        (
+            "shell = 'true'\noverlap = { mdoe = 'queue', max = 3 }",
+            "jobs.a.overlap.mdoe: unknown key",
+        ),
         ("shell = 'true'\nkey = 'c'\nper_key = { limt = 3 }", "jobs.a.per_key.limt: unknown key"),
-        ("shell = 'true'\nretry = { limit = 1, dealy = '2h', max_delay = '1s' }", "jobs.a.retry.dealy: unknown key"),
-        ("shell = 'true'\nschedules = [{ crn = '@daily' }, { cron = '@hourly' }]", "jobs.a.schedules[0].crn: unknown key"),
+        (
+            "shell = 'true'\nretry = { limit = 1, dealy = '2h', max_delay = '1s' }",
+            "jobs.a.retry.dealy: unknown key",
+        ),
+        (
+            "shell = 'true'\nschedules = [{ crn = '@daily' }, { cron = '@hourly' }]",
+            "jobs.a.schedules[0].crn: unknown key",
+        ),
     ] {
         let faults = faults(&format!("[jobs.a]\n{job}\n"));
         assert!(faults.len() == 1 && faults[0].contains(wanted), "{job}: {faults:#?}");
     }
     for (text, wanted) in [
-        ("[queue.mail]\n[jobs.a]\nshell = 'true'\nqueue = 'mail'", "queue: unknown key, did you mean \"queues\"?"),
-        ("[group.g]\nmode = 'exclusive'\n[jobs.a]\nshell = 'true'\ngroup = 'g'", "group: unknown key, did you mean \"groups\"?"),
-        ("calendars = 1\n[jobs.a]\nevery = '1h'\nshell = 'true'\nexclude = 'calendar:x'", "calendars: found integer 1"),
+        (
+            "[queue.mail]\n[jobs.a]\nshell = 'true'\nqueue = 'mail'",
+            "queue: unknown key, did you mean \"queues\"?",
+        ),
+        (
+            "[group.g]\nmode = 'exclusive'\n[jobs.a]\nshell = 'true'\ngroup = 'g'",
+            "group: unknown key, did you mean \"groups\"?",
+        ),
+        (
+            "calendars = 1\n[jobs.a]\nevery = '1h'\nshell = 'true'\nexclude = 'calendar:x'",
+            "calendars: found integer 1",
+        ),
         ("[groups.g]\nmoed = 'alternate'\n", "groups.g.moed: unknown key"),
         ("[groups.g]\nmode = 'alternate'\nordr = ['a', 'b']", "groups.g.ordr: unknown key"),
         (
             "[defaults]\non_lat = { shell = 'true' }\n[jobs.a]\nshell = 'true'\nmust_start_within = '1m'",
             "defaults.on_lat: unknown",
         ),
-        ("[defaults]\non_late = { shell = '' }\n[jobs.a]\nshell = 'true'\nmust_start_within = '1m'", "defaults.on_late.shell: "),
+        (
+            "[defaults]\non_late = { shell = '' }\n[jobs.a]\nshell = 'true'\nmust_start_within = '1m'",
+            "defaults.on_late.shell: ",
+        ),
         ("[daemon]\ntick = '5s'\nleas = '1m'", "daemon.leas: unknown key"),
     ] {
         let faults = faults(text);

@@ -42,8 +42,14 @@ fn durations_are_refused_out_of_bounds_or_without_a_unit() {
 #[test]
 fn clock_changes_have_two_rules_of_their_words() {
     each_is_refused(&[
-        ("dst = 'skip'", "jobs.a.dst: found string \"skip\", wanted a table such as { gap = \"skip\", fold = \"both\" }"),
-        ("dst = { gap = 'after' }", "jobs.a.dst.gap: found string \"after\", wanted \"run-after\" or \"skip\""),
+        (
+            "dst = 'skip'",
+            "jobs.a.dst: found string \"skip\", wanted a table such as { gap = \"skip\", fold = \"both\" }",
+        ),
+        (
+            "dst = { gap = 'after' }",
+            "jobs.a.dst.gap: found string \"after\", wanted \"run-after\" or \"skip\"",
+        ),
         ("dst = { fold = 'frist' }", "jobs.a.dst.fold: "),
         ("dst = { folds = 'first' }", "jobs.a.dst.folds: unknown key, did you mean \"fold\"?"),
     ]);
@@ -51,7 +57,9 @@ fn clock_changes_have_two_rules_of_their_words() {
 
 #[test]
 fn a_fault_of_an_expression_is_reported_at_its_character() {
-    let place = |line: &str| job_fault(&format!("shell = 'true'\n{line}")).split(": ").next().map(str::to_owned).unwrap();
+    let place = |line: &str| {
+        job_fault(&format!("shell = 'true'\n{line}")).split(": ").next().map(str::to_owned).unwrap()
+    };
     assert_eq!(place("cron = '0 60 * * *'"), "jobs.toml:3:11");
     assert_eq!(place("cron = ['@daily', \"* * * * 9\"]"), "jobs.toml:3:28");
     assert_eq!(place("cron = '@every 1ms'"), "jobs.toml:3:16");
@@ -65,22 +73,49 @@ fn how_a_process_starts_is_held_to_its_forms() {
         ("user = 0", "jobs.a.user: found integer 0, wanted a string such as \"backup\""),
         ("user = '1000'", "jobs.a.user: user \"1000\" is not valid: wanted the name of a user"),
         ("user = 'root'", "jobs.a.user: found \"root\", wanted another user"),
-        ("limits = 3", "jobs.a.limits: found integer 3, wanted a table such as { memory = \"512M\""),
+        (
+            "limits = 3",
+            "jobs.a.limits: found integer 3, wanted a table such as { memory = \"512M\"",
+        ),
         ("limits = { memory = '1K' }", "jobs.a.limits.memory: found string \"1K\", wanted 1MiB to"),
         ("limits = { memory = '1GB' }", "jobs.a.limits.memory: size \"1GB\" is not valid"),
-        ("limits = { cpu = 0 }", "jobs.a.limits.cpu: found integer 0, wanted a number such as 0.5, more than 0"),
-        ("limits = { cpu = 0.001 }", "jobs.a.limits.cpu: found number 0.001, wanted processors such as 0.5, at least 0.01"),
-        ("limits = { pids = 0 }", "jobs.a.limits.pids: found integer 0, wanted an integer from 1 to 4194304"),
-        ("limits = { nice = -5 }", "jobs.a.limits.nice: found integer -5, wanted an integer from 0 to 19"),
+        (
+            "limits = { cpu = 0 }",
+            "jobs.a.limits.cpu: found integer 0, wanted a number such as 0.5, more than 0",
+        ),
+        (
+            "limits = { cpu = 0.001 }",
+            "jobs.a.limits.cpu: found number 0.001, wanted processors such as 0.5, at least 0.01",
+        ),
+        (
+            "limits = { pids = 0 }",
+            "jobs.a.limits.pids: found integer 0, wanted an integer from 1 to 4194304",
+        ),
+        (
+            "limits = { nice = -5 }",
+            "jobs.a.limits.nice: found integer -5, wanted an integer from 0 to 19",
+        ),
         ("limits = { mem = '1G' }", "jobs.a.limits.mem: unknown key"),
-        ("umask = 27", "jobs.a.umask: found integer 27, wanted octal digits in quotes, such as \"0027\""),
+        (
+            "umask = 27",
+            "jobs.a.umask: found integer 27, wanted octal digits in quotes, such as \"0027\"",
+        ),
         ("umask = '0o27'", "jobs.a.umask: umask \"0o27\" is not valid: wanted 3 or 4 octal digits"),
         ("stdin = ['a']", "jobs.a.stdin: found an array, wanted a string"),
-        ("stdin = \"a\\u0000\"", "found string (not shown), wanted a string without the character NUL"),
-        ("shell_program = 'bash'", "jobs.a.shell_program: found string \"bash\", wanted an absolute path"),
+        (
+            "stdin = \"a\\u0000\"",
+            "found string (not shown), wanted a string without the character NUL",
+        ),
+        (
+            "shell_program = 'bash'",
+            "jobs.a.shell_program: found string \"bash\", wanted an absolute path",
+        ),
     ]);
     let loaded = job_fault("shell = 'true'\nuser = 'a'\nenv = { LD_PRELOAD = 'x' }");
-    assert!(loaded.contains("jobs.toml:4:7: jobs.a.env: LD_PRELOAD together with user"), "{loaded}");
+    assert!(
+        loaded.contains("jobs.toml:4:7: jobs.a.env: LD_PRELOAD together with user"),
+        "{loaded}"
+    );
 }
 
 #[test]
@@ -97,27 +132,48 @@ fn retries_are_held_to_their_bounds() {
         ),
         ("retry = { limit = 1, backoff = 'exponental' }", "did you mean \"exponential\"?"),
         ("retry = { limit = 1, jitter = 'yes' }", "found string \"yes\", wanted true or false"),
-        ("retry = { limits = 1, limit = 1 }", "jobs.a.retry.limits: unknown key, did you mean \"limit\"?"),
+        (
+            "retry = { limits = 1, limit = 1 }",
+            "jobs.a.retry.limits: unknown key, did you mean \"limit\"?",
+        ),
     ]);
 }
 
 #[test]
 fn codes_that_contradict_each_other_or_that_no_attempt_can_have_are_refused() {
     each_is_refused(&[
-        ("retry = { limit = 1, on = 75 }", "jobs.a.retry.on: found integer 75, wanted a list of exit codes or statuses"),
-        ("retry = { limit = 1, on = [] }", "jobs.a.retry.on: found an empty list, wanted the codes to retry on, or limit = 0"),
-        ("retry = { limit = 1, on = [0] }", "jobs.a.retry.on[0]: found integer 0, wanted an integer from 1 to 599"),
+        (
+            "retry = { limit = 1, on = 75 }",
+            "jobs.a.retry.on: found integer 75, wanted a list of exit codes or statuses",
+        ),
+        (
+            "retry = { limit = 1, on = [] }",
+            "jobs.a.retry.on: found an empty list, wanted the codes to retry on, or limit = 0",
+        ),
+        (
+            "retry = { limit = 1, on = [0] }",
+            "jobs.a.retry.on[0]: found integer 0, wanted an integer from 1 to 599",
+        ),
         (
             "retry = { limit = 1, never_on = [3, 600] }",
             "jobs.a.retry.never_on[1]: found integer 600, wanted an integer from 1 to 599",
         ),
-        ("retry = { limit = 1, on = ['75'] }", "jobs.a.retry.on[0]: found string \"75\", wanted an integer"),
-        ("retry = { limit = 1, on = [3, 75], never_on = [75] }", "jobs.a.retry.never_on: found 75 in on and in never_on"),
+        (
+            "retry = { limit = 1, on = ['75'] }",
+            "jobs.a.retry.on[0]: found string \"75\", wanted an integer",
+        ),
+        (
+            "retry = { limit = 1, on = [3, 75], never_on = [75] }",
+            "jobs.a.retry.never_on: found 75 in on and in never_on",
+        ),
         (
             "retry = { limit = 1, on = [503] }",
             "retry.on[0]: found integer 503, wanted an exit code from 1 to 255: this job runs a",
         ),
-        ("retry = { limit = 1, never_on = [1, 256] }", "jobs.a.retry.never_on[1]: found integer 256, wanted an exit code"),
+        (
+            "retry = { limit = 1, never_on = [1, 256] }",
+            "jobs.a.retry.never_on[1]: found integer 256, wanted an exit code",
+        ),
     ]);
     let fault = job_fault("http = 'http://h/'\nretry = { limit = 1, on = [503, 99] }");
     assert!(fault.contains("jobs.a.retry.on[1]: found integer 99, wanted a status from 100 to 599: this job makes a request"));
@@ -128,24 +184,51 @@ fn codes_that_contradict_each_other_or_that_no_attempt_can_have_are_refused() {
 #[test]
 fn a_question_before_an_attempt_is_exactly_one_and_asked_at_a_known_time() {
     each_is_refused(&[
-        ("done_check = 'test -e x'", "jobs.a.done_check: found string (not shown), wanted a table such as { shell = "),
-        ("done_check = {}", "jobs.a.done_check: no action, wanted exactly one of command, shell or http"),
-        ("done_check = { shell = 'x', command = ['x'] }", "found command and shell together, wanted exactly one action"),
-        ("done_check = { shel = 'x' }", "jobs.a.done_check.shel: unknown key, did you mean \"shell\"?"),
-        ("done_check = { shell = ' ' }", "jobs.a.done_check.shell: found string \" \", wanted a line for /bin/sh"),
+        (
+            "done_check = 'test -e x'",
+            "jobs.a.done_check: found string (not shown), wanted a table such as { shell = ",
+        ),
+        (
+            "done_check = {}",
+            "jobs.a.done_check: no action, wanted exactly one of command, shell or http",
+        ),
+        (
+            "done_check = { shell = 'x', command = ['x'] }",
+            "found command and shell together, wanted exactly one action",
+        ),
+        (
+            "done_check = { shel = 'x' }",
+            "jobs.a.done_check.shel: unknown key, did you mean \"shell\"?",
+        ),
+        (
+            "done_check = { shell = ' ' }",
+            "jobs.a.done_check.shell: found string \" \", wanted a line for /bin/sh",
+        ),
         ("done_check = { http = 'ftp://h/' }", "jobs.a.done_check.http: found the scheme \"ftp\""),
-        ("done_check = { shell = 'x', on = 'rety' }", "wanted \"retry\" or \"always\": did you mean \"retry\"?"),
-        ("done_check = { shell = 'x', timeout = '99ms' }", "jobs.a.done_check.timeout: found \"99ms\", wanted 100ms to 1 hour"),
+        (
+            "done_check = { shell = 'x', on = 'rety' }",
+            "wanted \"retry\" or \"always\": did you mean \"retry\"?",
+        ),
+        (
+            "done_check = { shell = 'x', timeout = '99ms' }",
+            "jobs.a.done_check.timeout: found \"99ms\", wanted 100ms to 1 hour",
+        ),
         ("done_check = { shell = 'x', timeout = '3601s' }", "wanted 100ms to 1 hour"),
     ]);
     let long = format!("done_check = {{ shell = '{}' }}", "x".repeat(140_000));
-    each_is_refused(&[(&long, "jobs.a.done_check.shell: found 140001 bytes, wanted at most 131072")]);
+    each_is_refused(&[(
+        &long,
+        "jobs.a.done_check.shell: found 140001 bytes, wanted at most 131072",
+    )]);
 }
 
 #[test]
 fn words_are_refused_with_the_nearest() {
     each_is_refused(&[
-        ("overlap = 'skp'", "wanted \"skip\", \"queue\", \"replace\" or \"allow\": did you mean \"skip\"?"),
+        (
+            "overlap = 'skp'",
+            "wanted \"skip\", \"queue\", \"replace\" or \"allow\": did you mean \"skip\"?",
+        ),
         ("overlap = true", "found true, wanted \"skip\", "),
         ("overlap = { max = 3 }", "no mode, wanted one such as"),
         ("overlap = { mode = 'queue', max = 0 }", "jobs.a.overlap.max: found integer 0"),
@@ -155,7 +238,10 @@ fn words_are_refused_with_the_nearest() {
         ("catch_up = { max_age = '0s' }", "wanted 1s to 10 years"),
         ("catch_up = { spread = '0s' }", "wanted more than 0s, up to 1 day"),
         ("catch_up = { spread = '25h' }", "wanted more than 0s, up to 1 day"),
-        ("spread = '10m'", "jobs.a.spread: unknown key here, wanted catch_up = { spread = \"10m\" }"),
+        (
+            "spread = '10m'",
+            "jobs.a.spread: unknown key here, wanted catch_up = { spread = \"10m\" }",
+        ),
         ("delivery = 'at_most_once'", "did you mean \"at-most-once\"?"),
         ("delivery = 'exactly-once'", "wanted \"at-least-once\" or \"at-most-once\""),
     ]);
@@ -167,22 +253,40 @@ fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
         "delivery = 'at-most-once'\nretry = 2",
         "contradicts retry.limit 2: a retry is a second start; wanted retry = 0 or delivery = \"at-least-once\"",
     )]);
-    let table = job_fault("shell = 'true'\nretry = { limit = 1, on = [75] }\ndelivery = 'at-most-once'");
-    assert!(table.contains("jobs.a.delivery: ") && table.contains("contradicts retry.limit 1: a retry"), "{table}");
+    let table =
+        job_fault("shell = 'true'\nretry = { limit = 1, on = [75] }\ndelivery = 'at-most-once'");
     assert!(
-        fault_in_defaults("retry = 1\ndelivery = 'at-most-once'").contains("defaults.delivery: delivery \"at-most-once\" contra")
+        table.contains("jobs.a.delivery: ") && table.contains("contradicts retry.limit 1: a retry"),
+        "{table}"
     );
-    let delivery = fault("[defaults]\nretry = 1\n[jobs.a]\nshell = 'true'\ndelivery = 'at-most-once'");
-    assert!(delivery.contains("jobs.a.delivery: ") && delivery.contains("retry.limit 1 (from [defaults])"), "{delivery}");
+    assert!(
+        fault_in_defaults("retry = 1\ndelivery = 'at-most-once'")
+            .contains("defaults.delivery: delivery \"at-most-once\" contra")
+    );
+    let delivery =
+        fault("[defaults]\nretry = 1\n[jobs.a]\nshell = 'true'\ndelivery = 'at-most-once'");
+    assert!(
+        delivery.contains("jobs.a.delivery: ")
+            && delivery.contains("retry.limit 1 (from [defaults])"),
+        "{delivery}"
+    );
     let retry = fault("[defaults]\ndelivery = 'at-most-once'\n[jobs.a]\nshell = 'true'\nretry = 1");
-    assert!(retry.contains("jobs.a.retry: delivery \"at-most-once\" (from [defaults]) contradicts retry.limit 1"), "{retry}");
+    assert!(
+        retry.contains(
+            "jobs.a.retry: delivery \"at-most-once\" (from [defaults]) contradicts retry.limit 1"
+        ),
+        "{retry}"
+    );
 }
 
 #[test]
 fn keys_of_later_versions_are_named_as_such() {
     for key in ["rate", "weight"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
-        assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
+        assert!(
+            fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")),
+            "{fault}"
+        );
     }
 }
 
@@ -216,17 +320,27 @@ fn a_schedule_is_one_of_its_forms_and_a_file_is_no_moment() {
     ]);
     let many = format!("cron = [{}]", "'@daily',".repeat(33));
     each_is_refused(&[(&many, "found 33 expressions, wanted 1 to 32")]);
-    assert!(job_fault("shell = 'true'\nat = '2026-12-24T09:00'\nevery = '5s'").contains("found every and at together"));
+    assert!(
+        job_fault("shell = 'true'\nat = '2026-12-24T09:00'\nevery = '5s'")
+            .contains("found every and at together")
+    );
 }
 
 #[test]
 fn an_action_is_exactly_one() {
-    assert!(job_fault("every = '5s'").contains("1:1: jobs.a: no action, wanted exactly one of command, shell or http"));
     assert!(
-        job_fault("shell = 'true'\ncommand = ['true']").contains("found command and shell together, wanted exactly one action")
+        job_fault("every = '5s'")
+            .contains("1:1: jobs.a: no action, wanted exactly one of command, shell or http")
+    );
+    assert!(
+        job_fault("shell = 'true'\ncommand = ['true']")
+            .contains("found command and shell together, wanted exactly one action")
     );
     let misspelt = job_fault("comand = ['true']");
-    assert!(misspelt.contains("did you mean \"command\"?"), "the missing action is not told on top: {misspelt}");
+    assert!(
+        misspelt.contains("did you mean \"command\"?"),
+        "the missing action is not told on top: {misspelt}"
+    );
 }
 
 #[test]
@@ -256,7 +370,12 @@ fn what_is_too_long_for_the_kernel_or_for_us_is_refused_with_the_limit() {
     let fits = format!("[jobs.a]\ncommand = ['ls', '{}']", word(128 * 1024 - 1));
     assert!(super::compile(&fits).is_ok());
     let fault = job_fault(&format!("command = ['ls', '{}']", word(128 * 1024)));
-    assert!(fault.contains("2:11: jobs.a.command[1]: found 131073 bytes, wanted at most 131072 (128 KiB"), "{fault}");
+    assert!(
+        fault.contains(
+            "2:11: jobs.a.command[1]: found 131073 bytes, wanted at most 131072 (128 KiB"
+        ),
+        "{fault}"
+    );
     let fault = job_fault(&format!("shell = 'true'\nenv = {{ A = '{}' }}", word(128 * 1024 - 2)));
     assert!(fault.contains("3:7: jobs.a.env.A: found 131073 bytes"), "{fault}");
     let fault = job_fault(&format!("command = [{}]", format!("'{}',", word(100_000)).repeat(11)));
@@ -320,14 +439,20 @@ fn a_request_cannot_be_bent_by_its_parts() {
         ("headers = { A = \"x\\r\\nB: y\" }", "wanted a value without line breaks"),
         ("headers = { A = \"x\\u0000\" }", "without the character NUL"),
         ("headers = { A = 1 }", "found integer (not shown), wanted a string"),
-        ("headers = { hOST = 'x' }", "jobs.a.http.headers.hOST: not allowed: schedd sets this header itself"),
+        (
+            "headers = { hOST = 'x' }",
+            "jobs.a.http.headers.hOST: not allowed: schedd sets this header itself",
+        ),
         ("headers = { Content-Length = '0' }", "not allowed"),
         ("headers = { Transfer-Encoding = 'chunked' }", "not allowed"),
         ("headers = { A = 'x', a = 'y' }", "given twice"),
         (&long, "wanted at most 65536 (64 KiB) in all"),
         ("body = 3", "found integer (not shown), wanted a string"),
         ("expect = 200", "wanted a list of statuses"),
-        ("expect = [200, 99]", "jobs.a.http.expect[1]: found integer 99, wanted an integer from 100 to 599"),
+        (
+            "expect = [200, 99]",
+            "jobs.a.http.expect[1]: found integer 99, wanted an integer from 100 to 599",
+        ),
         ("expect = [600]", "wanted an integer from 100 to 599"),
         ("redirects = 11", "wanted an integer from 0 to 10"),
         ("redirects = 300", "wanted an integer from 0 to 10"),
@@ -342,8 +467,7 @@ fn a_request_cannot_be_bent_by_its_parts() {
 
 #[test]
 fn every_fault_of_one_request_is_reported() {
-    let text =
-        "[jobs.a]\nhttp = { url = 'ftp://h', method = 'X', headers = { Host = 'x', B = 1 }, expect = [1], redirects = 99 }";
+    let text = "[jobs.a]\nhttp = { url = 'ftp://h', method = 'X', headers = { Host = 'x', B = 1 }, expect = [1], redirects = 99 }";
     let faults = faults(text);
     assert_eq!(faults.len(), 6, "{faults:#?}");
 }
@@ -363,11 +487,17 @@ fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
         ("key = ''", "jobs.a.key: key \"\" is not valid: wanted 1 to 256 characters"),
         ("key = \"a\\u0007\"", "without control characters"),
         ("key = 5", "jobs.a.key: found integer 5, wanted"),
-        ("per_key = 2", "jobs.a.per_key: per_key without a key, wanted it together with key = \"customer-42\""),
+        (
+            "per_key = 2",
+            "jobs.a.per_key: per_key without a key, wanted it together with key = \"customer-42\"",
+        ),
         ("not_while = ['a b']", "jobs.a.not_while[0]: job name \"a b\" is not valid"),
         ("not_while = ['b', 'b']", "jobs.a.not_while: found \"b\" twice, wanted each job once"),
         ("not_while = ['b', 'a']", "jobs.a.not_while: it names the job itself, wanted other jobs"),
-        ("not_while = 5", "jobs.a.not_while: found integer 5, wanted names of jobs such as [\"backup\"]"),
+        (
+            "not_while = 5",
+            "jobs.a.not_while: found integer 5, wanted names of jobs such as [\"backup\"]",
+        ),
     ]);
     for (per_key, wanted) in [
         ("0", "jobs.a.per_key: found integer 0, wanted an integer from 1 to 1000000"),
@@ -377,7 +507,9 @@ fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
         ("{ limits = 1 }", "unknown key, did you mean \"limit\"?"),
         ("'x'", "wanted how many at once, or a table such as"),
     ] {
-        let message = super::faults(&format!("[jobs.a]\nshell = 'true'\nkey = 'k'\nper_key = {per_key}\n")).join("\n");
+        let message =
+            super::faults(&format!("[jobs.a]\nshell = 'true'\nkey = 'k'\nper_key = {per_key}\n"))
+                .join("\n");
         assert!(message.contains(wanted), "{per_key}: {message}");
     }
     let many: Vec<String> = (0..17).map(|n| format!("'b{n}'")).collect();

@@ -24,34 +24,61 @@ fn a_notice_is_an_action_and_nothing_else() {
             ("true", format!("jobs.a.{kind}: found true, {WANTED}")),
             ("3", format!("jobs.a.{kind}: found integer (not shown), {WANTED}")),
             ("['mail', 'me']", format!("jobs.a.{kind}: found an array, {WANTED}")),
-            ("{}", format!("jobs.a.{kind}: no action, wanted exactly one of command, shell or http")),
-            ("{ shell = '' }", format!("jobs.a.{kind}.shell: found string \"\", wanted a line for /bin/sh")),
+            (
+                "{}",
+                format!("jobs.a.{kind}: no action, wanted exactly one of command, shell or http"),
+            ),
+            (
+                "{ shell = '' }",
+                format!("jobs.a.{kind}.shell: found string \"\", wanted a line for /bin/sh"),
+            ),
             ("{ shel = 'x' }", format!("jobs.a.{kind}.shel: unknown key, did you mean \"shell\"?")),
-            ("{ email = 'me@h' }", format!("jobs.a.{kind}.email: unknown key, wanted command, shell or http")),
-            ("{ command = 'mail me' }", format!("jobs.a.{kind}.command: found string (not shown), wanted a list of words")),
+            (
+                "{ email = 'me@h' }",
+                format!("jobs.a.{kind}.email: unknown key, wanted command, shell or http"),
+            ),
+            (
+                "{ command = 'mail me' }",
+                format!("jobs.a.{kind}.command: found string (not shown), wanted a list of words"),
+            ),
             ("{ command = [] }", format!("jobs.a.{kind}.command: found an empty list")),
             ("{ shell = 'x', timeout = '1m' }", format!("jobs.a.{kind}.timeout: unknown key")),
-            ("{ shell = 'x', http = 'http://h/' }", format!("jobs.a.{kind}.http: found shell and http together")),
+            (
+                "{ shell = 'x', http = 'http://h/' }",
+                format!("jobs.a.{kind}.http: found shell and http together"),
+            ),
             ("{ http = 'example.com/alert' }", format!("jobs.a.{kind}.http: found no valid URL")),
             ("{ http = { method = 'POST' } }", format!("jobs.a.{kind}.http: no url, wanted one")),
-            ("{ http = { url = 'mailto:me@h' } }", format!("jobs.a.{kind}.http.url: found the scheme (not shown)")),
+            (
+                "{ http = { url = 'mailto:me@h' } }",
+                format!("jobs.a.{kind}.http.url: found the scheme (not shown)"),
+            ),
             (
                 "{ http = { url = 'http://h/', headers = { A = '${env:X}' } } }",
                 format!("jobs.a.{kind}.http.headers.A: found ${{"),
             ),
-            ("{ shell = 'curl -H ${credential:t}' }", format!("jobs.a.{kind}.shell: found a credential in a command line")),
+            (
+                "{ shell = 'curl -H ${credential:t}' }",
+                format!("jobs.a.{kind}.shell: found a credential in a command line"),
+            ),
         ];
         for (value, wanted) in &cases {
             each_is_refused(&[(&format!("{kind} = {value}"), wanted)]);
         }
     }
-    for (key, meant) in
-        [("on_fail", "on_failure"), ("onfailure", "on_failure"), ("on_sucess", "on_success"), ("on-late", "on_late")]
-    {
+    for (key, meant) in [
+        ("on_fail", "on_failure"),
+        ("onfailure", "on_failure"),
+        ("on_sucess", "on_success"),
+        ("on-late", "on_late"),
+    ] {
         let wanted = format!("jobs.a.{key}: unknown key, did you mean \"{meant}\"?");
         each_is_refused(&[(&format!("{key} = {{ shell = 'x' }}"), &wanted)]);
     }
-    assert!(fault("[defaults]\non_failure = 'x'\n[jobs.a]\nshell = 'true'").starts_with("jobs.toml:2:14: defaults.on_failure: "));
+    assert!(
+        fault("[defaults]\non_failure = 'x'\n[jobs.a]\nshell = 'true'")
+            .starts_with("jobs.toml:2:14: defaults.on_failure: ")
+    );
 }
 
 #[test]
@@ -69,41 +96,78 @@ fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_reported_of_it() {
             let line = format!("{key} = {value}\non_late = {{ shell = 'x' }}");
             each_is_refused(&[(&line, &format!("jobs.a.{key}: ")), (&line, wanted)]);
         }
-        each_is_refused(&[(&format!("{key} = '5m'"), "nobody would be notified, wanted it together with on_late = ")]);
+        each_is_refused(&[(
+            &format!("{key} = '5m'"),
+            "nobody would be notified, wanted it together with on_late = ",
+        )]);
         each_is_refused(&[(&format!("{key} = '5m'\non_late = false"), "nobody would be notified")]);
-        assert!(compile(&format!("[defaults]\non_late = {{ shell = 'x' }}\n[jobs.a]\nshell = 'x'\n{key} = '5m'")).is_ok());
+        assert!(
+            compile(&format!(
+                "[defaults]\non_late = {{ shell = 'x' }}\n[jobs.a]\nshell = 'x'\n{key} = '5m'"
+            ))
+            .is_ok()
+        );
     }
 }
 
 #[test]
 fn what_watches_from_outside_is_pinged_at_a_url() {
     each_is_refused(&[
-        ("ping_url = true", "jobs.a.ping_url: found true, wanted a URL such as \"https://hc-ping.com/UUID\", or false"),
+        (
+            "ping_url = true",
+            "jobs.a.ping_url: found true, wanted a URL such as \"https://hc-ping.com/UUID\", or false",
+        ),
         ("ping_url = 'hc-ping.com/abc'", "jobs.a.ping_url: found no valid URL"),
         ("ping_url = ''", "jobs.a.ping_url: found no valid URL"),
         ("ping_url = 'https://hc-ping.com/a b'", "jobs.a.ping_url: found ' ' in a URL"),
-        ("ping_url = ['https://hc-ping.com/a']", "jobs.a.ping_url: found an array, wanted a string"),
-        ("ping_url = { url = 'https://hc-ping.com/a' }", "jobs.a.ping_url: found a table, wanted a string"),
-        ("ping_url = 'https://hc-ping.com/${HC_ID}'", "jobs.a.ping_url: found ${ without a credential"),
+        (
+            "ping_url = ['https://hc-ping.com/a']",
+            "jobs.a.ping_url: found an array, wanted a string",
+        ),
+        (
+            "ping_url = { url = 'https://hc-ping.com/a' }",
+            "jobs.a.ping_url: found a table, wanted a string",
+        ),
+        (
+            "ping_url = 'https://hc-ping.com/${HC_ID}'",
+            "jobs.a.ping_url: found ${ without a credential",
+        ),
         ("ping = 'https://hc-ping.com/a'", "jobs.a.ping: unknown key"),
     ]);
     let fault = fault("[jobs.a]\nshell = 'x'\nping_url = 'https://u:hunter2@h/'");
-    assert!(fault.contains("found a user or password in the URL") && !fault.contains("hunter2"), "{fault}");
+    assert!(
+        fault.contains("found a user or password in the URL") && !fault.contains("hunter2"),
+        "{fault}"
+    );
 }
 
 #[test]
 fn a_secret_that_signs_is_none_or_whole_and_is_never_shown() {
     let short = "whsec_aHVudGVyMg==";
-    for value in ["'hunter2'", "'whsec_hunter2'", &format!("'{short}'"), "''", "['hunter2']", "'${credential:}'"] {
+    for value in [
+        "'hunter2'",
+        "'whsec_hunter2'",
+        &format!("'{short}'"),
+        "''",
+        "['hunter2']",
+        "'${credential:}'",
+    ] {
         let fault = fault(&format!("[jobs.a]\nshell = 'x'\nwebhook_secret = {value}"));
-        assert!(fault.contains("jobs.a.webhook_secret") && fault.contains("is not a signing secret: wanted whsec_"), "{fault}");
+        assert!(
+            fault.contains("jobs.a.webhook_secret")
+                && fault.contains("is not a signing secret: wanted whsec_"),
+            "{fault}"
+        );
         assert!(!fault.contains("hunter2") && !fault.contains("aHVudGVyMg"), "{fault}");
     }
     let whole = "'${credential:hook}'";
     let many = [whole; 5].join(", ");
     each_is_refused(&[
         ("webhook_secret = []", "jobs.a.webhook_secret: found 0 secrets, wanted 1 to 4"),
-        (&format!("webhook_secret = [{many}]"), "jobs.a.webhook_secret: found 5 secrets, wanted 1 to 4"),
+        (
+            &format!("webhook_secret = [{many}]"),
+            "jobs.a.webhook_secret: found 5 secrets, wanted 1 to 4",
+        ),
         ("webhook_secret = 3", "jobs.a.webhook_secret: found integer (not shown), wanted a string"),
     ]);
 }
@@ -117,17 +181,29 @@ fn users_limits_umasks_inputs_and_shells_are_refused_in_the_forms_people_try() {
         ("user = 'a b'", "jobs.a.user: user \"a b\" is not valid"),
         ("user = 'root:adm'", "jobs.a.user: found \"root\", wanted another user"),
         ("user = ['backup']", "jobs.a.user: found an array, wanted a string"),
-        ("limits = '512M'", "jobs.a.limits: found string \"512M\", wanted a table such as { memory = \"512M\""),
+        (
+            "limits = '512M'",
+            "jobs.a.limits: found string \"512M\", wanted a table such as { memory = \"512M\"",
+        ),
         ("limits = { memory = 512 }", "jobs.a.limits.memory: found integer 512"),
         ("limits = { memory = '' }", "jobs.a.limits.memory: "),
         ("limits = { memory = '-1M' }", "jobs.a.limits.memory: size \"-1M\" is not valid"),
         ("limits = { memory = '50%' }", "jobs.a.limits.memory: size \"50%\" is not valid"),
-        ("limits = { cpu = '50%' }", "jobs.a.limits.cpu: found string \"50%\", wanted a number such as 0.5"),
+        (
+            "limits = { cpu = '50%' }",
+            "jobs.a.limits.cpu: found string \"50%\", wanted a number such as 0.5",
+        ),
         ("limits = { cpu = nan }", "jobs.a.limits.cpu: "),
         ("limits = { cpu = inf }", "jobs.a.limits.cpu: "),
         ("limits = { pids = 1.5 }", "jobs.a.limits.pids: found number 1.5, wanted an integer"),
-        ("limits = { files = 3 }", "jobs.a.limits.files: found integer 3, wanted an integer from 16 to 1048576"),
-        ("limits = { nice = 20 }", "jobs.a.limits.nice: found integer 20, wanted an integer from 0 to 19"),
+        (
+            "limits = { files = 3 }",
+            "jobs.a.limits.files: found integer 3, wanted an integer from 16 to 1048576",
+        ),
+        (
+            "limits = { nice = 20 }",
+            "jobs.a.limits.nice: found integer 20, wanted an integer from 0 to 19",
+        ),
         ("limits = { cpus = 2 }", "jobs.a.limits.cpus: unknown key, did you mean \"cpu\"?"),
         ("memory = '1G'", "jobs.a.memory: unknown key"),
         ("umask = 0o027", "jobs.a.umask: found integer 23, wanted octal digits in quotes"),
@@ -137,7 +213,10 @@ fn users_limits_umasks_inputs_and_shells_are_refused_in_the_forms_people_try() {
         ("stdin = 3", "jobs.a.stdin: found integer (not shown), wanted a string"),
         ("stdin = { file = '/x' }", "jobs.a.stdin: found a table, wanted a string"),
         ("shell_program = ''", "jobs.a.shell_program: found string \"\", wanted an absolute path"),
-        ("shell_program = ['/bin/bash', '-l']", "jobs.a.shell_program: found an array, wanted a string"),
+        (
+            "shell_program = ['/bin/bash', '-l']",
+            "jobs.a.shell_program: found an array, wanted a string",
+        ),
     ]);
 }
 
@@ -174,8 +253,10 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
     ] {
         let text = format!("[jobs.a]\nhttp = 'http://h/'\n{beside}\n{all}\n");
         let mut wanted: Vec<String> = idle.iter().map(|key| fault_of(key)).collect();
-        let mut found: Vec<String> =
-            faults(&text).iter().map(|line| line.splitn(4, ':').nth(3).unwrap().trim().to_owned()).collect();
+        let mut found: Vec<String> = faults(&text)
+            .iter()
+            .map(|line| line.splitn(4, ':').nth(3).unwrap().trim().to_owned())
+            .collect();
         wanted.sort();
         found.sort();
         assert_eq!(found, wanted, "{beside}");
@@ -184,38 +265,58 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
         assert_eq!(faults(&text).len(), idle.len(), "{text}");
     }
     // A misspelled key is reported once.
-    let slip = fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failur = { shell = 'mail' }\n");
+    let slip =
+        fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failur = { shell = 'mail' }\n");
     assert!(slip.contains("unknown key"), "{slip}");
-    let faulty = fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failure = { shell = '' }\n");
+    let faulty =
+        fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failure = { shell = '' }\n");
     assert!(faulty.contains("on_failure.shell"), "{faulty}");
 }
 
 #[test]
 fn what_defaults_say_of_processes_is_not_for_a_request() {
     let all = "user = 'nobody'\nlimits = { files = 99 }\numask = '0027'\nstdin = 'x'\nshell_program = '/bin/sh'\n";
-    let config = good(&format!("[defaults]\n{all}[jobs.a]\nhttp = 'http://h/'\n[jobs.b]\nshell = 'true'\n"));
+    let config =
+        good(&format!("[defaults]\n{all}[jobs.a]\nhttp = 'http://h/'\n[jobs.b]\nshell = 'true'\n"));
     assert_eq!(job(&config, "a").process, ProcessRules::default());
     assert!(job(&config, "b").process.user.is_some() && job(&config, "b").process.stdin.is_some());
-    let config = good(&format!("[defaults]\n{all}[jobs.a]\nhttp = 'http://h/'\non_late = {{ shell = 'mail' }}\n"));
+    let config = good(&format!(
+        "[defaults]\n{all}[jobs.a]\nhttp = 'http://h/'\non_late = {{ shell = 'mail' }}\n"
+    ));
     let of_notice = job(&config, "a").process;
-    assert!(of_notice.user.is_some() && of_notice.umask.is_some() && of_notice.shell_program.is_some());
+    assert!(
+        of_notice.user.is_some() && of_notice.umask.is_some() && of_notice.shell_program.is_some()
+    );
     assert!(of_notice.stdin.is_none() && of_notice.limits == Limits::default());
 }
 
 #[test]
 fn a_line_is_refused_as_a_file_is() {
     for (line, wanted) in [
-        (r#"{"shell":"x","on_failure":"mail me"}"#, "on_failure: found string (not shown), wanted a table"),
-        (r#"{"shell":"x","must_start_within":"5m"}"#, "must_start_within: nobody would be notified"),
+        (
+            r#"{"shell":"x","on_failure":"mail me"}"#,
+            "on_failure: found string (not shown), wanted a table",
+        ),
+        (
+            r#"{"shell":"x","must_start_within":"5m"}"#,
+            "must_start_within: nobody would be notified",
+        ),
         (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found no valid URL"),
         (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is not a signing secret"),
-        (r#"{"http":"http://h/","umask":"0027"}"#, "umask: an HTTP request starts no process: take umask out"),
+        (
+            r#"{"http":"http://h/","umask":"0027"}"#,
+            "umask: an HTTP request starts no process: take umask out",
+        ),
         (r#"{"shell":"x","limits":{"cpu":"half"}}"#, "limits.cpu: found string \"half\""),
     ] {
         let problems = job_from_json(line, &host()).unwrap_err();
-        assert!(problems.len() == 1 && problems[0].to_string().starts_with(wanted), "{line}: {problems:#?}");
+        assert!(
+            problems.len() == 1 && problems[0].to_string().starts_with(wanted),
+            "{line}: {problems:#?}"
+        );
     }
-    let nobody = job_from_json(r#"{"shell":"x","on_failure":null,"on_late":false}"#, &host()).unwrap();
+    let nobody =
+        job_from_json(r#"{"shell":"x","on_failure":null,"on_late":false}"#, &host()).unwrap();
     assert!(nobody.spec.notices.is_empty());
 }
 
@@ -255,5 +356,8 @@ must_finish_within = '1h'
     ];
     let faults = faults(text);
     assert_eq!(faults.len(), wanted.len(), "{faults:#?}");
-    assert!(faults.iter().zip(wanted).all(|(fault, wanted)| fault.starts_with(wanted)), "{faults:#?}");
+    assert!(
+        faults.iter().zip(wanted).all(|(fault, wanted)| fault.starts_with(wanted)),
+        "{faults:#?}"
+    );
 }

@@ -8,7 +8,8 @@ use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::job_from_json;
 use crate::config::key::table_key::names;
 use crate::domain::job::job_spec::{
-    Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, RetryRule,
+    Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec,
+    Overlap, RetryRule,
 };
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::process_limits::Limits;
@@ -29,7 +30,10 @@ fn canonical_of_line(text: &str) -> String {
 
 #[test]
 fn a_plain_job_is_a_short_text() {
-    assert_eq!(canonical_of_line(r#"{"shell": "true", "every": "30s"}"#), r#"{"every":"30s","shell":"true"}"#);
+    assert_eq!(
+        canonical_of_line(r#"{"shell": "true", "every": "30s"}"#),
+        r#"{"every":"30s","shell":"true"}"#
+    );
     assert_eq!(canonical_of_line(r#"{"command": ["a", "b"]}"#), r#"{"command":["a","b"]}"#);
     assert_eq!(
         canonical_of_line(r#"{"http": "http://h/", "at": "2026-12-24T09:00:00+01:00"}"#),
@@ -48,7 +52,11 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
     let file = good(
         "[queues.default]\n[defaults]\nretry = 2\n[jobs.a]\ncatch_up = 'all'\noverlap = 'queue'\ncron = '0 9 * * *'\nshell = 'true'",
     );
-    assert_eq!(canonical_of_line(short), to_canonical(&job(&file, "a")), "a file says the same as a line");
+    assert_eq!(
+        canonical_of_line(short),
+        to_canonical(&job(&file, "a")),
+        "a file says the same as a line"
+    );
     let http = |http: &str| canonical_of_line(&format!(r#"{{"http": {http}}}"#));
     assert_eq!(
         http(r#"{"url": "http://h/", "expect": [204, 200, 204], "method": "GET", "redirects": 0}"#),
@@ -72,7 +80,10 @@ fn settings_an_older_version_kept_with_a_request_are_read_and_not_rewritten() {
     let rules = r#""limits":{"memory":"1GiB"},"shell_program":"/bin/bash","stdin":"x","umask":"0027","user":"backup""#;
     let message = r#""on_failure":{"shell":"mail"}"#;
     for (kept, wanted) in [
-        (r#"{"http":{"url":"http://h/"},"#.to_owned() + rules + "}", r#"{"http":{"url":"http://h/"}}"#.to_owned()),
+        (
+            r#"{"http":{"url":"http://h/"},"#.to_owned() + rules + "}",
+            r#"{"http":{"url":"http://h/"}}"#.to_owned(),
+        ),
         (
             r#"{"http":{"url":"http://h/"},"#.to_owned() + message + "," + rules + "}",
             r#"{"http":{"url":"http://h/"},"#.to_owned()
@@ -118,7 +129,9 @@ fn a_damaged_text_is_reported_as_such() {
         r#"{"shell":"true","command":["true"]}"#,
         r#"{"shell":"true","delivery":"at-most-once","retry":{"limit":3}}"#,
     ] {
-        let Err(CanonicalError::Corrupt { reason }) = from_canonical(text) else { panic!("{text}: {:?}", from_canonical(text)) };
+        let Err(CanonicalError::Corrupt { reason }) = from_canonical(text) else {
+            panic!("{text}: {:?}", from_canonical(text))
+        };
         assert!(!reason.is_empty() && reason.lines().count() == 1, "{text}: {reason}");
     }
 }
@@ -135,8 +148,13 @@ fn schedules() -> impl Strategy<Value = Schedule> {
         secs(1..=315_360_000).prop_map(Schedule::Delay),
         forms(),
         prop::collection::vec(forms(), 2..4).prop_map(Schedule::Several),
-        prop::collection::vec(prop::sample::select(vec!["0 9 * * *", "@daily", "*/5 * * * MON-FRI"]), 1..4)
-            .prop_map(|list| Schedule::Cron(list.into_iter().map(|text| text.parse().unwrap()).collect())),
+        prop::collection::vec(
+            prop::sample::select(vec!["0 9 * * *", "@daily", "*/5 * * * MON-FRI"]),
+            1..4
+        )
+        .prop_map(|list| Schedule::Cron(
+            list.into_iter().map(|text| text.parse().unwrap()).collect()
+        )),
     ]
 }
 
@@ -146,13 +164,19 @@ fn forms() -> impl Strategy<Value = Schedule> {
     let rules = ["FREQ=DAILY", "FREQ=MONTHLY;BYDAY=-1FR", "FREQ=HOURLY;INTERVAL=3"];
     prop_oneof![
         secs(1..=315_360_000).prop_map(Schedule::Every),
-        prop::collection::btree_set(0..UnixMillis::END, 2..5)
-            .prop_map(|list| Schedule::Instants(list.into_iter().map(|at| UnixMillis::new(at).unwrap()).collect())),
-        texts(vec!["Mon..Fri 09:00", "*-*~1 02:30 Europe/Berlin", "weekly"])
-            .prop_map(|list| Schedule::Calendar(list.into_iter().map(|text| text.parse().unwrap()).collect())),
+        prop::collection::btree_set(0..UnixMillis::END, 2..5).prop_map(|list| Schedule::Instants(
+            list.into_iter().map(|at| UnixMillis::new(at).unwrap()).collect()
+        )),
+        texts(vec!["Mon..Fri 09:00", "*-*~1 02:30 Europe/Berlin", "weekly"]).prop_map(|list| {
+            Schedule::Calendar(list.into_iter().map(|text| text.parse().unwrap()).collect())
+        }),
         (texts(rules.to_vec()), 0..3_000_i64).prop_map(|(list, day)| {
-            let start = jiff::civil::datetime(2020, 2, 29, 23, 59, 58, 0).checked_add(jiff::Span::new().days(day)).unwrap();
-            Schedule::Rules(list.into_iter().map(|text| Recurrence::new(text, start).unwrap()).collect())
+            let start = jiff::civil::datetime(2020, 2, 29, 23, 59, 58, 0)
+                .checked_add(jiff::Span::new().days(day))
+                .unwrap();
+            Schedule::Rules(
+                list.into_iter().map(|text| Recurrence::new(text, start).unwrap()).collect(),
+            )
         }),
     ]
 }
@@ -162,7 +186,10 @@ fn days() -> impl Strategy<Value = DaySet> {
         (1..128_u8).prop_map(DayItem::Weekdays),
         (0..40_000_i64, 0..9_i64).prop_map(|(first, more)| DayItem::Dates(first, first + more)),
         (0..1_000_000_i64, 1..9_i64).prop_map(|(first, more)| {
-            DayItem::Span(UnixMillis::new(first * 1_000).unwrap(), UnixMillis::new((first + more) * 1_000).unwrap())
+            DayItem::Span(
+                UnixMillis::new(first * 1_000).unwrap(),
+                UnixMillis::new((first + more) * 1_000).unwrap(),
+            )
         }),
     ];
     prop::collection::vec(item, 1..6).prop_map(DaySet::of)
@@ -215,26 +242,30 @@ fn requests() -> impl Strategy<Value = HttpRequest> {
 
 fn actions() -> impl Strategy<Value = Action> {
     prop_oneof![
-        ("[a-z/]{1,9}", prop::collection::vec("[^\0]{0,9}", 0..4)).prop_map(|(program, mut words)| {
-            words.insert(0, program);
-            Action::Command(words)
-        }),
+        ("[a-z/]{1,9}", prop::collection::vec("[^\0]{0,9}", 0..4)).prop_map(
+            |(program, mut words)| {
+                words.insert(0, program);
+                Action::Command(words)
+            }
+        ),
         "[a-z][^\0]{0,20}".prop_map(Action::Shell),
         requests().prop_map(Action::Http),
     ]
 }
 
 fn retries() -> impl Strategy<Value = RetryRule> {
-    let backoffs = prop::sample::select(vec![Backoff::Fixed, Backoff::Linear, Backoff::Exponential]);
+    let backoffs =
+        prop::sample::select(vec![Backoff::Fixed, Backoff::Linear, Backoff::Exponential]);
     // A code is in at most one of the two lists.
     let codes = prop::collection::btree_map(1..=599u16, any::<bool>(), 0..4);
-    (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>(), codes).prop_map(
-        |(limit, delay, backoff, longest, jitter, codes)| {
-            let listed = |wanted: bool| codes.iter().filter(|(_, is_on)| **is_on == wanted).map(|(code, _)| *code).collect();
+    (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>(), codes)
+        .prop_map(|(limit, delay, backoff, longest, jitter, codes)| {
+            let listed = |wanted: bool| {
+                codes.iter().filter(|(_, is_on)| **is_on == wanted).map(|(code, _)| *code).collect()
+            };
             let (on, never_on) = (listed(true), listed(false));
             RetryRule { limit, delay, backoff, max_delay: longest.max(delay), jitter, on, never_on }
-        },
-    )
+        })
 }
 
 prop_compose! {
@@ -265,7 +296,8 @@ fn per_keys() -> impl Strategy<Value = PerKey> {
     prop_oneof![
         Just(PerKey::default()),
         (1..=1_000_000u32).prop_map(|limit| PerKey { limit: Some(limit), rate: None }),
-        (prop::option::of(1..=1_000_000u32), rates()).prop_map(|(limit, rate)| PerKey { limit, rate: Some(rate) }),
+        (prop::option::of(1..=1_000_000u32), rates())
+            .prop_map(|(limit, rate)| PerKey { limit, rate: Some(rate) }),
     ]
 }
 
@@ -383,7 +415,10 @@ fn a_key_of_defaults_is_a_key_of_a_job_and_is_declared_once() {
     for key in names {
         let text = format!("[jobs.a]\nshell = 'true'\nevery = '1h'\n{key} = [[1]]\n");
         let faults = super::faults(&text);
-        assert!(faults.iter().any(|fault| fault.contains(&format!("jobs.a.{key}"))), "{key}: {faults:?}");
+        assert!(
+            faults.iter().any(|fault| fault.contains(&format!("jobs.a.{key}"))),
+            "{key}: {faults:?}"
+        );
         let stored = format!(r#"{{"every":"1h","shell":"true","{key}":[[1]]}}"#);
         assert!(matches!(from_canonical(&stored), Err(CanonicalError::Corrupt { .. })), "{key}");
     }

@@ -12,7 +12,9 @@ fn read(path: &Path) -> Result<Config, ConfigError> {
 /// Returns the error of a path without the path, which the error must begin with.
 fn refused(path: &Path) -> String {
     let text = read(path).unwrap_err().to_string();
-    text.strip_prefix(&format!("{}: ", path.display())).unwrap_or_else(|| panic!("{text}")).to_owned()
+    text.strip_prefix(&format!("{}: ", path.display()))
+        .unwrap_or_else(|| panic!("{text}"))
+        .to_owned()
 }
 
 fn written(dir: &Path, name: &str, bytes: &[u8], mode: u32) -> std::path::PathBuf {
@@ -36,7 +38,10 @@ fn a_problem_is_shown_with_the_path_of_its_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = written(dir.path(), "jobs.toml", b"[jobs.a]\nshell = 3", 0o600);
     let error = read(&path).unwrap_err();
-    assert!(error.to_string().starts_with(&format!("{}:2:9: jobs.a.shell: ", path.display())), "{error}");
+    assert!(
+        error.to_string().starts_with(&format!("{}:2:9: jobs.a.shell: ", path.display())),
+        "{error}"
+    );
     assert_eq!((error.problems().len(), error.is_missing()), (1, false));
 }
 
@@ -46,7 +51,14 @@ fn only_a_regular_file_is_read_and_nothing_waits_for_a_fifo() {
     assert_eq!(refused(dir.path()), "found a directory, wanted a regular file");
     assert_eq!(refused(Path::new("/dev/zero")), "found a device, wanted a regular file");
     let fifo = dir.path().join("fifo");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
     assert_eq!(refused(&fifo), "found a FIFO, wanted a regular file");
     let socket = dir.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -76,15 +88,27 @@ fn a_file_past_the_limit_is_refused() {
 #[test]
 fn a_password_in_a_file_everybody_can_read_is_a_warning_and_for_root_a_fault() {
     let dir = tempfile::tempdir().unwrap();
-    let warnings = |text: &str, mode: u32| match read(&written(dir.path(), "jobs.toml", text.as_bytes(), mode)) {
+    let warnings = |text: &str, mode: u32| match read(&written(
+        dir.path(),
+        "jobs.toml",
+        text.as_bytes(),
+        mode,
+    )) {
         Ok(config) => config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        Err(error) if rustix::process::geteuid().is_root() => error.problems().iter().map(ToString::to_string).collect(),
+        Err(error) if rustix::process::geteuid().is_root() => {
+            error.problems().iter().map(ToString::to_string).collect()
+        }
         Err(error) => panic!("{error}"),
     };
-    for url in ["redis://u:hunter2@h/", "redis://:hunter2@h/", "unix:///run/redis.sock?pass=hunter2"] {
+    for url in
+        ["redis://u:hunter2@h/", "redis://:hunter2@h/", "unix:///run/redis.sock?pass=hunter2"]
+    {
         let text = format!("[redis]\nurl = '{url}'");
         let found = warnings(&text, 0o644);
-        assert!(found.len() == 1 && found[0].starts_with("redis.url: holds a password"), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].starts_with("redis.url: holds a password"),
+            "{found:?}"
+        );
         assert!(!found[0].contains("hunter2"));
         assert_eq!(warnings(&text, 0o640), [""; 0]);
     }

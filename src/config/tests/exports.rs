@@ -12,10 +12,18 @@ use crate::domain::queue::queue_rules::{QueueSettings, Share};
 use crate::domain::schedule::clock_changes::ClockChanges;
 
 fn file_of(spec: &JobSpec) -> String {
-    let queue = queue_table(&spec.queue, &QueueSettings { limit: Some(7), ..QueueSettings::default() });
-    let group = spec.group.as_ref().map(|group| group_table(group, &GroupSettings::Exclusive)).unwrap_or_default();
+    let queue =
+        queue_table(&spec.queue, &QueueSettings { limit: Some(7), ..QueueSettings::default() });
+    let group = spec
+        .group
+        .as_ref()
+        .map(|group| group_table(group, &GroupSettings::Exclusive))
+        .unwrap_or_default();
     let zone = host().name().clone();
-    format!("{queue}{group}{}", job_table(&"some.job".parse().unwrap(), spec, &zone, TableForm::Table))
+    format!(
+        "{queue}{group}{}",
+        job_table(&"some.job".parse().unwrap(), spec, &zone, TableForm::Table)
+    )
 }
 
 proptest! {
@@ -52,8 +60,13 @@ fn a_job_without_a_zone_is_exported_with_the_one_kept_with_it_where_that_matters
         table(r#"{"shell": "x", "cron": "0 9 * * *"}"#),
         "[jobs.a]\ncron = \"0 9 * * *\"\ntz = \"Asia/Tokyo\"\nshell = \"x\"\n"
     );
-    assert_eq!(table(r#"{"shell": "x", "every": "5s"}"#), "[jobs.a]\nevery = \"5s\"\nshell = \"x\"\n");
-    assert!(table(r#"{"shell": "x", "every": "5s", "exclude": "sun"}"#).contains("tz = \"Asia/Tokyo\""));
+    assert_eq!(
+        table(r#"{"shell": "x", "every": "5s"}"#),
+        "[jobs.a]\nevery = \"5s\"\nshell = \"x\"\n"
+    );
+    assert!(
+        table(r#"{"shell": "x", "every": "5s", "exclude": "sun"}"#).contains("tz = \"Asia/Tokyo\"")
+    );
     let unique = table(r#"{"shell": "x", "at": "2099-01-01T00:00:00Z", "unique": "k\"1"}"#);
     assert!(unique.ends_with("# unique key \"k\\\"1\": no file can say so\n"), "{unique}");
     good(&unique);
@@ -65,7 +78,8 @@ fn a_job_that_is_over_is_a_comment_and_texts_of_any_kind_stay_whole() {
     let spec = job_from_json(line, &host()).unwrap().spec;
     let over = job_table(&"a".parse().unwrap(), &spec, host().name(), TableForm::Comment);
     assert!(
-        over.starts_with("# its last time is past\n# [jobs.a]\n# at = ") && over.lines().all(|line| line.starts_with("# ")),
+        over.starts_with("# its last time is past\n# [jobs.a]\n# at = ")
+            && over.lines().all(|line| line.starts_with("# ")),
         "{over}"
     );
     assert!(good(&over).jobs.is_empty());
@@ -79,15 +93,28 @@ fn queues_and_groups_read_back() {
     let rate = "100/1m".parse::<crate::domain::queue::rate::Rate>().unwrap();
     for settings in [
         QueueSettings::default(),
-        QueueSettings { concurrency: 5, limit: Some(3), rate: Some(rate), share: Share::Weight(4), is_paused: true },
-        QueueSettings { rate: Some(rate.with_burst(7)), share: Share::Strict, ..QueueSettings::default() },
+        QueueSettings {
+            concurrency: 5,
+            limit: Some(3),
+            rate: Some(rate),
+            share: Share::Weight(4),
+            is_paused: true,
+        },
+        QueueSettings {
+            rate: Some(rate.with_burst(7)),
+            share: Share::Strict,
+            ..QueueSettings::default()
+        },
     ] {
         let name = "mail".parse().unwrap();
         assert_eq!(good(&queue_table(&name, &settings)).queues[&name], settings);
     }
     let order = vec!["a".parse().unwrap(), "b".parse().unwrap()];
-    let turns =
-        TurnRules { order, gap: std::time::Duration::from_secs(5), turn_timeout: std::time::Duration::from_millis(1_500) };
+    let turns = TurnRules {
+        order,
+        gap: std::time::Duration::from_secs(5),
+        turn_timeout: std::time::Duration::from_millis(1_500),
+    };
     for settings in [GroupSettings::Exclusive, GroupSettings::Alternate(turns)] {
         let name = "night".parse().unwrap();
         assert_eq!(good(&group_table(&name, &settings)).groups[&name], settings);

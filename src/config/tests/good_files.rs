@@ -6,7 +6,9 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{compile, good, job, queue, warnings};
 use crate::config::canonical::canonical_job::{from_canonical, to_canonical};
 use crate::config::{DaemonConfig, HistoryConfig, OutputConfig};
-use crate::domain::job::job_spec::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, RetryRule};
+use crate::domain::job::job_spec::{
+    Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, RetryRule,
+};
 use crate::domain::job::process_limits::Limits;
 use crate::domain::queue::gate::{PerKey, SharedKey};
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
@@ -67,13 +69,21 @@ http = { method = "POST", url = "https://example.com/ping", headers = { X-From =
 
     let backup = job(&config, "backup");
     assert!(matches!(&backup.schedule, Schedule::Cron(list) if list[0].as_str() == "30 2 * * *"));
-    assert_eq!(backup.action, Action::Shell("pg_dump app | gzip > /var/backups/app.sql.gz".to_owned()));
+    assert_eq!(
+        backup.action,
+        Action::Shell("pg_dump app | gzip > /var/backups/app.sql.gz".to_owned())
+    );
     assert_eq!(backup.timeout, secs(2 * HOUR));
-    assert_eq!(backup.retry, RetryRule { limit: 3, delay: secs(60), max_delay: secs(HOUR), ..RetryRule::default() });
+    assert_eq!(
+        backup.retry,
+        RetryRule { limit: 3, delay: secs(60), max_delay: secs(HOUR), ..RetryRule::default() }
+    );
     assert_eq!(backup.catch_up, CatchUp { max_age: Some(secs(12 * HOUR)), ..CatchUp::default() });
 
     let report = job(&config, "report");
-    assert!(matches!(report.schedule, Schedule::At(at) if at.to_string() == "2026-12-24T08:00:00.000Z"));
+    assert!(
+        matches!(report.schedule, Schedule::At(at) if at.to_string() == "2026-12-24T08:00:00.000Z")
+    );
     assert_eq!(report.tz.unwrap().as_str(), "Europe/Berlin");
     assert_eq!(report.cwd, Some(PathBuf::from("/srv/report")));
     assert_eq!(report.timeout, secs(HOUR));
@@ -101,10 +111,19 @@ fn what_jobs_share_is_read_as_it_is_written() {
     );
     let plain = QueueSettings::default();
     let rate: Rate = "100/1m".parse().unwrap();
-    let a = QueueSettings { limit: Some(5), rate: Some(rate), share: Share::Weight(3), is_paused: true, ..plain.clone() };
+    let a = QueueSettings {
+        limit: Some(5),
+        rate: Some(rate),
+        share: Share::Weight(3),
+        is_paused: true,
+        ..plain.clone()
+    };
     let rate = "10/1s".parse::<Rate>().unwrap().with_burst(2);
     assert_eq!(config.queues[&queue("a")], a);
-    assert_eq!(config.queues[&queue("b")], QueueSettings { rate: Some(rate), share: Share::Strict, ..plain });
+    assert_eq!(
+        config.queues[&queue("b")],
+        QueueSettings { rate: Some(rate), share: Share::Strict, ..plain }
+    );
     let order = vec!["j".parse().unwrap(), "elsewhere".parse().unwrap()];
     let turns = GroupSettings::Alternate(TurnRules { order, gap: secs(5), turn_timeout: secs(60) });
     assert_eq!(config.groups.into_values().collect::<Vec<_>>(), [GroupSettings::Exclusive, turns]);
@@ -118,7 +137,13 @@ fn limits_are_merged_one_by_one_with_those_of_defaults() {
          [jobs.a]\nshell = 'true'\nlimits = { memory = '512M', cpu = 0.5, pids = 100, files = 1024 }\n[jobs.b]\nshell = 'true'\n",
     );
     let (a, b) = (job(&config, "a").process, job(&config, "b").process);
-    let all = Limits { memory: Some(512 << 20), cpu: Some(500), pids: Some(100), files: Some(1024), nice: Some(5) };
+    let all = Limits {
+        memory: Some(512 << 20),
+        cpu: Some(500),
+        pids: Some(100),
+        files: Some(1024),
+        nice: Some(5),
+    };
     assert_eq!((a.limits, a.umask.unwrap().bits()), (all, 0o77));
     assert_eq!(b.limits, Limits { memory: Some(1 << 30), nice: Some(5), ..Limits::default() });
 }
@@ -151,9 +176,15 @@ fn every_short_form_means_its_long_form() {
     let long = "retry = { limit = 3 }\noverlap = { mode = 'queue', max = 1 }\ncatch_up = { mode = 'all', max_count = 1000 }";
     let short = job(&good(&text(short)), "a");
     assert_eq!(short, job(&good(&text(long)), "a"));
-    assert_eq!((short.retry.limit, short.overlap, short.catch_up.mode), (3, Overlap::Queue { max: 1 }, CatchUpMode::All));
+    assert_eq!(
+        (short.retry.limit, short.overlap, short.catch_up.mode),
+        (3, Overlap::Queue { max: 1 }, CatchUpMode::All)
+    );
     let http = |http: &str| job(&good(&format!("[jobs.a]\nhttp = {http}")), "a");
-    assert_eq!(http("'http://example.com/'"), http("{ url = 'http://example.com/', method = 'GET', body = '' }"));
+    assert_eq!(
+        http("'http://example.com/'"),
+        http("{ url = 'http://example.com/', method = 'GET', body = '' }")
+    );
     assert_eq!(
         http("{ url = 'http://example.com/', body = 'x' }"),
         http("{ url = 'http://example.com/', body = 'x', method = 'POST' }")
@@ -176,8 +207,15 @@ fn defaults_hold_where_a_job_is_silent_and_variables_are_merged() {
     let (silent, own) = (job(&config, "silent"), job(&config, "own"));
     assert_eq!((silent.timeout, silent.queue, silent.retry.limit), (secs(20), queue("slow"), 5));
     assert_eq!((own.timeout, own.queue), (secs(9), queue("default")));
-    assert_eq!((own.retry.limit, own.retry.delay), (1, RetryRule::default().delay), "a job's retry is its own as a whole");
-    assert_eq!(own.env.into_iter().collect::<Vec<_>>(), [("A".into(), "1".into()), ("B".into(), "2".into())]);
+    assert_eq!(
+        (own.retry.limit, own.retry.delay),
+        (1, RetryRule::default().delay),
+        "a job's retry is its own as a whole"
+    );
+    assert_eq!(
+        own.env.into_iter().collect::<Vec<_>>(),
+        [("A".into(), "1".into()), ("B".into(), "2".into())]
+    );
 }
 
 #[test]
@@ -190,22 +228,40 @@ fn lists_of_codes_are_sets_and_may_come_from_the_defaults_of_every_kind_of_job()
     let retry = |name| job(&config, name).retry;
     assert_eq!(retry("a"), RetryRule { limit: 2, on: [75, 503].into(), ..RetryRule::default() });
     assert_eq!((retry("b").on, retry("c")), ([500, 503].into(), retry("a")));
-    assert_eq!(retry("d"), RetryRule { limit: 2, never_on: [1, 255].into(), ..RetryRule::default() });
+    assert_eq!(
+        retry("d"),
+        RetryRule { limit: 2, never_on: [1, 255].into(), ..RetryRule::default() }
+    );
     let in_redis = to_canonical(&job(&config, "c"));
-    assert_eq!(from_canonical(&in_redis).unwrap(), job(&config, "c"), "codes out of [defaults] read back for any kind of job");
+    assert_eq!(
+        from_canonical(&in_redis).unwrap(),
+        job(&config, "c"),
+        "codes out of [defaults] read back for any kind of job"
+    );
 }
 
 #[test]
 fn a_question_before_an_attempt_has_one_of_the_actions_and_its_own_rules() {
-    let check = |text: &str| job(&good(&format!("[jobs.a]\nshell = 'true'\ndone_check = {text}")), "a").done_check.unwrap();
+    let check = |text: &str| {
+        job(&good(&format!("[jobs.a]\nshell = 'true'\ndone_check = {text}")), "a")
+            .done_check
+            .unwrap()
+    };
     let shell = check("{ shell = 'test -e x' }");
-    assert_eq!((shell.question, shell.on, shell.timeout), (Action::Shell("test -e x".into()), AskedOn::Retry, secs(60)));
+    assert_eq!(
+        (shell.question, shell.on, shell.timeout),
+        (Action::Shell("test -e x".into()), AskedOn::Retry, secs(60))
+    );
     let command = check("{ command = ['test', '-e', 'x'], on = 'always', timeout = '100ms' }");
     assert!(matches!(&command.question, Action::Command(words) if words.len() == 3));
     assert_eq!((command.on, command.timeout), (AskedOn::Always, Duration::from_millis(100)));
-    let http = check("{ http = { url = 'http://h/', expect = [200, 404] }, on = 'retry', timeout = '1h' }");
+    let http = check(
+        "{ http = { url = 'http://h/', expect = [200, 404] }, on = 'retry', timeout = '1h' }",
+    );
     assert!(matches!(http.question, Action::Http(request) if request.expect == [200, 404]));
-    let config = good("[defaults]\ndone_check = { shell = 'x' }\n[jobs.a]\nhttp = 'http://h/'\ndelivery = 'at-most-once'");
+    let config = good(
+        "[defaults]\ndone_check = { shell = 'x' }\n[jobs.a]\nhttp = 'http://h/'\ndelivery = 'at-most-once'",
+    );
     assert!(job(&config, "a").done_check.is_some());
 }
 
@@ -218,7 +274,10 @@ fn a_local_time_is_read_in_the_zone_of_the_job_the_defaults_or_the_host() {
     let a = "[jobs.a]\nshell = 'true'\nat = '2026-12-24T09:00'\n";
     assert_eq!(at(a), "2026-12-24T14:00:00.000Z");
     assert_eq!(at(&format!("[defaults]\ntz = 'Europe/Berlin'\n{a}")), "2026-12-24T08:00:00.000Z");
-    assert_eq!(at(&format!("[defaults]\ntz = 'Europe/Berlin'\n{a}tz = 'Asia/Tokyo'")), "2026-12-24T00:00:00.000Z");
+    assert_eq!(
+        at(&format!("[defaults]\ntz = 'Europe/Berlin'\n{a}tz = 'Asia/Tokyo'")),
+        "2026-12-24T00:00:00.000Z"
+    );
     let bare = "[jobs.a]\nshell = 'true'\nat = 2026-12-24T09:00:00+01:00";
     assert_eq!(at(bare), "2026-12-24T08:00:00.000Z", "TOML knows dates without quotes");
 }
@@ -248,7 +307,9 @@ fn a_retry_that_waits_long_is_not_cut_by_the_default_of_its_longest_wait() {
 
 #[test]
 fn at_most_once_without_retries_is_taken_whatever_the_defaults_say() {
-    let config = good("[defaults]\nretry = 3\n[jobs.a]\nshell = 'true'\ndelivery = 'at-most-once'\nretry = 0");
+    let config = good(
+        "[defaults]\nretry = 3\n[jobs.a]\nshell = 'true'\ndelivery = 'at-most-once'\nretry = 0",
+    );
     assert_eq!(job(&config, "a").delivery, Delivery::AtMostOnce);
 }
 
@@ -269,7 +330,9 @@ fn the_address_of_redis_may_be_in_a_file_and_is_never_in_a_debug_print() {
     assert_eq!(config.redis.url_file, Some(PathBuf::from("/run/credentials/redis")));
     let message: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     assert!(
-        message.len() == 1 && message[0].contains("redis.url_file: no file \"/run/credentials/redis\" on this host"),
+        message.len() == 1
+            && message[0]
+                .contains("redis.url_file: no file \"/run/credentials/redis\" on this host"),
         "{message:?}"
     );
     assert!(!format!("{:?}", good("[redis]\nurl = 'redis://u:hunter2@h/'")).contains("hunter2"));
@@ -294,7 +357,10 @@ fn a_hundred_thousand_jobs_are_compiled_soon() {
 fn what_is_kept_has_the_defaults_of_the_readme_and_can_be_set() {
     let plain = good("");
     assert_eq!((plain.history.keep_per_job, plain.history.keep), (1_000, 100_000));
-    assert_eq!((plain.output.head, plain.output.tail, plain.output.keep_bytes), (16 << 10, 48 << 10, 256 << 20));
+    assert_eq!(
+        (plain.output.head, plain.output.tail, plain.output.keep_bytes),
+        (16 << 10, 48 << 10, 256 << 20)
+    );
     assert!(!plain.redis.allow_eviction);
     let set = good(
         "[redis]\nallow_eviction = true\n[history]\nkeep_per_job = 10\nkeep = 50\nmax_age = '1w'\n\
@@ -325,14 +391,24 @@ fn what_a_run_has_to_pass_is_read_in_each_of_its_forms() {
     for (text, wanted) in [
         ("3", PerKey { limit: Some(3), rate: None }),
         ("{ rate = '10/1m' }", PerKey { limit: None, rate: Some(rate) }),
-        ("{ limit = 2, rate = '10/1m', burst = 4 }", PerKey { limit: Some(2), rate: Some(rate.with_burst(4)) }),
+        (
+            "{ limit = 2, rate = '10/1m', burst = 4 }",
+            PerKey { limit: Some(2), rate: Some(rate.with_burst(4)) },
+        ),
     ] {
         assert_eq!(spec(&format!("key = 'k'\nper_key = {text}")).per_key, wanted);
     }
-    let names = |spec: &crate::domain::job::job_spec::JobSpec| spec.not_while.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let names = |spec: &crate::domain::job::job_spec::JobSpec| {
+        spec.not_while.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
     assert_eq!(names(&spec("not_while = ['c', 'b']")), ["b", "c"]);
     assert_eq!(names(&spec("not_while = 'b'")), ["b"]);
     // A `per_key` in `[defaults]` is for jobs that have a key.
-    let config = good("[defaults]\nper_key = 5\n[jobs.a]\nshell = 'true'\n[jobs.b]\nkey = 'k'\nshell = 'true'\n");
-    assert_eq!((job(&config, "a").per_key.limit, job(&config, "b").per_key.limit), (Some(1), Some(5)));
+    let config = good(
+        "[defaults]\nper_key = 5\n[jobs.a]\nshell = 'true'\n[jobs.b]\nkey = 'k'\nshell = 'true'\n",
+    );
+    assert_eq!(
+        (job(&config, "a").per_key.limit, job(&config, "b").per_key.limit),
+        (Some(1), Some(5))
+    );
 }

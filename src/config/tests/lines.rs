@@ -9,19 +9,29 @@ use crate::domain::job::unique_rule::{Second, Unique};
 use crate::domain::schedule::schedule_form::Schedule;
 
 fn line(text: &str) -> Result<NamedJob, Vec<String>> {
-    job_from_json(text, &host()).map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    job_from_json(text, &host())
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect())
 }
 
 #[test]
 fn a_line_has_the_keys_of_a_job_and_a_name_and_in() {
     let job = line(r#"{"name": "hello", "in": "600s", "command": ["echo", "hi"], "queue": "fast", "retry": 2}"#).unwrap();
     assert_eq!(job.name.unwrap().as_str(), "hello");
-    assert_eq!((job.start_in, &job.spec.schedule), (Some(Duration::from_secs(600)), &Schedule::Manual));
+    assert_eq!(
+        (job.start_in, &job.spec.schedule),
+        (Some(Duration::from_secs(600)), &Schedule::Manual)
+    );
     assert_eq!((job.spec.queue.as_str(), job.spec.retry.limit), ("fast", 2));
     let bare = line(r#"{"shell": "true", "in": "0s"}"#).unwrap();
-    assert_eq!((bare.name, bare.start_in, bare.spec.action), (None, Some(Duration::ZERO), Action::Shell("true".into())));
+    assert_eq!(
+        (bare.name, bare.start_in, bare.spec.action),
+        (None, Some(Duration::ZERO), Action::Shell("true".into()))
+    );
     let local = line(r#"{"shell": "true", "at": "2026-12-24T09:00", "tz": null}"#).unwrap();
-    assert!(matches!(local.spec.schedule, Schedule::At(at) if at.to_string() == "2026-12-24T14:00:00.000Z"), "the host's zone");
+    assert!(
+        matches!(local.spec.schedule, Schedule::At(at) if at.to_string() == "2026-12-24T14:00:00.000Z"),
+        "the host's zone"
+    );
 }
 
 #[test]
@@ -33,8 +43,14 @@ fn a_value_and_its_text_are_the_same_job() {
 #[test]
 fn two_forms_of_a_schedule_are_refused() {
     for (text, wanted) in [
-        (r#"{"shell": "true", "in": "5s", "every": "5s"}"#, "in: found every and in together, wanted at most one schedule"),
-        (r#"{"shell": "true", "cron": "@daily", "at": "2026-12-24T09:00"}"#, "at: found cron and at together"),
+        (
+            r#"{"shell": "true", "in": "5s", "every": "5s"}"#,
+            "in: found every and in together, wanted at most one schedule",
+        ),
+        (
+            r#"{"shell": "true", "cron": "@daily", "at": "2026-12-24T09:00"}"#,
+            "at: found cron and at together",
+        ),
         (r#"{"shell": "true", "in": "5s", "in": "6s"}"#, "\"in\" is given twice"),
     ] {
         let problems = line(text).unwrap_err();
@@ -44,19 +60,31 @@ fn two_forms_of_a_schedule_are_refused() {
 
 #[test]
 fn all_problems_of_a_line_are_reported_at_once() {
-    let problems = line(r#"{"name": "A B", "in": "x", "shel": "true", "timeout": 30, "weight": 1}"#).unwrap_err();
+    let problems =
+        line(r#"{"name": "A B", "in": "x", "shel": "true", "timeout": 30, "weight": 1}"#)
+            .unwrap_err();
     assert_eq!(problems.len(), 5, "{problems:#?}");
-    for wanted in
-        ["name: job name \"A B\" is not valid", "in: ", "shel: unknown key, did you mean \"shell\"?", "timeout: found integer 30"]
-    {
-        assert!(problems.iter().any(|problem| problem.starts_with(wanted)), "{wanted}: {problems:#?}");
+    for wanted in [
+        "name: job name \"A B\" is not valid",
+        "in: ",
+        "shel: unknown key, did you mean \"shell\"?",
+        "timeout: found integer 30",
+    ] {
+        assert!(
+            problems.iter().any(|problem| problem.starts_with(wanted)),
+            "{wanted}: {problems:#?}"
+        );
     }
 }
 
 #[test]
 fn an_at_most_once_line_with_retries_is_refused() {
-    let problems = line(r#"{"shell": "true", "delivery": "at-most-once", "retry": 1}"#).unwrap_err();
-    assert!(matches!(problems.as_slice(), [one] if one.contains("contradicts retry.limit 1")), "{problems:?}");
+    let problems =
+        line(r#"{"shell": "true", "delivery": "at-most-once", "retry": 1}"#).unwrap_err();
+    assert!(
+        matches!(problems.as_slice(), [one] if one.contains("contradicts retry.limit 1")),
+        "{problems:?}"
+    );
 }
 
 #[test]
@@ -79,7 +107,8 @@ fn what_is_no_object_is_refused_in_one_line() {
 
 #[test]
 fn a_line_too_deep_or_too_long_is_refused_with_the_limit() {
-    let deep = format!(r#"{{"shell": "true", "env": {}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+    let deep =
+        format!(r#"{{"shell": "true", "env": {}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
     assert!(line(&deep).unwrap_err()[0].contains("nested deeper than 64"));
     let long = format!(r#"{{"shell": "{}"}}"#, "x".repeat(256 * 1024));
     assert!(line(&long).unwrap_err()[0].contains("wanted at most 262144 (256 KiB)"));
@@ -89,8 +118,7 @@ fn a_line_too_deep_or_too_long_is_refused_with_the_limit() {
 
 #[test]
 fn no_garbled_line_is_a_crash() {
-    let text =
-        r#"{"name": "a", "http": {"url": "http://h/", "headers": {"A": "é"}}, "retry": {"limit": 3}, "at": "2026-12-24T09:00"}"#;
+    let text = r#"{"name": "a", "http": {"url": "http://h/", "headers": {"A": "é"}}, "retry": {"limit": 3}, "at": "2026-12-24T09:00"}"#;
     let whole: Vec<char> = text.chars().collect();
     for at in 0..whole.len() {
         for with in ['"', '{', '9', '\0', 'é', '-'] {
@@ -99,7 +127,8 @@ fn no_garbled_line_is_a_crash() {
             let garbled: String = garbled.into_iter().collect();
             if let Err(problems) = line(&garbled) {
                 assert!(
-                    !problems.is_empty() && problems.iter().all(|problem| problem.lines().count() == 1),
+                    !problems.is_empty()
+                        && problems.iter().all(|problem| problem.lines().count() == 1),
                     "{garbled}: {problems:?}"
                 );
             }
@@ -114,10 +143,22 @@ fn a_line_names_a_unique_key_and_what_becomes_of_a_second_add() {
         (r#""unique": "k""#, Second::Refused { window: None }),
         (r#""unique": "k", "unique_for": "1h""#, Second::Refused { window: Some(hour) }),
         (r#""unique": {"key": "k", "for": "60m"}"#, Second::Refused { window: Some(hour) }),
-        (r#""unique": {"key": "k", "mode": "debounce"}, "in": "5s""#, Second::Wins { max_wait: None }),
-        (r#""unique": {"key": "k", "mode": "debounce"}, "at": "2099-01-01T00:00:00Z""#, Second::Wins { max_wait: None }),
-        (r#""unique": {"key": "k", "mode": "debounce", "max_wait": "60m"}, "in": "5s""#, Second::Wins { max_wait: Some(hour) }),
-        (r#""unique": {"key": "k", "mode": "throttle", "for": "1h"}"#, Second::Dropped { window: hour }),
+        (
+            r#""unique": {"key": "k", "mode": "debounce"}, "in": "5s""#,
+            Second::Wins { max_wait: None },
+        ),
+        (
+            r#""unique": {"key": "k", "mode": "debounce"}, "at": "2099-01-01T00:00:00Z""#,
+            Second::Wins { max_wait: None },
+        ),
+        (
+            r#""unique": {"key": "k", "mode": "debounce", "max_wait": "60m"}, "in": "5s""#,
+            Second::Wins { max_wait: Some(hour) },
+        ),
+        (
+            r#""unique": {"key": "k", "mode": "throttle", "for": "1h"}"#,
+            Second::Dropped { window: hour },
+        ),
     ] {
         let job = job_from_json(&format!(r#"{{"shell": "x", {keys}}}"#), &host()).unwrap();
         assert_eq!(job.spec.unique, Some(Unique { key: "k".parse().unwrap(), second }), "{keys}");
@@ -136,12 +177,28 @@ fn a_unique_key_that_cannot_be_meant_is_refused_with_why() {
         (r#""unique": "k", "unique_for": "99ms""#, "unique_for", "100ms to 365 days"),
         (r#""unique": {"key": "k"}, "unique_for": "1h""#, "unique_for", "wanted for = inside it"),
         (r#""unique": {"for": "1h"}"#, "unique", "no key"),
-        (r#""unique": {"key": "k", "mode": "debunce"}, "in": "5s""#, "unique.mode", "did you mean \"debounce\"?"),
+        (
+            r#""unique": {"key": "k", "mode": "debunce"}, "in": "5s""#,
+            "unique.mode",
+            "did you mean \"debounce\"?",
+        ),
         (r#""unique": {"key": "k", "four": "1h"}"#, "unique.four", "did you mean \"for\"?"),
         (r#""unique": {"key": "k", "mode": "throttle"}"#, "unique.mode", "throttle needs a time"),
-        (r#""unique": {"key": "k", "max_wait": "1h"}"#, "unique.max_wait", "wanted mode = \"debounce\""),
-        (r#""unique": {"key": "k", "mode": "debounce", "for": "1h"}, "in": "5s""#, "unique.for", "no time beside it"),
-        (r#""unique": {"key": "k", "mode": "debounce"}, "cron": "@daily""#, "unique", "a single at"),
+        (
+            r#""unique": {"key": "k", "max_wait": "1h"}"#,
+            "unique.max_wait",
+            "wanted mode = \"debounce\"",
+        ),
+        (
+            r#""unique": {"key": "k", "mode": "debounce", "for": "1h"}, "in": "5s""#,
+            "unique.for",
+            "no time beside it",
+        ),
+        (
+            r#""unique": {"key": "k", "mode": "debounce"}, "cron": "@daily""#,
+            "unique",
+            "a single at",
+        ),
         (r#""unique": {"key": "k", "mode": "debounce"}"#, "unique", "a single at"),
     ] {
         let problems = job_from_json(&format!(r#"{{"shell": "x", {keys}}}"#), &host()).unwrap_err();
@@ -154,7 +211,10 @@ fn a_unique_key_that_cannot_be_meant_is_refused_with_why() {
 fn a_file_has_no_unique_keys_and_says_why() {
     for line in ["unique = 'k'", "unique_for = '1h'", "unique = { key = 'k', mode = 'debounce' }"] {
         let message = fault(&format!("[jobs.a]\nshell = 'true'\n{line}"));
-        assert!(message.contains("jobs.a.unique") && message.contains("is there once, by its name"), "{message}");
+        assert!(
+            message.contains("jobs.a.unique") && message.contains("is there once, by its name"),
+            "{message}"
+        );
     }
     assert!(fault("[defaults]\nunique = 'k'").contains("unique belongs to one job"));
 }

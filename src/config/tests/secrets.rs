@@ -23,8 +23,16 @@ fn a_reference_may_stand_in_variables_and_in_every_text_of_a_request() {
 #[test]
 fn any_other_reference_is_refused_at_its_place() {
     for (line, place, wanted) in [
-        ("env = { A = 'x${UNSET}' }", "jobs.toml:3:15: jobs.a.env.A: ", "wanted ${credential:NAME}"),
-        ("env = { A = '${credential:../x}' }", "jobs.toml:3:14: jobs.a.env.A: ", "with 1 to 255 of the characters"),
+        (
+            "env = { A = 'x${UNSET}' }",
+            "jobs.toml:3:15: jobs.a.env.A: ",
+            "wanted ${credential:NAME}",
+        ),
+        (
+            "env = { A = '${credential:../x}' }",
+            "jobs.toml:3:14: jobs.a.env.A: ",
+            "with 1 to 255 of the characters",
+        ),
         (
             "done_check = { http = { url = 'http://h/', headers = { X = '${X}' } } }",
             "jobs.toml:3:61: ",
@@ -36,10 +44,20 @@ fn any_other_reference_is_refused_at_its_place() {
         assert!(fault.starts_with(place) && fault.contains(wanted), "{line}: {fault}");
     }
     for action in ["shell = 'curl -u ${credential:a} h'", "command = ['x', '${credential:a}']"] {
-        assert!(job_fault(action).contains("which everybody on the host can read; wanted it in env"), "{action}");
+        assert!(
+            job_fault(action).contains("which everybody on the host can read; wanted it in env"),
+            "{action}"
+        );
     }
-    for http in ["'https://h/${X}'", "{ url = 'https://h/', body = '${X}' }", "{ url = 'https://h/${credential:}' }"] {
-        assert!(job_fault(&format!("http = {http}")).contains("wanted ${credential:NAME}"), "{http}");
+    for http in [
+        "'https://h/${X}'",
+        "{ url = 'https://h/', body = '${X}' }",
+        "{ url = 'https://h/${credential:}' }",
+    ] {
+        assert!(
+            job_fault(&format!("http = {http}")).contains("wanted ${credential:NAME}"),
+            "{http}"
+        );
     }
     assert!(fault("[defaults]\nenv = { A = '${X}' }").contains("defaults.env.A: "));
     assert!(fault("[redis]\nurl = 'redis://:${X}@h/'").contains("redis.url: "));
@@ -54,10 +72,18 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
     let config = good(
         "[defaults]\nenv_file = '-/no/d.env'\n[jobs.a]\nshell = 'true'\n[jobs.b]\nshell = 'true'\nenv_file = ['-/no/2', '-/no/1']",
     );
-    let listed = |name: &str| job(&config, name).env_files.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!((listed("a"), listed("b")), (vec!["-/no/d.env".to_owned()], vec!["-/no/2".to_owned(), "-/no/1".to_owned()]));
+    let listed = |name: &str| {
+        job(&config, name).env_files.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (listed("a"), listed("b")),
+        (vec!["-/no/d.env".to_owned()], vec!["-/no/2".to_owned(), "-/no/1".to_owned()])
+    );
     let found = warnings("[jobs.a]\nshell = 'true'\nenv_file = ['/no/such.env', '/dev/null']");
-    assert_eq!(found, ["jobs.a.env_file[0]: no file \"/no/such.env\" on this host: runs will fail to start"]);
+    assert_eq!(
+        found,
+        ["jobs.a.env_file[0]: no file \"/no/such.env\" on this host: runs will fail to start"]
+    );
     for (value, wanted) in [
         ("'x.env'", "the text (not shown) is not a path, wanted an absolute path"),
         ("3", "found integer (not shown)"),
@@ -67,28 +93,45 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
         assert!(fault.contains(wanted), "{fault}");
     }
     let many = vec!["'/x'"; 17].join(",");
-    assert!(job_fault(&format!("shell = 'true'\nenv_file = [{many}]")).contains("wanted at most 16 files"));
+    assert!(
+        job_fault(&format!("shell = 'true'\nenv_file = [{many}]"))
+            .contains("wanted at most 16 files")
+    );
 }
 
 #[test]
 fn an_address_in_a_file_of_somebody_else_is_given_no_credential() {
-    let doubted = Provenance { exposure: Exposure::Private, doubt: Some("belongs to user 7".to_owned()) };
+    let doubted =
+        Provenance { exposure: Exposure::Private, doubt: Some("belongs to user 7".to_owned()) };
     let read = |text: &str| compile_file(text, "jobs.toml", &host(), &doubted);
     for faulty in ["", "[jobs.a]\nshel = 1"] {
         let text = format!("[redis]\nurl = 'redis://:${{credential:x}}@h/'\n{faulty}");
         let error = read(&text).unwrap_err().to_string();
-        assert!(error.contains("redis.url: no credential is sent to an address of this file: belongs to user 7"), "{error}");
+        assert!(
+            error.contains(
+                "redis.url: no credential is sent to an address of this file: belongs to user 7"
+            ),
+            "{error}"
+        );
         assert_eq!(compile_redis_alone(&text, &doubted), None);
     }
     assert!(read("[redis]\nurl = 'redis://h/'").is_ok());
-    assert!(compile_redis_alone("[redis]\nurl = 'redis://h/'\n[jobs.a]\nshel = 1", &doubted).is_some());
+    assert!(
+        compile_redis_alone("[redis]\nurl = 'redis://h/'\n[jobs.a]\nshel = 1", &doubted).is_some()
+    );
 }
 
 #[test]
 fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
-    let http = |value: &str| format!("[jobs.a]\nhttp = {{ url = 'http://h/', headers = {{ authorization = '{value}' }} }}");
+    let http = |value: &str| {
+        format!(
+            "[jobs.a]\nhttp = {{ url = 'http://h/', headers = {{ authorization = '{value}' }} }}"
+        )
+    };
     let notice = |table: &str, value: &str| {
-        let notice = format!("{{ http = {{ url = 'http://h/', headers = {{ Authorization = '{value}' }} }} }}");
+        let notice = format!(
+            "{{ http = {{ url = 'http://h/', headers = {{ Authorization = '{value}' }} }} }}"
+        );
         format!("{table}\non_failure = {notice}\n[jobs.b]\nshell = 'true'")
     };
     let signed = |value: &str| format!("[jobs.a]\nhttp = 'http://h/'\nwebhook_secret = {value}");
@@ -103,12 +146,16 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
         signed(&format!("['${{credential:x}}', '{key}']")),
     ];
     for text in &secrets {
-        let read = |exposure| compile_file(text, "jobs.toml", &host(), &Provenance { exposure, doubt: None });
+        let read = |exposure| {
+            compile_file(text, "jobs.toml", &host(), &Provenance { exposure, doubt: None })
+        };
         assert_eq!(read(Exposure::Private).unwrap().warnings, []);
         let doubt = read(Exposure::Public).unwrap().warnings[0].to_string();
         let refused = read(Exposure::PublicOfRoot).unwrap_err().to_string();
         assert!(
-            [&doubt, &refused].iter().all(|it| it.contains("everybody can read: chmod o-r") && !it.contains("hunter2")),
+            [&doubt, &refused]
+                .iter()
+                .all(|it| it.contains("everybody can read: chmod o-r") && !it.contains("hunter2")),
             "{refused}"
         );
     }
@@ -119,9 +166,14 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
         signed("'${credential:x}'"),
     ] {
         assert_eq!(
-            compile_file(&text, "jobs.toml", &host(), &Provenance { exposure: Exposure::PublicOfRoot, doubt: None })
-                .unwrap()
-                .warnings,
+            compile_file(
+                &text,
+                "jobs.toml",
+                &host(),
+                &Provenance { exposure: Exposure::PublicOfRoot, doubt: None }
+            )
+            .unwrap()
+            .warnings,
             []
         );
     }
@@ -129,12 +181,16 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
 
 #[test]
 fn a_faulty_header_is_reported_without_its_value() {
-    let error = compile("[jobs.a]\nhttp = { url = 'http://h/', headers = { Authorization = \"hunter2\\n\" } }").unwrap_err();
+    let error = compile(
+        "[jobs.a]\nhttp = { url = 'http://h/', headers = { Authorization = \"hunter2\\n\" } }",
+    )
+    .unwrap_err();
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 
 /// A marker is put into every place, in every wrong form. No problem may repeat it.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of places")]
 fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
     const WORD: &str = "S3cr3t";
     // One value of each form that a place does not take.
@@ -176,22 +232,47 @@ fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
         "S3cr3t",
         "'a' S3cr3t",
     ];
-    let actions = ["env", "env_file", "command", "shell", "http", "stdin", "webhook_secret", "ping_url", "done_check"];
+    let actions = [
+        "env",
+        "env_file",
+        "command",
+        "shell",
+        "http",
+        "stdin",
+        "webhook_secret",
+        "ping_url",
+        "done_check",
+    ];
     let notices = ["on_failure", "on_success", "on_late", "on_recovered"];
     let of_jobs = actions.into_iter().chain(notices).chain(["Authorization", "'A=S3cr3t'"]);
-    let mut places: Vec<String> =
-        ["jobs", "jobs.a", "defaults", "redis", "redis.url", "redis.url_file", "redis.password", "'PW=S3cr3t'"]
-            .map(str::to_owned)
-            .into();
+    let mut places: Vec<String> = [
+        "jobs",
+        "jobs.a",
+        "defaults",
+        "redis",
+        "redis.url",
+        "redis.url_file",
+        "redis.password",
+        "'PW=S3cr3t'",
+    ]
+    .map(str::to_owned)
+    .into();
     for key in of_jobs {
         places.extend([format!("jobs.a.{key}"), format!("defaults.{key}")]);
     }
-    let is_silent = |message: &str| !message.contains(WORD) && !message.contains("s3cr3t") && !message.contains("53337");
+    let is_silent = |message: &str| {
+        !message.contains(WORD) && !message.contains("s3cr3t") && !message.contains("53337")
+    };
     let mut refused = 0;
     for place in &places {
         // The names of jobs are public.
         for slip in slips.iter().filter(|slip| place != "jobs" || !slip.starts_with("{ '")) {
-            for beside in ["", "jobs.a.user = 'nobody'\n", "jobs.a.shell = 'true'\n", "jobs.a.http = 'https://h/'\n"] {
+            for beside in [
+                "",
+                "jobs.a.user = 'nobody'\n",
+                "jobs.a.shell = 'true'\n",
+                "jobs.a.http = 'https://h/'\n",
+            ] {
                 let text = format!("{beside}{place} = {slip}\n");
                 let message = match compile(&text) {
                     Ok(config) => {

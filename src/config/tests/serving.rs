@@ -15,7 +15,8 @@ fn what_a_node_serves_and_up_to_which_load_is_read() {
     );
     assert_eq!(config.serving.serving.queues, Some([queue("default"), queue("mail")].into()));
     assert_eq!(config.serving.serving.labels, labels("eu gpu"));
-    let flow = FlowLimits { max_load: Some(7.5), min_free_memory: Some(512 << 20), max_running: Some(40) };
+    let flow =
+        FlowLimits { max_load: Some(7.5), min_free_memory: Some(512 << 20), max_running: Some(40) };
     assert_eq!(config.serving.flow, flow);
     let plain = good("[daemon]\nmax_load = 8\n");
     assert_eq!((plain.serving.serving.queues, plain.serving.flow.max_load), (None, Some(8.0)));
@@ -40,7 +41,10 @@ fn what_cannot_be_served_or_required_is_refused_with_what_is_wanted() {
             "queues = ['mall']",
             "daemon.queues[0]: queue \"mall\" is not declared, wanted one that is (by [queues.mall]), or default; did you mean \"mail\"?",
         ),
-        ("queues = []", "daemon.queues: found an array, wanted at least one queue; leave the key out to serve all"),
+        (
+            "queues = []",
+            "daemon.queues: found an array, wanted at least one queue; leave the key out to serve all",
+        ),
         ("queues = 'mail'", "wanted queues such as [\"default\", \"mail\"]"),
         ("labels = ['GPU']", "label name \"GPU\" is not valid"),
         ("labels = ['a', 'a']", "found \"a\" twice, wanted each label once"),

@@ -65,7 +65,13 @@ fn sentence(out: &mut String, entry: &LogEntry, form: LogForm) -> fmt::Result {
 }
 
 fn key_value(out: &mut String, entry: &LogEntry) -> fmt::Result {
-    write!(out, "ts={:.3} level={} msg={}", entry.at, level_word(entry.level), Quoted(&entry.message))?;
+    write!(
+        out,
+        "ts={:.3} level={} msg={}",
+        entry.at,
+        level_word(entry.level),
+        Quoted(&entry.message)
+    )?;
     pairs(out, entry)
 }
 
@@ -82,7 +88,13 @@ fn pairs(out: &mut String, entry: &LogEntry) -> fmt::Result {
 
 fn json(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Result {
     let text = |text: &str| Value::from(text).to_string();
-    write!(out, "{{\"ts\":\"{:.3}\",\"level\":\"{}\",\"message\":{}", entry.at, level_word(entry.level), text(&entry.message))?;
+    write!(
+        out,
+        "{{\"ts\":\"{:.3}\",\"level\":\"{}\",\"message\":{}",
+        entry.at,
+        level_word(entry.level),
+        text(&entry.message)
+    )?;
     for (name, value) in with_node(entry, node) {
         let name = match name {
             "run" => "run_id",
@@ -104,11 +116,18 @@ fn journal(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Resul
         _ => 7,
     };
     let message = &entry.message;
-    write!(out, "MESSAGE={}\nPRIORITY={priority}\nSYSLOG_IDENTIFIER={IDENTIFIER}\n", escaped(message))?;
+    write!(
+        out,
+        "MESSAGE={}\nPRIORITY={priority}\nSYSLOG_IDENTIFIER={IDENTIFIER}\n",
+        escaped(message)
+    )?;
     for (name, value) in with_node(entry, node) {
         let name = match name {
             "run" => "RUN_ID".to_owned(),
-            name => name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect(),
+            name => name
+                .chars()
+                .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+                .collect(),
         };
         // The journal drops an entry of which a name is not as it wants them.
         let is_name = name.len() <= 64 && name.starts_with(|c: char| c.is_ascii_uppercase());
@@ -125,7 +144,10 @@ fn journal(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Resul
 /// Returns the facts of the entry. The node's name is added unless a fact already names a node.
 fn with_node(entry: &LogEntry, node: Option<&str>) -> Vec<(&'static str, Value)> {
     let node = node.filter(|_| !entry.facts.iter().any(|(name, _)| *name == "node"));
-    node.map(|node| ("node", Value::from(node))).into_iter().chain(entry.facts.iter().cloned()).collect()
+    node.map(|node| ("node", Value::from(node)))
+        .into_iter()
+        .chain(entry.facts.iter().cloned())
+        .collect()
 }
 
 fn level_word(level: Level) -> &'static str {
@@ -144,7 +166,8 @@ struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_plain = !self.0.is_empty() && self.0.chars().all(|c| !c.is_whitespace() && !steers(c) && c != '"' && c != '=');
+        let is_plain = !self.0.is_empty()
+            && self.0.chars().all(|c| !c.is_whitespace() && !steers(c) && c != '"' && c != '=');
         if is_plain {
             f.write_str(self.0)
         } else {
@@ -156,7 +179,9 @@ impl fmt::Display for Quoted<'_> {
 /// Returns the text with control and direction characters escaped. So no text can forge a line,
 /// control a terminal or reverse the text behind it.
 fn escaped(text: &str) -> String {
-    text.chars().flat_map(|c| if steers(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+    text.chars()
+        .flat_map(|c| if steers(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .collect()
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ pub(super) fn reads_standard_error() -> bool {
 }
 
 fn is_stream(said: &str, device: u64, inode: u64) -> bool {
-    said.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
+    said.split_once(':')
+        .is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
 }
 
 /// A socket that sends entries to systemd's journal. Each write sends one entry.
@@ -26,7 +27,8 @@ pub(super) struct Socket(UnixDatagram);
 impl Socket {
     /// Opens a socket to the journal of this host. Fails if the host has no journal.
     pub(super) fn open() -> io::Result<Self> {
-        std::fs::metadata(SOCKET).map_err(|error| io::Error::new(error.kind(), format!("{SOCKET}: {error}")))?;
+        std::fs::metadata(SOCKET)
+            .map_err(|error| io::Error::new(error.kind(), format!("{SOCKET}: {error}")))?;
         UnixDatagram::unbound().map(Self)
     }
 }

@@ -80,7 +80,15 @@ impl LineLimit {
                 LogSource::Job => String::new(),
             };
             let job = entry.job().map(str::to_owned);
-            let kind = Kind { since: now, written: 1, held_back: 0, level: entry.level, message, job, source };
+            let kind = Kind {
+                since: now,
+                written: 1,
+                held_back: 0,
+                level: entry.level,
+                message,
+                job,
+                source,
+            };
             kinds.insert(number_of(entry, source), kind);
         }
         Admission::Written(None)
@@ -90,7 +98,11 @@ impl LineLimit {
     /// their next period.
     pub(super) fn summaries(&self, now: Instant) -> Vec<LogEntry> {
         let mut kinds = self.kinds();
-        let summaries = kinds.values().filter(|kind| now.duration_since(kind.since) >= WHILE).filter_map(Kind::summary).collect();
+        let summaries = kinds
+            .values()
+            .filter(|kind| now.duration_since(kind.since) >= WHILE)
+            .filter_map(Kind::summary)
+            .collect();
         kinds.retain(|_, kind| now.duration_since(kind.since) < WHILE);
         summaries
     }
@@ -112,8 +124,12 @@ impl Kind {
             return None;
         }
         let message = match self.source {
-            LogSource::Schedd => format!("{} ... {count} more of these lines within {seconds} s", self.message),
-            LogSource::Job => format!("... {count} more lines of this job within {seconds} s were not logged"),
+            LogSource::Schedd => {
+                format!("{} ... {count} more of these lines within {seconds} s", self.message)
+            }
+            LogSource::Job => {
+                format!("... {count} more lines of this job within {seconds} s were not logged")
+            }
         };
         let entry = LogEntry::new(self.level, message).with("held_back", count.into());
         Some(match &self.job {
@@ -144,15 +160,27 @@ mod tests {
     }
 
     /// Returns how many of `count` copies of `entry` are written.
-    fn written(limit: &LineLimit, count: usize, entry: &LogEntry, source: LogSource, now: Instant) -> usize {
-        (0..count).filter(|_| matches!(limit.admit(entry, source, now), Admission::Written(_))).count()
+    fn written(
+        limit: &LineLimit,
+        count: usize,
+        entry: &LogEntry,
+        source: LogSource,
+        now: Instant,
+    ) -> usize {
+        (0..count)
+            .filter(|_| matches!(limit.admit(entry, source, now), Admission::Written(_)))
+            .count()
     }
 
     #[test]
     fn of_many_like_each_other_the_first_are_written_and_the_others_are_counted() {
         let (limit, start) = (LineLimit::default(), Instant::now());
         assert_eq!(written(&limit, 223, &entry("again", "a"), LogSource::Schedd, start), 100);
-        for other in [entry("another", "a"), entry("again", "b"), LogEntry { level: Level::ERROR, ..entry("again", "a") }] {
+        for other in [
+            entry("another", "a"),
+            entry("again", "b"),
+            LogEntry { level: Level::ERROR, ..entry("again", "a") },
+        ] {
             assert_eq!(written(&limit, 1, &other, LogSource::Schedd, start), 1, "{other:?}");
         }
         assert!(limit.summaries(start + Duration::from_millis(9_999)).is_empty());
@@ -162,7 +190,11 @@ mod tests {
             (summary.message.as_str(), summary.level, summary.job()),
             ("again ... 123 more of these lines within 10 s", Level::WARN, Some("a"))
         );
-        assert_eq!(written(&limit, 101, &entry("again", "a"), LogSource::Schedd, start + WHILE), 100, "it begins anew");
+        assert_eq!(
+            written(&limit, 101, &entry("again", "a"), LogSource::Schedd, start + WHILE),
+            100,
+            "it begins anew"
+        );
         assert_eq!(limit.all_summaries()[0].message, "again ... 1 more of these lines within 10 s");
     }
 
@@ -170,7 +202,9 @@ mod tests {
     fn the_next_of_its_kind_is_reported_of_first() {
         let (limit, start) = (LineLimit::default(), Instant::now());
         written(&limit, 102, &entry("again", "a"), LogSource::Schedd, start);
-        let Admission::Written(Some(summary)) = limit.admit(&entry("again", "a"), LogSource::Schedd, start + WHILE) else {
+        let Admission::Written(Some(summary)) =
+            limit.admit(&entry("again", "a"), LogSource::Schedd, start + WHILE)
+        else {
             panic!("no summary")
         };
         assert!(summary.message.contains("2 more of these lines"));
@@ -180,16 +214,24 @@ mod tests {
     #[test]
     fn what_a_job_writes_is_one_kind_whatever_it_says() {
         let (limit, now) = (LineLimit::default(), Instant::now());
-        let count = (0..1_500).map(|n| written(&limit, 1, &entry(&n.to_string(), "a"), LogSource::Job, now)).sum::<usize>();
+        let count = (0..1_500)
+            .map(|n| written(&limit, 1, &entry(&n.to_string(), "a"), LogSource::Job, now))
+            .sum::<usize>();
         assert_eq!(count, 1_000);
-        assert_eq!(limit.all_summaries()[0].message, "... 500 more lines of this job within 10 s were not logged");
+        assert_eq!(
+            limit.all_summaries()[0].message,
+            "... 500 more lines of this job within 10 s were not logged"
+        );
     }
 
     #[test]
     fn more_kinds_than_are_counted_are_all_written() {
         let (limit, now) = (LineLimit::default(), Instant::now());
         for n in 0..2 * KINDS {
-            assert_eq!(written(&limit, 1, &entry("again", &n.to_string()), LogSource::Schedd, now), 1);
+            assert_eq!(
+                written(&limit, 1, &entry("again", &n.to_string()), LogSource::Schedd, now),
+                1
+            );
         }
         assert_eq!(limit.kinds().len(), KINDS);
     }

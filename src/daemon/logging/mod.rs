@@ -145,7 +145,10 @@ pub(super) fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
     };
     let lines = Lines { shared: shared.clone(), writer: writer.clone() };
     // A second start in one process changes nothing.
-    let _ = tracing_subscriber::registry().with(LevelFilter::from_level(level.into())).with(lines).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(LevelFilter::from_level(level.into()))
+        .with(lines)
+        .try_init();
     Ok(Log { shared, writer })
 }
 
@@ -160,8 +163,11 @@ impl Shared {
         let entries = match written {
             WrittenLines::Lost(count) => {
                 vec![
-                    LogEntry::new(Level::WARN, "Log lines were lost because their reader was too slow.".to_owned())
-                        .with("count", count.into()),
+                    LogEntry::new(
+                        Level::WARN,
+                        "Log lines were lost because their reader was too slow.".to_owned(),
+                    )
+                    .with("count", count.into()),
                 ]
             }
             WrittenLines::Due => self.limit.summaries(Instant::now()),
@@ -201,7 +207,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
                 entry.add(pairs);
             }
         }
-        let source = if event.metadata().target() == LOG_TARGET { LogSource::Job } else { LogSource::Schedd };
+        let source = if event.metadata().target() == LOG_TARGET {
+            LogSource::Job
+        } else {
+            LogSource::Schedd
+        };
         match self.shared.limit.admit(&entry, source, Instant::now()) {
             Admission::HeldBack => {}
             Admission::Written(summary) => {

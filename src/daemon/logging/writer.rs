@@ -60,7 +60,9 @@ impl LogWriter {
         let (items, received) = sync_channel(WAITING);
         let counts = Arc::new(Counts::default());
         let carrier = Carrier { counts: counts.clone(), to, entries_of };
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || carrier.carry(&received))?;
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || carrier.carry(&received))?;
         Ok(Self { items, counts })
     }
 
@@ -181,7 +183,8 @@ mod tests {
         writer.flush();
         let text = String::from_utf8(gate.written.lock().unwrap().clone()).unwrap();
         let count = |wanted: &str| text.lines().filter(|line| *line == wanted).count();
-        let written: usize = text.lines().find_map(|line| line.strip_suffix(" lost")?.parse().ok()).unwrap();
+        let written: usize =
+            text.lines().find_map(|line| line.strip_suffix(" lost")?.parse().ok()).unwrap();
         assert!(count("line") >= WAITING / 2 - 1, "{}", count("line"));
         assert!((WAITING / 2 - 1..=WAITING / 2 + 1).contains(&written), "{written}");
         assert!(text.ends_with("rest\n"));

@@ -58,7 +58,9 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
     let is_count = || value.parse::<u64>().is_ok();
     match rest.split(':').next().unwrap_or_default() {
         "queues" if field.parse::<QueueName>().is_err() => Some("it is no name of a queue"),
-        "queues" => (!value.parse::<u32>().is_ok_and(|count| count > 0)).then_some("it is no concurrency"),
+        "queues" => {
+            (!value.parse::<u32>().is_ok_and(|count| count > 0)).then_some("it is no concurrency")
+        }
         "groups" => field.parse::<GroupName>().is_err().then_some("it is no name of a group"),
         "stop_requests" => field.parse::<RunId>().is_err().then_some("it is no run"),
         "known_servers" => (!is_count_at(value)).then_some("it is no fence with a time (FENCE:MS)"),
@@ -73,11 +75,15 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "group" => judge_group(field, value),
         "gate" => judge_gate_state(field, value),
         "queue_state" => (!is_count()).then_some("it is no number"),
-        "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some("it is no count"),
+        "output" if matches!(field, "size" | "dropped") => {
+            (!is_count()).then_some("it is no count")
+        }
         // The rule of counters compares these two with what they count.
         "counters" if matches!(field, "waiting" | "ledger_ranges") => None,
         "counters" | "ledger_before" if !is_word(field) => Some("it is no word"),
-        "ledger_before" if matches!(field, "until" | "latest") => (!is_instant(value)).then_some("it is no instant"),
+        "ledger_before" if matches!(field, "until" | "latest") => {
+            (!is_instant(value)).then_some("it is no instant")
+        }
         "counters" | "ledger_before" => (!is_count()).then_some("it is no count"),
         "node" => judge_node(field, value),
         _ => None,
@@ -99,7 +105,9 @@ fn judge_group(field: &str, value: &str) -> Option<&'static str> {
 /// Returns the fault of a field of a gate's state: the turn, the lanes of waiting runs, or the
 /// limits of a job.
 fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
-    let is_limits = || value.split(' ').count() == 3 && value.split(' ').all(|part| part.parse::<u64>().is_ok());
+    let is_limits = || {
+        value.split(' ').count() == 3 && value.split(' ').all(|part| part.parse::<u64>().is_ok())
+    };
     let is_sound = match (field.split_once(':'), field) {
         (Some(("lane", run)), _) => run.parse::<RunId>().is_ok() && value.parse::<Lane>().is_ok(),
         (Some(("job", job)), _) => job.parse::<JobName>().is_ok() && is_limits(),
@@ -115,7 +123,8 @@ fn is_instant(text: &str) -> bool {
 }
 
 fn is_count_at(text: &str) -> bool {
-    text.split_once(':').is_some_and(|(count, at)| count.parse::<u64>().is_ok() && at.parse::<u64>().is_ok())
+    text.split_once(':')
+        .is_some_and(|(count, at)| count.parse::<u64>().is_ok() && at.parse::<u64>().is_ok())
 }
 
 fn is_section(text: &str) -> bool {
@@ -143,7 +152,9 @@ fn judge_node(field: &str, value: &str) -> Option<&'static str> {
 }
 
 fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    !text.is_empty()
+        && text.len() <= 100
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// Returns true if the text is short, has one line, and has only bytes that are text.
@@ -168,8 +179,13 @@ pub fn bad_fields(rest: &str, key: &str, bad: &[BadField]) -> Option<Inconsisten
     };
     let fix = "deletes such fields and prints their values; their writers write them again";
     Some(
-        Inconsistency::unreadable(FindingSubject::Key(key.to_owned()), family_of(rest), why, "fields that can be read")
-            .fixed_by(fix),
+        Inconsistency::unreadable(
+            FindingSubject::Key(key.to_owned()),
+            family_of(rest),
+            why,
+            "fields that can be read",
+        )
+        .fixed_by(fix),
     )
 }
 

@@ -23,14 +23,20 @@ pub struct GateFacts {
 /// Returns the first problem of a gate. `key` is the name of the Redis key with the gate's queue.
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
-        format!("has {} runs with a place at its gate or in its queue against their records, such as {first}", facts.strays.len())
+        format!(
+            "has {} runs with a place at its gate or in its queue against their records, such as {first}",
+            facts.strays.len()
+        )
     } else if let Some(first) = facts.aside.first() {
         format!(
             "has {} runs with a place at its gate that are in quarantine, where no node starts them, such as {first}",
             facts.aside.len()
         )
     } else if facts.is_open_unnoticed {
-        format!("has {} runs that wait at its gate, no run with a place there, and no node will let them in", facts.queued.len())
+        format!(
+            "has {} runs that wait at its gate, no run with a place there, and no node will let them in",
+            facts.queued.len()
+        )
     } else if facts.is_unsorted {
         "has an order by job or by lane that differs from the runs that wait there".to_owned()
     } else {
@@ -47,14 +53,23 @@ mod tests {
     #[test]
     fn a_sound_gate_is_no_finding_and_each_fault_is_one() {
         let run: RunId = "a@5".parse().unwrap();
-        assert_eq!(judge_gate("k", &GateFacts { queued: vec![run.clone()], ..GateFacts::default() }), None);
+        assert_eq!(
+            judge_gate("k", &GateFacts { queued: vec![run.clone()], ..GateFacts::default() }),
+            None
+        );
         for (facts, wanted) in [
-            (GateFacts { strays: vec![run.clone()], ..GateFacts::default() }, "against their records"),
+            (
+                GateFacts { strays: vec![run.clone()], ..GateFacts::default() },
+                "against their records",
+            ),
             (
                 GateFacts { aside: vec![run.clone()], ..GateFacts::default() },
                 "1 runs with a place at its gate that are in quarantine",
             ),
-            (GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() }, "no node will let them in"),
+            (
+                GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() },
+                "no node will let them in",
+            ),
             (GateFacts { is_unsorted: true, ..GateFacts::default() }, "order by job"),
         ] {
             let found = judge_gate("k", &facts).unwrap();

@@ -23,7 +23,8 @@ pub enum FindingKind {
 
 /// The values that are right only together with many other keys: counters, and the indexes of
 /// outputs. Their check reads all these keys.
-const OF_MANY_KEYS: [&str; 5] = ["wrong:counters", "wrong:output_bytes", "wrong:output_sizes", "wrong:outputs", "wrong:fence"];
+const OF_MANY_KEYS: [&str; 5] =
+    ["wrong:counters", "wrong:output_bytes", "wrong:output_sizes", "wrong:outputs", "wrong:fence"];
 
 /// The place of a planned run whose due time was computed while Redis' clock was ahead.
 pub(super) const DUE_TIME: &str = "due_time";
@@ -77,13 +78,23 @@ pub struct Inconsistency {
 
 impl Inconsistency {
     /// Returns a finding about `name`, a key or field in `place`, that should have the subject.
-    pub(super) fn missing(subject: FindingSubject, place: &'static str, name: impl fmt::Display, why: impl fmt::Display) -> Self {
+    pub(super) fn missing(
+        subject: FindingSubject,
+        place: &'static str,
+        name: impl fmt::Display,
+        why: impl fmt::Display,
+    ) -> Self {
         let found = format!("should be in {name} and is not: {why}");
         Self { kind: FindingKind::Missing, place, subject, found, mend: Mend::Fix("puts it there") }
     }
 
     /// Returns a finding about `name`, a key or field in `place`, that should not have the subject.
-    pub(super) fn extra(subject: FindingSubject, place: &'static str, name: impl fmt::Display, why: impl fmt::Display) -> Self {
+    pub(super) fn extra(
+        subject: FindingSubject,
+        place: &'static str,
+        name: impl fmt::Display,
+        why: impl fmt::Display,
+    ) -> Self {
         let found = format!("should not be in {name} and is: {why}");
         Self { kind: FindingKind::Extra, place, subject, found, mend: Mend::Fix("takes it out") }
     }
@@ -101,7 +112,13 @@ impl Inconsistency {
         wanted: impl fmt::Display,
     ) -> Self {
         let found = format!("cannot be read: {why}; wanted {wanted}");
-        Self { kind: FindingKind::Unreadable, place, subject, found, mend: Mend::Fix("moves it to quarantine") }
+        Self {
+            kind: FindingKind::Unreadable,
+            place,
+            subject,
+            found,
+            mend: Mend::Fix("moves it to quarantine"),
+        }
     }
 
     /// Returns the finding with this description of its repair.

@@ -117,9 +117,13 @@ impl JobPlaces {
 pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     match (facts.backfill, facts.is_among_backfills) {
-        (0, true) => findings.push(facts.extra("backfills", "none of its occurrences waits for backfill")),
+        (0, true) => {
+            findings.push(facts.extra("backfills", "none of its occurrences waits for backfill"));
+        }
         (count, false) if count > 0 => {
-            findings.push(facts.missing("backfills", format!("{count} of its occurrences wait for backfill")));
+            findings.push(
+                facts.missing("backfills", format!("{count} of its occurrences wait for backfill")),
+            );
         }
         _ => {}
     }
@@ -130,15 +134,22 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
         findings.extend(facts.is_among_ended.then(|| facts.extra("finished", why)));
         if !facts.listed_by.is_empty() {
             let files: Vec<String> = facts.listed_by.iter().map(SourceName::words).collect();
-            let finding = facts.extra("source", format!("{} lists it, and it has no record", files.join(", ")));
+            let finding = facts
+                .extra("source", format!("{} lists it, and it has no record", files.join(", ")));
             findings.push(finding.fixed_by("takes it off the lists; those files define it again"));
         }
         return findings;
     }
     if facts.waiting > 0 && facts.open + facts.manual == 0 {
-        let why = format!("{} of its runs wait, and none is open that they could wait for", facts.waiting);
+        let why = format!(
+            "{} of its runs wait, and none is open that they could wait for",
+            facts.waiting
+        );
         let place = format!("waiting:{}", facts.name);
-        findings.push(Inconsistency::extra(facts.subject(), "waiting", place, why).fixed_by("lets the first of them run"));
+        findings.push(
+            Inconsistency::extra(facts.subject(), "waiting", place, why)
+                .fixed_by("lets the first of them run"),
+        );
     }
     if facts.has_ended {
         let why = "it has ended";
@@ -156,15 +167,25 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     if !is_planned_wrong && facts.indexed.as_deref() != Some(wanted.to_string().as_str()) {
         findings.push(match &facts.indexed {
             None => facts.missing("jobs", "it has not ended"),
-            Some(is) => Inconsistency::wrong(facts.subject(), "jobs", format!("should be in jobs at {wanted} and is at {is}")),
+            Some(is) => Inconsistency::wrong(
+                facts.subject(),
+                "jobs",
+                format!("should be in jobs at {wanted} and is at {is}"),
+            ),
         });
     }
     findings.extend(passed_over(facts));
     if facts.is_gate_unlisted && facts.pending.is_some() {
-        findings.push(facts.missing("job_gates", "it has a gate, and its runs would be found late behind many others"));
+        findings.push(facts.missing(
+            "job_gates",
+            "it has a gate, and its runs would be found late behind many others",
+        ));
     }
     if let (Some(PendingFacts { run, .. }), Some(open)) = (facts.to_come(), &facts.open_unasked) {
-        let finding = facts.extra("pending", format!("{open} is open, and its end plans another run beside {run}"));
+        let finding = facts.extra(
+            "pending",
+            format!("{open} is open, and its end plans another run beside {run}"),
+        );
         findings.push(finding.by_hand(format!("schedctl cancel {run} removes the planned run")));
     }
     if let PlannedRun::Unreadable { why, advice } = &facts.plan {
@@ -179,12 +200,19 @@ fn passed_over(facts: &JobPlaces) -> Option<Inconsistency> {
     let first = facts.comes_first.filter(|_| !facts.is_paused || facts.has_ended)?;
     let found = match &facts.pending {
         Some(PendingFacts { run, state: None, .. }) => {
-            format!("has the planned run {run}, and its schedule has an occurrence before it, due {first}")
+            format!(
+                "has the planned run {run}, and its schedule has an occurrence before it, due {first}"
+            )
         }
         Some(_) => return None,
-        None => format!("has no planned run, and its occurrence {first} was passed over before its time came"),
+        None => format!(
+            "has no planned run, and its occurrence {first} was passed over before its time came"
+        ),
     };
-    Some(Inconsistency::wrong(facts.subject(), DUE_TIME, found).fixed_by("plans the earlier one instead"))
+    Some(
+        Inconsistency::wrong(facts.subject(), DUE_TIME, found)
+            .fixed_by("plans the earlier one instead"),
+    )
 }
 
 /// Returns the finding about the planned run of a job that has not ended.
@@ -228,5 +256,11 @@ pub fn unreadable_job(name: &JobName, why: &str, advice: Option<&str>) -> Incons
         )
     };
     let advice = advice.map_or_else(anew, str::to_owned);
-    Inconsistency::unreadable(FindingSubject::Job(name.clone()), "job", why, "a definition that can be read").by_hand(advice)
+    Inconsistency::unreadable(
+        FindingSubject::Job(name.clone()),
+        "job",
+        why,
+        "a definition that can be read",
+    )
+    .by_hand(advice)
 }

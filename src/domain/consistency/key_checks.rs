@@ -108,7 +108,9 @@ pub const FAMILIES: [(&str, &str); 32] = [
 
 /// Returns the meaning of the name `rest` of a key in the namespace.
 pub fn known_key(rest: &str) -> KnownNames {
-    let of = |known: &[(&str, &'static str)], name: &str| known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind);
+    let of = |known: &[(&str, &'static str)], name: &str| {
+        known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind)
+    };
     match rest.split_once(':') {
         Some(("quarantined", _)) => KnownNames::SetAside,
         Some((family, _)) => of(&FAMILIES, family).map_or(KnownNames::No, KnownNames::Type),
@@ -118,7 +120,8 @@ pub fn known_key(rest: &str) -> KnownNames {
 
 /// Returns the family of the key `rest` of the namespace. Returns an empty text for an unknown key.
 pub fn family_of(rest: &str) -> &'static str {
-    let (name, families) = rest.split_once(':').map_or((rest, &SINGLE_KEYS[..]), |(name, _)| (name, &FAMILIES[..]));
+    let (name, families) =
+        rest.split_once(':').map_or((rest, &SINGLE_KEYS[..]), |(name, _)| (name, &FAMILIES[..]));
     families.iter().find(|(family, _)| *family == name).map_or("", |(family, _)| family)
 }
 
@@ -149,9 +152,13 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
         }),
         KnownNames::Type(_) | KnownNames::SetAside => {}
     }
-    if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:") {
+    if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:")
+    {
         let why = "no key of this family expires";
-        findings.push(Inconsistency::extra(subject(), "expiry", "the keys that expire", why).fixed_by("removes the expiry"));
+        findings.push(
+            Inconsistency::extra(subject(), "expiry", "the keys that expire", why)
+                .fixed_by("removes the expiry"),
+        );
     }
     findings
 }
@@ -171,6 +178,7 @@ pub enum Member {
 
 /// Returns the meaning of a member of the sorted set `rest`. Fails with the reason if the set
 /// cannot have such a member.
+#[expect(clippy::too_many_lines, reason = "a table: each family of keys with its members")]
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
     let is_run = matches!(
@@ -189,69 +197,109 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     );
     let read = match family {
         "leases" => {
-            let parts =
-                member.split_once('#').and_then(|(run, fence)| Some((run.parse().ok()?, Fence::new(fence.parse().ok()?)?)));
-            parts.map(|(run, fence)| Member::Run(run, Some(fence))).ok_or_else(|| "it is no lease (RUN#FENCE)".to_owned())
+            let parts = member.split_once('#').and_then(|(run, fence)| {
+                Some((run.parse().ok()?, Fence::new(fence.parse().ok()?)?))
+            });
+            parts
+                .map(|(run, fence)| Member::Run(run, Some(fence)))
+                .ok_or_else(|| "it is no lease (RUN#FENCE)".to_owned())
         }
-        "jobs" | "finished" | "backfills" => member.parse().map(Member::Job).map_err(|error: IdError| error.to_string()),
-        "outputs" => match member
-            .split_once('#')
-            .and_then(|(run, attempt)| Some((run.parse::<RunId>().ok()?, attempt.parse::<u32>().ok()?)))
-        {
-            Some((run, _)) if rest == family || rest[family.len() + 1..] == *run.job().as_str() => Ok(Member::Other),
+        "jobs" | "finished" | "backfills" => {
+            member.parse().map(Member::Job).map_err(|error: IdError| error.to_string())
+        }
+        "outputs" => match member.split_once('#').and_then(|(run, attempt)| {
+            Some((run.parse::<RunId>().ok()?, attempt.parse::<u32>().ok()?))
+        }) {
+            Some((run, _)) if rest == family || rest[family.len() + 1..] == *run.job().as_str() => {
+                Ok(Member::Other)
+            }
             Some((run, _)) => Err(format!("it is an output of job {}", run.job())),
             None => Err("it does not name an output, wanted RUN#ATTEMPT".to_owned()),
         },
-        "nodes" | "event_nodes" => member.parse().map(|_: NodeName| Member::Other).map_err(|error| error.to_string()),
-        "boots" => is_boot(member).then_some(Member::Other).ok_or_else(|| "it is no boot (@HOST BOOT)".to_owned()),
-        "boot_runs" => {
-            let job_and_boot = member.split_once(' ').filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
-            job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
+        "nodes" | "event_nodes" => {
+            member.parse().map(|_: NodeName| Member::Other).map_err(|error| error.to_string())
         }
-        "lanes" => member.parse().map(|_: Lane| Member::Other).map_err(|_| "it is no lane".to_owned()),
-        "gate_timers" => Gate::from_name(member).map(|_| Member::Other).ok_or_else(|| "it is no gate (KIND:NAME)".to_owned()),
+        "boots" => is_boot(member)
+            .then_some(Member::Other)
+            .ok_or_else(|| "it is no boot (@HOST BOOT)".to_owned()),
+        "boot_runs" => {
+            let job_and_boot = member
+                .split_once(' ')
+                .filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
+            job_and_boot
+                .map(|_| Member::Other)
+                .ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
+        }
+        "lanes" => {
+            member.parse().map(|_: Lane| Member::Other).map_err(|_| "it is no lane".to_owned())
+        }
+        "gate_timers" => Gate::from_name(member)
+            .map(|_| Member::Other)
+            .ok_or_else(|| "it is no gate (KIND:NAME)".to_owned()),
         "not_while" | "not_while_recent" => {
-            let parts = member.split_once(' ').filter(|(a, b)| a.parse::<JobName>().is_ok() && b.parse::<JobName>().is_ok());
-            parts.map(|_| Member::Other).ok_or_else(|| "it is no rule between two jobs (JOB JOB)".to_owned())
+            let parts = member
+                .split_once(' ')
+                .filter(|(a, b)| a.parse::<JobName>().is_ok() && b.parse::<JobName>().is_ok());
+            parts
+                .map(|_| Member::Other)
+                .ok_or_else(|| "it is no rule between two jobs (JOB JOB)".to_owned())
         }
         "gate_waiters_by_job" => {
             let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
             let is_entry = run.is_some_and(|run| member.starts_with(&format!("{} ", run.job())));
-            is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (JOB LANE DUE RUN)".to_owned())
+            is_entry
+                .then_some(Member::Other)
+                .ok_or_else(|| "it is no run in its order (JOB LANE DUE RUN)".to_owned())
         }
         "gate_waiters_by_lane" => {
             let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
             let is_entry = run.is_some() && member.split(' ').count() == 3;
-            is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (LANE DUE RUN)".to_owned())
+            is_entry
+                .then_some(Member::Other)
+                .ok_or_else(|| "it is no run in its order (LANE DUE RUN)".to_owned())
         }
         "gate_waiter_lanes" => {
-            let parts = member.split_once(' ').filter(|(run, lane)| run.parse::<RunId>().is_ok() && lane.parse::<Lane>().is_ok());
-            parts.map(|_| Member::Other).ok_or_else(|| "it is no first run of a lane (RUN LANE)".to_owned())
+            let parts = member
+                .split_once(' ')
+                .filter(|(run, lane)| run.parse::<RunId>().is_ok() && lane.parse::<Lane>().is_ok());
+            parts
+                .map(|_| Member::Other)
+                .ok_or_else(|| "it is no first run of a lane (RUN LANE)".to_owned())
         }
         "deadlines" => {
-            let parts =
-                member.split_once(' ').filter(|(run, kind)| run.parse::<RunId>().is_ok() && Deadline::parse(kind).is_some());
+            let parts = member.split_once(' ').filter(|(run, kind)| {
+                run.parse::<RunId>().is_ok() && Deadline::parse(kind).is_some()
+            });
             let run = parts.and_then(|(run, _)| run.parse().ok());
-            run.map(|run| Member::Run(run, None)).ok_or_else(|| "it is no deadline of a run (RUN start, RUN finish)".to_owned())
+            run.map(|run| Member::Run(run, None))
+                .ok_or_else(|| "it is no deadline of a run (RUN start, RUN finish)".to_owned())
         }
         "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {
             Ok(Ok(key)) => Ok(Member::Unique(key)),
             _ => Err("it is no unique key".to_owned()),
         },
-        "job_gates" => {
-            is_gated(member).then_some(Member::Other).ok_or_else(|| "it is no job with a gate (LANE GATE JOB)".to_owned())
-        }
-        "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
+        "job_gates" => is_gated(member)
+            .then_some(Member::Other)
+            .ok_or_else(|| "it is no job with a gate (LANE GATE JOB)".to_owned()),
+        "ledger" => is_range(member)
+            .then_some(Member::Other)
+            .ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
         "notices" => {
             let read = crate::domain::job::notice::read_notice(&member_bytes(member));
-            read.map(|_| Member::Other).ok_or_else(|| "it is no notice (JSON with run, kind and stamp)".to_owned())
+            read.map(|_| Member::Other)
+                .ok_or_else(|| "it is no notice (JSON with run, kind and stamp)".to_owned())
         }
         "audit_log" | "schedule_versions" | "events" | "data_losses" | "discarded" => {
-            let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
+            let is_object = matches!(
+                serde_json::from_slice(&member_bytes(member)),
+                Ok(serde_json::Value::Object(_))
+            );
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }
         _ if is_run => match member.parse::<RunId>() {
-            Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => Err("it is no backfill run".to_owned()),
+            Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => {
+                Err("it is no backfill run".to_owned())
+            }
             Ok(run)
                 if matches!(family, "due" | "running" | "gate_holders" | "gate_waiters")
                     || rest == family
@@ -267,8 +315,9 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     // A lease with an impossible end is still a lease, and the index of jobs has its own rule.
     // At a gate, a run that was let in but has not begun has a negative score, as does the first
     // run of a stuck lane.
-    let score_read =
-        score.parse::<f64>().map(|at| if matches!(family, "gate_holders" | "gate_waiter_lanes") { at.abs() } else { at });
+    let score_read = score.parse::<f64>().map(|at| {
+        if matches!(family, "gate_holders" | "gate_waiter_lanes") { at.abs() } else { at }
+    });
     let ready = score_read.ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
     let is_instant = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));
@@ -285,7 +334,10 @@ pub fn member_bytes(shown: &str) -> Vec<u8> {
     let mut pieces = shown.split("\\x");
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
     for piece in pieces {
-        match piece.split_at_checked(2).and_then(|(hex, rest)| Some((u8::from_str_radix(hex, 16).ok()?, rest))) {
+        match piece
+            .split_at_checked(2)
+            .and_then(|(hex, rest)| Some((u8::from_str_radix(hex, 16).ok()?, rest)))
+        {
             Some((byte, rest)) => {
                 bytes.push(byte);
                 bytes.extend_from_slice(rest.as_bytes());
@@ -297,8 +349,9 @@ pub fn member_bytes(shown: &str) -> Vec<u8> {
 }
 
 fn is_boot(text: &str) -> bool {
-    text.split_once(' ')
-        .is_some_and(|(host, boot)| !boot.is_empty() && host.parse().is_ok_and(|queue: QueueName| queue.is_of_host()))
+    text.split_once(' ').is_some_and(|(host, boot)| {
+        !boot.is_empty() && host.parse().is_ok_and(|queue: QueueName| queue.is_of_host())
+    })
 }
 
 fn is_gated(text: &str) -> bool {
@@ -317,18 +370,25 @@ fn is_range(text: &str) -> bool {
 /// Returns the finding for the sorted set `rest` with `count` wrong members. `key` is the full name
 /// of the set, and `first` describes its first wrong member.
 pub fn bad_entries(rest: &str, key: String, count: usize, first: &str) -> Inconsistency {
-    let why = if count == 1 { format!("its entry {first}") } else { format!("{count} of its entries, such as {first}") };
+    let why = if count == 1 {
+        format!("its entry {first}")
+    } else {
+        format!("{count} of its entries, such as {first}")
+    };
     let wanted = "readable entries with valid times as scores";
-    Inconsistency::unreadable(FindingSubject::Key(key), family_of(rest), why, wanted).fixed_by("moves them to quarantine")
+    Inconsistency::unreadable(FindingSubject::Key(key), family_of(rest), why, wanted)
+        .fixed_by("moves them to quarantine")
 }
 
 /// Returns the finding for kept outputs that disagree with the index of all jobs (`index`) or the
 /// index of each job. `missing` counts entries without an output, `unlisted` counts outputs that
 /// are not in both indexes.
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Inconsistency> {
-    let found =
-        format!("and the indexes of jobs have {missing} entries without an output, and {unlisted} outputs are not in both");
-    (missing + unlisted > 0).then(|| Inconsistency::wrong(FindingSubject::Key(index), "outputs", found))
+    let found = format!(
+        "and the indexes of jobs have {missing} entries without an output, and {unlisted} outputs are not in both"
+    );
+    (missing + unlisted > 0)
+        .then(|| Inconsistency::wrong(FindingSubject::Key(index), "outputs", found))
 }
 
 #[cfg(test)]
@@ -337,7 +397,11 @@ mod tests {
 
     #[test]
     fn an_entry_with_a_cron_expression_is_read_as_redis_writes_and_as_it_is_shown() {
-        for entry in [r#"{"new":"*/5 * * * *"}"#, r#"{"new":"*\x5c/5 * * * *"}"#, r#"{"by":"\xc3\xa9","new":"\x5c/"}"#] {
+        for entry in [
+            r#"{"new":"*/5 * * * *"}"#,
+            r#"{"new":"*\x5c/5 * * * *"}"#,
+            r#"{"by":"\xc3\xa9","new":"\x5c/"}"#,
+        ] {
             assert_eq!(judge_member("audit_log:a", entry, "5"), Ok(Member::Other), "{entry}");
         }
         assert!(judge_member("audit_log:a", r"{\xff", "5").is_err());

@@ -14,15 +14,22 @@ use crate::domain::schedule::lateness::SkippedRange;
 /// Returns the finding for an occurrence that has a record and is counted by a range too.
 pub fn counted_twice(run: &RunId, range: SkippedRange, state: RunState) -> Inconsistency {
     let SkippedRange { first, last, count } = range;
-    let found =
-        format!("counts {run} twice: it has a record, and the ledger counts it in {count} {state} from {first} to {last}");
+    let found = format!(
+        "counts {run} twice: it has a record, and the ledger counts it in {count} {state} from {first} to {last}"
+    );
     let subject = FindingSubject::Job(run.job().clone());
-    Inconsistency::wrong(subject, "ledger", found).fixed_by("removes occurrences with records from the ledger")
+    Inconsistency::wrong(subject, "ledger", found)
+        .fixed_by("removes occurrences with records from the ledger")
 }
 
 /// Returns the finding for a ledger that counts `total` occurrences between the ends of `range`,
 /// where the schedule has only `has`.
-pub fn ledger_excess(job: &JobName, range: SkippedRange, state: RunState, (total, has): (u64, u64)) -> Inconsistency {
+pub fn ledger_excess(
+    job: &JobName,
+    range: SkippedRange,
+    state: RunState,
+    (total, has): (u64, u64),
+) -> Inconsistency {
     let SkippedRange { first, last, count } = range;
     let found = format!(
         "counts {total} occurrences from {first} to {last}, {count} {state} of them in one range, and its schedule has {has}"

@@ -24,8 +24,8 @@ pub use gate_checks::{GateFacts, judge_gate};
 pub use inconsistency::{FindingKind, FindingSubject, Inconsistency, Mend, is_of_many_keys};
 pub use job_checks::{JobPlaces, PendingFacts, PlannedRun, judge_job, unreadable_job};
 pub use key_checks::{
-    FAMILIES, KeyFacts, KnownNames, Member, SINGLE_KEYS, bad_entries, family_of, judge_key, judge_member, judge_outputs,
-    known_key, member_bytes, unknown_lane,
+    FAMILIES, KeyFacts, KnownNames, Member, SINGLE_KEYS, bad_entries, family_of, judge_key,
+    judge_member, judge_outputs, known_key, member_bytes, unknown_lane,
 };
 pub use ledger_checks::{counted_twice, ledger_excess};
 pub use range_checks::{SkippedRangeFacts, judge_skipped_range};

@@ -29,7 +29,8 @@ impl PlacedRun {
     /// can decide.
     pub fn repair(&self) -> RunRepair {
         let mut repair = RunRepair::default();
-        for (place, change) in self.differences().filter(|(place, _)| self.special(place).is_none()) {
+        for (place, change) in self.differences().filter(|(place, _)| self.special(place).is_none())
+        {
             let key = place.key(&self.run);
             let (score, word) = match change {
                 PlaceChange::Put(Some(at)) => (at.as_i64().to_string(), format!("put into {key}")),
@@ -50,18 +51,21 @@ impl PlacedRun {
         let has_ended = self.state().is_some_and(RunState::is_final);
         let waits_behind = self.is_in(&RunPlace::Waiting) && !self.is_queued();
         // A run that is over, or waits for an open run of its job, has no place at a gate.
-        repair.gate_step = match repair.wanted.keys().any(|place| matches!(place, RunPlace::Queued(_))) {
-            _ if !self.gates.is_empty() && (has_ended || waits_behind) => "left",
-            true => "unqueued",
-            false => "",
-        };
+        repair.gate_step =
+            match repair.wanted.keys().any(|place| matches!(place, RunPlace::Queued(_))) {
+                _ if !self.gates.is_empty() && (has_ended || waits_behind) => "left",
+                true => "unqueued",
+                false => "",
+            };
         repair
     }
 
     /// Returns the entries that go to quarantine, because no record says what they are for. Each
     /// comes with its score.
     pub fn to_quarantine(&self) -> impl Iterator<Item = (&RunPlace, &String)> {
-        let stray = self.differences().filter(|(place, _)| matches!(self.special(place), Some(Mend::Fix(_))));
+        let stray = self
+            .differences()
+            .filter(|(place, _)| matches!(self.special(place), Some(Mend::Fix(_))));
         stray.filter_map(|(place, _)| Some((place, self.places.get(place)?.as_ref()?)))
     }
 
@@ -69,10 +73,18 @@ impl PlacedRun {
     fn special(&self, place: &RunPlace) -> Option<Mend> {
         let run = &self.run;
         match (place, self.state()) {
-            (RunPlace::Lease(_), None) => Some(Mend::Fix("moves it to quarantine once it has ended")),
-            (RunPlace::Due(_), None) if !self.is_job_known => Some(Mend::Fix("moves it to quarantine")),
-            (RunPlace::Due(_), None) if !self.is_pending => Some(Mend::Hand(format!("schedctl cancel {run} takes it out"))),
-            (RunPlace::Due(_), Some(RunState::Scheduled)) if !self.is_job_known && self.due_in().next().is_none() => {
+            (RunPlace::Lease(_), None) => {
+                Some(Mend::Fix("moves it to quarantine once it has ended"))
+            }
+            (RunPlace::Due(_), None) if !self.is_job_known => {
+                Some(Mend::Fix("moves it to quarantine"))
+            }
+            (RunPlace::Due(_), None) if !self.is_pending => {
+                Some(Mend::Hand(format!("schedctl cancel {run} takes it out")))
+            }
+            (RunPlace::Due(_), Some(RunState::Scheduled))
+                if !self.is_job_known && self.due_in().next().is_none() =>
+            {
                 let advice = "define its job again, or move the record aside with schedctl doctor --set-aside";
                 Some(Mend::Hand(format!("{advice} {run}")))
             }
@@ -83,7 +95,9 @@ impl PlacedRun {
     /// Returns the reason why the indexes should be as they should, for a message.
     fn condition(&self) -> String {
         match &self.record {
-            RecordFacts::None if !self.is_job_known => "it has no record, and its job is not known".to_owned(),
+            RecordFacts::None if !self.is_job_known => {
+                "it has no record, and its job is not known".to_owned()
+            }
             RecordFacts::None => "it has no record".to_owned(),
             RecordFacts::Unreadable(why) => why.clone(),
             RecordFacts::Known { state, .. } => format!("it is {state}"),
@@ -93,7 +107,9 @@ impl PlacedRun {
     /// Returns the fence of a lease that is not the lease in the run's record.
     fn stray(&self) -> Option<Fence> {
         self.places.iter().find_map(|(place, score)| match place {
-            RunPlace::Lease(fence) if score.is_some() && Some(*fence) != self.fence() => Some(*fence),
+            RunPlace::Lease(fence) if score.is_some() && Some(*fence) != self.fence() => {
+                Some(*fence)
+            }
             _ => None,
         })
     }
@@ -104,28 +120,46 @@ pub fn judge_run(facts: &PlacedRun) -> Vec<Inconsistency> {
     let run = &facts.run;
     let subject = || FindingSubject::Run(run.clone(), facts.stray());
     if let RecordFacts::Unreadable(why) = &facts.record {
-        let advice =
-            format!("move it aside with schedctl doctor --set-aside {run}; the next check repairs what else names the run");
-        return vec![Inconsistency::unreadable(subject(), "run", why, "a record of a run").by_hand(advice)];
+        let advice = format!(
+            "move it aside with schedctl doctor --set-aside {run}; the next check repairs what else names the run"
+        );
+        return vec![
+            Inconsistency::unreadable(subject(), "run", why, "a record of a run").by_hand(advice),
+        ];
     }
     let mut found: Vec<Inconsistency> = Vec::new();
     for (place, change) in facts.differences() {
         let (family, key) = (place.family(run), place.key(run));
         let finding = match change {
-            PlaceChange::Put(Some(at)) => Inconsistency::missing(subject(), family, format!("{key} at {at}"), facts.condition()),
-            PlaceChange::Put(None) => Inconsistency::missing(subject(), family, key, facts.condition()),
+            PlaceChange::Put(Some(at)) => Inconsistency::missing(
+                subject(),
+                family,
+                format!("{key} at {at}"),
+                facts.condition(),
+            ),
+            PlaceChange::Put(None) => {
+                Inconsistency::missing(subject(), family, key, facts.condition())
+            }
             PlaceChange::TakeOut => Inconsistency::extra(subject(), family, key, facts.condition()),
         };
         found.push(Inconsistency { mend: facts.special(place).unwrap_or(finding.mend), ..finding });
     }
     let has_lease = |place: &RunPlace| matches!(place, RunPlace::Lease(_)) && facts.is_in(place);
-    if facts.state() == Some(RunState::Running) && facts.fence().is_none() && !facts.places.keys().any(has_lease) {
+    if facts.state() == Some(RunState::Running)
+        && facts.fence().is_none()
+        && !facts.places.keys().any(has_lease)
+    {
         let advice = format!("move the record aside with schedctl doctor --set-aside {run}");
-        found.push(Inconsistency::missing(subject(), "leases", "leases", "it is running without a fence").by_hand(advice));
+        found.push(
+            Inconsistency::missing(subject(), "leases", "leases", "it is running without a fence")
+                .by_hand(advice),
+        );
     }
     if let Some(by) = facts.late_by() {
         let ready = facts.ready().map_or_else(String::new, |ready| ready.to_string());
-        let text = format!("may start at {ready}, and should by {by} at the latest, by the rules of its job");
+        let text = format!(
+            "may start at {ready}, and should by {by} at the latest, by the rules of its job"
+        );
         found.push(Inconsistency::wrong(subject(), READY_TIME, text));
     }
     found
@@ -156,7 +190,10 @@ mod tests {
         places.extend(there.iter().map(|place| (place.clone(), Some("5".to_owned()))));
         PlacedRun {
             run: "a@5".parse().unwrap(),
-            record: state.map_or(RecordFacts::None, |state| RecordFacts::Known { state, fence: Fence::new(7) }),
+            record: state.map_or(RecordFacts::None, |state| RecordFacts::Known {
+                state,
+                fence: Fence::new(7),
+            }),
             lane: Some(lane.clone()),
             gates: Vec::new(),
             ended_at: None,
@@ -182,19 +219,38 @@ mod tests {
             (None, "", "leases due running waiting spread history dead deadlines"),
             (Some(RunState::Scheduled), "due", "leases running waiting history dead"),
             (Some(RunState::Running), "leases running open", "due waiting spread history dead"),
-            (Some(RunState::Succeeded), "history", "leases due running open waiting spread stops dead deadlines"),
-            (Some(RunState::Lost), "dead", "leases due running open waiting spread stops deadlines"),
+            (
+                Some(RunState::Succeeded),
+                "history",
+                "leases due running open waiting spread stops dead deadlines",
+            ),
+            (
+                Some(RunState::Lost),
+                "dead",
+                "leases due running open waiting spread stops deadlines",
+            ),
         ] {
-            let named = |kind: &str, places: &str| places.split_whitespace().map(|it| format!("{kind}:{it}")).collect::<Vec<_>>();
-            assert_eq!(codes(&facts(state, &[])), named("missing", missing), "{state:?} in no place");
-            assert_eq!(codes(&facts(state, &all)), named("extra", extra), "{state:?} in all places");
+            let named = |kind: &str, places: &str| {
+                places.split_whitespace().map(|it| format!("{kind}:{it}")).collect::<Vec<_>>()
+            };
+            assert_eq!(
+                codes(&facts(state, &[])),
+                named("missing", missing),
+                "{state:?} in no place"
+            );
+            assert_eq!(
+                codes(&facts(state, &all)),
+                named("extra", extra),
+                "{state:?} in all places"
+            );
         }
     }
 
     #[test]
     fn an_unreadable_record_allows_every_place_and_repairs_none() {
         let all: Vec<RunPlace> = facts(None, &[]).places.into_keys().collect();
-        let unreadable = PlacedRun { record: RecordFacts::Unreadable("no".to_owned()), ..facts(None, &all) };
+        let unreadable =
+            PlacedRun { record: RecordFacts::Unreadable("no".to_owned()), ..facts(None, &all) };
         assert_eq!(codes(&unreadable), ["unreadable:run"]);
         assert_eq!(unreadable.repair(), RunRepair::default());
         assert_eq!(unreadable.to_quarantine().count(), 0);
@@ -204,7 +260,10 @@ mod tests {
     fn a_later_lease_leaves_the_run_to_its_holder_and_an_earlier_one_is_extra() {
         let at = |fence| RunPlace::Lease(Fence::new(fence).unwrap());
         let queue = RunPlace::Running(Lane::default_lane().queue().clone());
-        assert_eq!(codes(&facts(Some(RunState::Running), &[at(9), RunPlace::Open])), [] as [String; 0]);
+        assert_eq!(
+            codes(&facts(Some(RunState::Running), &[at(9), RunPlace::Open])),
+            [] as [String; 0]
+        );
         let earlier = facts(Some(RunState::Running), &[at(3), at(7), RunPlace::Open, queue]);
         assert_eq!(codes(&earlier), ["extra:leases"]);
         assert_eq!(earlier.repair().wanted, BTreeMap::from([(at(3), String::new())]));

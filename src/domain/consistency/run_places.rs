@@ -52,7 +52,9 @@ impl RunPlace {
             Self::Due(lane) => format!("{family}:{lane}"),
             Self::Running(queue) => format!("{family}:{queue}"),
             Self::Queued(gate) => format!("{family}:{gate}"),
-            Self::Open | Self::Waiting | Self::Spread | Self::JobHistory | Self::JobDead => format!("{family}:{}", run.job()),
+            Self::Open | Self::Waiting | Self::Spread | Self::JobHistory | Self::JobDead => {
+                format!("{family}:{}", run.job())
+            }
             _ => family.to_owned(),
         }
     }
@@ -176,7 +178,8 @@ impl PlacedRun {
 
     /// Returns the lanes whose due sets name the run.
     pub(super) fn due_in(&self) -> impl Iterator<Item = &Lane> {
-        self.places.iter().filter(|(_, score)| score.is_some()).filter_map(|(place, _)| match place {
+        self.places.iter().filter(|(_, score)| score.is_some()).filter_map(|(place, _)| match place
+        {
             RunPlace::Due(lane) => Some(lane),
             _ => None,
         })
@@ -185,7 +188,14 @@ impl PlacedRun {
     /// Returns the time from which the run may start, by the last of the due sets that name it.
     pub fn ready(&self) -> Option<UnixMillis> {
         self.due_in()
-            .filter_map(|lane| self.places.get(&RunPlace::Due(lane.clone()))?.as_ref()?.parse().ok().and_then(UnixMillis::new))
+            .filter_map(|lane| {
+                self.places
+                    .get(&RunPlace::Due(lane.clone()))?
+                    .as_ref()?
+                    .parse()
+                    .ok()
+                    .and_then(UnixMillis::new)
+            })
             .max()
     }
 
@@ -208,20 +218,28 @@ impl PlacedRun {
     /// lease ends the run, or the run is taken back when the lease has ended.
     fn is_leased_later(&self) -> bool {
         let own = self.fence();
-        self.places.iter().any(|(place, score)| matches!(place, RunPlace::Lease(fence) if Some(*fence) > own) && score.is_some())
+        self.places.iter().any(|(place, score)| {
+            matches!(place, RunPlace::Lease(fence) if Some(*fence) > own) && score.is_some()
+        })
     }
 
     /// Returns true if the run waits at a gate.
     pub(super) fn is_queued(&self) -> bool {
-        self.places.iter().any(|(place, score)| matches!(place, RunPlace::Queued(_)) && score.is_some())
+        self.places
+            .iter()
+            .any(|(place, score)| matches!(place, RunPlace::Queued(_)) && score.is_some())
     }
 
     /// Returns the latest time at which a scheduled run should be ready, if its only due set says
     /// later.
     pub(super) fn late_by(&self) -> Option<UnixMillis> {
-        let is_due_once = self.state() == Some(RunState::Scheduled) && !self.is_pending && self.due_in().count() == 1;
+        let is_due_once = self.state() == Some(RunState::Scheduled)
+            && !self.is_pending
+            && self.due_in().count() == 1;
         let is_elsewhere = self.is_in(&RunPlace::Waiting) || self.is_queued();
-        self.ready_by.filter(|by| is_due_once && !is_elsewhere && self.ready().is_some_and(|ready| ready > *by))
+        self.ready_by.filter(|by| {
+            is_due_once && !is_elsewhere && self.ready().is_some_and(|ready| ready > *by)
+        })
     }
 
     /// Returns the function that says what the record demands of a place.
@@ -229,18 +247,26 @@ impl PlacedRun {
         let needed = |is_needed: bool| if is_needed { Right::Needed } else { Right::Never };
         let allowed = |is_allowed: bool| if is_allowed { Right::Allowed } else { Right::Never };
         let (state, fence, kept_lane) = (self.state(), self.fence(), self.kept_lane());
-        let (is_running, is_scheduled) = (state == Some(RunState::Running), state == Some(RunState::Scheduled));
-        let (has_ended, is_dead) = (state.is_some_and(RunState::is_final), state.is_some_and(RunState::is_dead));
+        let (is_running, is_scheduled) =
+            (state == Some(RunState::Running), state == Some(RunState::Scheduled));
+        let (has_ended, is_dead) =
+            (state.is_some_and(RunState::is_final), state.is_some_and(RunState::is_dead));
         let is_unreadable = matches!(self.record, RecordFacts::Unreadable(_));
-        let (is_due, is_queued, is_leased_later) = (self.due_in().next().is_some(), self.is_queued(), self.is_leased_later());
+        let (is_due, is_queued, is_leased_later) =
+            (self.due_in().next().is_some(), self.is_queued(), self.is_leased_later());
         let waits = self.is_in(&RunPlace::Waiting) || is_queued;
         move |place| match place {
             _ if is_unreadable => Right::Allowed,
             RunPlace::Lease(of) if is_running && is_leased_later => allowed(Some(*of) >= fence),
             RunPlace::Lease(of) => needed(is_running && Some(*of) == fence),
             RunPlace::Running(queue) => {
-                let is_own = is_running && self.lane.as_ref().is_some_and(|lane| lane.queue() == queue);
-                if is_own && (fence.is_none() || is_leased_later) { Right::Allowed } else { needed(is_own) }
+                let is_own =
+                    is_running && self.lane.as_ref().is_some_and(|lane| lane.queue() == queue);
+                if is_own && (fence.is_none() || is_leased_later) {
+                    Right::Allowed
+                } else {
+                    needed(is_own)
+                }
             }
             RunPlace::Due(lane) if *lane != kept_lane => Right::Never,
             RunPlace::Due(_) if is_scheduled && !waits => Right::Needed,
@@ -253,8 +279,12 @@ impl PlacedRun {
             RunPlace::Spread => allowed(is_scheduled && (is_due || !waits)),
             RunPlace::Stops if state.is_none() => allowed(is_due || is_leased_later),
             RunPlace::StartDeadline if self.is_first_behind => Right::Allowed,
-            RunPlace::StartDeadline | RunPlace::EndDeadline if state.is_none() => allowed(self.is_pending || self.is_paused_run),
-            RunPlace::Stops | RunPlace::StartDeadline | RunPlace::EndDeadline => allowed(!has_ended),
+            RunPlace::StartDeadline | RunPlace::EndDeadline if state.is_none() => {
+                allowed(self.is_pending || self.is_paused_run)
+            }
+            RunPlace::Stops | RunPlace::StartDeadline | RunPlace::EndDeadline => {
+                allowed(!has_ended)
+            }
             RunPlace::History | RunPlace::JobHistory if is_dead => Right::Allowed,
             RunPlace::History | RunPlace::JobHistory => needed(has_ended),
             RunPlace::Dead | RunPlace::JobDead => needed(is_dead),
@@ -276,7 +306,9 @@ impl PlacedRun {
     fn time_in(&self, place: &RunPlace) -> Option<UnixMillis> {
         match place {
             RunPlace::Open => Some(self.run.due()),
-            RunPlace::History | RunPlace::JobHistory | RunPlace::Dead | RunPlace::JobDead => self.ended_at,
+            RunPlace::History | RunPlace::JobHistory | RunPlace::Dead | RunPlace::JobDead => {
+                self.ended_at
+            }
             _ => None,
         }
     }

@@ -21,22 +21,32 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> 
         "epoch" if !text.split_once('-').is_some_and(|(at, _)| is_instant(at)) => {
             ("epoch", "the epoch of the data (MS-NODE-NUMBER)")
         }
-        "restoring_until" if !is_instant(text) => ("restoring_until", "the instant up to which data settles"),
-        _ if rest.starts_with("gate_rate:") && !is_rates(text) => {
-            ("gate_rate", "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)")
+        "restoring_until" if !is_instant(text) => {
+            ("restoring_until", "the instant up to which data settles")
         }
+        _ if rest.starts_with("gate_rate:") && !is_rates(text) => (
+            "gate_rate",
+            "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)",
+        ),
         _ => return None,
     };
     let advice = format!(
         "start a node that knew the data: it writes back the epoch it knows; if no node did: DEL {key}, and the next node writes a new epoch"
     );
-    let finding = Inconsistency::unreadable(FindingSubject::Key(key), place, format!("it is {}", shown(text)), wanted);
+    let finding = Inconsistency::unreadable(
+        FindingSubject::Key(key),
+        place,
+        format!("it is {}", shown(text)),
+        wanted,
+    );
     Some(if place == "epoch" { finding.by_hand(advice) } else { finding })
 }
 
 /// Returns true if the text is the state of one or several rate limits of a key.
 fn is_rates(text: &str) -> bool {
-    let is_one = |word: &str| word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok());
+    let is_one = |word: &str| {
+        word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok())
+    };
     !text.is_empty() && text.split(' ').all(is_one)
 }
 
@@ -46,9 +56,10 @@ mod tests {
 
     #[test]
     fn an_instant_and_a_rate_are_reported_from_garbage() {
-        for (rest, good) in
-            [("restoring_until", "1790000000000"), ("gate_rate:key:k", "1790000000000000:500000:1 1790000000000001:1000:3")]
-        {
+        for (rest, good) in [
+            ("restoring_until", "1790000000000"),
+            ("gate_rate:key:k", "1790000000000000:500000:1 1790000000000001:1000:3"),
+        ] {
             assert!(has_judged_text(rest));
             assert_eq!(judge_text(rest, "k".to_owned(), good), None, "{rest}");
             for bad in ["", "garbage", "-5", "1e300"] {

@@ -32,21 +32,34 @@ pub struct UniqueFacts {
 pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistency> {
     let subject = FindingSubject::Key(shown(&facts.name));
     if !facts.is_there {
-        return facts.look_at.map(|_| Inconsistency::extra(subject, "uniques", "uniques", "it does not exist"));
+        return facts
+            .look_at
+            .map(|_| Inconsistency::extra(subject, "uniques", "uniques", "it does not exist"));
     }
     let Some(holder) = &facts.holder else {
         let why = "it does not say which job holds the key";
-        return Some(Inconsistency::unreadable(subject, "unique", why, "the name of a job").fixed_by("deletes it"));
+        return Some(
+            Inconsistency::unreadable(subject, "unique", why, "the name of a job")
+                .fixed_by("deletes it"),
+        );
     };
     let is_owned = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
     #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]
     let soon = now.as_i64() as f64 + SOON_MS;
     match facts.look_at {
         Some(at) if is_owned || at <= soon => None,
-        _ if is_owned => Some(Inconsistency::missing(subject, "uniques", "uniques", format!("job {holder} holds it"))),
+        _ if is_owned => Some(Inconsistency::missing(
+            subject,
+            "uniques",
+            "uniques",
+            format!("job {holder} holds it"),
+        )),
         _ => {
             let why = format!("it points at job {holder}, which does not hold it any more");
-            Some(Inconsistency::extra(subject, "unique", "the namespace", why).fixed_by("deletes it"))
+            Some(
+                Inconsistency::extra(subject, "unique", "the namespace", why)
+                    .fixed_by("deletes it"),
+            )
         }
     }
 }
@@ -82,7 +95,9 @@ mod tests {
     #[test]
     fn what_is_held_or_about_to_go_is_sound_and_the_rest_is_reported() {
         let now = UnixMillis::new(1_000).unwrap();
-        let found = |facts: UniqueFacts| judge_unique(&facts, now).map(|finding| finding.to_string()).unwrap_or_default();
+        let found = |facts: UniqueFacts| {
+            judge_unique(&facts, now).map(|finding| finding.to_string()).unwrap_or_default()
+        };
         for sound in [
             facts(),
             UniqueFacts { is_named: false, ..facts() },
@@ -92,9 +107,18 @@ mod tests {
             assert_eq!(found(sound), "");
         }
         assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("should be in uniques"));
-        assert!(found(UniqueFacts { look_at: None, is_named: false, ..facts() }).contains("does not hold it any more"));
-        assert!(found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() }).contains("deletes it"));
+        assert!(
+            found(UniqueFacts { look_at: None, is_named: false, ..facts() })
+                .contains("does not hold it any more")
+        );
+        assert!(
+            found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() })
+                .contains("deletes it")
+        );
         assert!(found(UniqueFacts { holder: None, ..facts() }).contains("does not say"));
-        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("should not be in uniques"));
+        assert!(
+            found(UniqueFacts { is_there: false, holder: None, ..facts() })
+                .contains("should not be in uniques")
+        );
     }
 }

@@ -37,14 +37,17 @@ pub(super) fn time_down(facts: &Facts, from: Option<UnixMillis>, to: Option<Unix
 
 /// Describes the files that these sources stand for.
 pub(super) fn files(sources: &[String]) -> String {
-    let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
+    let is_applied =
+        |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
     match sources {
         [node] if !is_applied(node) => format!("the file of node {node}"),
         nodes if !nodes.iter().any(is_applied) => format!("the files of nodes {}", list(nodes)),
         mixed => list(
             &mixed
                 .iter()
-                .map(|name| name.parse().map_or_else(|_| name.clone(), |source: SourceName| source.words()))
+                .map(|name| {
+                    name.parse().map_or_else(|_| name.clone(), |source: SourceName| source.words())
+                })
                 .collect::<Vec<_>>(),
         ),
     }

@@ -42,7 +42,9 @@ impl PastSchedule {
     /// Returns true if this schedule was in force at `at`. The time of a one-shot counts whenever
     /// that time was set.
     fn schedule_at(&self, at: UnixMillis) -> bool {
-        let is_instant = || self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at));
+        let is_instant = || {
+            self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at))
+        };
         at <= self.until && (self.from < at || is_instant())
     }
 
@@ -53,15 +55,20 @@ impl PastSchedule {
             let Shape { anchor, start, end, exclude, only_on, .. } = spec.shape.clone();
             (spec.schedule.clone(), spec.dst, anchor, start, end, exclude, only_on)
         };
-        let is_same =
-            |(old, table): &(JobSpec, Timetable)| counted(old) == counted(spec) && table.zone().name() == timetable.zone().name();
+        let is_same = |(old, table): &(JobSpec, Timetable)| {
+            counted(old) == counted(spec) && table.zone().name() == timetable.zone().name()
+        };
         self.definition.as_ref().is_some_and(is_same)
     }
 }
 
 /// Returns the past schedule in force at `at`, if that schedule is kept. Returns `None` if `at` is
 /// after `since`, because the present schedule was in force then.
-pub(super) fn past_at(past: &[PastSchedule], since: UnixMillis, at: UnixMillis) -> Option<&(JobSpec, Timetable)> {
+pub(super) fn past_at(
+    past: &[PastSchedule],
+    since: UnixMillis,
+    at: UnixMillis,
+) -> Option<&(JobSpec, Timetable)> {
     if since < at {
         return None;
     }
@@ -90,13 +97,18 @@ impl ScheduleThen {
         {
             return Self::Known(Box::new(timetable.clone()));
         }
-        let change = audit_log.iter().filter(|entry| entry.at > at).find_map(|entry| entry.schedules.as_ref());
+        let change = audit_log
+            .iter()
+            .filter(|entry| entry.at > at)
+            .find_map(|entry| entry.schedules.as_ref());
         // A one-shot may have been added after its time.
         if since <= at || now.is_one_shot() && change.is_none() {
             return Self::Known(Box::new(now.clone()));
         }
-        let is_cut = audit_log.len() >= ENTRIES_KEPT && audit_log.first().is_some_and(|entry| entry.at > at);
-        let is_older_job = audit_log.iter().any(|entry| entry.what == AuditEntry::ADDED && entry.at > at);
+        let is_cut =
+            audit_log.len() >= ENTRIES_KEPT && audit_log.first().is_some_and(|entry| entry.at > at);
+        let is_older_job =
+            audit_log.iter().any(|entry| entry.what == AuditEntry::ADDED && entry.at > at);
         if is_cut || is_older_job {
             return Self::Unknown;
         }
@@ -153,18 +165,25 @@ fn since_before_resume(audit_log: &[AuditEntry], since: UnixMillis) -> UnixMilli
     if !audit_log.iter().any(|entry| entry.what == AuditEntry::RESUMED && entry.at == since) {
         return since;
     }
-    let begins = |entry: &&AuditEntry| (entry.what == AuditEntry::ADDED || entry.what == AuditEntry::EDITED) && entry.at <= since;
+    let begins = |entry: &&AuditEntry| {
+        (entry.what == AuditEntry::ADDED || entry.what == AuditEntry::EDITED) && entry.at <= since
+    };
     audit_log.iter().rev().find(begins).map_or(since, |entry| entry.at)
 }
 
 /// Returns a timetable made from the text of a schedule, and `None` if the text is incomplete.
 fn rebuilt(text: &str, job: &JobName, spec: &JobSpec, anchor: UnixMillis) -> Option<Timetable> {
     if let Some(period) = text.strip_prefix("every ") {
-        return Some(Timetable::new(Schedule::Every(parse_duration(period).ok()?), Zone::utc(), anchor));
+        return Some(Timetable::new(
+            Schedule::Every(parse_duration(period).ok()?),
+            Zone::utc(),
+            anchor,
+        ));
     }
     let (list, zone) = text.rsplit_once(" in ")?;
     let zone = Zone::load(&zone.parse().ok()?).ok()?;
-    let list = list.split("; ").map(|one| one.parse::<CronExpr>().ok()).collect::<Option<Vec<_>>>()?;
+    let list =
+        list.split("; ").map(|one| one.parse::<CronExpr>().ok()).collect::<Option<Vec<_>>>()?;
     Some(Timetable::new(Schedule::Cron(list).for_job(job, spec.dst), zone, anchor))
 }
 
@@ -180,13 +199,33 @@ mod tests {
 
     fn entry(what: &str, at: i64, schedules: Option<(&str, &str)>) -> AuditEntry {
         let schedules = schedules.map(|(old, new)| (old.to_owned(), new.to_owned()));
-        AuditEntry { at: s(at), what: what.to_owned(), by: None, run: None, count: None, schedules, dues: None }
+        AuditEntry {
+            at: s(at),
+            what: what.to_owned(),
+            by: None,
+            run: None,
+            count: None,
+            schedules,
+            dues: None,
+        }
     }
 
     fn is_due(audit_log: &[AuditEntry], since: i64, at: i64) -> Option<bool> {
-        let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
+        let spec = JobSpec::with_defaults(
+            Schedule::Every(Duration::from_secs(3)),
+            Action::Shell("true".to_owned()),
+        );
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
-        ScheduleThen::at(&[], audit_log, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
+        ScheduleThen::at(
+            &[],
+            audit_log,
+            &"j".parse().unwrap(),
+            &spec,
+            &now,
+            (s(0), s(since)),
+            s(at),
+        )
+        .is_occurrence(s(at))
     }
 
     #[test]
@@ -195,9 +234,13 @@ mod tests {
         let spec = JobSpec::with_defaults(Schedule::At(at), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         let text = spec.schedule.text_with_zone(&Zone::utc());
-        let edited = [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::EDITED, 50, Some(("every 3s", &text)))];
+        let edited = [
+            entry(AuditEntry::ADDED, 1, None),
+            entry(AuditEntry::EDITED, 50, Some(("every 3s", &text))),
+        ];
         let schedule_then = |audit_log: &[AuditEntry], at| {
-            ScheduleThen::at(&[], audit_log, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at))
+            ScheduleThen::at(&[], audit_log, &job, &spec, &now, (s(0), s(50)), s(at))
+                .is_occurrence(s(at))
         };
         assert_eq!(
             (schedule_then(&edited, 30), schedule_then(&edited, 31), schedule_then(&edited, 100)),
@@ -205,31 +248,53 @@ mod tests {
         );
         // It was a one-shot from the start, and past when added.
         assert_eq!(
-            ScheduleThen::at(&[], &[entry(AuditEntry::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at)
-                .is_occurrence(at),
+            ScheduleThen::at(
+                &[],
+                &[entry(AuditEntry::ADDED, 200, None)],
+                &job,
+                &spec,
+                &now,
+                (s(0), s(200)),
+                at
+            )
+            .is_occurrence(at),
             Some(true)
         );
     }
 
     #[test]
     fn a_resume_leaves_the_schedule_as_it_was() {
-        let audit_log =
-            [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::PAUSED, 50, None), entry(AuditEntry::RESUMED, 60, None)];
+        let audit_log = [
+            entry(AuditEntry::ADDED, 1, None),
+            entry(AuditEntry::PAUSED, 50, None),
+            entry(AuditEntry::RESUMED, 60, None),
+        ];
         assert_eq!(since_before_resume(&audit_log, s(60)), s(1));
         assert_eq!(since_before_resume(&audit_log, s(55)), s(55));
-        assert_eq!((is_due(&audit_log, 60, 30), is_due(&audit_log, 60, 31)), (Some(true), Some(false)));
+        assert_eq!(
+            (is_due(&audit_log, 60, 30), is_due(&audit_log, 60, 31)),
+            (Some(true), Some(false))
+        );
     }
 
     #[test]
     fn a_change_names_the_schedule_before_it() {
-        let audit_log = [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::EDITED, 60, Some(("every 2s", "every 3s")))];
+        let audit_log = [
+            entry(AuditEntry::ADDED, 1, None),
+            entry(AuditEntry::EDITED, 60, Some(("every 2s", "every 3s"))),
+        ];
         assert_eq!(
             (is_due(&audit_log, 60, 32), is_due(&audit_log, 60, 33), is_due(&audit_log, 60, 63)),
             (Some(true), Some(false), Some(true))
         );
-        let audit_log =
-            [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::EDITED, 999, Some(("*/5 * * * * in UTC", "every 3s")))];
-        assert_eq!((is_due(&audit_log, 999, 600), is_due(&audit_log, 999, 660)), (Some(true), Some(false)));
+        let audit_log = [
+            entry(AuditEntry::ADDED, 1, None),
+            entry(AuditEntry::EDITED, 999, Some(("*/5 * * * * in UTC", "every 3s"))),
+        ];
+        assert_eq!(
+            (is_due(&audit_log, 999, 600), is_due(&audit_log, 999, 660)),
+            (Some(true), Some(false))
+        );
     }
 
     #[test]
@@ -240,25 +305,43 @@ mod tests {
             let timetable = Timetable::new(schedule, Zone::utc(), s(0));
             PastSchedule { from: s(from), until: s(until), definition: Some((spec, timetable)) }
         };
-        let past = [kept("5s", (1, 40)), kept("3s", (40, 60)), PastSchedule { definition: None, ..kept("3s", (0, 1)) }];
+        let past = [
+            kept("5s", (1, 40)),
+            kept("3s", (40, 60)),
+            PastSchedule { definition: None, ..kept("3s", (0, 1)) },
+        ];
         let past = [past[2].clone(), past[0].clone(), past[1].clone()];
-        let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
+        let spec = JobSpec::with_defaults(
+            Schedule::Every(Duration::from_secs(3)),
+            Action::Shell("true".to_owned()),
+        );
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         let is_due = |at: i64| {
             let counted = (s(0), s(60));
-            ScheduleThen::at(&past, &[], &"j".parse().unwrap(), &spec, &now, counted, s(at)).is_occurrence(s(at))
+            ScheduleThen::at(&past, &[], &"j".parse().unwrap(), &spec, &now, counted, s(at))
+                .is_occurrence(s(at))
         };
-        assert_eq!([5, 6, 40, 45, 50, 60, 63].map(is_due), [true, false, true, true, false, true, true].map(Some));
+        assert_eq!(
+            [5, 6, 40, 45, 50, 60, 63].map(is_due),
+            [true, false, true, true, false, true, true].map(Some)
+        );
         assert_eq!(is_due(1), None);
         // The schedule went on after a resume; before the edit it was another.
         assert_eq!(schedule_since(&past, &[], (&spec, &now), s(60)), s(40));
-        assert_eq!(schedule_since(&past, &[], (&spec, &now), s(61)), s(61), "the job was gone in between");
+        assert_eq!(
+            schedule_since(&past, &[], (&spec, &now), s(61)),
+            s(61),
+            "the job was gone in between"
+        );
     }
 
     #[test]
     fn a_gap_in_the_audit_log_leaves_the_schedule_unknown() {
         let anew = [entry(AuditEntry::REMOVED, 50, None), entry(AuditEntry::ADDED, 60, None)];
-        let odd = [entry(AuditEntry::ADDED, 1, None), entry(AuditEntry::EDITED, 60, Some(("5m after each run", "every 3s")))];
+        let odd = [
+            entry(AuditEntry::ADDED, 1, None),
+            entry(AuditEntry::EDITED, 60, Some(("5m after each run", "every 3s"))),
+        ];
         for audit_log in [&anew[..], &odd, &[]] {
             assert_eq!(is_due(audit_log, 60, 30), None, "{audit_log:?}");
         }

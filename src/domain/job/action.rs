@@ -69,12 +69,23 @@ impl Action {
 impl HttpRequest {
     /// Creates a POST request without a body.
     pub fn post(url: String) -> Self {
-        Self { method: "POST".to_owned(), url, headers: BTreeMap::new(), body: String::new(), expect: Vec::new(), redirects: 0 }
+        Self {
+            method: "POST".to_owned(),
+            url,
+            headers: BTreeMap::new(),
+            body: String::new(),
+            expect: Vec::new(),
+            redirects: 0,
+        }
     }
 
     /// Returns true if an answer with this status counts as success.
     pub fn expects(&self, status: u16) -> bool {
-        if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
+        if self.expect.is_empty() {
+            (200..300).contains(&status)
+        } else {
+            self.expect.contains(&status)
+        }
     }
 }
 

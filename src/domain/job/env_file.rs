@@ -103,7 +103,9 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
             c if c.is_whitespace() => {}
             c => {
                 let line = reader.line;
-                let name = reader.name(c).ok_or(LineError { line, why: "the line has no =, wanted NAME=VALUE" })?;
+                let name = reader
+                    .name(c)
+                    .ok_or(LineError { line, why: "the line has no =, wanted NAME=VALUE" })?;
                 // A file that a shell can also read may have `export` before the name.
                 let name = name.strip_prefix("export ").map_or(name.as_str(), str::trim_start);
                 if !is_variable_name(name) {
@@ -115,7 +117,10 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
                     why: "a quote is not closed or a final \\ escapes nothing, wanted a complete value",
                 })?;
                 if value.contains('\0') {
-                    return Err(LineError { line, why: "the value has the character NUL, wanted a text without NUL" });
+                    return Err(LineError {
+                        line,
+                        why: "the value has the character NUL, wanted a text without NUL",
+                    });
                 }
                 variables.insert(name.to_owned(), value);
             }
@@ -243,7 +248,10 @@ mod tests {
             ("J", "j"),
             ("K", "a=b=="),
         ];
-        assert_eq!(found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>(), wanted);
+        assert_eq!(
+            found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>(),
+            wanted
+        );
         assert!(parse("").unwrap().is_empty());
     }
 
@@ -260,7 +268,10 @@ mod tests {
             ("A=hunter2\0", 1),
         ] {
             let error = parse(text).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("line {line}: ")) && !error.contains("hunter2"), "{text:?}: {error}");
+            assert!(
+                error.starts_with(&format!("line {line}: ")) && !error.contains("hunter2"),
+                "{text:?}: {error}"
+            );
         }
     }
 
@@ -273,7 +284,13 @@ mod tests {
         );
         assert_eq!("/etc/x.env".parse::<EnvFile>().unwrap().absence(), Absence::Fault);
         for text in ["", "-", "x.env", "--/x", "~/x", "/x\0"] {
-            assert!(text.parse::<EnvFile>().unwrap_err().to_string().contains("wanted an absolute path"), "{text:?}");
+            assert!(
+                text.parse::<EnvFile>()
+                    .unwrap_err()
+                    .to_string()
+                    .contains("wanted an absolute path"),
+                "{text:?}"
+            );
         }
     }
 
@@ -282,7 +299,8 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..20_000 {
             let parts = ["A", "=", "\\", "\n", "'", "\"", " ", "#", "\r", "é", "$", "export "];
-            let text: String = (0..random.usize(0..12)).map(|_| *random.choice(&parts).unwrap()).collect();
+            let text: String =
+                (0..random.usize(0..12)).map(|_| *random.choice(&parts).unwrap()).collect();
             let _ = parse(&text);
         }
     }

@@ -208,7 +208,9 @@ impl Default for CatchUp {
 /// gate.
 pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
     let of_group = spec.group.as_ref().map(Gate::of_group);
-    of_group.or_else(|| spec.not_while.first().map(Gate::of_job)).or_else(|| spec.key.as_ref().map(Gate::of_key))
+    of_group
+        .or_else(|| spec.not_while.first().map(Gate::of_job))
+        .or_else(|| spec.key.as_ref().map(Gate::of_key))
 }
 
 /// Returns the gates that a run of `job` has to pass, in the order of passing. `is_gated` is true
@@ -277,7 +279,11 @@ impl JobSpec {
     /// adds requested waits for the previous run. Such a run is not skipped.
     pub fn overlap_on_time(&self) -> Overlap {
         let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second.is_debounce());
-        if is_debounced && self.overlap == Overlap::Skip { Overlap::Queue { max: 1 } } else { self.overlap }
+        if is_debounced && self.overlap == Overlap::Skip {
+            Overlap::Queue { max: 1 }
+        } else {
+            self.overlap
+        }
     }
 
     /// Returns the lane in which the job's runs are due.
@@ -303,7 +309,11 @@ impl JobSpec {
     /// Returns the overlap rule of a backfill run. A backfill run waits for open runs. Open runs
     /// do not cause a skip of the backfill run and are not stopped.
     pub fn overlap_when_backfilled(&self) -> Overlap {
-        if self.overlap == Overlap::Allow { Overlap::Allow } else { Overlap::Queue { max: u32::MAX } }
+        if self.overlap == Overlap::Allow {
+            Overlap::Allow
+        } else {
+            Overlap::Queue { max: u32::MAX }
+        }
     }
 
     /// Returns the overlap rule of a missed run. If each missed occurrence is to run, no missed
@@ -311,7 +321,9 @@ impl JobSpec {
     pub fn overlap_when_missed(&self) -> Overlap {
         match (self.overlap_on_time(), self.catch_up.mode) {
             (Overlap::Skip, CatchUpMode::All) => Overlap::Queue { max: self.catch_up.max_count },
-            (Overlap::Queue { max }, CatchUpMode::All) => Overlap::Queue { max: max.max(self.catch_up.max_count) },
+            (Overlap::Queue { max }, CatchUpMode::All) => {
+                Overlap::Queue { max: max.max(self.catch_up.max_count) }
+            }
             (other, _) => other,
         }
     }

@@ -81,7 +81,11 @@ const WORD_LEN: usize = 12;
 /// about the same run.
 pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, IdError> {
     let word = sha1_smol::Sha1::from(format!("{about}|{stamp}")).digest().to_string();
-    RunId::manual(JobName::of_notice(about.job(), kind), about.due(), word.get(..WORD_LEN).unwrap_or_default())
+    RunId::manual(
+        JobName::of_notice(about.job(), kind),
+        about.due(),
+        word.get(..WORD_LEN).unwrap_or_default(),
+    )
 }
 
 /// Returns true if a notice with this stamp is about runs that were only counted.
@@ -137,7 +141,9 @@ pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     spec.env_files.clone_from(&subject.env_files);
     spec.cwd.clone_from(&subject.cwd);
     // The standard input and the limits of the work do not apply to its notices.
-    spec.process = ProcessRules { stdin: None, limits: Limits::default(), ..subject.process.clone() }.obeyed_by(spec.started());
+    spec.process =
+        ProcessRules { stdin: None, limits: Limits::default(), ..subject.process.clone() }
+            .obeyed_by(spec.started());
     if kind != NoticeKind::Ping {
         spec.webhook_secrets.clone_from(&subject.webhook_secrets);
     }
@@ -154,7 +160,10 @@ pub fn notify_words(spec: &JobSpec, name: &JobName) -> String {
         words.push(NoticeKind::Ping.as_str().to_owned());
     }
     let mut timed = |word: &str, within: Duration| {
-        words.push(format!("{word}={}", within.saturating_add(spec.shape.latest_shift(name)).as_millis()));
+        words.push(format!(
+            "{word}={}",
+            within.saturating_add(spec.shape.latest_shift(name)).as_millis()
+        ));
     };
     if spec.notices.contains_key(&NoticeKind::Late) {
         timed("late", spec.must_start_within.unwrap_or(spec.late_after));
@@ -194,13 +203,19 @@ mod tests {
 
     #[test]
     fn a_hidden_job_reports_nobody_and_waits_in_a_queue_every_node_serves() {
-        let mut subject = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        let mut subject =
+            JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
         let name: JobName = "a".parse().unwrap();
-        assert_eq!((notice_job(&subject, NoticeKind::Late), notify_words(&subject, &name)), (None, String::new()));
+        assert_eq!(
+            (notice_job(&subject, NoticeKind::Late), notify_words(&subject, &name)),
+            (None, String::new())
+        );
         subject.notices.insert(NoticeKind::Late, Action::Shell("mail".to_owned()));
         subject.env.insert("TO".to_owned(), "me".to_owned());
         let hidden = notice_job(&subject, NoticeKind::Late).unwrap();
-        assert!(hidden.notices.is_empty() && hidden.queue.is_of_host() && hidden.env == subject.env);
+        assert!(
+            hidden.notices.is_empty() && hidden.queue.is_of_host() && hidden.env == subject.env
+        );
         assert_eq!(notify_words(&subject, &name), "on_late late=60000");
         subject.must_start_within = Some(Duration::from_secs(9));
         subject.must_finish_within = Some(Duration::from_secs(99));
@@ -211,10 +226,26 @@ mod tests {
 
     #[test]
     fn an_entry_without_a_run_a_kind_or_a_stamp_is_no_notice() {
-        let entry = read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"start","state":"running"}"#).unwrap();
-        assert_eq!((&*entry.about.to_string(), entry.kind, entry.run.job().as_str()), ("a@5", NoticeKind::Late, "a/on_late"));
-        assert!(!entry.is_of_rest && read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"rest7"}"#).unwrap().is_of_rest);
-        for bad in [r#"{"kind":"x"}"#, r#"{"run":"a@5","kind":"x","stamp":"1"}"#, r#"{"run":"a@5","kind":"ping"}"#, "[]", "no"] {
+        let entry =
+            read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"start","state":"running"}"#)
+                .unwrap();
+        assert_eq!(
+            (&*entry.about.to_string(), entry.kind, entry.run.job().as_str()),
+            ("a@5", NoticeKind::Late, "a/on_late")
+        );
+        assert!(
+            !entry.is_of_rest
+                && read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"rest7"}"#)
+                    .unwrap()
+                    .is_of_rest
+        );
+        for bad in [
+            r#"{"kind":"x"}"#,
+            r#"{"run":"a@5","kind":"x","stamp":"1"}"#,
+            r#"{"run":"a@5","kind":"ping"}"#,
+            "[]",
+            "no",
+        ] {
             assert_eq!(read_notice(bad.as_bytes()), None, "{bad}");
         }
     }

@@ -26,7 +26,8 @@ pub const JOB: &str = "{job}";
 /// and the fact after the path. The fragment is dropped, because no server receives fragments.
 pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     let base = base.split_once('#').map_or(base, |(base, _)| base).replace(JOB, run.job().as_str());
-    let (path, query) = base.split_once('?').map_or((base.as_str(), None), |(path, query)| (path, Some(query)));
+    let (path, query) =
+        base.split_once('?').map_or((base.as_str(), None), |(path, query)| (path, Some(query)));
     let path = path.trim_end_matches('/');
     let suffix = match ping {
         Ping::Start => "/start".to_owned(),
@@ -35,7 +36,10 @@ pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
         Ping::Failure(_) => "/fail".to_owned(),
         Ping::Cancelled => "/log".to_owned(),
     };
-    let query = query.filter(|query| !query.is_empty()).map(|query| format!("{query}&")).unwrap_or_default();
+    let query = query
+        .filter(|query| !query.is_empty())
+        .map(|query| format!("{query}&"))
+        .unwrap_or_default();
     format!("{path}{suffix}?{query}rid={}", rid(run))
 }
 
@@ -60,13 +64,28 @@ mod tests {
         let at = |base, ping| ping_address(base, &run, ping);
         let rid = rid(&run);
         assert_eq!((rid.len(), &rid[14..15]), (36, "8"));
-        assert_eq!(at("https://hc-ping.com/u", Ping::Start), format!("https://hc-ping.com/u/start?rid={rid}"));
-        assert_eq!(at("https://hc-ping.com/u/", Ping::Success), format!("https://hc-ping.com/u?rid={rid}"));
-        assert_eq!(at("https://h/k/{job}?create=1", Ping::Failure(Some(7))), format!("https://h/k/backup/7?create=1&rid={rid}"));
-        assert_eq!(at("https://h/q/{job}?a#f", Ping::Start), format!("https://h/q/backup/start?a&rid={rid}"));
+        assert_eq!(
+            at("https://hc-ping.com/u", Ping::Start),
+            format!("https://hc-ping.com/u/start?rid={rid}")
+        );
+        assert_eq!(
+            at("https://hc-ping.com/u/", Ping::Success),
+            format!("https://hc-ping.com/u?rid={rid}")
+        );
+        assert_eq!(
+            at("https://h/k/{job}?create=1", Ping::Failure(Some(7))),
+            format!("https://h/k/backup/7?create=1&rid={rid}")
+        );
+        assert_eq!(
+            at("https://h/q/{job}?a#f", Ping::Start),
+            format!("https://h/q/backup/start?a&rid={rid}")
+        );
         assert_eq!(at("https://h/u", Ping::Cancelled), format!("https://h/u/log?rid={rid}"));
         for code in [None, Some(0), Some(300), Some(-1)] {
-            assert_eq!(at("https://h/u", Ping::Failure(code)), format!("https://h/u/fail?rid={rid}"));
+            assert_eq!(
+                at("https://h/u", Ping::Failure(code)),
+                format!("https://h/u/fail?rid={rid}")
+            );
         }
     }
 }

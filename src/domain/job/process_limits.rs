@@ -87,7 +87,10 @@ impl Limits {
     /// Returns the kinds of limits that are set but that a host cannot enforce. The cgroups of the
     /// host can enforce the kinds in `enforced`.
     pub fn unenforced(self, enforced: &BTreeSet<LimitKind>) -> BTreeSet<LimitKind> {
-        self.asked().into_iter().filter(|kind| kind.controller().is_some() && !enforced.contains(kind)).collect()
+        self.asked()
+            .into_iter()
+            .filter(|kind| kind.controller().is_some() && !enforced.contains(kind))
+            .collect()
     }
 }
 
@@ -129,7 +132,9 @@ pub fn listed(kinds: &BTreeSet<LimitKind>) -> String {
 
 /// Parses the text of [`listed`]. Kinds of a newer version are ignored.
 pub fn kinds_in(text: &str) -> BTreeSet<LimitKind> {
-    text.split(',').filter_map(|word| LimitKind::ALL.into_iter().find(|kind| kind.as_str() == word.trim())).collect()
+    text.split(',')
+        .filter_map(|word| LimitKind::ALL.into_iter().find(|kind| kind.as_str() == word.trim()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -138,10 +143,19 @@ mod tests {
 
     #[test]
     fn only_what_takes_a_cgroup_can_be_unenforced() {
-        let limits = Limits { memory: Some(1 << 20), pids: Some(3), files: Some(64), nice: Some(1), cpu: None };
+        let limits = Limits {
+            memory: Some(1 << 20),
+            pids: Some(3),
+            files: Some(64),
+            nice: Some(1),
+            cpu: None,
+        };
         let unenforced = limits.unenforced(&BTreeSet::from([LimitKind::Pids, LimitKind::Cpu]));
         assert_eq!(listed(&unenforced), "memory");
-        assert_eq!(kinds_in("memory, nice, colour"), BTreeSet::from([LimitKind::Memory, LimitKind::Nice]));
+        assert_eq!(
+            kinds_in("memory, nice, colour"),
+            BTreeSet::from([LimitKind::Memory, LimitKind::Nice])
+        );
         assert!(Limits::default().asked().is_empty() && kinds_in("").is_empty());
     }
 }

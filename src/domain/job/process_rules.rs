@@ -30,7 +30,9 @@ pub struct ProcessRules {
 impl ProcessRules {
     /// Returns the program that runs a `shell` line.
     pub fn shell(&self) -> Cow<'_, str> {
-        self.shell_program.as_ref().map_or(Cow::Borrowed("/bin/sh"), |program| program.to_string_lossy())
+        self.shell_program
+            .as_ref()
+            .map_or(Cow::Borrowed("/bin/sh"), |program| program.to_string_lossy())
     }
 }
 
@@ -52,7 +54,11 @@ pub enum Started {
 
 impl Started {
     /// Returns the parts that start processes, from the actions of a job.
-    pub fn of<'a>(work: &Action, check: Option<&DoneCheck>, notices: impl IntoIterator<Item = &'a Action>) -> Self {
+    pub fn of<'a>(
+        work: &Action,
+        check: Option<&DoneCheck>,
+        notices: impl IntoIterator<Item = &'a Action>,
+    ) -> Self {
         if work.starts_process() {
             Self::Work
         } else if check.is_some_and(|check| check.question.starts_process()) {
@@ -97,7 +103,9 @@ pub struct RunAs {
 
 /// The error for a text that names no user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("user {found:?} is not valid: wanted the name of a user, or of a user and a group as in \"backup:adm\"")]
+#[error(
+    "user {found:?} is not valid: wanted the name of a user, or of a user and a group as in \"backup:adm\""
+)]
 pub struct RunAsError {
     found: String,
 }
@@ -108,9 +116,14 @@ const MAX_ACCOUNT_LEN: usize = 256;
 /// Returns true if the text can be the name of a user or a group. A number is refused, because
 /// nothing defines its account or its home.
 pub fn is_account_name(text: &str) -> bool {
-    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '/' | ',' | '"');
+    let is_plain =
+        |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '/' | ',' | '"');
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    !text.is_empty() && text.len() <= MAX_ACCOUNT_LEN && !text.starts_with(['-', '+']) && !is_number && text.chars().all(is_plain)
+    !text.is_empty()
+        && text.len() <= MAX_ACCOUNT_LEN
+        && !text.starts_with(['-', '+'])
+        && !is_number
+        && text.chars().all(is_plain)
 }
 
 impl RunAs {
@@ -172,7 +185,8 @@ impl FromStr for Umask {
     type Err = UmaskError;
 
     fn from_str(text: &str) -> Result<Self, UmaskError> {
-        let is_octal = matches!(text.len(), 3 | 4) && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+        let is_octal =
+            matches!(text.len(), 3 | 4) && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
         let bits = u16::from_str_radix(text, 8).ok().filter(|bits| is_octal && *bits <= 0o777);
         bits.map(Self).ok_or_else(|| UmaskError { found: text.chars().take(40).collect() })
     }
@@ -200,7 +214,9 @@ mod tests {
 
     #[test]
     fn a_umask_is_octal_and_reads_back() {
-        for (text, shown, bits) in [("0027", "0027", 0o27), ("077", "0077", 0o77), ("0777", "0777", 0o777)] {
+        for (text, shown, bits) in
+            [("0027", "0027", 0o27), ("077", "0077", 0o77), ("0777", "0777", 0o777)]
+        {
             let umask: Umask = text.parse().unwrap();
             assert_eq!((umask.bits(), umask.to_string()), (bits, shown.to_owned()));
         }

@@ -19,7 +19,9 @@ const LONGEST_NAME: usize = 255;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     /// The text has a `${` that begins no reference to a credential.
-    #[error("found ${{ without a credential, wanted ${{credential:NAME}} (write $${{ for a literal ${{)")]
+    #[error(
+        "found ${{ without a credential, wanted ${{credential:NAME}} (write $${{ for a literal ${{)"
+    )]
     Unknown {
         /// The byte offset at which the faulty reference begins.
         offset: usize,
@@ -47,7 +49,10 @@ impl ReferenceError {
 /// directory.
 pub fn is_credential_name(name: &str) -> bool {
     let is_known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    !name.is_empty() && name.len() <= LONGEST_NAME && !name.starts_with('.') && name.bytes().all(is_known)
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && !name.starts_with('.')
+        && name.bytes().all(is_known)
 }
 
 /// Returns the first fault of `text` as an error, if there is any.
@@ -77,7 +82,10 @@ pub fn is_all_of(text: &str) -> bool {
 /// Replaces every reference in `text` with the secret that `value_of` returns. A `${` that begins
 /// no reference to a credential stays, because an old definition may contain such text. Fails on a
 /// malformed reference, and if `value_of` fails.
-pub fn fill<E: From<ReferenceError>>(text: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
+pub fn fill<E: From<ReferenceError>>(
+    text: &str,
+    mut value_of: impl FnMut(&str) -> Result<String, E>,
+) -> Result<String, E> {
     let (mut filled, mut offset) = (String::with_capacity(text.len()), 0);
     for piece in Pieces(text) {
         match piece {
@@ -131,7 +139,11 @@ impl<'t> Iterator for Pieces<'t> {
             Some(1) if text.starts_with(LITERAL) => Piece::Open,
             // A `$` directly before the `${` belongs to the literal `$${`.
             Some(at) => {
-                let end = if text.get(..at).is_some_and(|before| before.ends_with('$')) { at - 1 } else { at };
+                let end = if text.get(..at).is_some_and(|before| before.ends_with('$')) {
+                    at - 1
+                } else {
+                    at
+                };
                 Piece::Plain(text.get(..end).unwrap_or(text))
             }
         };
@@ -143,7 +155,8 @@ impl<'t> Iterator for Pieces<'t> {
 /// Parses the reference with which `text` begins.
 fn reference(text: &str) -> Piece<'_> {
     let open = text.get(..OPEN.len()).unwrap_or(text);
-    let Some(name) = text.strip_prefix(OPEN).and_then(|inside| inside.strip_prefix(CREDENTIAL)) else {
+    let Some(name) = text.strip_prefix(OPEN).and_then(|inside| inside.strip_prefix(CREDENTIAL))
+    else {
         return Piece::Other(open);
     };
     match name.split_once('}') {
@@ -176,13 +189,23 @@ mod tests {
             assert_eq!(check(text), Ok(()), "{text}");
             assert_eq!(is_in(text), text != wanted, "{text}");
         }
-        assert!(is_all_of("${credential:a}") && !is_all_of("x${credential:a}") && !is_all_of("$${a}") && !is_all_of(""));
+        assert!(
+            is_all_of("${credential:a}")
+                && !is_all_of("x${credential:a}")
+                && !is_all_of("$${a}")
+                && !is_all_of("")
+        );
     }
 
     #[test]
     fn another_form_is_refused_at_its_place_and_where_it_is_there_already_it_stays() {
-        for (text, offset) in [("${UNSET}", 0), ("a ${", 2), ("${}", 0), ("${credential}", 0), ("é${credential:a}${env:X}", 17)]
-        {
+        for (text, offset) in [
+            ("${UNSET}", 0),
+            ("a ${", 2),
+            ("${}", 0),
+            ("${credential}", 0),
+            ("é${credential:a}${env:X}", 17),
+        ] {
             assert_eq!(check(text), Err(ReferenceError::Unknown { offset }), "{text}");
         }
         assert_eq!(filled("${HOME}/x").as_deref(), Ok("${HOME}/x"));
@@ -191,9 +214,20 @@ mod tests {
     #[test]
     fn a_credential_without_a_name_that_can_be_is_refused_and_never_filled_in() {
         let long = format!("${{credential:{}}}", "a".repeat(256));
-        for text in ["${credential:}", "${credential:../x}", "${credential:a/b}", "${credential:a", "${credential:a b}", &long] {
+        for text in [
+            "${credential:}",
+            "${credential:../x}",
+            "${credential:a/b}",
+            "${credential:a",
+            "${credential:a b}",
+            &long,
+        ] {
             let wanted = ReferenceError::Name { offset: 0 };
-            assert_eq!((check(text), filled(text)), (Err(wanted.clone()), Err(wanted.clone())), "{text}");
+            assert_eq!(
+                (check(text), filled(text)),
+                (Err(wanted.clone()), Err(wanted.clone())),
+                "{text}"
+            );
             assert!(!wanted.to_string().contains("a/b"));
         }
     }
@@ -203,9 +237,13 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..20_000 {
             let parts = ["$", "{", "}", "credential:", "a", "é", " ", "${credential:x}"];
-            let text: String = (0..random.usize(0..9)).map(|_| *random.choice(&parts).unwrap()).collect();
+            let text: String =
+                (0..random.usize(0..9)).map(|_| *random.choice(&parts).unwrap()).collect();
             assert_eq!(Pieces(&text).map(Piece::length).sum::<usize>(), text.len(), "{text}");
-            assert_eq!(check(&text).is_ok(), Pieces(&text).all(|piece| !matches!(piece, Piece::Other(_) | Piece::Faulty(_))));
+            assert_eq!(
+                check(&text).is_ok(),
+                Pieces(&text).all(|piece| !matches!(piece, Piece::Other(_) | Piece::Faulty(_)))
+            );
         }
     }
 }

@@ -56,8 +56,14 @@ impl FromStr for WebhookSecret {
     type Err = NotASecret;
 
     fn from_str(text: &str) -> Result<Self, NotASecret> {
-        let key = STANDARD.decode(text.strip_prefix(PREFIX).ok_or(NotASecret)?).map_err(|_| NotASecret)?;
-        if KEY_BYTES.contains(&key.len()) { Ok(Self { text: text.to_owned(), key }) } else { Err(NotASecret) }
+        let key = STANDARD
+            .decode(text.strip_prefix(PREFIX).ok_or(NotASecret)?)
+            .map_err(|_| NotASecret)?;
+        if KEY_BYTES.contains(&key.len()) {
+            Ok(Self { text: text.to_owned(), key })
+        } else {
+            Err(NotASecret)
+        }
     }
 }
 
@@ -93,7 +99,11 @@ impl FromStr for SigningSecret {
     type Err = NotASecret;
 
     fn from_str(text: &str) -> Result<Self, NotASecret> {
-        if secret_reference::is_all_of(text) { Ok(Self::Referred(text.to_owned())) } else { text.parse().map(Self::Given) }
+        if secret_reference::is_all_of(text) {
+            Ok(Self::Referred(text.to_owned()))
+        } else {
+            text.parse().map(Self::Given)
+        }
     }
 }
 
@@ -108,7 +118,14 @@ mod tests {
         let secret: WebhookSecret = ONE.parse().unwrap();
         assert_eq!((secret.key().len(), secret.as_str()), (24, ONE));
         assert!(!format!("{secret:?}").contains("MfKQ"));
-        for bad in ["", "whsec_", &ONE[6..], "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa", "whsec_not base64!", &format!("{ONE}=")] {
+        for bad in [
+            "",
+            "whsec_",
+            &ONE[6..],
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa",
+            "whsec_not base64!",
+            &format!("{ONE}="),
+        ] {
             let error = bad.parse::<WebhookSecret>().unwrap_err();
             assert!(!error.to_string().contains("MfKQ"), "{error}");
         }
@@ -119,7 +136,10 @@ mod tests {
         let given: SigningSecret = ONE.parse().unwrap();
         let referred: SigningSecret = "${credential:hook}".parse().unwrap();
         assert_eq!((given.shown(), given.as_str()), ("whsec_***", ONE));
-        assert_eq!((referred.shown(), referred.as_str()), ("${credential:hook}", "${credential:hook}"));
+        assert_eq!(
+            (referred.shown(), referred.as_str()),
+            ("${credential:hook}", "${credential:hook}")
+        );
         assert!("whsec_${credential:hook}".parse::<SigningSecret>().is_err());
     }
 }

@@ -5,7 +5,9 @@
 
 /// The error for a text that is not a size. The error contains that text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("size {found:?} is not valid: wanted a whole number with the unit B, KiB (K), MiB (M) or GiB (G), as in \"256MiB\"")]
+#[error(
+    "size {found:?} is not valid: wanted a whole number with the unit B, KiB (K), MiB (M) or GiB (G), as in \"256MiB\""
+)]
 pub struct SizeError {
     found: String,
 }
@@ -42,16 +44,36 @@ mod tests {
 
     #[test]
     fn a_size_is_a_number_and_its_unit() {
-        for (text, bytes) in [("0B", 0), ("16KiB", 16 * 1024), (" 256 MiB ", 256 << 20), ("1GiB", 1 << 30), ("512M", 512 << 20)] {
+        for (text, bytes) in [
+            ("0B", 0),
+            ("16KiB", 16 * 1024),
+            (" 256 MiB ", 256 << 20),
+            ("1GiB", 1 << 30),
+            ("512M", 512 << 20),
+        ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
             assert_eq!(parse_size(&format_size(bytes)), Ok(bytes), "{text}");
         }
-        assert_eq!((format_size(512 << 20), format_size(1025)), ("512MiB".to_owned(), "1025B".to_owned()));
+        assert_eq!(
+            (format_size(512 << 20), format_size(1025)),
+            ("512MiB".to_owned(), "1025B".to_owned())
+        );
     }
 
     #[test]
     fn what_may_mean_two_things_or_none_is_refused() {
-        for text in ["", "16", "16KB", "16kib", "KiB", "-1B", "1.5MiB", "99999999999999999999B", "99999999999GiB", "1B2"] {
+        for text in [
+            "",
+            "16",
+            "16KB",
+            "16kib",
+            "KiB",
+            "-1B",
+            "1.5MiB",
+            "99999999999999999999B",
+            "99999999999GiB",
+            "1B2",
+        ] {
             let error = parse_size(text).unwrap_err().to_string();
             assert!(error.contains("256MiB"), "{text}: {error}");
         }

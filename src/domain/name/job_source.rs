@@ -76,10 +76,15 @@ mod tests {
         assert!(applied.as_str().parse::<NodeName>().is_err());
         assert_eq!(applied.words(), "the file applied as crm");
         let node = SourceName::from(&"apply".parse::<NodeName>().unwrap());
-        assert_eq!((node.words().as_str(), node.is_applied()), ("the jobs file of node apply", false));
+        assert_eq!(
+            (node.words().as_str(), node.is_applied()),
+            ("the jobs file of node apply", false)
+        );
         for bad in ["", "apply:", "apply:A", "apply:apply:a", "apply: a", "a:b"] {
             assert!(bad.parse::<SourceName>().is_err(), "{bad}");
         }
-        assert!(SourceName::applied("Crm").unwrap_err().to_string().contains("source name \"Crm\""));
+        assert!(
+            SourceName::applied("Crm").unwrap_err().to_string().contains("source name \"Crm\"")
+        );
     }
 }

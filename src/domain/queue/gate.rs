@@ -55,8 +55,13 @@ impl FromStr for SharedKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        let is_sound = (1..=Self::LONGEST).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-        if is_sound { Ok(Self(text.to_owned())) } else { Err(KeyError { found: text.chars().take(SHOWN).collect() }) }
+        let is_sound = (1..=Self::LONGEST).contains(&text.chars().count())
+            && !text.chars().any(char::is_control);
+        if is_sound {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(KeyError { found: text.chars().take(SHOWN).collect() })
+        }
     }
 }
 
@@ -99,8 +104,9 @@ impl Gate {
     /// name comes from a script or a record.
     pub fn from_name(name: &str) -> Option<Self> {
         let (kind, of) = name.split_once(':')?;
-        let is_one =
-            matches!(kind, "group" | "job" | "key") && !of.is_empty() && !name.contains(|c: char| c.is_ascii_whitespace());
+        let is_one = matches!(kind, "group" | "job" | "key")
+            && !of.is_empty()
+            && !name.contains(|c: char| c.is_ascii_whitespace());
         is_one.then(|| Self(name.to_owned()))
     }
 
@@ -143,7 +149,10 @@ fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
-        let code = behind.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let code = behind
+            .get(..2)
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         if let Some(byte) = code.filter(|_| first == b'%') {
             bytes.push(byte);
             rest = &behind[2..];
@@ -186,7 +195,10 @@ mod tests {
 
     #[test]
     fn what_a_record_names_that_is_no_gate_is_passed_over() {
-        let found: Vec<String> = Gate::all_in("group:x nonsense job: key:a%20b other:y").iter().map(Gate::words).collect();
+        let found: Vec<String> = Gate::all_in("group:x nonsense job: key:a%20b other:y")
+            .iter()
+            .map(Gate::words)
+            .collect();
         assert_eq!(found, ["group x", "key a b"]);
     }
 }

@@ -75,7 +75,12 @@ impl Lane {
         Self::of(self.queue, self.priority, Some(hash[0] % SHARDS), self.requires)
     }
 
-    fn of(queue: QueueName, priority: Priority, shard: Option<u8>, requires: BTreeSet<Label>) -> Self {
+    fn of(
+        queue: QueueName,
+        priority: Priority,
+        shard: Option<u8>,
+        requires: BTreeSet<Label>,
+    ) -> Self {
         let mut text = queue.as_str().to_owned();
         if priority != Priority::default() {
             text.push('!');
@@ -168,14 +173,24 @@ impl FromStr for Lane {
 }
 
 fn parse(text: &str) -> Option<Lane> {
-    let (rest, labels) = text.split_once('+').map_or((text, None), |(rest, labels)| (rest, Some(labels)));
-    let (rest, shard) = rest.split_once('~').map_or((rest, None), |(rest, shard)| (rest, Some(shard)));
-    let shard = shard.map_or(Some(None), |shard| shard.parse().ok().filter(|shard| *shard < SHARDS).map(Some))?;
-    let (queue, priority) = rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
-    let priority = priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
-    let requires: BTreeSet<Label> =
-        labels.into_iter().flat_map(|all| all.split(',')).map(str::parse).collect::<Result<_, _>>().ok()?;
-    (requires.len() <= MAX_LABELS).then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires)))?
+    let (rest, labels) =
+        text.split_once('+').map_or((text, None), |(rest, labels)| (rest, Some(labels)));
+    let (rest, shard) =
+        rest.split_once('~').map_or((rest, None), |(rest, shard)| (rest, Some(shard)));
+    let shard = shard
+        .map_or(Some(None), |shard| shard.parse().ok().filter(|shard| *shard < SHARDS).map(Some))?;
+    let (queue, priority) =
+        rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
+    let priority =
+        priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
+    let requires: BTreeSet<Label> = labels
+        .into_iter()
+        .flat_map(|all| all.split(','))
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    (requires.len() <= MAX_LABELS)
+        .then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires)))?
 }
 
 #[cfg(test)]
@@ -184,9 +199,21 @@ mod tests {
 
     #[test]
     fn a_lane_reads_back_as_itself() {
-        for text in ["default", "default!5", "default!-3", "default+eu,gpu", "q!10+a,b.c_d-e", "@host", "q~0", "q!-1~15+gpu"] {
+        for text in [
+            "default",
+            "default!5",
+            "default!-3",
+            "default+eu,gpu",
+            "q!10+a,b.c_d-e",
+            "@host",
+            "q~0",
+            "q!-1~15+gpu",
+        ] {
             let lane: Lane = text.parse().unwrap();
-            assert_eq!((lane.to_string().as_str(), lane.is_plain()), (text, !text.contains(['!', '~', '+'])));
+            assert_eq!(
+                (lane.to_string().as_str(), lane.is_plain()),
+                (text, !text.contains(['!', '~', '+']))
+            );
         }
     }
 
@@ -194,8 +221,8 @@ mod tests {
     fn only_one_text_names_a_lane() {
         let many = format!("q+{}", (0..9).map(|n| format!("l{n}")).collect::<Vec<_>>().join(","));
         for bad in [
-            "", "!5", "+gpu", "q!", "q!0", "q!+5", "q!05", "q!11", "q!x", "q+", "q+b,a", "q+a,a", "q+a,", "q+A", "q+a!5", "q~",
-            "q~16", "q~07", "q~1!5", "q+a~1", &many,
+            "", "!5", "+gpu", "q!", "q!0", "q!+5", "q!05", "q!11", "q!x", "q+", "q+b,a", "q+a,a",
+            "q+a,", "q+A", "q+a!5", "q~", "q~16", "q~07", "q~1!5", "q+a~1", &many,
         ] {
             assert!(bad.parse::<Lane>().is_err(), "{bad:?} was taken");
         }
@@ -203,10 +230,19 @@ mod tests {
 
     #[test]
     fn a_node_may_take_from_a_lane_whose_labels_it_all_carries() {
-        let labels = |text: &str| text.split_whitespace().map(|label| label.parse().unwrap()).collect::<BTreeSet<Label>>();
+        let labels = |text: &str| {
+            text.split_whitespace().map(|label| label.parse().unwrap()).collect::<BTreeSet<Label>>()
+        };
         let lane: Lane = "q!2+eu,gpu".parse().unwrap();
-        assert_eq!((lane.queue().as_str(), lane.priority().as_i8(), lane.requires()), ("q", 2, &labels("gpu eu")));
-        assert!(lane.is_open_to(&labels("eu gpu ssd")) && !lane.is_open_to(&labels("gpu")) && !lane.is_open_to(&labels("")));
+        assert_eq!(
+            (lane.queue().as_str(), lane.priority().as_i8(), lane.requires()),
+            ("q", 2, &labels("gpu eu"))
+        );
+        assert!(
+            lane.is_open_to(&labels("eu gpu ssd"))
+                && !lane.is_open_to(&labels("gpu"))
+                && !lane.is_open_to(&labels(""))
+        );
         assert!("q!2".parse::<Lane>().unwrap().is_open_to(&labels("")));
     }
 
@@ -215,8 +251,11 @@ mod tests {
         let lane = || Lane::new("q".parse().unwrap(), Priority(1), BTreeSet::new());
         let shard = |key: &str| lane().shard_for(&Gate::of_key(&key.parse().unwrap()));
         assert_eq!(shard("k").as_str(), "q!1~5", "drawn alike on every node and in every version");
-        let all: BTreeSet<Lane> = (0..200).map(|number| shard(&format!("customer-{number}"))).collect();
+        let all: BTreeSet<Lane> =
+            (0..200).map(|number| shard(&format!("customer-{number}"))).collect();
         assert_eq!(all.len(), usize::from(SHARDS));
-        assert!(all.iter().all(|lane| lane.priority() == Priority(1) && lane.queue().as_str() == "q" && !lane.is_plain()));
+        assert!(all.iter().all(|lane| lane.priority() == Priority(1)
+            && lane.queue().as_str() == "q"
+            && !lane.is_plain()));
     }
 }

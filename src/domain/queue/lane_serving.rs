@@ -59,7 +59,11 @@ impl fmt::Display for Unserved {
             Self::Labels(labels) => {
                 let labels: Vec<&str> = labels.iter().map(Label::as_str).collect();
                 let noun = if labels.len() == 1 { "label" } else { "labels" };
-                write!(f, "no running node that serves this queue has the required {noun} {}", labels.join(", "))
+                write!(
+                    f,
+                    "no running node that serves this queue has the required {noun} {}",
+                    labels.join(", ")
+                )
             }
         }
     }
@@ -71,7 +75,8 @@ mod tests {
 
     fn serving(queues: Option<&str>, labels: &str) -> Serving {
         Serving {
-            queues: queues.map(|all| all.split_whitespace().map(|queue| queue.parse().unwrap()).collect()),
+            queues: queues
+                .map(|all| all.split_whitespace().map(|queue| queue.parse().unwrap()).collect()),
             labels: labels.split_whitespace().map(|label| label.parse().unwrap()).collect(),
         }
     }
@@ -83,7 +88,14 @@ mod tests {
     #[test]
     fn a_node_takes_from_the_queues_it_serves_what_requires_no_more_than_it_carries() {
         let node = serving(Some("a b"), "gpu eu");
-        for (text, takes) in [("a", true), ("a!5+gpu", true), ("b+eu,gpu", true), ("a+ssd", false), ("c", false), ("@h", true)] {
+        for (text, takes) in [
+            ("a", true),
+            ("a!5+gpu", true),
+            ("b+eu,gpu", true),
+            ("a+ssd", false),
+            ("c", false),
+            ("@h", true),
+        ] {
             assert_eq!(node.takes(&lane(text)), takes, "{text}");
         }
         assert!(serving(None, "").takes(&lane("anything")));
@@ -95,8 +107,14 @@ mod tests {
         let why = |text: &str| Unserved::of(&lane(text), &nodes).map(|why| why.to_string());
         assert_eq!(why("a+gpu"), None);
         assert_eq!(why("c!5").unwrap(), "no running node serves queue c");
-        assert_eq!(why("b+gpu").unwrap(), "no running node that serves this queue has the required label gpu");
-        assert_eq!(why("a+eu,gpu").unwrap(), "no running node that serves this queue has the required labels eu, gpu");
+        assert_eq!(
+            why("b+gpu").unwrap(),
+            "no running node that serves this queue has the required label gpu"
+        );
+        assert_eq!(
+            why("a+eu,gpu").unwrap(),
+            "no running node that serves this queue has the required labels eu, gpu"
+        );
         assert_eq!((why("@h+gpu"), Unserved::of(&lane("c"), &[])), (None, None));
     }
 }

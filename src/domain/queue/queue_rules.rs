@@ -43,7 +43,13 @@ impl QueueSettings {
 
 impl Default for QueueSettings {
     fn default() -> Self {
-        Self { concurrency: Self::DEFAULT_CONCURRENCY, limit: None, rate: None, share: Share::Weight(1), is_paused: false }
+        Self {
+            concurrency: Self::DEFAULT_CONCURRENCY,
+            limit: None,
+            rate: None,
+            share: Share::Weight(1),
+            is_paused: false,
+        }
     }
 }
 

@@ -80,14 +80,18 @@ impl FromStr for Rate {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
-        let refuse = |problem: String| RateError { found: text.chars().take(SHOWN).collect(), problem };
+        let refuse =
+            |problem: String| RateError { found: text.chars().take(SHOWN).collect(), problem };
         let (count, per) = text.split_once('/').ok_or_else(|| refuse("has no /".to_owned()))?;
         let is_number = !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit());
         let count = count.parse().ok().filter(|count| is_number && (1..=MOST_RUNS).contains(count));
-        let count = count.ok_or_else(|| refuse(format!("has no number from 1 to {MOST_RUNS} before the /")))?;
+        let count = count
+            .ok_or_else(|| refuse(format!("has no number from 1 to {MOST_RUNS} before the /")))?;
         // A text such as 10/s means 10/1s.
-        let one = if per.starts_with(|c: char| c.is_ascii_alphabetic() && c != 'P') { "1" } else { "" };
-        let per = parse_duration(&format!("{one}{per}")).map_err(|error| refuse(format!("has an invalid period: {error}")))?;
+        let one =
+            if per.starts_with(|c: char| c.is_ascii_alphabetic() && c != 'P') { "1" } else { "" };
+        let per = parse_duration(&format!("{one}{per}"))
+            .map_err(|error| refuse(format!("has an invalid period: {error}")))?;
         Self::new(count, per).ok_or_else(|| refuse("has a period outside 1ms to 1d".to_owned()))
     }
 }
@@ -98,7 +102,9 @@ mod tests {
 
     #[test]
     fn a_rate_reads_back_as_itself_and_a_bare_unit_is_one_of_it() {
-        for (text, canonical) in [("100/1m", "100/1m"), ("10/s", "10/1s"), ("1/1d", "1/1d"), ("5/1500ms", "5/1s500ms")] {
+        for (text, canonical) in
+            [("100/1m", "100/1m"), ("10/s", "10/1s"), ("1/1d", "1/1d"), ("5/1500ms", "5/1s500ms")]
+        {
             let rate: Rate = text.parse().unwrap();
             assert_eq!((rate.to_string().as_str(), rate.burst()), (canonical, rate.count()));
         }

@@ -80,7 +80,13 @@ impl fmt::Display for Code {
 
 /// Returns what follows failure number `failures` of a run, counted from 1. The failed attempt of
 /// `action` ended with `outcome`. `draw` is a random number in 0..1 from the caller.
-pub fn next_attempt(retry: &RetryRule, action: &Action, outcome: &AttemptOutcome, failures: u32, draw: f64) -> Next {
+pub fn next_attempt(
+    retry: &RetryRule,
+    action: &Action,
+    outcome: &AttemptOutcome,
+    failures: u32,
+    draw: f64,
+) -> Next {
     let Some(delay) = next_delay(retry, failures, draw) else { return Next::UsedUp };
     match Code::of(action, outcome) {
         Some(code) if retry.never_on.contains(&code.number()) => {
@@ -111,7 +117,9 @@ fn next_delay(retry: &RetryRule, failures: u32, draw: f64) -> Option<Duration> {
     let whole = match retry.backoff {
         Backoff::Fixed => retry.delay,
         Backoff::Linear => retry.delay.saturating_mul(failures),
-        Backoff::Exponential => retry.delay.saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX)),
+        Backoff::Exponential => retry
+            .delay
+            .saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX)),
     };
     let whole = whole.min(retry.max_delay);
     Some(if retry.jitter { whole.mul_f64(0.5 + draw.clamp(0.0, 1.0) / 2.0) } else { whole })
@@ -130,7 +138,9 @@ mod tests {
 
     #[test]
     fn waits_grow_as_the_backoff_says_up_to_the_longest() {
-        let waits = |backoff| [1, 2, 3, 10, 90].map(|n| next_delay(&retry(backoff), n, 0.0).unwrap().as_secs());
+        let waits = |backoff| {
+            [1, 2, 3, 10, 90].map(|n| next_delay(&retry(backoff), n, 0.0).unwrap().as_secs())
+        };
         assert_eq!(waits(Backoff::Fixed), [10, 10, 10, 10, 10]);
         assert_eq!(waits(Backoff::Linear), [10, 20, 30, 100, 900]);
         assert_eq!(waits(Backoff::Exponential), [10, 20, 40, 3600, 3600]);
@@ -164,7 +174,14 @@ mod tests {
 
     fn http(expect: Vec<u16>) -> Action {
         let (method, url) = ("GET".to_owned(), "http://h/".to_owned());
-        Action::Http(HttpRequest { method, url, headers: BTreeMap::new(), body: String::new(), expect, redirects: 0 })
+        Action::Http(HttpRequest {
+            method,
+            url,
+            headers: BTreeMap::new(),
+            body: String::new(),
+            expect,
+            redirects: 0,
+        })
     }
 
     fn status(status: u16, ending: Ending) -> AttemptOutcome {
@@ -174,15 +191,24 @@ mod tests {
     #[test]
     fn an_attempt_is_known_by_the_code_run_wait_ends_with() {
         let killed = AttemptOutcome { signal: Some(9), ..AttemptOutcome::bare(Ending::Failed) };
-        let timed_out = AttemptOutcome { exit_code: Some(3), signal: Some(15), ..AttemptOutcome::bare(Ending::TimedOut) };
+        let timed_out = AttemptOutcome {
+            exit_code: Some(3),
+            signal: Some(15),
+            ..AttemptOutcome::bare(Ending::TimedOut)
+        };
         let of = |outcome: &AttemptOutcome| Code::of(&shell(), outcome).map(Code::number);
-        assert_eq!((of(&exit(3)), of(&exit(127)), of(&killed), of(&timed_out)), (Some(3), Some(127), Some(137), Some(124)));
+        assert_eq!(
+            (of(&exit(3)), of(&exit(127)), of(&killed), of(&timed_out)),
+            (Some(3), Some(127), Some(137), Some(124))
+        );
         assert_eq!(of(&AttemptOutcome::failed("cannot start")), None);
     }
 
     #[test]
     fn a_request_has_a_code_only_if_a_whole_answer_came_that_was_not_wanted() {
-        let of = |expect: &[u16], outcome: &AttemptOutcome| Code::of(&http(expect.to_vec()), outcome).map(Code::number);
+        let of = |expect: &[u16], outcome: &AttemptOutcome| {
+            Code::of(&http(expect.to_vec()), outcome).map(Code::number)
+        };
         assert_eq!(of(&[], &status(503, Ending::Failed)), Some(503));
         assert_eq!(of(&[204], &status(200, Ending::Failed)), Some(200));
         assert_eq!(of(&[], &status(200, Ending::Failed)), None, "its body broke off");
@@ -193,7 +219,8 @@ mod tests {
     #[test]
     fn the_lists_decide_which_codes_are_tried_again() {
         let next = |on: &[u16], never_on: &[u16], action: &Action, outcome: &AttemptOutcome| {
-            let retry = RetryRule { on: codes(on), never_on: codes(never_on), ..retry(Backoff::Fixed) };
+            let retry =
+                RetryRule { on: codes(on), never_on: codes(never_on), ..retry(Backoff::Fixed) };
             next_attempt(&retry, action, outcome, 1, 0.0)
         };
         let after = Next::After(Duration::from_secs(10));
@@ -204,30 +231,56 @@ mod tests {
         assert_eq!(next(&[], &[3], &shell(), &exit(3)), never("never_on lists exit code 3"));
         assert_eq!(next(&[], &[3], &shell(), &exit(4)), after);
         let killed = AttemptOutcome { signal: Some(9), ..AttemptOutcome::bare(Ending::Failed) };
-        assert_eq!(next(&[], &[137], &shell(), &killed), never("never_on lists code 137 (signal 9)"));
+        assert_eq!(
+            next(&[], &[137], &shell(), &killed),
+            never("never_on lists code 137 (signal 9)")
+        );
         let timed_out = AttemptOutcome::bare(Ending::TimedOut);
-        assert_eq!(next(&[], &[124], &shell(), &timed_out), never("never_on lists code 124 (timed out)"));
-        assert_eq!(next(&[503], &[], &http(vec![]), &status(404, Ending::Failed)), never("on does not list status 404"));
-        assert_eq!(next(&[503], &[], &http(vec![]), &timed_out), after, "an attempt without a status is retried");
-        assert_eq!(next(&[503], &[], &http(vec![]), &AttemptOutcome::failed("cannot connect")), after);
+        assert_eq!(
+            next(&[], &[124], &shell(), &timed_out),
+            never("never_on lists code 124 (timed out)")
+        );
+        assert_eq!(
+            next(&[503], &[], &http(vec![]), &status(404, Ending::Failed)),
+            never("on does not list status 404")
+        );
+        assert_eq!(
+            next(&[503], &[], &http(vec![]), &timed_out),
+            after,
+            "an attempt without a status is retried"
+        );
+        assert_eq!(
+            next(&[503], &[], &http(vec![]), &AttemptOutcome::failed("cannot connect")),
+            after
+        );
     }
 
     #[test]
     fn a_budget_that_is_used_up_is_named_before_the_lists_and_no_answer_makes_it_larger() {
         let retry = RetryRule { limit: 1, never_on: codes(&[3]), ..retry(Backoff::Fixed) };
         assert_eq!(next_attempt(&retry, &shell(), &exit(3), 2, 0.0), Next::UsedUp);
-        let asked = AttemptOutcome { retry_after: Some(Duration::from_secs(1)), ..status(503, Ending::Failed) };
+        let asked = AttemptOutcome {
+            retry_after: Some(Duration::from_secs(1)),
+            ..status(503, Ending::Failed)
+        };
         assert_eq!(next_attempt(&retry, &http(vec![]), &asked, 2, 0.0), Next::UsedUp);
     }
 
     #[test]
     fn of_the_backoff_and_what_the_answer_asks_the_longer_is_waited() {
         let wait = |asked: u64| {
-            let outcome = AttemptOutcome { retry_after: Some(Duration::from_secs(asked)), ..status(503, Ending::Failed) };
+            let outcome = AttemptOutcome {
+                retry_after: Some(Duration::from_secs(asked)),
+                ..status(503, Ending::Failed)
+            };
             next_attempt(&retry(Backoff::Fixed), &http(vec![]), &outcome, 1, 0.0)
         };
         assert_eq!(wait(3), Next::After(Duration::from_secs(10)));
-        assert_eq!(wait(86_400), Next::After(Duration::from_secs(86_400)), "max_delay bounds the backoff alone");
+        assert_eq!(
+            wait(86_400),
+            Next::After(Duration::from_secs(86_400)),
+            "max_delay bounds the backoff alone"
+        );
     }
 
     #[test]

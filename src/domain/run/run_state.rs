@@ -76,14 +76,19 @@ impl fmt::Display for RunState {
 
 /// The error for a text that is not a state of a run. The error contains that text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("run state {0:?} is unknown: wanted scheduled, running, succeeded, failed, timed_out, cancelled, skipped or lost")]
+#[error(
+    "run state {0:?} is unknown: wanted scheduled, running, succeeded, failed, timed_out, cancelled, skipped or lost"
+)]
 pub struct UnknownState(pub String);
 
 impl FromStr for RunState {
     type Err = UnknownState;
 
     fn from_str(word: &str) -> Result<Self, UnknownState> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word).ok_or_else(|| UnknownState(word.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|state| state.as_str() == word)
+            .ok_or_else(|| UnknownState(word.to_owned()))
     }
 }
 

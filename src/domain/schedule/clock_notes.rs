@@ -20,7 +20,12 @@ const CHANGES: usize = 400;
 ///
 /// Examples: `02:30 does not exist this day: runs at 03:00`; `02:30 occurs twice this day: the
 /// first is taken`.
-pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: &Zone) -> Vec<String> {
+pub fn clock_notes(
+    table: &Timetable,
+    after: UnixMillis,
+    at: UnixMillis,
+    shown: &Zone,
+) -> Vec<String> {
     let with_zone = |zone: &Zone, note: String| {
         if zone.name() == shown.name() { note } else { format!("in {}: {note}", zone.name()) }
     };
@@ -40,7 +45,10 @@ pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: 
 fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
     let zone = table.zone();
     let changes = zone.rules().following(after.to_timestamp()).take(CHANGES);
-    let mut gaps = changes.map(|change| change.timestamp()).take_while(|change| *change <= at.to_timestamp()).peekable();
+    let mut gaps = changes
+        .map(|change| change.timestamp())
+        .take_while(|change| *change <= at.to_timestamp())
+        .peekable();
     if gaps.peek().is_none() {
         return Vec::new();
     }
@@ -52,7 +60,9 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
         let start = UnixMillis::new(start.as_i64() + 1)?;
         let end = on_wall(zone, change)?;
         let last_within = UnixMillis::new(end.as_i64() - 1).filter(|last| *last > start)?;
-        let first = wall.next_after(UnixMillis::new(start.as_i64() - 1)?).filter(|first| *first <= last_within)?;
+        let first = wall
+            .next_after(UnixMillis::new(start.as_i64() - 1)?)
+            .filter(|first| *first <= last_within)?;
         let last = wall.latest_in(first, last_within)?;
         let (times, does, is) = if first == last {
             (clock(local(first)), "does", "is")
@@ -79,7 +89,11 @@ fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
     let first = UnixMillis::from_timestamp(ambiguous.earlier().ok()?)?;
     let second = UnixMillis::from_timestamp(ambiguous.later().ok()?)?;
     let (word, other) = if at == first { ("first", second) } else { ("second", first) };
-    let which = if comes_at(table, other) { format!("this is the {word} time") } else { format!("the {word} time is used") };
+    let which = if comes_at(table, other) {
+        format!("this is the {word} time")
+    } else {
+        format!("the {word} time is used")
+    };
     Some(format!("{} occurs twice {}: {which}", clock(shown), day(shown.date(), zone, at)))
 }
 
@@ -104,7 +118,11 @@ fn clock(shown: DateTime) -> String {
 
 /// Returns `this day`, or the date if the occurrence falls on another day.
 fn day(date: Date, zone: &Zone, at: UnixMillis) -> String {
-    if zone.rules().to_datetime(at.to_timestamp()).date() == date { "this day".to_owned() } else { format!("on {date}") }
+    if zone.rules().to_datetime(at.to_timestamp()).date() == date {
+        "this day".to_owned()
+    } else {
+        format!("on {date}")
+    }
 }
 
 #[cfg(test)]
@@ -123,7 +141,10 @@ mod tests {
         for _ in 0..count {
             let at = table.next_after(after).unwrap();
             for note in clock_notes(&table, after, at, &zone) {
-                found.push(format!("{}: {note}", zone.rules().to_datetime(at.to_timestamp()).strftime("%m-%d %H:%M")));
+                found.push(format!(
+                    "{}: {note}",
+                    zone.rules().to_datetime(at.to_timestamp()).strftime("%m-%d %H:%M")
+                ));
             }
             after = at;
         }
@@ -134,12 +155,30 @@ mod tests {
     fn a_time_that_does_not_exist_is_reported_where_it_runs_or_that_it_is_left_out() {
         let eve = "2027-03-27T12:00:00Z";
         let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
-        assert_eq!(berlin("30 2 * * *", 3), ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]);
-        assert_eq!(berlin("0,30 2 * * *", 3), ["03-28 03:00: 02:00 to 02:30 do not exist this day: runs at 03:00"]);
-        assert_eq!(berlin("30 2,3 * * *", 2), ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]);
-        assert_eq!(berlin("*/15 * * * *", 100), ["03-28 03:00: 02:00 to 02:45 do not exist this day"]);
-        assert_eq!(berlin("30 * * * *", 100), ["03-28 03:30: 02:30 does not exist this day and is left out"]);
-        assert_eq!(berlin("*/15 2 * * *", 1), ["03-29 02:00: 02:00 to 02:45 do not exist on 2027-03-28 and are left out"]);
+        assert_eq!(
+            berlin("30 2 * * *", 3),
+            ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]
+        );
+        assert_eq!(
+            berlin("0,30 2 * * *", 3),
+            ["03-28 03:00: 02:00 to 02:30 do not exist this day: runs at 03:00"]
+        );
+        assert_eq!(
+            berlin("30 2,3 * * *", 2),
+            ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]
+        );
+        assert_eq!(
+            berlin("*/15 * * * *", 100),
+            ["03-28 03:00: 02:00 to 02:45 do not exist this day"]
+        );
+        assert_eq!(
+            berlin("30 * * * *", 100),
+            ["03-28 03:30: 02:30 does not exist this day and is left out"]
+        );
+        assert_eq!(
+            berlin("*/15 2 * * *", 1),
+            ["03-29 02:00: 02:00 to 02:45 do not exist on 2027-03-28 and are left out"]
+        );
         assert_eq!(berlin("0 12 * * *", 10), [""; 0]);
         assert_eq!(
             noted("5 0 * * *", "America/Santiago", "2026-09-05T12:00:00Z", 2),
@@ -155,7 +194,10 @@ mod tests {
     fn a_time_that_comes_twice_is_reported_which_one_it_is() {
         let eve = "2027-10-30T12:00:00Z";
         let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
-        assert_eq!(berlin("30 2 * * *", 3), ["10-31 02:30: 02:30 occurs twice this day: the first time is used"]);
+        assert_eq!(
+            berlin("30 2 * * *", 3),
+            ["10-31 02:30: 02:30 occurs twice this day: the first time is used"]
+        );
         assert_eq!(
             berlin("30 * * * *", 40),
             [
@@ -171,7 +213,11 @@ mod tests {
         let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
         let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
         let first = at("2027-10-31T00:30:00Z");
-        let every = Timetable::new(Schedule::Every(std::time::Duration::from_secs(3600)), berlin.clone(), UnixMillis::EPOCH);
+        let every = Timetable::new(
+            Schedule::Every(std::time::Duration::from_secs(3600)),
+            berlin.clone(),
+            UnixMillis::EPOCH,
+        );
         assert_eq!(clock_notes(&every, at("2027-10-30T23:30:00Z"), first, &berlin), [""; 0]);
         let once = Timetable::new(Schedule::At(first), berlin.clone(), UnixMillis::EPOCH);
         assert_eq!(
@@ -186,7 +232,8 @@ mod tests {
         let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
         let mixed = |gap| {
             let hours = Schedule::Every(std::time::Duration::from_secs(3600));
-            let list = Schedule::Several(vec![hours, Schedule::Cron(vec!["30 2 * * *".parse().unwrap()])]);
+            let list =
+                Schedule::Several(vec![hours, Schedule::Cron(vec!["30 2 * * *".parse().unwrap()])]);
             let list = list.for_job(&"a".parse().unwrap(), ClockChanges { gap, fold: None });
             Timetable::new(list, zone("Europe/Berlin"), at("2027-03-27T00:15:00Z"))
         };
@@ -196,14 +243,20 @@ mod tests {
         assert_eq!(clock_notes(&mixed(None), before, change, &berlin), [text]);
         let skips = mixed(Some(Gap::Skip));
         let later = at("2027-03-28T01:15:00Z");
-        assert_eq!(clock_notes(&skips, before, later, &berlin), ["02:30 does not exist this day and is left out"]);
+        assert_eq!(
+            clock_notes(&skips, before, later, &berlin),
+            ["02:30 does not exist this day and is left out"]
+        );
         let twice = at("2027-10-31T00:15:00Z");
         assert_eq!(clock_notes(&skips, at("2027-10-30T23:15:00Z"), twice, &berlin), [""; 0]);
 
         let own = Schedule::Calendar(vec!["02:30 Europe/Berlin".parse().unwrap()]);
         let table = Timetable::new(own, Zone::utc(), UnixMillis::EPOCH);
         let before = at("2027-03-27T12:00:00Z");
-        assert_eq!(clock_notes(&table, before, change, &Zone::utc()), [format!("in Europe/Berlin: {text}")]);
+        assert_eq!(
+            clock_notes(&table, before, change, &Zone::utc()),
+            [format!("in Europe/Berlin: {text}")]
+        );
         assert_eq!(clock_notes(&table, before, change, &berlin), [text]);
     }
 }

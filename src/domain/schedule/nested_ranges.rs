@@ -13,7 +13,10 @@ pub type Ends = (UnixMillis, UnixMillis);
 
 /// Returns the index of the narrowest range around each point in `points`. Among equally narrow
 /// ranges the first range counts. `points` must be sorted.
-pub fn narrowest_at(ranges: &[Ends], points: impl IntoIterator<Item = UnixMillis>) -> Vec<Option<usize>> {
+pub fn narrowest_at(
+    ranges: &[Ends],
+    points: impl IntoIterator<Item = UnixMillis>,
+) -> Vec<Option<usize>> {
     let mut by_begin: Vec<usize> = (0..ranges.len()).collect();
     by_begin.sort_by_key(|place| ranges[*place].0);
     let mut to_begin = by_begin.into_iter().peekable();

@@ -49,7 +49,9 @@ impl Schedule {
     /// must be later than `now`.
     pub fn anchor_before(&self, anchor: UnixMillis, now: UnixMillis) -> UnixMillis {
         let ahead = anchor.since(now).as_millis();
-        let Some(period) = self.common_period().filter(|period| *period > 0) else { return now.floor_to_second() };
+        let Some(period) = self.common_period().filter(|period| *period > 0) else {
+            return now.floor_to_second();
+        };
         let back = ahead.div_ceil(period).saturating_mul(period);
         let back = u64::try_from(back)
             .ok()
@@ -63,13 +65,15 @@ impl Schedule {
     fn common_period(&self) -> Option<u128> {
         match self {
             Self::Every(period) => Some(period.as_millis()),
-            Self::Several(all) => all.iter().filter_map(Self::common_period).try_fold(1, |common: u128, period| {
-                let (mut a, mut b) = (common, period);
-                while b > 0 {
-                    (a, b) = (b, a % b);
-                }
-                common.checked_div(a)?.checked_mul(period)
-            }),
+            Self::Several(all) => {
+                all.iter().filter_map(Self::common_period).try_fold(1, |common: u128, period| {
+                    let (mut a, mut b) = (common, period);
+                    while b > 0 {
+                        (a, b) = (b, a % b);
+                    }
+                    common.checked_div(a)?.checked_mul(period)
+                })
+            }
             _ => None,
         }
     }
@@ -85,28 +89,42 @@ impl Schedule {
             Self::Cron(list) => joined(list.iter().map(CronExpr::as_str), "; "),
             Self::Instants(list) => {
                 let shown: Vec<String> = list.iter().take(3).map(|at| rfc3339(*at, zone)).collect();
-                let rest =
-                    if list.len() > shown.len() { format!(" and {} more", list.len() - shown.len()) } else { String::new() };
+                let rest = if list.len() > shown.len() {
+                    format!(" and {} more", list.len() - shown.len())
+                } else {
+                    String::new()
+                };
                 format!("at {}{rest}", shown.join(", "))
             }
-            Self::Calendar(list) => format!("calendar {}", joined(list.iter().map(CalendarExpr::as_str), "; ")),
+            Self::Calendar(list) => {
+                format!("calendar {}", joined(list.iter().map(CalendarExpr::as_str), "; "))
+            }
             Self::Rules(list) => {
-                let start = list.first().map(|rule| format!(" from {}", rule.start())).unwrap_or_default();
+                let start =
+                    list.first().map(|rule| format!(" from {}", rule.start())).unwrap_or_default();
                 format!("rrule {}{start}", joined(list.iter().map(Recurrence::as_str), " and "))
             }
-            Self::Several(list) => list.iter().map(|one| one.text(zone)).collect::<Vec<_>>().join("; "),
+            Self::Several(list) => {
+                list.iter().map(|one| one.text(zone)).collect::<Vec<_>>().join("; ")
+            }
         }
     }
 
     /// Describes the schedule, with the name of `zone` if its wall clock matters.
     pub fn text_with_zone(&self, zone: &Zone) -> String {
-        if self.is_on_the_wall() { format!("{} in {}", self.text(zone), zone.name()) } else { self.text(zone) }
+        if self.is_on_the_wall() {
+            format!("{} in {}", self.text(zone), zone.name())
+        } else {
+            self.text(zone)
+        }
     }
 
     /// Returns true if a part of the schedule follows the wall clock of the job's zone.
     fn is_on_the_wall(&self) -> bool {
         match self {
-            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => false,
+            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
+                false
+            }
             Self::Cron(_) | Self::Rules(_) => true,
             Self::Calendar(list) => list.iter().any(|expr| expr.zone().is_none()),
             Self::Several(list) => list.iter().any(Self::is_on_the_wall),
@@ -116,7 +134,9 @@ impl Schedule {
     /// Returns true if zone data decides when the schedule has occurrences.
     pub fn goes_by_clocks(&self) -> bool {
         match self {
-            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => false,
+            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
+                false
+            }
             Self::Cron(_) | Self::Calendar(_) | Self::Rules(_) => true,
             Self::Several(list) => list.iter().any(Self::goes_by_clocks),
         }
@@ -146,11 +166,21 @@ impl Schedule {
     #[must_use]
     pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
         match self {
-            Self::Cron(list) => Self::Cron(list.iter().map(|expr| expr.for_job(name.as_str(), clock_changes)).collect()),
-            Self::Calendar(list) => Self::Calendar(list.iter().map(|expr| expr.for_job(clock_changes)).collect()),
-            Self::Rules(list) => Self::Rules(list.iter().map(|rule| rule.for_job(clock_changes)).collect()),
-            Self::Several(list) => Self::Several(list.iter().map(|one| one.for_job(name, clock_changes)).collect()),
-            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => self.clone(),
+            Self::Cron(list) => Self::Cron(
+                list.iter().map(|expr| expr.for_job(name.as_str(), clock_changes)).collect(),
+            ),
+            Self::Calendar(list) => {
+                Self::Calendar(list.iter().map(|expr| expr.for_job(clock_changes)).collect())
+            }
+            Self::Rules(list) => {
+                Self::Rules(list.iter().map(|rule| rule.for_job(clock_changes)).collect())
+            }
+            Self::Several(list) => {
+                Self::Several(list.iter().map(|one| one.for_job(name, clock_changes)).collect())
+            }
+            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
+                self.clone()
+            }
         }
     }
 

@@ -40,7 +40,9 @@ impl Shape {
     /// Returns true if `other` counts the same occurrences as this shape.
     pub fn counts_as(&self, other: &Self) -> bool {
         let counted = |shape: &Self| (shape.anchor, shape.start, shape.end, shape.max_runs);
-        counted(self) == counted(other) && self.exclude == other.exclude && self.only_on == other.only_on
+        counted(self) == counted(other)
+            && self.exclude == other.exclude
+            && self.only_on == other.only_on
     }
 
     /// Returns true if days of the calendar decide which occurrences count.
@@ -75,8 +77,9 @@ fn millis(duration: Duration) -> u64 {
 /// Returns a number derived from a name, the same on every node and in every version. The hash is
 /// FNV-1a, mixed so that the low bits differ too.
 fn spread_of(job: &JobName) -> u64 {
-    let hash =
-        job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
     let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ hash >> 31
@@ -108,7 +111,11 @@ mod tests {
 
     #[test]
     fn jitter_is_drawn_within_its_bounds_and_added_to_splay() {
-        let shape = Shape { jitter: Duration::from_secs(60), splay: Duration::from_secs(10), ..Shape::default() };
+        let shape = Shape {
+            jitter: Duration::from_secs(60),
+            splay: Duration::from_secs(10),
+            ..Shape::default()
+        };
         let (job, due) = (name("a"), UnixMillis::EPOCH);
         let own = shape.splay_of(&job);
         assert_eq!(shape.ready(&job, due, 0.0).since(due), own);

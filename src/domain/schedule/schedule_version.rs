@@ -34,7 +34,11 @@ impl ScheduleVersion {
     }
 
     /// Returns the part of `[first, last]` that belongs to this version, and its timetable.
-    fn within(&self, first: UnixMillis, last: UnixMillis) -> Option<(&Timetable, UnixMillis, UnixMillis)> {
+    fn within(
+        &self,
+        first: UnixMillis,
+        last: UnixMillis,
+    ) -> Option<(&Timetable, UnixMillis, UnixMillis)> {
         let timetable = self.timetable.as_ref()?;
         let first = if timetable.is_one_shot() { first } else { first.max(one_after(self.from)) };
         let last = last.min(self.until);
@@ -70,7 +74,10 @@ impl ScheduleVersions {
     /// Returns true if all occurrences after `first` up to `last` are known to this history.
     pub fn covers(&self, first: UnixMillis, last: UnixMillis) -> bool {
         let reaches_back = self.0.iter().any(|version| version.from <= first);
-        reaches_back && self.0.iter().all(|version| version.timetable.is_some() || version.until <= first || last <= version.from)
+        reaches_back
+            && self.0.iter().all(|version| {
+                version.timetable.is_some() || version.until <= first || last <= version.from
+            })
     }
 
     /// Returns true if `at` is an occurrence of the job.
@@ -84,13 +91,21 @@ impl ScheduleVersions {
         let parts = self.0.iter().enumerate().filter_map(|(place, version)| {
             // The instant of a one-shot may also be an occurrence of another schedule, or of a
             // later one-shot. Then only that other one counts it.
-            let replaces = |other: usize, version: &ScheduleVersion| other > place || other < place && !version.is_one_shot();
-            let is_replaced =
-                |at| self.0.iter().enumerate().any(|(other, version)| replaces(other, version) && version.holds(at));
+            let replaces = |other: usize, version: &ScheduleVersion| {
+                other > place || other < place && !version.is_one_shot()
+            };
+            let is_replaced = |at| {
+                self.0
+                    .iter()
+                    .enumerate()
+                    .any(|(other, version)| replaces(other, version) && version.holds(at))
+            };
             if version.instant_within(first, last).is_some_and(is_replaced) {
                 return None;
             }
-            version.within(first, last).map(|(timetable, first, last)| timetable.count_up_to(first, last, most))
+            version
+                .within(first, last)
+                .map(|(timetable, first, last)| timetable.count_up_to(first, last, most))
         });
         parts.sum()
     }
@@ -107,7 +122,9 @@ impl ScheduleVersions {
     /// Returns the latest occurrence within `[first, last]`.
     pub fn latest_in(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
         let latest = |version: &ScheduleVersion| {
-            version.within(first, last).and_then(|(timetable, first, last)| timetable.latest_in(first, last))
+            version
+                .within(first, last)
+                .and_then(|(timetable, first, last)| timetable.latest_in(first, last))
         };
         self.0.iter().filter_map(latest).max()
     }
@@ -139,10 +156,21 @@ mod tests {
 
     #[test]
     fn an_occurrence_is_one_of_the_schedule_that_held_at_its_instant() {
-        let versions =
-            ScheduleVersions::new(vec![version(every(10), 0, 50), version(every(7), 50, 80), version(every(10), 100, 1_000)]);
-        for (at, wanted) in [(0, false), (50, true), (56, true), (60, false), (77, true), (84, false), (100, false), (110, true)]
-        {
+        let versions = ScheduleVersions::new(vec![
+            version(every(10), 0, 50),
+            version(every(7), 50, 80),
+            version(every(10), 100, 1_000),
+        ]);
+        for (at, wanted) in [
+            (0, false),
+            (50, true),
+            (56, true),
+            (60, false),
+            (77, true),
+            (84, false),
+            (100, false),
+            (110, true),
+        ] {
             assert_eq!(versions.has(s(at)), wanted, "{at}");
         }
         let count = |first: i64, last: i64| versions.count_up_to(s(first), s(last), 100);
@@ -151,7 +179,10 @@ mod tests {
             (versions.next_after(s(77)), versions.next_after(s(50)), versions.next_after(s(1_000))),
             (Some(s(110)), Some(s(56)), None)
         );
-        assert_eq!((versions.latest_in(s(0), s(109)), versions.latest_in(s(78), s(100))), (Some(s(77)), None));
+        assert_eq!(
+            (versions.latest_in(s(0), s(109)), versions.latest_in(s(78), s(100))),
+            (Some(s(77)), None)
+        );
     }
 
     #[test]
@@ -164,7 +195,12 @@ mod tests {
         ]);
         let is_covered = |first: i64, last: i64| versions.covers(s(first), s(last));
         assert!(is_covered(20, 50) && is_covered(30, 40) && is_covered(90, 99));
-        assert!(!is_covered(19, 30) && !is_covered(30, 51) && !is_covered(60, 70) && !is_covered(85, 95));
+        assert!(
+            !is_covered(19, 30)
+                && !is_covered(30, 51)
+                && !is_covered(60, 70)
+                && !is_covered(85, 95)
+        );
         assert!(!ScheduleVersions::default().covers(s(0), s(1)));
     }
 

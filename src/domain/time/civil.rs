@@ -57,7 +57,9 @@ pub(crate) fn weekday(number: i64) -> i64 {
 /// bit 1 of the result. The month has `length` days and its first day has day number `first`.
 pub(crate) fn falling_on(weekdays: u8, first: i64, length: i64) -> u32 {
     let begin = weekday(first);
-    (1..=length).filter(|day| weekdays >> ((begin + day - 1) % 7) & 1 == 1).fold(0, |days, day| days | 1 << day)
+    (1..=length)
+        .filter(|day| weekdays >> ((begin + day - 1) % 7) & 1 == 1)
+        .fold(0, |days, day| days | 1 << day)
 }
 
 /// Returns the first day at or after `day` that `of_month` selects, or `None` if that day is after
@@ -72,7 +74,8 @@ pub(crate) fn first_named(day: i64, last: i64, of_month: impl Fn(i64, i64) -> u3
         }
         let days = of_month(year, month) >> from << from;
         if days != 0 {
-            return Some(first + i64::from(days.trailing_zeros()) - 1).filter(|found| *found <= last);
+            return Some(first + i64::from(days.trailing_zeros()) - 1)
+                .filter(|found| *found <= last);
         }
         (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
         from = 1;
@@ -103,7 +106,8 @@ mod tests {
         let mut date = jiff::civil::date(1960, 1, 1);
         let first = Date::new(1960, 1, 1).number();
         for number in first..first + 60_000 {
-            let (year, month, day) = (i64::from(date.year()), i64::from(date.month()), i64::from(date.day()));
+            let (year, month, day) =
+                (i64::from(date.year()), i64::from(date.month()), i64::from(date.day()));
             assert_eq!(Date::of(number), Date::new(year, month, day));
             assert_eq!(Date::new(year, month, day).number(), number);
             assert_eq!(weekday(number), i64::from(date.weekday().to_monday_zero_offset()));

@@ -79,7 +79,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     if nanos % NANOS_PER_MILLI != 0 {
         return Err(refuse("has fractions of a millisecond, wanted whole milliseconds".to_owned()));
     }
-    u64::try_from(nanos / NANOS_PER_MILLI).map(Duration::from_millis).map_err(|_| refuse("is too long".to_owned()))
+    u64::try_from(nanos / NANOS_PER_MILLI)
+        .map(Duration::from_millis)
+        .map_err(|_| refuse("is too long".to_owned()))
 }
 
 /// Returns the shortest compound of units that parses back to `duration`: `2h30m`, `1d`, `250ms`,
@@ -88,7 +90,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
 /// Weeks appear only if no other unit is needed (`2w`, but `30d`). Any part below a millisecond is
 /// cut off.
 pub fn format_duration(duration: Duration) -> String {
-    const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::Compact).spacing(Spacing::None);
+    const PRINTER: SpanPrinter =
+        SpanPrinter::new().designator(Designator::Compact).spacing(Spacing::None);
     let millis = duration.as_millis();
     if millis > 0 && millis.is_multiple_of(WEEK) {
         return format!("{}w", millis / WEEK);
@@ -116,9 +119,12 @@ fn unit_nanos(mut rest: &str) -> Result<u128, String> {
             return Err(format!("has no unit after the number {}, {FORMS}", cut(number)));
         }
         let unit = UNITS.iter().find(|(_, words)| words.contains(&word));
-        let (millis, _) = *unit.ok_or_else(|| format!("has the unknown unit {:?}, {FORMS}", cut(word)))?;
+        let (millis, _) =
+            *unit.ok_or_else(|| format!("has the unknown unit {:?}, {FORMS}", cut(word)))?;
         if last.is_some_and(|before| before <= millis) {
-            return Err(format!("has the unit {word:?} out of order, wanted each unit once, with larger units first"));
+            return Err(format!(
+                "has the unit {word:?} out of order, wanted each unit once, with larger units first"
+            ));
         }
         last = Some(millis);
         total = total.saturating_add(nanos_of(number, millis)?);
@@ -148,7 +154,8 @@ fn iso_part(mut rest: &str, letters: &[(&str, u128)]) -> Result<u128, String> {
     let mut letters = letters.iter();
     while !rest.is_empty() {
         let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
-        let found = letters.find_map(|(letter, unit)| after.strip_prefix(letter).map(|after| (*unit, after)));
+        let found = letters
+            .find_map(|(letter, unit)| after.strip_prefix(letter).map(|after| (*unit, after)));
         let (Some((unit, after)), false) = (found, number.is_empty()) else {
             return Err(format!("is not understood from {:?} on, {ISO_FORMS}", cut(rest)));
         };
@@ -236,24 +243,45 @@ mod tests {
     fn a_refusal_says_what_was_found_and_wanted() {
         assert_eq!(refusal("30"), "duration \"30\" has no unit, write \"30s\"");
         assert_eq!(refusal("-5m"), "duration \"-5m\" is negative, wanted 0s or more");
-        assert_eq!(refusal("999999999999w"), "duration \"999999999999w\" is too long, wanted at most 100 years");
-        assert!(refusal("5 fortnights").contains("unknown unit \"fortnights\", wanted numbers with the units w d h m s ms"));
+        assert_eq!(
+            refusal("999999999999w"),
+            "duration \"999999999999w\" is too long, wanted at most 100 years"
+        );
+        assert!(
+            refusal("5 fortnights").contains(
+                "unknown unit \"fortnights\", wanted numbers with the units w d h m s ms"
+            )
+        );
         assert!(refusal("").contains("is empty"));
         assert!(refusal("1h30").contains("no unit after the number 30"));
         assert!(refusal("30m2h").contains("\"h\" out of order"));
         assert!(refusal("1h1h").contains("out of order"));
         assert!(refusal("0.0005s").contains("fractions of a millisecond"));
         assert!(refusal("P1M").contains("no fixed length"));
-        for text in
-            ["P", "PT", "PT1X", "PTH", "P1H", "PT1M1H", "1.h", ".5h", "1.2.3s", "h", "1h,5m", "+5m", "99999h99999999999999999w"]
-        {
+        for text in [
+            "P",
+            "PT",
+            "PT1X",
+            "PTH",
+            "P1H",
+            "PT1M1H",
+            "1.h",
+            ".5h",
+            "1.2.3s",
+            "h",
+            "1h,5m",
+            "+5m",
+            "99999h99999999999999999w",
+        ] {
             assert!(!refusal(text).contains('\n'), "{text}");
         }
     }
 
     #[test]
     fn durations_print_in_the_form_people_write() {
-        for text in ["0s", "250ms", "1s500ms", "1m30s", "2h30m", "1d", "1d12h", "30d", "1w", "2w", "3650d"] {
+        for text in
+            ["0s", "250ms", "1s500ms", "1m30s", "2h30m", "1d", "1d12h", "30d", "1w", "2w", "3650d"]
+        {
             assert_eq!(format_duration(parse_duration(text).unwrap()), text);
         }
         assert_eq!(format_duration(Duration::from_secs(7200)), "2h");
@@ -262,7 +290,8 @@ mod tests {
 
     #[test]
     fn no_text_panics_however_a_good_one_is_damaged() {
-        const GOOD: [&str; 8] = ["90s", "2h30m", "1w2d3h4m5s6ms", "1.5h", "10 minutes", "PT2H30M", "P1DT12H", "P1W"];
+        const GOOD: [&str; 8] =
+            ["90s", "2h30m", "1w2d3h4m5s6ms", "1.5h", "10 minutes", "PT2H30M", "P1DT12H", "P1W"];
         crate::domain::mutation::mutants_of(&GOOD, 40_000, |text, _| match parse_duration(text) {
             Ok(duration) => {
                 assert!(duration <= LONGEST, "{text:?}");

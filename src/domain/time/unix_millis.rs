@@ -83,7 +83,10 @@ mod tests {
 
     #[test]
     fn an_instant_prints_as_rfc_3339_with_milliseconds() {
-        assert_eq!(UnixMillis::new(1_798_099_200_000).unwrap().to_string(), "2026-12-24T08:00:00.000Z");
+        assert_eq!(
+            UnixMillis::new(1_798_099_200_000).unwrap().to_string(),
+            "2026-12-24T08:00:00.000Z"
+        );
         assert_eq!(UnixMillis::new(5).unwrap().to_string(), "1970-01-01T00:00:00.005Z");
     }
 

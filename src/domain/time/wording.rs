@@ -70,15 +70,26 @@ pub fn span(length: Duration) -> String {
 
 /// Describes the error, the signal and the exit code of an attempt. Returns `None` if the attempt
 /// has none of the three.
-pub fn in_words(error: Option<&str>, signal: Option<i32>, exit_code: Option<i32>, http_status: Option<u16>) -> Option<String> {
+pub fn in_words(
+    error: Option<&str>,
+    signal: Option<i32>,
+    exit_code: Option<i32>,
+    http_status: Option<u16>,
+) -> Option<String> {
     if let Some(error) = error {
         return Some(error.to_owned());
     }
     if let Some(signal) = signal {
-        let name = signal_hook::low_level::signal_name(signal).and_then(|name| name.strip_prefix("SIG"));
-        return Some(name.map_or_else(|| format!("signal {signal}"), |name| format!("signal {signal} ({name})")));
+        let name =
+            signal_hook::low_level::signal_name(signal).and_then(|name| name.strip_prefix("SIG"));
+        return Some(name.map_or_else(
+            || format!("signal {signal}"),
+            |name| format!("signal {signal} ({name})"),
+        ));
     }
-    exit_code.map(|code| format!("exit code {code}")).or_else(|| http_status.map(|status| format!("status {status}")))
+    exit_code
+        .map(|code| format!("exit code {code}"))
+        .or_else(|| http_status.map(|status| format!("status {status}")))
 }
 
 #[cfg(test)]
@@ -87,7 +98,10 @@ mod tests {
 
     #[test]
     fn a_failure_is_reported_in_words() {
-        assert_eq!(in_words(Some("cannot start"), Some(9), None, None).as_deref(), Some("cannot start"));
+        assert_eq!(
+            in_words(Some("cannot start"), Some(9), None, None).as_deref(),
+            Some("cannot start")
+        );
         assert_eq!(in_words(None, Some(9), None, None).as_deref(), Some("signal 9 (KILL)"));
         assert_eq!(in_words(None, None, Some(3), None).as_deref(), Some("exit code 3"));
         assert_eq!(in_words(None, None, None, Some(500)).as_deref(), Some("status 500"));

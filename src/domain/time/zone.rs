@@ -77,7 +77,10 @@ impl Zone {
     /// Returns the zone of this host: `TZ`, else `/etc/localtime`. The result is UTC if that zone
     /// has no IANA name (`TZ=EST5EDT,M3.2.0,M11.1.0`).
     pub fn of_host() -> Self {
-        TimeZone::try_system().ok().and_then(|rules| find(rules.iana_name()?)).unwrap_or_else(Self::utc)
+        TimeZone::try_system()
+            .ok()
+            .and_then(|rules| find(rules.iana_name()?))
+            .unwrap_or_else(Self::utc)
     }
 
     /// Returns the name of the zone.
@@ -109,7 +112,8 @@ impl ZoneError {
             Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
             None => text.to_owned(),
         };
-        let names: Vec<String> = jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
+        let names: Vec<String> =
+            jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
         if names.is_empty() {
             let wanted = "this host has no time zone data (install the package tzdata)".to_owned();
             return Self { found, wanted, nearest: Vec::new() };
@@ -132,8 +136,10 @@ const ALIKE: f64 = 0.6;
 /// some hundred names this comparison yields 0, because their similarity must be below [`ALIKE`].
 fn alike(text: &str, name: &str) -> f64 {
     let (own, other) = (text.chars().count(), name.chars().count());
-    let share =
-        |part: usize| f64::from(u32::try_from(part).unwrap_or(0)) / f64::from(u32::try_from(own.max(other).max(1)).unwrap_or(1));
+    let share = |part: usize| {
+        f64::from(u32::try_from(part).unwrap_or(0))
+            / f64::from(u32::try_from(own.max(other).max(1)).unwrap_or(1))
+    };
     if share(own.min(other)) < ALIKE {
         return 0.0;
     }
@@ -185,17 +191,35 @@ mod tests {
         assert!(refusal("Europe/Munich").nearest.contains(&"Europe/Zurich".to_owned()));
         assert_eq!(refusal("EST5EDT6").nearest.first().map(String::as_str), Some("EST5EDT"));
         assert_eq!(refusal("Berlin").nearest.first().map(String::as_str), Some("Europe/Berlin"));
-        assert_eq!(refusal("new york").nearest.first().map(String::as_str), Some("America/New_York"));
+        assert_eq!(
+            refusal("new york").nearest.first().map(String::as_str),
+            Some("America/New_York")
+        );
         assert!(refusal("Berlin").to_string().ends_with("(the nearest is Europe/Berlin)"));
         let empty = refusal("").to_string();
-        assert_eq!(empty, "time zone \"\" is unknown, wanted an IANA name such as \"Europe/Berlin\" or \"UTC\"");
+        assert_eq!(
+            empty,
+            "time zone \"\" is unknown, wanted an IANA name such as \"Europe/Berlin\" or \"UTC\""
+        );
     }
 
     #[test]
     fn a_name_that_means_another_zone_on_another_host_is_refused() {
-        for text in ["localtime", "LOCALTIME", "posixrules", "Factory", "Etc/Unknown", "../../etc/passwd", "\u{0}", " UTC"] {
+        for text in [
+            "localtime",
+            "LOCALTIME",
+            "posixrules",
+            "Factory",
+            "Etc/Unknown",
+            "../../etc/passwd",
+            "\u{0}",
+            " UTC",
+        ] {
             let refusal = text.parse::<ZoneName>().unwrap_err();
-            assert!(!refusal.nearest.iter().any(|near| near.eq_ignore_ascii_case(text)), "{refusal}");
+            assert!(
+                !refusal.nearest.iter().any(|near| near.eq_ignore_ascii_case(text)),
+                "{refusal}"
+            );
         }
     }
 

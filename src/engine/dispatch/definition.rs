@@ -64,7 +64,12 @@ impl Definition {
     /// Returns the instant from which occurrences are judged at `now`. If the planned run was moved
     /// to an earlier time, occurrences handled before that move are not handled again.
     pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
-        let dealt = self.record.handled.iter().copied().filter(|dealt| *dealt <= now && !self.timetable.is_one_shot());
+        let dealt = self
+            .record
+            .handled
+            .iter()
+            .copied()
+            .filter(|dealt| *dealt <= now && !self.timetable.is_one_shot());
         dealt.fold(self.since(), UnixMillis::max)
     }
 
@@ -103,7 +108,11 @@ impl Definition {
     /// job has no `skip_if_late`.
     pub fn latest_start(&self, run: &RunId) -> Option<UnixMillis> {
         let late = self.spec.shape.skip_if_late?;
-        Some(run.due().saturating_add(self.spec.shape.latest_shift(&self.record.name)).saturating_add(late))
+        Some(
+            run.due()
+                .saturating_add(self.spec.shape.latest_shift(&self.record.name))
+                .saturating_add(late),
+        )
     }
 
     /// Returns the time up to which occurrences are judged at `now`. Jitter and splay may still
@@ -118,9 +127,12 @@ impl Definition {
     pub fn passed(&self, now: UnixMillis) -> Option<SkippedRange> {
         let now = self.judged_at(now);
         match (&self.record.pending, &self.record.paused_run) {
-            (Some(pending), _) => lateness::range_behind(&self.timetable, pending.due(), self.since_at(now), now),
+            (Some(pending), _) => {
+                lateness::range_behind(&self.timetable, pending.due(), self.since_at(now), now)
+            }
             (None, Some(paused_run)) => {
-                let (last, count) = lateness::paused_range(&self.timetable, paused_run.due(), self.since(), now)?;
+                let (last, count) =
+                    lateness::paused_range(&self.timetable, paused_run.due(), self.since(), now)?;
                 Some(SkippedRange { first: paused_run.due(), last, count })
             }
             (None, None) => None,
@@ -131,9 +143,12 @@ impl Definition {
     /// run, or the run that a pause keeps. Also returns the time at which one more occurrence will
     /// have passed.
     pub fn passed_behind(&self, now: UnixMillis) -> (Option<SkippedRange>, Option<UnixMillis>) {
-        let Some(planned) = self.record.pending.as_ref().or(self.record.paused_run.as_ref()) else { return (None, None) };
+        let Some(planned) = self.record.pending.as_ref().or(self.record.paused_run.as_ref()) else {
+            return (None, None);
+        };
         let now = self.judged_at(now);
-        let passed = lateness::range_behind(&self.timetable, planned.due(), self.since_at(now), now);
+        let passed =
+            lateness::range_behind(&self.timetable, planned.due(), self.since_at(now), now);
         let last = passed.map_or(planned.due(), |skipped_range| skipped_range.last);
         let shift = self.spec.shape.latest_shift(&self.record.name);
         let next = self.timetable.next_after(last.max(self.since()));
@@ -149,7 +164,12 @@ impl Definition {
 
 /// Returns the occurrences of `job`, built from its definition, its stored zone and the anchor of
 /// `every`.
-fn timetable(job: &JobName, spec: &JobSpec, tz: &str, anchor: UnixMillis) -> Result<Timetable, DefinitionError> {
+fn timetable(
+    job: &JobName,
+    spec: &JobSpec,
+    tz: &str,
+    anchor: UnixMillis,
+) -> Result<Timetable, DefinitionError> {
     let zone = match &spec.tz {
         Some(name) => Zone::load(name)?,
         None => Zone::load(&tz.parse()?)?,
@@ -163,7 +183,10 @@ fn since(timetable: &Timetable, since: UnixMillis) -> UnixMillis {
 
 /// Returns the schedule by which a skipped range of `job` was counted, and the time from which
 /// occurrences of this schedule count.
-pub(crate) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, UnixMillis), DefinitionError> {
+pub(crate) fn counted_by(
+    job: &JobName,
+    kept: &CountedBy,
+) -> Result<(Timetable, UnixMillis), DefinitionError> {
     let (_, timetable) = kept_schedule(job, kept)?;
     let since = since(&timetable, kept.since);
     Ok((timetable, since))
@@ -171,7 +194,10 @@ pub(crate) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, 
 
 /// Returns the definition that `job` had when a skipped range was counted, and the occurrences of
 /// that definition.
-pub(crate) fn kept_schedule(job: &JobName, kept: &CountedBy) -> Result<(JobSpec, Timetable), DefinitionError> {
+pub(crate) fn kept_schedule(
+    job: &JobName,
+    kept: &CountedBy,
+) -> Result<(JobSpec, Timetable), DefinitionError> {
     let spec = config::from_canonical(&kept.definition)?;
     let timetable = timetable(job, &spec, &kept.tz, kept.anchor)?;
     Ok((spec, timetable))
@@ -180,5 +206,8 @@ pub(crate) fn kept_schedule(job: &JobName, kept: &CountedBy) -> Result<(JobSpec,
 /// Returns the run of `job` due at `due`, with the ready time that the jitter and splay of `shape`
 /// give.
 pub(crate) fn planned(job: &JobName, shape: &Shape, due: UnixMillis) -> Successor {
-    Successor { run: RunId::regular(job.clone(), due), ready: shape.ready(job, due, fastrand::f64()) }
+    Successor {
+        run: RunId::regular(job.clone(), due),
+        ready: shape.ready(job, due, fastrand::f64()),
+    }
 }

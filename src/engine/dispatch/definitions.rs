@@ -67,7 +67,8 @@ impl Definitions {
         if self.kept.len() > KEPT || std::mem::replace(&mut self.zones, zones) != zones {
             self.kept.clear();
         }
-        let missing: BTreeSet<JobName> = names.filter(|name| !self.kept.contains_key(*name)).cloned().collect();
+        let missing: BTreeSet<JobName> =
+            names.filter(|name| !self.kept.contains_key(*name)).cloned().collect();
         if missing.is_empty() {
             return Ok(missing);
         }

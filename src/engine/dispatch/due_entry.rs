@@ -32,8 +32,13 @@ pub(crate) fn well_formed(entry: &DueEntry) -> Result<(RunId, i64), String> {
     let ready = entry.score.parse::<f64>().ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
     let ready = ready.filter(|ready| (0.0..UnixMillis::END as f64).contains(ready));
-    let Some(ready) = ready else { return Err(format!("the ready time {} of the run is out of range", entry.score)) };
-    let run = entry.member.parse().map_err(|error: crate::domain::name::names::IdError| error.to_string())?;
+    let Some(ready) = ready else {
+        return Err(format!("the ready time {} of the run is out of range", entry.score));
+    };
+    let run = entry
+        .member
+        .parse()
+        .map_err(|error: crate::domain::name::names::IdError| error.to_string())?;
     #[expect(clippy::cast_possible_truncation, reason = "within the range of instants")]
     Ok((run, ready as i64))
 }

@@ -31,7 +31,12 @@ pub(crate) struct Gatekeeper {
 impl Gatekeeper {
     /// Opens `gates`, and returns how many of these gates could be opened. `lanes` are the lanes
     /// this node polls.
-    pub(crate) async fn open(&mut self, node: &NodeContext, gates: &[Gate], lanes: &[LaneAsk]) -> Result<usize, StoreError> {
+    pub(crate) async fn open(
+        &mut self,
+        node: &NodeContext,
+        gates: &[Gate],
+        lanes: &[LaneAsk],
+    ) -> Result<usize, StoreError> {
         self.refused.retain(|_, at| BootInstant::now().since(*at) < REFUSED_FOR);
         let mut looked_at = 0;
         for gate in gates {
@@ -39,12 +44,16 @@ impl Gatekeeper {
                 continue;
             }
             let is_likely = |lane: &&Lane| (*lane).clone().shard_for(gate) == **lane;
-            let likely: Vec<Lane> = lanes.iter().map(|ask| &ask.lane).filter(is_likely).take(NAMED).cloned().collect();
+            let likely: Vec<Lane> =
+                lanes.iter().map(|ask| &ask.lane).filter(is_likely).take(NAMED).cloned().collect();
             match node.store.open_gate(gate, &likely, &mut self.takers).await {
                 Ok(_) => looked_at += 1,
                 Err(error) if error.is_passing() => return Err(error),
                 Err(error) => {
-                    node.outage_log.failed(&error, &format!("runs that wait at the gate {} do not start", gate.words()));
+                    node.outage_log.failed(
+                        &error,
+                        &format!("runs that wait at the gate {} do not start", gate.words()),
+                    );
                     self.refused.insert(gate.clone(), BootInstant::now());
                 }
             }

@@ -102,8 +102,10 @@ impl LaneSearch {
                     PlannedAtGate::Unclear => is_clear = false,
                 }
             }
-            let mut due_run: Vec<(i64, DueEntry)> =
-                due_run.into_iter().filter_map(|entry| Some((well_formed(&entry).ok()?.1, entry))).collect();
+            let mut due_run: Vec<(i64, DueEntry)> = due_run
+                .into_iter()
+                .filter_map(|entry| Some((well_formed(&entry).ok()?.1, entry)))
+                .collect();
             due_run.sort_by(|(ready, a), (other, b)| (ready, &a.member).cmp(&(other, &b.member)));
             for (_, entry) in due_run.into_iter().filter(|_| is_clear) {
                 if chosen.len() < most && walk.may_take(gate.clone(), &entry) {
@@ -127,7 +129,8 @@ impl LaneSearch {
         loop {
             self.health.progress.ticker.back_within(Duration::ZERO);
             let began = BootInstant::now();
-            let Some(entries) = self.node.store.list_behind(lane, at.as_deref(), PAGE).await? else {
+            let Some(entries) = self.node.store.list_behind(lane, at.as_deref(), PAGE).await?
+            else {
                 // The entry of the remembered position is gone, and the position with it.
                 return Ok((LaneWalk::default(), chosen));
             };
@@ -148,15 +151,22 @@ impl LaneSearch {
     /// Returns each entry with the first gate that the run of the entry must pass. A job without
     /// gates counts as a gate of its own. An entry that is no run has no gate, and is handled at
     /// the head of the lane.
-    async fn with_gates(&self, entries: Vec<DueEntry>) -> Result<Vec<(DueEntry, Option<Gate>)>, StoreError> {
-        let runs: Vec<Option<JobName>> =
-            entries.iter().map(|entry| well_formed(entry).ok().map(|(run, _)| run.job().clone())).collect();
-        let jobs: Vec<JobName> = runs.iter().flatten().cloned().collect::<BTreeSet<_>>().into_iter().collect();
+    async fn with_gates(
+        &self,
+        entries: Vec<DueEntry>,
+    ) -> Result<Vec<(DueEntry, Option<Gate>)>, StoreError> {
+        let runs: Vec<Option<JobName>> = entries
+            .iter()
+            .map(|entry| well_formed(entry).ok().map(|(run, _)| run.job().clone()))
+            .collect();
+        let jobs: Vec<JobName> =
+            runs.iter().flatten().cloned().collect::<BTreeSet<_>>().into_iter().collect();
         let texts = self.node.store.read_definitions(&jobs).await?;
         let gate = |(job, text): (&JobName, Option<String>)| {
             text.as_deref().and_then(first_gate_in).unwrap_or_else(|| Gate::of_job(job))
         };
-        let gates: HashMap<&JobName, Gate> = jobs.iter().zip(jobs.iter().zip(texts).map(gate)).collect();
+        let gates: HashMap<&JobName, Gate> =
+            jobs.iter().zip(jobs.iter().zip(texts).map(gate)).collect();
         Ok(entries
             .into_iter()
             .zip(&runs)

@@ -71,13 +71,22 @@ impl NodeLimits {
     /// Compares the host and the number `running` of runs with the limits. The host is read at most
     /// once a second. `short` is the reason why no run can be started, if any. `now` is Redis'
     /// time.
-    pub(crate) fn look(&self, host: &HostFacts, running: usize, short: Option<String>, now: UnixMillis) -> LimitLook {
+    pub(crate) fn look(
+        &self,
+        host: &HostFacts,
+        running: usize,
+        short: Option<String>,
+        now: UnixMillis,
+    ) -> LimitLook {
         let mut state = self.lock();
         let was_short = state.short.is_some();
         state.short = at_limit(short, state.short.take(), now);
-        let look = if state.short.is_some() == was_short { LimitLook::Same } else { LimitLook::News };
+        let look =
+            if state.short.is_some() == was_short { LimitLook::Same } else { LimitLook::News };
         let FlowLimits { max_running, .. } = state.limits;
-        let full = max_running.filter(|most| running >= *most as usize).map(|most| format!("{FULL} {running} of {most}"));
+        let full = max_running
+            .filter(|most| running >= *most as usize)
+            .map(|most| format!("{FULL} {running} of {most}"));
         state.full = at_limit(full, state.full.take(), now);
         let at = BootInstant::now();
         if state.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {
@@ -110,13 +119,16 @@ fn at_limit(why: Option<String>, before: Option<NodeLimit>, now: UnixMillis) -> 
 /// claiming, the value must be a tenth below the limit first. A value the host does not report
 /// counts as within the limit.
 fn past(limits: &FlowLimits, was_at_limit: bool, host: &HostFacts) -> Option<String> {
-    if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)())) {
+    if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)()))
+    {
         let bound = if was_at_limit && load <= max { max * 0.9 } else { max };
         if load > bound {
             return Some(format!("load {} > {}", rounded(load), rounded(bound)));
         }
     }
-    if let (Some(min), Some(free)) = (limits.min_free_memory, limits.min_free_memory.and_then(|_| (host.free_memory)())) {
+    if let (Some(min), Some(free)) =
+        (limits.min_free_memory, limits.min_free_memory.and_then(|_| (host.free_memory)()))
+    {
         let bound = if was_at_limit && free >= min { min.saturating_add(min / 10) } else { min };
         if free < bound {
             return Some(format!("free memory {} MiB < {} MiB", free / MIB, bound.div_ceil(MIB)));
@@ -186,22 +198,45 @@ mod tests {
             said.push(looked(&flow, now));
         }
         let at_limit = |why: &str| Some((why.to_owned(), 2));
-        assert_eq!(said, [None, at_limit("free memory 99 MiB < 100 MiB"), at_limit("free memory 109 MiB < 110 MiB"), None]);
+        assert_eq!(
+            said,
+            [
+                None,
+                at_limit("free memory 99 MiB < 100 MiB"),
+                at_limit("free memory 109 MiB < 110 MiB"),
+                None
+            ]
+        );
     }
 
     #[test]
     fn a_node_that_runs_as_much_as_it_may_says_so_and_the_host_comes_first() {
         let flow = NodeLimits::default();
-        flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
+        flow.set_limits(FlowLimits {
+            max_running: Some(2),
+            max_load: Some(1.0),
+            ..FlowLimits::default()
+        });
         LOAD.set(0.5);
         flow.look(&host(), 2, None, at(5));
-        assert_eq!(flow.at_limit(), Some(NodeLimit { why: "running 2 of 2".to_owned(), since: at(5) }));
+        assert_eq!(
+            flow.at_limit(),
+            Some(NodeLimit { why: "running 2 of 2".to_owned(), since: at(5) })
+        );
         flow.look(&host(), 1, None, at(6));
         assert_eq!(flow.at_limit(), None);
         LOAD.set(3.0);
         flow.look(&host(), 2, None, at(7));
-        assert_eq!(flow.at_limit().map(|at_limit| at_limit.why), Some("running 2 of 2".to_owned()), "it looks once a second");
-        flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
+        assert_eq!(
+            flow.at_limit().map(|at_limit| at_limit.why),
+            Some("running 2 of 2".to_owned()),
+            "it looks once a second"
+        );
+        flow.set_limits(FlowLimits {
+            max_running: Some(2),
+            max_load: Some(1.0),
+            ..FlowLimits::default()
+        });
         assert_eq!(flow.look(&host(), 2, None, at(8)), LimitLook::News);
         assert_eq!(flow.at_limit().map(|at_limit| at_limit.why), Some("load 3 > 1".to_owned()));
     }
@@ -210,8 +245,14 @@ mod tests {
         let flow = NodeLimits::default();
         flow.set_limits(FlowLimits { max_running: Some(2), ..FlowLimits::default() });
         flow.look(&host(), 2, None, at(5));
-        assert_eq!(flow.look(&host(), 2, Some("no descriptors".to_owned()), at(6)), LimitLook::News);
-        assert_eq!(flow.at_limit(), Some(NodeLimit { why: "no descriptors".to_owned(), since: at(6) }));
+        assert_eq!(
+            flow.look(&host(), 2, Some("no descriptors".to_owned()), at(6)),
+            LimitLook::News
+        );
+        assert_eq!(
+            flow.at_limit(),
+            Some(NodeLimit { why: "no descriptors".to_owned(), since: at(6) })
+        );
         assert_eq!(flow.look(&host(), 2, None, at(7)), LimitLook::News);
         assert_eq!(flow.at_limit().map(|at_limit| at_limit.why), Some("running 2 of 2".to_owned()));
     }

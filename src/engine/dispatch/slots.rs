@@ -62,12 +62,26 @@ pub(crate) struct Offer {
 
 impl State {
     fn free(&self) -> BTreeMap<QueueName, u32> {
-        let concurrency = |(queue, record): (&QueueName, &QueueRecord)| (queue.clone(), record.settings.concurrency);
+        let concurrency = |(queue, record): (&QueueName, &QueueRecord)| {
+            (queue.clone(), record.settings.concurrency)
+        };
         let mut all: BTreeMap<QueueName, u32> = self.known.iter().map(concurrency).collect();
         // A concurrency set by hand holds on each node, whatever its own file says.
-        let by_hand = |queue: &QueueName| self.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand);
-        all.extend(self.own.iter().filter(|(queue, _)| !by_hand(queue)).map(|(queue, own)| (queue.clone(), *own)));
-        for queue in self.of_host.iter().cloned().chain([QueueName::default_queue(), QueueName::of_notices()]) {
+        let by_hand = |queue: &QueueName| {
+            self.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand)
+        };
+        all.extend(
+            self.own
+                .iter()
+                .filter(|(queue, _)| !by_hand(queue))
+                .map(|(queue, own)| (queue.clone(), *own)),
+        );
+        for queue in self
+            .of_host
+            .iter()
+            .cloned()
+            .chain([QueueName::default_queue(), QueueName::of_notices()])
+        {
             all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
         }
         all.retain(|queue, _| self.serving.takes_queue(queue));
@@ -128,7 +142,9 @@ impl Slots {
     pub(crate) fn undeclared(&self) -> Vec<QueueName> {
         let state = self.lock();
         let is_known = |queue: &&QueueName| {
-            **queue == QueueName::default_queue() || state.known.contains_key(*queue) || state.own.contains_key(*queue)
+            **queue == QueueName::default_queue()
+                || state.known.contains_key(*queue)
+                || state.own.contains_key(*queue)
         };
         state.serving.queues.iter().flatten().filter(|queue| !is_known(queue)).cloned().collect()
     }
@@ -169,7 +185,8 @@ impl Slots {
     /// after another entry is found in that lane.
     pub(crate) fn in_use_beside(&self, known: &BTreeSet<Lane>) -> BTreeSet<Lane> {
         let mut state = self.lock();
-        let (kept, unknown) = std::mem::take(&mut state.in_use).into_iter().partition(|lane| known.contains(lane));
+        let (kept, unknown) =
+            std::mem::take(&mut state.in_use).into_iter().partition(|lane| known.contains(lane));
         state.in_use = kept;
         unknown
     }
@@ -186,7 +203,10 @@ impl Slots {
             let mut lanes = lanes.remove(&queue).unwrap_or_default();
             lanes.push(Lane::from(queue.clone()));
             lanes.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.cmp(b)));
-            let share = state.known.get(&queue).map_or(QueueSettings::default().share, |record| record.settings.share);
+            let share = state
+                .known
+                .get(&queue)
+                .map_or(QueueSettings::default().share, |record| record.settings.share);
             #[cfg(feature = "mutants")]
             let share = crate::store::server::mutants::share(share);
             Offer { queue, lanes, slots: (free as usize).min(BATCH), share }
@@ -207,7 +227,8 @@ impl Slots {
     /// Returns how many more runs this node may execute, of all queues together.
     pub(crate) fn capacity(&self) -> usize {
         #[cfg(feature = "mutants")]
-        if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::SlotsUnbounded) {
+        if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::SlotsUnbounded)
+        {
             return usize::MAX;
         }
         let most = self.lock().max_running;
@@ -221,14 +242,19 @@ impl Slots {
         let (queue, known) = (queue.clone(), state.known.get(queue));
         match hold {
             NoRoomReason::Paused => {
-                let by = known.and_then(|record| record.paused.as_ref()).map_or_else(String::new, |(_, by)| by.clone());
+                let by = known
+                    .and_then(|record| record.paused.as_ref())
+                    .map_or_else(String::new, |(_, by)| by.clone());
                 NodeEventKind::QueuePaused { queue, by }
             }
-            NoRoomReason::Full => {
-                NodeEventKind::QueueFull { queue, limit: known.and_then(|record| record.settings.limit).unwrap_or(0) }
-            }
+            NoRoomReason::Full => NodeEventKind::QueueFull {
+                queue,
+                limit: known.and_then(|record| record.settings.limit).unwrap_or(0),
+            },
             NoRoomReason::Rate => {
-                let rate = known.and_then(|record| record.settings.rate).map_or_else(String::new, |rate| rate.to_string());
+                let rate = known
+                    .and_then(|record| record.settings.rate)
+                    .map_or_else(String::new, |rate| rate.to_string());
                 NodeEventKind::QueueRated { queue, rate }
             }
         }
@@ -278,7 +304,9 @@ mod tests {
         let queue: QueueName = "q".parse().unwrap();
         slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
         slots.set_serving(Serving::default(), Some(3));
-        let free = |slots: &Slots| slots.offers().into_iter().find(|offer| offer.queue == queue).unwrap().slots;
+        let free = |slots: &Slots| {
+            slots.offers().into_iter().find(|offer| offer.queue == queue).unwrap().slots
+        };
         let first = slots.take(&queue);
         assert_eq!((free(&slots), slots.capacity()), (1, 2));
         let second = slots.take(&queue);
@@ -308,12 +336,20 @@ mod tests {
     #[test]
     fn lanes_of_a_queue_come_by_priority_and_only_with_labels_this_node_has() {
         let slots = Slots::new(Arc::default());
-        slots.set_lanes(lanes("default!-3 default!5+gpu default!5 default+eu,gpu default+ssd other!1").into_iter().collect());
+        slots.set_lanes(
+            lanes("default!-3 default!5+gpu default!5 default+eu,gpu default+ssd other!1")
+                .into_iter()
+                .collect(),
+        );
         let labels = ["gpu", "eu"].map(|label| label.parse().unwrap()).into();
         slots.set_serving(Serving { queues: None, labels }, None);
-        let offers: Vec<Offer> = slots.offers().into_iter().filter(|offer| !offer.queue.is_of_host()).collect();
+        let offers: Vec<Offer> =
+            slots.offers().into_iter().filter(|offer| !offer.queue.is_of_host()).collect();
         assert_eq!(offers.len(), 1, "a lane of a queue nobody declares is no reason to serve it");
-        assert_eq!(offers[0].lanes, lanes("default!5 default!5+gpu default default+eu,gpu default!-3"));
+        assert_eq!(
+            offers[0].lanes,
+            lanes("default!5 default!5+gpu default default+eu,gpu default!-3")
+        );
     }
 
     #[test]
@@ -323,7 +359,10 @@ mod tests {
         for lane in &all {
             slots.saw(lane);
         }
-        assert_eq!(slots.in_use_beside(&BTreeSet::from([all[1].clone()])), BTreeSet::from([all[2].clone()]));
+        assert_eq!(
+            slots.in_use_beside(&BTreeSet::from([all[1].clone()])),
+            BTreeSet::from([all[2].clone()])
+        );
         assert_eq!(slots.in_use_beside(&BTreeSet::new()), BTreeSet::from([all[1].clone()]));
         assert!(slots.in_use_beside(&BTreeSet::new()).is_empty());
     }
@@ -335,12 +374,21 @@ mod tests {
         slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
         slots.set_known(BTreeMap::from([(queue.clone(), known(3))]));
         assert_eq!(offered(&slots), [(queue.to_string(), 2)]);
-        slots.set_known(BTreeMap::from([(queue.clone(), QueueRecord { is_concurrency_by_hand: true, ..known(3) })]));
+        slots.set_known(BTreeMap::from([(
+            queue.clone(),
+            QueueRecord { is_concurrency_by_hand: true, ..known(3) },
+        )]));
         assert_eq!(offered(&slots), [(queue.to_string(), 3)]);
     }
 
     fn known(concurrency: u32) -> QueueRecord {
         let settings = QueueSettings { concurrency, ..QueueSettings::default() };
-        QueueRecord { settings, is_concurrency_by_hand: false, paused: None, set: None, unreadable: Vec::new() }
+        QueueRecord {
+            settings,
+            is_concurrency_by_hand: false,
+            paused: None,
+            set: None,
+            unreadable: Vec::new(),
+        }
     }
 }

@@ -59,11 +59,18 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
     let (abandoned, health) = (ticker.abandoned.clone(), ticker.health.clone());
     let mut parts = DispatchParts {
         dispatcher: Dispatcher::default(),
-        claimer: Claimer::new(ticker.runner.clone(), abandoned, health.clone(), ticker.zone_readings.clone()),
+        claimer: Claimer::new(
+            ticker.runner.clone(),
+            abandoned,
+            health.clone(),
+            ticker.zone_readings.clone(),
+        ),
         search: LaneSearch { node: ticker.node.clone(), health },
         gatekeeper: Gatekeeper::default(),
     };
-    let timer = BootTimer::new().inspect_err(|error| warn!("No precise timer ({error}); runs start up to 2 ms later.")).ok();
+    let timer = BootTimer::new()
+        .inspect_err(|error| warn!("No precise timer ({error}); runs start up to 2 ms later."))
+        .ok();
     let mut connections_made = 0;
     while !stop.is_cancelled() {
         ticker.health.progress.ticker.back_within(Duration::ZERO);
@@ -112,7 +119,8 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     ticker.health.notes.claims(Claims::Taken);
     // Nothing is claimed before queues and lanes are known. The poll still shows whether Redis
     // answers.
-    let mut offers = if ticker.runner.slots.has_learnt() { ticker.runner.slots.offers() } else { Vec::new() };
+    let mut offers =
+        if ticker.runner.slots.has_learnt() { ticker.runner.slots.offers() } else { Vec::new() };
     let capacity = hold_back(ticker);
     for offer in &mut offers {
         offer.slots = offer.slots.min(capacity);
@@ -153,7 +161,8 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
             next = next.min(tick);
         }
     }
-    let (found, next_head) = read_lanes(ticker, parts, offers, poll.lanes, (poll.now, poll.past_now));
+    let (found, next_head) =
+        read_lanes(ticker, parts, offers, poll.lanes, (poll.now, poll.past_now));
     next = next.min(next_head.unwrap_or(next));
     parts.dispatcher.begin_round(found, capacity);
     work(ticker, parts, poll.now).await;
@@ -201,7 +210,10 @@ fn read_lanes(
                 }
             }
         }
-        ticker.health.notes.queue(&queue, hold.map(|hold| ticker.runner.slots.why_no_room(&queue, hold)));
+        ticker
+            .health
+            .notes
+            .queue(&queue, hold.map(|hold| ticker.runner.slots.why_no_room(&queue, hold)));
         if !in_lanes.is_empty() {
             found.push(FoundQueue { queue, share, slots, lanes: in_lanes });
         }
@@ -227,14 +239,21 @@ async fn work(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMillis) {
         ticker.health.progress.ticker.back_within(Duration::ZERO);
         let mut report = ClaimReport::default();
         let result = match step {
-            DispatchStep::Claim(batch) => claimer.claim(batch, now, &mut dispatcher.hints, &mut report).await,
-            DispatchStep::SetAside { lane, entry, why } => claimer.set_aside(&lane, &entry, &why, &mut report).await,
+            DispatchStep::Claim(batch) => {
+                claimer.claim(batch, now, &mut dispatcher.hints, &mut report).await
+            }
+            DispatchStep::SetAside { lane, entry, why } => {
+                claimer.set_aside(&lane, &entry, &why, &mut report).await
+            }
         };
         match result {
             Ok(()) => dispatcher.note(report),
             Err(error) => {
                 if let Some(queue) = dispatcher.give_up(report) {
-                    ticker.node.outage_log.failed(&error, &format!("no run of queue {queue} starts"));
+                    ticker
+                        .node
+                        .outage_log
+                        .failed(&error, &format!("no run of queue {queue} starts"));
                 }
             }
         }
@@ -243,11 +262,21 @@ async fn work(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMillis) {
 
 /// Claims runs behind the blocked runs that the round found, with the slots that are left. The
 /// error means that a lane could not be searched.
-async fn claim_behind(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMillis) -> Result<(), ()> {
+async fn claim_behind(
+    ticker: &Ticker,
+    parts: &mut DispatchParts,
+    now: UnixMillis,
+) -> Result<(), ()> {
     let mut result = Ok(());
     let until = BootInstant::now().saturating_add(ticker.node.settings.tick / WALKS);
     while let Some((queue, lane)) = parts.dispatcher.next_blocked() {
-        let free = ticker.runner.slots.offers().into_iter().find(|offer| offer.queue == queue).map_or(0, |offer| offer.slots);
+        let free = ticker
+            .runner
+            .slots
+            .offers()
+            .into_iter()
+            .find(|offer| offer.queue == queue)
+            .map_or(0, |offer| offer.slots);
         let slots = free.min(hold_back(ticker));
         if slots == 0 || ticker.node.phase() != Phase::Running {
             continue;
@@ -257,7 +286,13 @@ async fn claim_behind(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMilli
         let bounds = SearchBounds { most: slots.min(BATCH), until, now };
         match parts.search.search(&lane, walk, bounds).await {
             Ok((walk, found)) => {
-                parts.dispatcher.begin_behind((queue, lane), walk, found, slots, BootInstant::now());
+                parts.dispatcher.begin_behind(
+                    (queue, lane),
+                    walk,
+                    found,
+                    slots,
+                    BootInstant::now(),
+                );
                 work(ticker, parts, now).await;
             }
             Err(error) => {
@@ -282,11 +317,19 @@ fn state_of_data(poll: &Poll) -> NoteData {
 /// node's host is past a limit or no run can be started.
 fn hold_back(ticker: &Ticker) -> usize {
     let short = ticker.runner.executors.short_of();
-    if ticker.limits.look(&ticker.node.settings.host, ticker.runner.slots.running(), short, ticker.health.notes.now())
-        == LimitLook::News
+    if ticker.limits.look(
+        &ticker.node.settings.host,
+        ticker.runner.slots.running(),
+        short,
+        ticker.health.notes.now(),
+    ) == LimitLook::News
     {
         ticker.node.wakeups.presence.notify_one();
     }
     ticker.health.notes.at_limit(ticker.limits.at_limit().map(|limit| limit.why));
-    if ticker.limits.is_limited_by_host() { 0 } else { ticker.runner.slots.capacity().min(ticker.runner.executors.capacity()) }
+    if ticker.limits.is_limited_by_host() {
+        0
+    } else {
+        ticker.runner.slots.capacity().min(ticker.runner.executors.capacity())
+    }
 }

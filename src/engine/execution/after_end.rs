@@ -40,7 +40,8 @@ pub(super) struct EndedAttempt<'a> {
 type AfterEnd = for<'a> fn(&'a EndedAttempt<'a>) -> BoxFuture<'a, ()>;
 
 /// The steps after the end of an attempt, in their order.
-const STEPS: [AfterEnd; 5] = [note_in_journal, log_end, trim_history, forget_notices, advance_backfill];
+const STEPS: [AfterEnd; 5] =
+    [note_in_journal, log_end, trim_history, forget_notices, advance_backfill];
 
 /// Takes all steps after the end of an attempt.
 pub(super) async fn run_steps(run: &EndedAttempt<'_>) {
@@ -121,16 +122,33 @@ fn advance_backfill<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     })
 }
 
-fn report(outcome: &AttemptOutcome, decision: &AttemptVerdict, reply: &FinishReply, took: Duration) {
+fn report(
+    outcome: &AttemptOutcome,
+    decision: &AttemptVerdict,
+    reply: &FinishReply,
+    took: Duration,
+) {
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let why = describe(outcome);
     match (reply, &decision.verdict) {
-        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has claimed the run, or Redis lost the run."),
-        (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
-        (_, Verdict::Final(RunState::Succeeded)) if decision.reason.is_empty() => info!(ms, "Run succeeded."),
-        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = decision.reason, "Run succeeded."),
-        (_, Verdict::Final(state)) if decision.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),
-        (_, Verdict::Final(state)) => warn!(ms, reason = decision.reason, "Run ended as {state}{why}."),
+        (FinishReply::Lost, _) => {
+            warn!(ms, "Result discarded: another node has claimed the run, or Redis lost the run.");
+        }
+        (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => {
+            warn!(ms, "Run succeeded{why}.");
+        }
+        (_, Verdict::Final(RunState::Succeeded)) if decision.reason.is_empty() => {
+            info!(ms, "Run succeeded.");
+        }
+        (_, Verdict::Final(RunState::Succeeded)) => {
+            info!(ms, reason = decision.reason, "Run succeeded.");
+        }
+        (_, Verdict::Final(state)) if decision.reason.is_empty() => {
+            warn!(ms, "Run ended as {state}{why}.");
+        }
+        (_, Verdict::Final(state)) => {
+            warn!(ms, reason = decision.reason, "Run ended as {state}{why}.");
+        }
         (_, Verdict::Retry(delay)) => {
             let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             warn!(ms, retry_in_ms, "Attempt failed{why}. The run will be retried.");

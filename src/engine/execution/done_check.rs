@@ -31,7 +31,9 @@ impl Course {
         match self {
             Self::Attempted(outcome) => outcome,
             Self::Done | Self::Unclear(_) => AttemptOutcome::bare(Ending::NotStarted),
-            Self::CutShort(outcome) => AttemptOutcome { error: outcome.error, ..AttemptOutcome::bare(outcome.ending) },
+            Self::CutShort(outcome) => {
+                AttemptOutcome { error: outcome.error, ..AttemptOutcome::bare(outcome.ending) }
+            }
         }
     }
 }
@@ -61,18 +63,20 @@ pub(crate) fn judge(check: &DoneCheck, outcome: AttemptOutcome) -> Option<Course
         Ending::Succeeded => Some(Course::Done),
         Ending::Failed if is_clear_no(&check.question, &outcome) => None,
         Ending::Failed | Ending::TimedOut => Some(Course::Unclear(in_words(outcome))),
-        Ending::Stopped | Ending::ShutDown | Ending::LeaseLost | Ending::MaybeAlive | Ending::NotStarted => {
-            Some(Course::CutShort(outcome))
-        }
+        Ending::Stopped
+        | Ending::ShutDown
+        | Ending::LeaseLost
+        | Ending::MaybeAlive
+        | Ending::NotStarted => Some(Course::CutShort(outcome)),
     }
 }
 
 fn is_clear_no(question: &Action, outcome: &AttemptOutcome) -> bool {
     match question {
         // A request with an expected status that failed all the same broke off.
-        Action::Http(request) => {
-            outcome.http_status.is_some_and(|status| matches!(status, 404 | 410) && !request.expects(status))
-        }
+        Action::Http(request) => outcome
+            .http_status
+            .is_some_and(|status| matches!(status, 404 | 410) && !request.expects(status)),
         Action::Command(_) | Action::Shell(_) => outcome.exit_code == Some(1),
     }
 }
@@ -104,7 +108,9 @@ mod tests {
     #[test]
     fn a_process_says_done_by_0_not_done_by_1_and_nothing_by_anything_else() {
         let check = check(Action::Shell("x".to_owned()));
-        let exit = |ending, code| judge(&check, AttemptOutcome { exit_code: Some(code), ..AttemptOutcome::bare(ending) });
+        let exit = |ending, code| {
+            judge(&check, AttemptOutcome { exit_code: Some(code), ..AttemptOutcome::bare(ending) })
+        };
         assert_eq!(exit(Ending::Succeeded, 0), Some(Course::Done));
         assert_eq!(exit(Ending::Failed, 1), None);
         assert_eq!(exit(Ending::Failed, 2), Some(unclear("exit code 2")));
@@ -114,16 +120,28 @@ mod tests {
             ..AttemptOutcome::bare(Ending::TimedOut)
         };
         assert_eq!(judge(&check, timed_out), Some(unclear("took too long")));
-        assert_eq!(judge(&check, AttemptOutcome::failed("cannot start")), Some(unclear("cannot start")));
+        assert_eq!(
+            judge(&check, AttemptOutcome::failed("cannot start")),
+            Some(unclear("cannot start"))
+        );
     }
 
     #[test]
     fn the_expected_status_means_done_404_and_410_not_done_and_others_unclear() {
         let ask = |expect: &[u16], ending, status| {
             let (method, url) = ("GET".to_owned(), "http://h/".to_owned());
-            let request =
-                HttpRequest { method, url, headers: BTreeMap::new(), body: String::new(), expect: expect.to_vec(), redirects: 0 };
-            judge(&check(Action::Http(request)), AttemptOutcome { http_status: status, ..AttemptOutcome::bare(ending) })
+            let request = HttpRequest {
+                method,
+                url,
+                headers: BTreeMap::new(),
+                body: String::new(),
+                expect: expect.to_vec(),
+                redirects: 0,
+            };
+            judge(
+                &check(Action::Http(request)),
+                AttemptOutcome { http_status: status, ..AttemptOutcome::bare(ending) },
+            )
         };
         assert_eq!(ask(&[], Ending::Succeeded, Some(200)), Some(Course::Done));
         assert_eq!(ask(&[404], Ending::Succeeded, Some(404)), Some(Course::Done));
@@ -135,18 +153,32 @@ mod tests {
             (&[], Ending::Failed, None),
             (&[], Ending::TimedOut, Some(404)),
         ] {
-            assert_eq!(ask(expect, ending, status), Some(unclear("no answer")), "{expect:?} {ending:?} {status:?}");
+            assert_eq!(
+                ask(expect, ending, status),
+                Some(unclear("no answer")),
+                "{expect:?} {ending:?} {status:?}"
+            );
         }
     }
 
     #[test]
     fn what_ends_an_attempt_from_outside_cuts_a_question_short() {
         let check = check(Action::Shell("x".to_owned()));
-        for ending in [Ending::Stopped, Ending::ShutDown, Ending::LeaseLost, Ending::MaybeAlive, Ending::NotStarted] {
+        for ending in [
+            Ending::Stopped,
+            Ending::ShutDown,
+            Ending::LeaseLost,
+            Ending::MaybeAlive,
+            Ending::NotStarted,
+        ] {
             let outcome = AttemptOutcome { exit_code: Some(1), ..AttemptOutcome::bare(ending) };
             let course = judge(&check, outcome.clone());
             assert_eq!(course, Some(Course::CutShort(outcome)));
-            assert_eq!(course.unwrap().into_outcome(), AttemptOutcome::bare(ending), "its code is not that of the job");
+            assert_eq!(
+                course.unwrap().into_outcome(),
+                AttemptOutcome::bare(ending),
+                "its code is not that of the job"
+            );
         }
     }
 }

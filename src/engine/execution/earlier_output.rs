@@ -28,7 +28,11 @@ pub(crate) async fn put_back(node: &NodeContext, claim: &Claim, output: &OutputB
         Ok(Ok(Some(earlier))) => earlier,
         Ok(Ok(None)) => return,
         Ok(Err(error)) => return debug!("The output of an earlier start cannot be read: {error}."),
-        Err(_) => return debug!("The output of an earlier start cannot be read: Redis did not answer in time."),
+        Err(_) => {
+            return debug!(
+                "The output of an earlier start cannot be read: Redis did not answer in time."
+            );
+        }
     };
     let stream = |stream| match stream {
         store::OutputStream::Stdout => ExcerptStream::Stdout,

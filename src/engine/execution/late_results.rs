@@ -45,13 +45,24 @@ pub(crate) fn ended(
     outcome: &AttemptOutcome,
     end: AttemptEnd,
 ) -> EndedRun {
-    let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
-    facts.extend(verdict::facts(outcome, decision, end.took).into_iter().filter(|(_, value)| !value.is_empty()));
+    let mut facts = vec![
+        ("attempt", claim.attempt.to_string()),
+        ("started_at", claim.claimed_at.as_i64().to_string()),
+    ];
+    facts.extend(
+        verdict::facts(outcome, decision, end.took)
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty()),
+    );
     EndedRun {
         run: claim.run.to_string(),
         queue: claim.lane.as_str().to_owned(),
         state: state.as_str().to_owned(),
-        reason: if matches!(decision.verdict, Verdict::Final(_)) { decision.reason.clone() } else { String::new() },
+        reason: if matches!(decision.verdict, Verdict::Final(_)) {
+            decision.reason.clone()
+        } else {
+            String::new()
+        },
         ended_at: end.at.as_i64(),
         fence: claim.fence.as_u64(),
         facts: facts.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
@@ -61,7 +72,13 @@ pub(crate) fn ended(
 /// Restores the end of a run that Redis refused, if Redis refused the end because Redis had lost
 /// the run. Such a loss shows as an epoch that differs from `claimed_in`, the epoch of the claim.
 /// If the data is known and has the same epoch, the run belongs to another node.
-pub(crate) async fn offer_end(node: &NodeContext, loss_watch: &LossWatch, claim: &Claim, end: &EndedRun, claimed_in: &str) {
+pub(crate) async fn offer_end(
+    node: &NodeContext,
+    loss_watch: &LossWatch,
+    claim: &Claim,
+    end: &EndedRun,
+    claimed_in: &str,
+) {
     let (mut looks, mut is_noted) = (0, false);
     for _ in 0..OFFERS {
         if node.phase() == Phase::Aborting || looks == LOOKS {
@@ -81,13 +98,17 @@ pub(crate) async fn offer_end(node: &NodeContext, loss_watch: &LossWatch, claim:
         }
         if is_lost {
             match journal_upload::give_back_end(node, loss_watch, end).await {
-                Ok(true) => warn!("Redis had lost this run after its start. This node wrote the end of the run back."),
+                Ok(true) => warn!(
+                    "Redis had lost this run after its start. This node wrote the end of the run back."
+                ),
                 Ok(false) => {}
                 Err(error) if error.is_passing() => {
                     tokio::time::sleep(OFFER_AGAIN).await;
                     continue;
                 }
-                Err(error) => node.outage_log.failed(&error, &format!("a run of job {} is not restored", claim.run.job())),
+                Err(error) => node
+                    .outage_log
+                    .failed(&error, &format!("a run of job {} is not restored", claim.run.job())),
             }
             return;
         }
@@ -99,7 +120,8 @@ pub(crate) async fn offer_end(node: &NodeContext, loss_watch: &LossWatch, claim:
 /// whole run, the run is planned again.
 pub(crate) async fn offer_back(node: &NodeContext, claim: &Claim, claimed_in: &str) {
     for _ in 0..OFFERS {
-        match node.store.return_run(claim, claimed_in, "Redis lost the run while it executed").await {
+        match node.store.return_run(claim, claimed_in, "Redis lost the run while it executed").await
+        {
             Ok(ReturnReply::Returned) => {
                 warn!("Redis had lost this run. The run is due again.");
                 return;
@@ -109,7 +131,10 @@ pub(crate) async fn offer_back(node: &NodeContext, claim: &Claim, claimed_in: &s
             Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
             Err(error) if error.is_passing() => {}
             Err(error) => {
-                node.outage_log.failed(&error, &format!("a run of job {} is not planned again", claim.run.job()));
+                node.outage_log.failed(
+                    &error,
+                    &format!("a run of job {} is not planned again", claim.run.job()),
+                );
                 return;
             }
         }

@@ -55,8 +55,13 @@ async fn renew_all(keeper: &LeaseKeeper) -> Result<(), StoreError> {
     // A passed lease is not renewed again: that would only make other nodes wait longer for a run
     // that was stopped here.
     let now = BootInstant::now();
-    let leases: Vec<Lease> =
-        keeper.leases.all().iter().filter(|(_, state)| !state.has_passed(now)).map(|(lease, _)| lease.clone()).collect();
+    let leases: Vec<Lease> = keeper
+        .leases
+        .all()
+        .iter()
+        .filter(|(_, state)| !state.has_passed(now))
+        .map(|(lease, _)| lease.clone())
+        .collect();
     for batch in leases.chunks(BATCH) {
         let sent = BootInstant::now();
         let words = keeper.node.store.renew_leases(keeper.node.settings.lease, batch).await?;

@@ -59,12 +59,18 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// Starts the run of `claim`, which was sent to Redis at `sent`, in a task of its own.
-    pub(crate) fn start(self: &Arc<Self>, definition: Arc<Definition>, claim: Claim, sent: BootInstant) {
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        definition: Arc<Definition>,
+        claim: Claim,
+        sent: BootInstant,
+    ) {
         let lease = (claim.run.clone(), claim.fence);
         let slot = self.slots.take(claim.lane.queue());
         self.executors.note_claimed(&definition.spec.action);
         let deadline = self.node.settings.lease_deadline(sent);
-        let (handle, control) = self.leases.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
+        let (handle, control) =
+            self.leases.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
         let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
         let claimed = ClaimedAttempt { runner: self.clone(), definition, claim, lease, sent };
         tokio::spawn(claimed.run(control, handle).instrument(span));
@@ -93,7 +99,13 @@ impl ClaimedAttempt {
         }
         let (course, output) = self.follow(control).await;
         let stop_cause = handle.stop_cause();
-        let Some(decision) = verdict::verdict_of(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
+        let Some(decision) = verdict::verdict_of(
+            &definition.spec,
+            claim,
+            &course,
+            stop_cause.as_deref(),
+            fastrand::f64(),
+        ) else {
             if let Some(output) = &output {
                 let _ = write_output(runner, claim, output, &mut none_written(claim)).await;
             }
@@ -109,12 +121,15 @@ impl ClaimedAttempt {
         };
         let outcome = course.into_outcome();
         // A node that is short of its own means claims nothing for a while, so another node may have the run at once.
-        let is_refused = outcome.ending == Ending::NotStarted && runner.executors.short_of().is_none();
+        let is_refused =
+            outcome.ending == Ending::NotStarted && runner.executors.short_of().is_none();
         if is_refused && decision.verdict == Verdict::Release {
             tokio::time::sleep(NOT_STARTED_PAUSE).await;
         }
-        let end =
-            AttemptEnd { took: started.elapsed(), at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)) };
+        let end = AttemptEnd {
+            took: started.elapsed(),
+            at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)),
+        };
         let reply = self.record_end(&decision, &outcome, end, output.as_ref(), &mut handle).await;
         let ended_run = EndedAttempt {
             node: &runner.node,
@@ -140,7 +155,9 @@ impl ClaimedAttempt {
                     )
                     .await;
                 }
-                _ if definition.spec.delivery != Delivery::AtMostOnce => offer_back(&runner.node, claim, &claimed_in).await,
+                _ if definition.spec.delivery != Delivery::AtMostOnce => {
+                    offer_back(&runner.node, claim, &claimed_in).await;
+                }
                 _ => {}
             }
         }
@@ -152,14 +169,16 @@ impl ClaimedAttempt {
         let Self { runner, definition, claim, lease, .. } = self;
         let mut attempt = attempt_of(runner, definition, claim);
         if claim.run.job().is_hidden()
-            && let Err(error) = notice_payload::notice_facts_of(&runner.node.store, &mut attempt).await
+            && let Err(error) =
+                notice_payload::notice_facts_of(&runner.node.store, &mut attempt).await
         {
             runner.node.outage_log.failed(&error, "notices are not sent");
             return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
         }
         runner.leases.earlier_ended(lease).await;
         if let Some(check) = done_check::asked_before(&definition.spec, claim) {
-            let (question, printed) = (done_check::question(check, &attempt), output_of(runner, definition));
+            let (question, printed) =
+                (done_check::question(check, &attempt), output_of(runner, definition));
             let answer = runner.executors.execute(&question, control.clone(), &printed).await;
             printed.finish();
             let stop = *control.stop.borrow();
@@ -169,7 +188,9 @@ impl ClaimedAttempt {
                 (Some(course), _) => return (course, Some(printed)),
                 // The stop came at the very moment of the answer. Nothing was started, so even an
                 // at-most-once run is not lost.
-                (None, Some(reason)) => return (Course::CutShort(AttemptOutcome::bare(reason.ending())), None),
+                (None, Some(reason)) => {
+                    return (Course::CutShort(AttemptOutcome::bare(reason.ending())), None);
+                }
                 (None, None) => debug!("The done_check reports that the work is not done yet."),
             }
         }
@@ -203,7 +224,9 @@ impl ClaimedAttempt {
             Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {
                 verdict::past(claim, runner.node.settings.node.as_str(), outcome, end.took)
             }
-            Verdict::Retry(_) => verdict::past(claim, runner.node.settings.node.as_str(), outcome, end.took),
+            Verdict::Retry(_) => {
+                verdict::past(claim, runner.node.settings.node.as_str(), outcome, end.took)
+            }
             _ => String::new(),
         };
         let mut written = none_written(claim);
@@ -217,19 +240,31 @@ impl ClaimedAttempt {
                 // If Redis cannot be reached for the output, it cannot be reached for the end
                 // either.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
-                _ => runner.node.store.finish_run(claim, &decision.verdict, &decision.reason, &facts, &past).await,
+                _ => {
+                    runner
+                        .node
+                        .store
+                        .finish_run(claim, &decision.verdict, &decision.reason, &facts, &past)
+                        .await
+                }
             };
             let error = match recorded {
                 Ok(reply) => return reply,
                 Err(error) => error,
             };
-            runner.node.outage_log.failed(&error, &format!("the ends of runs of job {} are not recorded", claim.run.job()));
+            runner.node.outage_log.failed(
+                &error,
+                &format!("the ends of runs of job {} are not recorded", claim.run.job()),
+            );
             if error.is_passing() {
                 // Redis may come back in its state from before the run began.
                 if let Verdict::Final(state) = decision.verdict
                     && !std::mem::replace(&mut is_noted, true)
                 {
-                    runner.loss_watch.journal().note([JournalLine::Ended(ended(claim, decision, state, outcome, end))]);
+                    runner
+                        .loss_watch
+                        .journal()
+                        .note([JournalLine::Ended(ended(claim, decision, state, outcome, end))]);
                 }
                 tokio::time::sleep(RECORD_AGAIN).await;
             } else {
@@ -275,7 +310,11 @@ fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attemp
 /// Returns an empty buffer for the output of an attempt.
 fn output_of(runner: &Runner, definition: &Definition) -> OutputBuffer {
     let bounds = runner.node.settings.output;
-    if definition.spec.log_output { OutputBuffer::logged(bounds, Span::current()) } else { OutputBuffer::new(bounds) }
+    if definition.spec.log_output {
+        OutputBuffer::logged(bounds, Span::current())
+    } else {
+        OutputBuffer::new(bounds)
+    }
 }
 
 /// Writes the output to Redis at intervals while the output grows.
@@ -296,7 +335,12 @@ fn none_written(claim: &Claim) -> u64 {
 
 /// Writes the output to Redis if the output is newer than revision `written`. If Redis refuses the
 /// write, the output is lost, but the run goes on.
-async fn write_output(runner: &Runner, claim: &Claim, output: &OutputBuffer, written: &mut u64) -> Result<(), StoreError> {
+async fn write_output(
+    runner: &Runner,
+    claim: &Claim,
+    output: &OutputBuffer,
+    written: &mut u64,
+) -> Result<(), StoreError> {
     let revision = output.revision();
     if revision == *written {
         return Ok(());

@@ -74,7 +74,12 @@ impl RunningLeases {
     ) -> (LeaseHandle, Control) {
         let (deadline_sender, deadline) = watch::channel(deadline);
         let (stop_sender, stop) = watch::channel(None);
-        let state = LeaseState { deadline: deadline_sender, stop: stop_sender, stop_cause: None, kill_grace };
+        let state = LeaseState {
+            deadline: deadline_sender,
+            stop: stop_sender,
+            stop_cause: None,
+            kill_grace,
+        };
         self.all().insert(lease.clone(), state);
         (LeaseHandle { leases: self.clone(), lease, slot: Some(slot) }, Control { deadline, stop })
     }
@@ -114,8 +119,9 @@ impl RunningLeases {
     /// Waits until this node no longer executes the same run under an earlier fence. If this node
     /// lost a run and claimed it again, the earlier execution must have ended first.
     pub(crate) async fn earlier_ended(&self, (run, fence): &Lease) {
-        let is_earlier =
-            |((other, earlier), state): (&Lease, &LeaseState)| other == run && earlier < fence && !state.deadline.is_closed();
+        let is_earlier = |((other, earlier), state): (&Lease, &LeaseState)| {
+            other == run && earlier < fence && !state.deadline.is_closed()
+        };
         while self.all().iter().any(is_earlier) {
             let _ = tokio::time::timeout(Duration::from_millis(20), self.freed.notified()).await;
         }
@@ -173,7 +179,8 @@ mod tests {
         let (leases, queue) = (Arc::new(RunningLeases::default()), QueueName::default_queue());
         let slots = Slots::new(Arc::default());
         slots.set_own(BTreeMap::from([(queue.clone(), 1)]));
-        let (handle, _control) = leases.hold(lease(1), BootInstant::now(), Duration::ZERO, slots.take(&queue));
+        let (handle, _control) =
+            leases.hold(lease(1), BootInstant::now(), Duration::ZERO, slots.take(&queue));
         assert_eq!((leases.all().len(), free(&slots, &queue)), (1, 0));
         let task = tokio::spawn(async move {
             let _handle = handle;
@@ -192,7 +199,8 @@ mod tests {
             leases.hold(lease(fence), BootInstant::now(), Duration::ZERO, slot)
         };
         let (earlier, _later) = (hold(1), hold(2));
-        let waits = tokio::time::timeout(Duration::from_millis(50), leases.earlier_ended(&lease(2))).await;
+        let waits =
+            tokio::time::timeout(Duration::from_millis(50), leases.earlier_ended(&lease(2))).await;
         assert!(waits.is_err(), "it did not wait");
         drop(earlier);
         leases.earlier_ended(&lease(2)).await;

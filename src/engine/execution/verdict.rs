@@ -35,7 +35,9 @@ pub(crate) fn verdict_of(
             let (verdict, reason) = verdict_of_attempt(spec, claim, outcome, stop_cause, draw)?;
             (verdict, reason, 0)
         }
-        Course::Done => (Verdict::Final(RunState::Succeeded), "done_check: already done".to_owned(), 0),
+        Course::Done => {
+            (Verdict::Final(RunState::Succeeded), "done_check: already done".to_owned(), 0)
+        }
         Course::Unclear(why) => verdict_of_unclear(spec, claim, why, draw),
         // Nothing was started, so even an at-most-once run can be handed back.
         Course::CutShort(AttemptOutcome { ending: Ending::ShutDown, .. }) => {
@@ -62,7 +64,9 @@ fn verdict_of_attempt(
         Ending::Failed => Some(retried_or(RunState::Failed, spec, claim, outcome, draw)),
         Ending::TimedOut => Some(retried_or(RunState::TimedOut, spec, claim, outcome, draw)),
         Ending::Stopped => done(RunState::Cancelled, stop_cause.unwrap_or("cancelled")),
-        Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => done(RunState::Lost, "shutdown"),
+        Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => {
+            done(RunState::Lost, "shutdown")
+        }
         Ending::ShutDown => Some((Verdict::Release, "shutdown".to_owned())),
         Ending::NotStarted => {
             let why = outcome.error.clone().filter(|error| error.starts_with("not started"));
@@ -72,8 +76,20 @@ fn verdict_of_attempt(
     }
 }
 
-fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, outcome: &AttemptOutcome, draw: f64) -> (Verdict, String) {
-    match retry::next_attempt(&spec.retry, &spec.action, outcome, claim.failures.saturating_add(1), draw) {
+fn retried_or(
+    state: RunState,
+    spec: &JobSpec,
+    claim: &Claim,
+    outcome: &AttemptOutcome,
+    draw: f64,
+) -> (Verdict, String) {
+    match retry::next_attempt(
+        &spec.retry,
+        &spec.action,
+        outcome,
+        claim.failures.saturating_add(1),
+        draw,
+    ) {
         Next::After(delay) => (Verdict::Retry(delay), "retry".to_owned()),
         Next::UsedUp => (Verdict::Final(state), String::new()),
         Next::Excluded(reason) => (Verdict::Final(state), reason),
@@ -82,17 +98,30 @@ fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, outcome: &AttemptO
 
 /// Returns the verdict after an unclear answer of the `done_check`: asks again some times, and then
 /// ends the run as lost. The count then begins anew, for an operator who retries the run.
-fn verdict_of_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdict, String, u32) {
+fn verdict_of_unclear(
+    spec: &JobSpec,
+    claim: &Claim,
+    why: &str,
+    draw: f64,
+) -> (Verdict, String, u32) {
     let unclear = claim.unclear.saturating_add(1);
     match retry::next_question(&spec.retry, unclear, draw) {
         Some(delay) => (Verdict::AskLater(delay), format!("done_check unclear: {why}"), unclear),
-        None => (Verdict::Final(RunState::Lost), format!("done_check unclear {unclear} times in a row: {why}"), 0),
+        None => (
+            Verdict::Final(RunState::Lost),
+            format!("done_check unclear {unclear} times in a row: {why}"),
+            0,
+        ),
     }
 }
 
 /// Returns the facts of an attempt as fields of the run's record. Every field is written, so that
 /// no field is left from an earlier attempt.
-pub(crate) fn facts(outcome: &AttemptOutcome, decision: &AttemptVerdict, took: Duration) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(
+    outcome: &AttemptOutcome,
+    decision: &AttemptVerdict,
+    took: Duration,
+) -> Vec<(&'static str, String)> {
     let text = |value: Option<String>| value.unwrap_or_default();
     vec![
         ("exit_code", text(outcome.exit_code.map(|code| code.to_string()))),
@@ -114,7 +143,8 @@ pub(crate) fn past(claim: &Claim, node: &str, outcome: &AttemptOutcome, took: Du
         Ending::ShutDown => "handed_back",
         _ => "failed",
     };
-    let cut_short = (outcome.ending == Ending::ShutDown).then(|| "stopped because its node shut down".to_owned());
+    let cut_short = (outcome.ending == Ending::ShutDown)
+        .then(|| "stopped because its node shut down".to_owned());
     json!({
         "attempt": claim.attempt,
         "state": state,
@@ -189,7 +219,10 @@ mod tests {
     fn a_code_the_lists_exclude_is_final_and_says_so() {
         let mut spec = spec();
         spec.retry = RetryRule { limit: 3, never_on: [3].into(), ..RetryRule::default() };
-        let course = Course::Attempted(AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) });
+        let course = Course::Attempted(AttemptOutcome {
+            exit_code: Some(3),
+            ..AttemptOutcome::bare(Ending::Failed)
+        });
         let decision = verdict_of(&spec, &claim(0), &course, None, 0.0).unwrap();
         assert_eq!(decision.verdict, Verdict::Final(RunState::Failed));
         assert_eq!(decision.reason, "not retried, because never_on lists exit code 3");
@@ -201,7 +234,11 @@ mod tests {
         assert_eq!(decision.verdict, Verdict::Final(RunState::Succeeded));
         assert_eq!(decision.reason, "done_check: already done");
         let facts = facts(&Course::Done.into_outcome(), &decision, Duration::ZERO);
-        assert!(facts.contains(&("exit_code", String::new())) && facts.contains(&("unclear", "0".to_owned())), "{facts:?}");
+        assert!(
+            facts.contains(&("exit_code", String::new()))
+                && facts.contains(&("unclear", "0".to_owned())),
+            "{facts:?}"
+        );
     }
 
     #[test]
@@ -209,7 +246,9 @@ mod tests {
         let mut spec = spec();
         spec.retry = RetryRule { jitter: false, ..RetryRule::default() };
         let course = Course::Unclear("exit code 2".to_owned());
-        let after = |unclear| verdict_of(&spec, &Claim { unclear, ..claim(0) }, &course, None, 0.0).unwrap();
+        let after = |unclear| {
+            verdict_of(&spec, &Claim { unclear, ..claim(0) }, &course, None, 0.0).unwrap()
+        };
         let first = after(0);
         assert_eq!((first.verdict, first.unclear), (Verdict::AskLater(Duration::from_secs(10)), 1));
         assert_eq!(first.reason, "done_check unclear: exit code 2");
@@ -224,8 +263,12 @@ mod tests {
         let mut spec = spec();
         spec.delivery = Delivery::AtMostOnce;
         let course = |ending| Course::CutShort(AttemptOutcome::bare(ending));
-        let after = |ending| verdict_of(&spec, &Claim { unclear: 2, ..claim(0) }, &course(ending), Some("why"), 0.0);
-        let decision = |verdict, reason: &str| Some(AttemptVerdict { verdict, reason: reason.to_owned(), unclear: 2 });
+        let after = |ending| {
+            verdict_of(&spec, &Claim { unclear: 2, ..claim(0) }, &course(ending), Some("why"), 0.0)
+        };
+        let decision = |verdict, reason: &str| {
+            Some(AttemptVerdict { verdict, reason: reason.to_owned(), unclear: 2 })
+        };
         assert_eq!(after(Ending::ShutDown), decision(Verdict::Release, "shutdown"));
         assert_eq!(after(Ending::NotStarted), decision(Verdict::Release, "not started"));
         assert_eq!(after(Ending::Stopped), decision(Verdict::Final(RunState::Cancelled), "why"));

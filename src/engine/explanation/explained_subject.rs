@@ -32,13 +32,19 @@ pub enum Ask {
 impl Known<'_> {
     /// Returns true if no run of a job of this name is on record.
     pub(super) async fn has_no_past(&self) -> Result<bool, StoreError> {
-        let (history, ledger) =
-            tokio::try_join!(self.store.read_history(Some(self.name), 0, 1), self.store.read_ledger(self.name))?;
+        let (history, ledger) = tokio::try_join!(
+            self.store.read_history(Some(self.name), 0, 1),
+            self.store.read_ledger(self.name)
+        )?;
         Ok(history.entries == 0 && ledger.ranges.is_empty() && ledger.until.is_none())
     }
 
     /// Returns the subject of the question. `waiting` are the backfill runs that wait.
-    pub(super) async fn subject(&self, ask: &Ask, waiting: &[RunId]) -> Result<Subject, StoreError> {
+    pub(super) async fn subject(
+        &self,
+        ask: &Ask,
+        waiting: &[RunId],
+    ) -> Result<Subject, StoreError> {
         let subject = match ask {
             Ask::Job => Box::pin(self.job(waiting.first())).await?,
             Ask::Last => Box::pin(self.last()).await?,
@@ -51,14 +57,20 @@ impl Known<'_> {
             },
         };
         match subject {
-            Subject::NotDue { at, .. } | Subject::Unrecorded { at } => Ok(self.made_up(at, waiting).await?.unwrap_or(subject)),
+            Subject::NotDue { at, .. } | Subject::Unrecorded { at } => {
+                Ok(self.made_up(at, waiting).await?.unwrap_or(subject))
+            }
             other => Ok(other),
         }
     }
 
     /// Returns the backfill run of the instant `at`, or says that the instant waits for its
     /// backfill run.
-    async fn made_up(&self, at: UnixMillis, waiting: &[RunId]) -> Result<Option<Subject>, StoreError> {
+    async fn made_up(
+        &self,
+        at: UnixMillis,
+        waiting: &[RunId],
+    ) -> Result<Option<Subject>, StoreError> {
         let id = RunId::backfill(self.name.clone(), at);
         Ok(match self.run(&id).await? {
             Some(run) => Some(Subject::Run(Box::new(run))),
@@ -67,15 +79,23 @@ impl Known<'_> {
     }
 
     /// Returns the backfill run of the subject, and the state of that run.
-    pub(super) async fn made_up_by(&self, subject: &Subject, waiting: &[RunId]) -> Result<Option<(RunId, RunState)>, StoreError> {
+    pub(super) async fn made_up_by(
+        &self,
+        subject: &Subject,
+        waiting: &[RunId],
+    ) -> Result<Option<(RunId, RunState)>, StoreError> {
         let at = match subject {
             Subject::Run(run) if run.run.kind() == RunKind::Regular => run.run.due(),
-            Subject::InRange { at, .. } | Subject::Ledger { at, .. } | Subject::BeforeLedger { at, .. } => *at,
+            Subject::InRange { at, .. }
+            | Subject::Ledger { at, .. }
+            | Subject::BeforeLedger { at, .. } => *at,
             _ => return Ok(None),
         };
         let id = RunId::backfill(self.name.clone(), at);
         let record = self.store.read_run(&id).await?;
-        let state = record.map(|record| record.state).or_else(|| waiting.contains(&id).then_some(RunState::Scheduled));
+        let state = record
+            .map(|record| record.state)
+            .or_else(|| waiting.contains(&id).then_some(RunState::Scheduled));
         Ok(state.map(|state| (id, state)))
     }
 
@@ -95,7 +115,12 @@ impl Known<'_> {
             ids.extend(some);
         }
         ids.extend(manual.into_iter().take(OPEN_SHOWN));
-        ids.extend(self.record.as_ref().and_then(|job| job.pending.clone()).filter(|run| run.due() <= self.now));
+        ids.extend(
+            self.record
+                .as_ref()
+                .and_then(|job| job.pending.clone())
+                .filter(|run| run.due() <= self.now),
+        );
         ids.extend(made_up.cloned());
         ids.sort_by(|a, b| a.due().cmp(&b.due()).then_with(|| a.cmp(b)));
         ids.dedup();
@@ -115,22 +140,33 @@ impl Known<'_> {
 
     /// Returns true if the job has a schedule that names times.
     fn has_times(&self) -> bool {
-        self.understood().is_some_and(|job| job.spec.schedule != Schedule::Manual && !job.spec.schedule.is_at_boot())
+        self.understood().is_some_and(|job| {
+            job.spec.schedule != Schedule::Manual && !job.spec.schedule.is_at_boot()
+        })
     }
 
     /// Returns the last regular occurrence up to now, or the last manual run of a job without a
     /// schedule.
     async fn last(&self) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
-        let mut ids: Vec<RunId> = self.planned().filter(|run| run.due() <= self.now).cloned().into_iter().collect();
-        let (open, waiting, spread) = tokio::try_join!(store.list_open(name), store.list_waiting(name), store.list_spread(name))?;
+        let mut ids: Vec<RunId> =
+            self.planned().filter(|run| run.due() <= self.now).cloned().into_iter().collect();
+        let (open, waiting, spread) = tokio::try_join!(
+            store.list_open(name),
+            store.list_waiting(name),
+            store.list_spread(name)
+        )?;
         for some in [open, waiting, spread] {
             ids.extend(some.into_iter().max_by_key(|run| (!run.is_manual(), run.due())));
         }
-        let mut found: Vec<(UnixMillis, RunId)> = ids.into_iter().map(|run| (run.due(), run)).collect();
+        let mut found: Vec<(UnixMillis, RunId)> =
+            ids.into_iter().map(|run| (run.due(), run)).collect();
         for page in 0..PAGES {
-            let ended = store.read_history(Some(name), page * LOOKED_THROUGH, LOOKED_THROUGH).await?;
-            let last = |record: &RunRecord| record.skipped.map_or_else(|| record.run.due(), |(last, _)| last);
+            let ended =
+                store.read_history(Some(name), page * LOOKED_THROUGH, LOOKED_THROUGH).await?;
+            let last = |record: &RunRecord| {
+                record.skipped.map_or_else(|| record.run.due(), |(last, _)| last)
+            };
             found.extend(ended.runs.into_iter().map(|record| (last(&record), record.run)));
             if ended.entries < LOOKED_THROUGH || found.iter().any(|(_, run)| !run.is_manual()) {
                 break;
@@ -143,10 +179,12 @@ impl Known<'_> {
                 Some(run) => Subject::Run(Box::new(run)),
                 None => Subject::Never,
             }),
-            None => match store.read_ledger(name).await?.ranges.iter().map(|range| range.to).max() {
-                Some(at) => Box::pin(self.at(at)).await,
-                None => Ok(Subject::Never),
-            },
+            None => {
+                match store.read_ledger(name).await?.ranges.iter().map(|range| range.to).max() {
+                    Some(at) => Box::pin(self.at(at)).await,
+                    None => Ok(Subject::Never),
+                }
+            }
         }
     }
 }

@@ -14,16 +14,24 @@ use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
 
 /// Returns how long the gap or the turn timeout of `group` keeps the group shut, judged by its
 /// `standing`.
-pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Shut, StoreError> {
+pub async fn shut(
+    store: &Store,
+    group: &GroupName,
+    standing: &GroupStanding,
+    now: UnixMillis,
+) -> Result<Shut, StoreError> {
     let is_free = standing.holders.is_empty() && standing.let_in.is_empty();
-    let GroupSettings::Alternate(turns) = store.read_group(group).await? else { return Ok(Shut::default()) };
+    let GroupSettings::Alternate(turns) = store.read_group(group).await? else {
+        return Ok(Shut::default());
+    };
     if !is_free || standing.waiting == 0 {
         return Ok(Shut::default());
     }
     let gap = turns.gap_over(standing.last_ended, now).map(|over| (turns.gap, over));
     let turn_timeout = match &standing.turn {
         Some((turn, since)) if is_awaited(store, group, &turns, turn, now).await? => {
-            Some((turns.turn_timeout, since.saturating_add(turns.turn_timeout))).filter(|(_, over)| *over > now)
+            Some((turns.turn_timeout, since.saturating_add(turns.turn_timeout)))
+                .filter(|(_, over)| *over > now)
         }
         _ => None,
     };
@@ -44,35 +52,58 @@ async fn is_awaited(
     }
     let Ok(Some(job)) = store.read_job(member).await else { return Ok(false) };
     let in_time = |run: &RunId| run.due() <= now.saturating_add(turns.turn_timeout);
-    let is_planned = job.is_live() && job.paused_at.is_none() && job.pending.as_ref().is_some_and(in_time);
+    let is_planned =
+        job.is_live() && job.paused_at.is_none() && job.pending.as_ref().is_some_and(in_time);
     Ok(is_planned || store.list_open(member).await?.iter().any(in_time))
 }
 
 impl Known<'_> {
     /// Returns the facts about a gate at which the run waits.
-    pub(super) async fn waits_at(&self, run: &RunId, lane: &Lane, gate: &Gate) -> Result<AtGate, StoreError> {
+    pub(super) async fn waits_at(
+        &self,
+        run: &RunId,
+        lane: &Lane,
+        gate: &Gate,
+    ) -> Result<AtGate, StoreError> {
         let standing = async {
             let Some(group) = gate.group() else { return Ok(None) };
             let found = self.store.read_group_standings(std::slice::from_ref(&group)).await?.pop();
             let Some(found) = found else { return Ok(None) };
             let shut = shut(self.store, &group, &found, self.now).await?;
-            Ok(Some((shut, found.turn.map(|(job, _)| job.to_string()).filter(|job| !job.is_empty()))))
+            Ok(Some((
+                shut,
+                found.turn.map(|(job, _)| job.to_string()).filter(|job| !job.is_empty()),
+            )))
         };
         let rate = async {
-            let rate = self.understood().and_then(|job| job.spec.per_key.rate).filter(|_| gate.is_of_key());
+            let rate = self
+                .understood()
+                .and_then(|job| job.spec.per_key.rate)
+                .filter(|_| gate.is_of_key());
             let Some(rate) = rate else { return Ok(None) };
-            Ok(self.store.read_key_opens(gate, rate).await?.filter(|at| *at > self.now).map(|at| (rate, at)))
+            Ok(self
+                .store
+                .read_key_opens(gate, rate)
+                .await?
+                .filter(|at| *at > self.now)
+                .map(|at| (rate, at)))
         };
         let gates = std::slice::from_ref(gate);
-        let (standing, rate, holder, mut lanes) =
-            tokio::try_join!(standing, rate, self.store.read_holder(gate), self.store.read_waiting_lanes(gates))?;
+        let (standing, rate, holder, mut lanes) = tokio::try_join!(
+            standing,
+            rate,
+            self.store.read_holder(gate),
+            self.store.read_waiting_lanes(gates)
+        )?;
         let (shut, turn) = standing.unwrap_or_default();
         let stuck = match &holder {
             None => self.store.read_stuck(gate, run).await?.filter(|(_, until)| *until > self.now),
             Some(_) => None,
         };
         let hindrance = match (&holder, &stuck) {
-            (Some((run, false)), _) | (None, Some((run, _))) => Box::pin(self.hindrance(run)).await?,
+            (Some((run, false)), _) | (None, Some((run, _))) => {
+                Box::pin(self.hindrance(run)).await?
+            }
             _ => None,
         };
         let serving = self.serving();
@@ -83,8 +114,23 @@ impl Known<'_> {
                 && (first.due(), first.to_string()) < (run.due(), run.to_string())
                 && Unserved::of(other, &serving).is_some()
         };
-        let passed_over = lanes.into_iter().filter(|(other, first)| is_before(other, first)).map(|(other, _)| other).collect();
-        Ok(AtGate { gate: gate.words(), turn, shut, holder, stuck, hindrance, rate, unserved, passed_over, until: None })
+        let passed_over = lanes
+            .into_iter()
+            .filter(|(other, first)| is_before(other, first))
+            .map(|(other, _)| other)
+            .collect();
+        Ok(AtGate {
+            gate: gate.words(),
+            turn,
+            shut,
+            holder,
+            stuck,
+            hindrance,
+            rate,
+            unserved,
+            passed_over,
+            until: None,
+        })
     }
 
     /// Returns the queues and labels that the running nodes serve.
@@ -116,8 +162,12 @@ impl Known<'_> {
     /// gave up its place comes before a gate where the run still has its place.
     pub(super) async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
         let places = self.store.read_let_in(&record.run, &record.places).await?;
-        let mut found: Vec<(&Gate, LetIn)> =
-            record.places.iter().zip(places).filter_map(|(gate, place)| Some((gate, place?))).collect();
+        let mut found: Vec<(&Gate, LetIn)> = record
+            .places
+            .iter()
+            .zip(places)
+            .filter_map(|(gate, place)| Some((gate, place?)))
+            .collect();
         found.sort_by_key(|(_, place)| *place != LetIn::GaveUp);
         let Some((gate, place)) = found.first() else { return Ok(None) };
         let (since, holder) = match place {

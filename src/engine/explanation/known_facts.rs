@@ -2,7 +2,9 @@
 //! records alone.
 
 use super::live_state;
-use crate::domain::explain::{Blocker, Facts, JobFacts, Loss, NodeFacts, PastSchedule, Source, Subject};
+use crate::domain::explain::{
+    Blocker, Facts, JobFacts, Loss, NodeFacts, PastSchedule, Source, Subject,
+};
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
@@ -66,13 +68,22 @@ impl Known<'_> {
             Ok(definition) => Ok((definition.spec.clone(), definition.timetable.clone())),
             Err(why) => Err(why.to_string()),
         };
-        let nodes =
-            || if record.listed_by.is_empty() { vec![record.source.clone()] } else { record.listed_by.keys().cloned().collect() };
+        let nodes = || {
+            if record.listed_by.is_empty() {
+                vec![record.source.clone()]
+            } else {
+                record.listed_by.keys().cloned().collect()
+            }
+        };
         Some(JobFacts {
             definition,
             since: record.since,
             created: record.created.clone(),
-            source: if record.kind == SourceKind::File { Source::File(nodes()) } else { Source::Api },
+            source: if record.kind == SourceKind::File {
+                Source::File(nodes())
+            } else {
+                Source::Api
+            },
             ended: record.ended.clone().map(|how| (how, record.ended_at)),
             paused_at: record.paused_at,
             runs_left: self.understood().and_then(Definition::runs_left),

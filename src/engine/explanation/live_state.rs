@@ -17,7 +17,11 @@ const READ: usize = 500;
 const NAMED: usize = 3;
 
 /// Returns the blockers of ready runs in `lane`. `nodes` are the running nodes.
-pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Vec<Blocker>, StoreError> {
+pub(super) async fn blockers(
+    store: &Store,
+    lane: &Lane,
+    nodes: &[NodeRecord],
+) -> Result<Vec<Blocker>, StoreError> {
     if nodes.is_empty() {
         return Ok(vec![Blocker::NoNode]);
     }
@@ -25,10 +29,14 @@ pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -
     let poll = store.list_due(&[LaneAsk::new(lane.clone(), 1)]).await?;
     let no_room = match poll.lanes.into_iter().next() {
         Some(LanePoll::Due { no_room, .. }) => no_room,
-        Some(LanePoll::WrongType(error)) => return Ok(vec![Blocker::WrongType { why: error.to_string() }]),
+        Some(LanePoll::WrongType(error)) => {
+            return Ok(vec![Blocker::WrongType { why: error.to_string() }]);
+        }
         _ => return Ok(Vec::new()),
     };
-    let Some(record) = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop() else { return Ok(Vec::new()) };
+    let Some(record) = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop() else {
+        return Ok(Vec::new());
+    };
     let (ids, count) = store.list_running(queue, READ).await?;
     let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count };
     if let Some(hold) = no_room {
@@ -43,7 +51,8 @@ pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -
     for node in nodes.iter().filter(|node| node.serving.takes(lane)) {
         if let Some((why, since)) = node.at_limit.clone() {
             found.push(Blocker::NodeLimit { node: node.name.clone(), why, since });
-        } else if by_node.get(&node.name).is_some_and(|taken| *taken >= record.settings.concurrency) {
+        } else if by_node.get(&node.name).is_some_and(|taken| *taken >= record.settings.concurrency)
+        {
             full.push(node.name.clone());
         } else {
             // This node may take it any moment.
@@ -58,17 +67,27 @@ pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -
 
 /// Returns in a few words why a ready run in `lane` does not begin. Returns `None` if a node may
 /// take the run at any moment.
-pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Option<String>, StoreError> {
+pub(super) async fn hindrance(
+    store: &Store,
+    lane: &Lane,
+    nodes: &[NodeRecord],
+) -> Result<Option<String>, StoreError> {
     let serving: Vec<Serving> = nodes.iter().map(|node| node.serving.clone()).collect();
     if let Some(why) = Unserved::of(lane, &serving) {
         return Ok(Some(why.to_string()));
     }
     let queue = lane.queue();
     Ok(blockers(store, lane, nodes).await?.into_iter().next().map(|blocker| match blocker {
-        Blocker::Queue { hold: NoRoomReason::Paused, detail, .. } if detail.is_empty() => format!("queue {queue} is paused"),
-        Blocker::Queue { hold: NoRoomReason::Paused, detail, .. } => format!("queue {queue} is paused by {detail}"),
+        Blocker::Queue { hold: NoRoomReason::Paused, detail, .. } if detail.is_empty() => {
+            format!("queue {queue} is paused")
+        }
+        Blocker::Queue { hold: NoRoomReason::Paused, detail, .. } => {
+            format!("queue {queue} is paused by {detail}")
+        }
         Blocker::Queue { hold: NoRoomReason::Full, .. } => format!("queue {queue} is full"),
-        Blocker::Queue { hold: NoRoomReason::Rate, .. } => format!("queue {queue} is at its rate limit"),
+        Blocker::Queue { hold: NoRoomReason::Rate, .. } => {
+            format!("queue {queue} is at its rate limit")
+        }
         Blocker::WrongType { why } => why,
         Blocker::Slots { .. } => "no node that serves the queue has a free slot".to_owned(),
         Blocker::NodeLimit { node, why, .. } => format!("node {node} claims no runs: {why}"),
@@ -89,8 +108,14 @@ pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Blocke
 fn detail(record: &QueueRecord, hold: NoRoomReason) -> (String, Option<UnixMillis>) {
     let paused = record.paused.as_ref();
     match hold {
-        NoRoomReason::Paused => (paused.map_or_else(String::new, |(_, by)| by.clone()), paused.map(|(at, _)| *at)),
-        NoRoomReason::Full => (record.settings.limit.map_or_else(String::new, |limit| limit.to_string()), None),
-        NoRoomReason::Rate => (record.settings.rate.map_or_else(String::new, |rate| rate.to_string()), None),
+        NoRoomReason::Paused => {
+            (paused.map_or_else(String::new, |(_, by)| by.clone()), paused.map(|(at, _)| *at))
+        }
+        NoRoomReason::Full => {
+            (record.settings.limit.map_or_else(String::new, |limit| limit.to_string()), None)
+        }
+        NoRoomReason::Rate => {
+            (record.settings.rate.map_or_else(String::new, |rate| rate.to_string()), None)
+        }
     }
 }

@@ -29,18 +29,19 @@ const WAITING: usize = 10_000;
 /// Reads in three stages, each of which sends its calls at once. First come the job and the nodes,
 /// then the subject. Last come node events and blockers, which depend on the subject.
 pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
-    let (now, record, (audit_log, audit_log_error), waiting, (losses, gone), past, nodes) = Box::pin(async {
-        tokio::try_join!(
-            store.now(),
-            store.read_job(name),
-            audit_log(store, name),
-            store.list_backfill(name, WAITING),
-            losses(store, name),
-            past_schedules(store, name),
-            store.list_nodes(),
-        )
-    })
-    .await?;
+    let (now, record, (audit_log, audit_log_error), waiting, (losses, gone), past, nodes) =
+        Box::pin(async {
+            tokio::try_join!(
+                store.now(),
+                store.read_job(name),
+                audit_log(store, name),
+                store.list_backfill(name, WAITING),
+                losses(store, name),
+                past_schedules(store, name),
+                store.list_nodes(),
+            )
+        })
+        .await?;
     let definition = record.clone().map(Definition::of);
     let known = Known {
         store,
@@ -53,7 +54,10 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         losses: &losses,
         nodes: running(nodes),
     };
-    let may_be_unknown = known.record.is_none() && gone.is_none() && audit_log.is_empty() && !matches!(ask, Ask::Run(_));
+    let may_be_unknown = known.record.is_none()
+        && gone.is_none()
+        && audit_log.is_empty()
+        && !matches!(ask, Ask::Run(_));
     if may_be_unknown && known.has_no_past().await? {
         return Ok(None);
     }
@@ -92,7 +96,10 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
 
 /// Returns the audit log of a job, or the reason why the log cannot be read. An unreadable log does
 /// not prevent the rest of the explanation.
-async fn audit_log(store: &Store, name: &JobName) -> Result<(Vec<AuditEntry>, Option<String>), StoreError> {
+async fn audit_log(
+    store: &Store,
+    name: &JobName,
+) -> Result<(Vec<AuditEntry>, Option<String>), StoreError> {
     match store.read_audit_log(name).await {
         Ok(audit_log) => Ok((audit_log, None)),
         Err(error @ StoreError::WrongType { .. }) => Ok((Vec::new(), Some(error.to_string()))),
@@ -102,7 +109,10 @@ async fn audit_log(store: &Store, name: &JobName) -> Result<(Vec<AuditEntry>, Op
 
 /// Returns the running nodes among `nodes`.
 fn running((now, nodes): (UnixMillis, Vec<NodeRecord>)) -> Vec<NodeRecord> {
-    nodes.into_iter().filter(|node| node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)).collect()
+    nodes
+        .into_iter()
+        .filter(|node| node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER))
+        .collect()
 }
 
 /// For a job removed by a data loss: the time when the loss was noticed, and the schedule of the
@@ -122,11 +132,19 @@ async fn losses(store: &Store, name: &JobName) -> Result<(Vec<Loss>, Gone), Stor
     let gone = read.iter().find_map(took);
     let known = |ms: i64| UnixMillis::new(ms).filter(|at| *at > UnixMillis::EPOCH);
     let losses = read.into_iter().rev().filter_map(|record| {
-        let mut reported_by: Vec<String> = record.reports.iter().map(|report| report.node.clone()).collect();
+        let mut reported_by: Vec<String> =
+            record.reports.iter().map(|report| report.node.clone()).collect();
         reported_by.sort();
         let loss = record.loss;
         let (kept, whole) = (known(loss.kept_to_ms), known(loss.whole_at_ms));
-        Some(Loss { noticed: record.at?, by: loss.by, what: loss.kind.words(), kept, whole, reported_by })
+        Some(Loss {
+            noticed: record.at?,
+            by: loss.by,
+            what: loss.kind.words(),
+            kept,
+            whole,
+            reported_by,
+        })
     });
     Ok((losses.collect(), gone))
 }

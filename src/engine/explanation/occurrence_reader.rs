@@ -36,7 +36,9 @@ impl Known<'_> {
         candidates.extend(recorded_at.due);
         let schedule_then = self.schedule_then(at);
         let is_occurrence = schedule_then.is_occurrence(at);
-        let is_folded = ledger.fate_at(at).is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
+        let is_folded = ledger
+            .fate_at(at)
+            .is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
         let range_run = match recorded_at.skipped_range {
             Some(first) if self.is_recorded_by(&first, at, is_occurrence).await? => {
                 self.run(&first).await?.map(|run| Subject::InRange { at, run: Box::new(run) })
@@ -48,7 +50,9 @@ impl Known<'_> {
         let is_meant = |run: &&RunId| {
             let is_beside = run.kind() == RunKind::Backfill || is_occurrence == Some(true);
             run.due() == at && run.kind() != RunKind::Backfill
-                || !is_folded && run.due().floor_to_second() == at && (range_run.is_none() || !is_beside)
+                || !is_folded
+                    && run.due().floor_to_second() == at
+                    && (range_run.is_none() || !is_beside)
         };
         if let Some(id) = candidates.iter().find(is_meant)
             && let Some(run) = self.run(id).await?
@@ -62,20 +66,38 @@ impl Known<'_> {
             return Ok(Subject::Over { at });
         }
         if at > self.now {
-            return Ok(if is_occurrence == Some(true) { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
+            return Ok(if is_occurrence == Some(true) {
+                Subject::ToCome { at }
+            } else {
+                self.not_due(at, &ended).await?
+            });
         }
         if let Some(range) = ledger.fate_at(at)
             && (is_occurrence != Some(false) || range.ends_at(at))
         {
-            let is_sure = range.ends_at(at) || self.is_filled(&schedule_then, &ledger, range).await?;
-            let (state, reason) = (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
-            return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count, is_sure });
+            let is_sure =
+                range.ends_at(at) || self.is_filled(&schedule_then, &ledger, range).await?;
+            let (state, reason) =
+                (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
+            return Ok(Subject::Ledger {
+                at,
+                state,
+                reason,
+                first: range.from,
+                last: range.to,
+                count: range.count,
+                is_sure,
+            });
         }
         if is_occurrence == Some(false) {
             return self.not_due(at, &ended).await;
         }
         if let Some(until) = ledger.until.filter(|until| *until >= at) {
-            let counts = ledger.before.into_iter().map(|(state, count)| (state.replace('_', " "), count)).collect();
+            let counts = ledger
+                .before
+                .into_iter()
+                .map(|(state, count)| (state.replace('_', " "), count))
+                .collect();
             return Ok(Subject::BeforeLedger { at, counts, until });
         }
         if is_occurrence == Some(true) {
@@ -91,12 +113,23 @@ impl Known<'_> {
     /// Returns true if the skipped range that begins with `first` and spans `at` has an occurrence
     /// at `at`. The schedule that counted the range decides, or, if that schedule is not kept, the
     /// schedule at that instant.
-    async fn is_recorded_by(&self, first: &RunId, at: UnixMillis, is_occurrence: Option<bool>) -> Result<bool, StoreError> {
-        let kept = self.store.read_skipped_ranges(std::slice::from_ref(first)).await?.pop().flatten();
-        if kept.as_ref().is_some_and(|kept| at == kept.skipped_range.first || at == kept.skipped_range.last) {
+    async fn is_recorded_by(
+        &self,
+        first: &RunId,
+        at: UnixMillis,
+        is_occurrence: Option<bool>,
+    ) -> Result<bool, StoreError> {
+        let kept =
+            self.store.read_skipped_ranges(std::slice::from_ref(first)).await?.pop().flatten();
+        if kept
+            .as_ref()
+            .is_some_and(|kept| at == kept.skipped_range.first || at == kept.skipped_range.last)
+        {
             return Ok(true);
         }
-        let counted_by = kept.and_then(|kept| kept.counted_by).and_then(|by| definition::counted_by(self.name, &by).ok());
+        let counted_by = kept
+            .and_then(|kept| kept.counted_by)
+            .and_then(|by| definition::counted_by(self.name, &by).ok());
         Ok(match counted_by {
             Some((timetable, since)) => since < at && timetable.latest_in(at, at) == Some(at),
             None => is_occurrence != Some(false),
@@ -109,7 +142,15 @@ impl Known<'_> {
         match self.understood() {
             Some(job) => {
                 let counted = (job.record.anchor, job.record.since);
-                ScheduleThen::at(self.past, self.audit_log, self.name, &job.spec, &job.timetable, counted, at)
+                ScheduleThen::at(
+                    self.past,
+                    self.audit_log,
+                    self.name,
+                    &job.spec,
+                    &job.timetable,
+                    counted,
+                    at,
+                )
             }
             None => ScheduleThen::Unknown,
         }
@@ -117,10 +158,20 @@ impl Known<'_> {
 
     /// Returns true if all occurrences of the schedule within a range are accounted for: by the
     /// range, by narrower ranges within the range, or by records.
-    async fn is_filled(&self, schedule_then: &ScheduleThen, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
+    async fn is_filled(
+        &self,
+        schedule_then: &ScheduleThen,
+        ledger: &Ledger,
+        range: &LedgerRange,
+    ) -> Result<bool, StoreError> {
         let Some(wanted) = schedule_then.count_in(range.from, range.to) else { return Ok(false) };
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
-        let folded: u64 = ledger.ranges.iter().filter(|one| is_within(one.from, one.to)).map(|one| one.count).sum();
+        let folded: u64 = ledger
+            .ranges
+            .iter()
+            .filter(|one| is_within(one.from, one.to))
+            .map(|one| one.count)
+            .sum();
         if folded >= wanted {
             return Ok(true);
         }
@@ -129,7 +180,12 @@ impl Known<'_> {
         if total >= wanted {
             return Ok(true);
         }
-        let skipped_ranges = self.store.list_skipped_ranges(self.name).await?.into_iter().map(|kept| kept.skipped_range);
+        let skipped_ranges = self
+            .store
+            .list_skipped_ranges(self.name)
+            .await?
+            .into_iter()
+            .map(|kept| kept.skipped_range);
         let within = skipped_ranges.filter(|range_run| is_within(range_run.first, range_run.last));
         let behind_them: u64 = within.map(|range| range.count.saturating_sub(1)).sum();
         Ok(total.saturating_add(behind_them) >= wanted)
@@ -140,17 +196,27 @@ impl Known<'_> {
     fn is_over_by(&self, at: UnixMillis, ended_after: &[RunRecord]) -> bool {
         let Some(job) = &self.record else { return false };
         let has_ended = job.ended.is_some() && job.ended_at.is_some_and(|ended| ended < at);
-        let is_used_up = self.understood().is_some_and(Definition::is_used_up) && self.planned().is_none();
+        let is_used_up =
+            self.understood().is_some_and(Definition::is_used_up) && self.planned().is_none();
         has_ended
-            || is_used_up && job.since <= at && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
+            || is_used_up
+                && job.since <= at
+                && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
     }
 
     /// Returns the subject for a past occurrence of the schedule that has no record.
     async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
-        let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else { return Ok(Subject::Unrecorded { at }) };
+        let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else {
+            return Ok(Subject::Unrecorded { at });
+        };
         let Some(run) = self.run(&planned).await? else { return Ok(Subject::Unrecorded { at }) };
         Ok(if run.place == Place::Paused {
-            Subject::Run(Box::new(RunFacts { run: RunId::regular(self.name.clone(), at), ready: None, ready_at: at, ..run }))
+            Subject::Run(Box::new(RunFacts {
+                run: RunId::regular(self.name.clone(), at),
+                ready: None,
+                ready_at: at,
+                ..run
+            }))
         } else {
             Subject::Behind { at, run: Box::new(run) }
         })
@@ -170,16 +236,24 @@ impl Known<'_> {
 
     /// Returns the subject for an instant at which nothing was due: the occurrences before and
     /// after `at`.
-    async fn not_due(&self, at: UnixMillis, ended_after: &[RunRecord]) -> Result<Subject, StoreError> {
+    async fn not_due(
+        &self,
+        at: UnixMillis,
+        ended_after: &[RunRecord],
+    ) -> Result<Subject, StoreError> {
         let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
         let versions = versions_of(self.past, self.record.as_ref());
         // Records answer for the time between two schedules that are not known.
-        let before = match versions.latest_in(UnixMillis::EPOCH, at).filter(|before| versions.covers(*before, at)) {
+        let before = match versions
+            .latest_in(UnixMillis::EPOCH, at)
+            .filter(|before| versions.covers(*before, at))
+        {
             Some(before) => Some(before),
             None => self.before(at).await?,
         };
         let since = definition.record.since;
-        let recorded = || ended_after.iter().map(|record| record.run.due()).filter(|due| *due > at).min();
+        let recorded =
+            || ended_after.iter().map(|record| record.run.due()).filter(|due| *due > at).min();
         let after = match versions.next_after(at).filter(|after| versions.covers(at, *after)) {
             Some(after) => Some(after),
             None if since <= at => None,
@@ -190,7 +264,11 @@ impl Known<'_> {
 
     /// Returns the due time of the last run that ended before the instant `at`.
     async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
-        let ended = crate::store::Ended { job: Some(self.name.clone()), until: Some(at), ..crate::store::Ended::history() };
+        let ended = crate::store::Ended {
+            job: Some(self.name.clone()),
+            until: Some(at),
+            ..crate::store::Ended::history()
+        };
         Ok(self.store.read_ended(&ended, 0, 1).await?.runs.pop().map(|record| record.run.due()))
     }
 }

@@ -9,7 +9,12 @@ use crate::domain::time::wording::in_words;
 use crate::store::{PastAttempt, RunPlacement, RunRecord};
 
 /// Returns the facts from a record and from the place of its run in the indexes.
-pub(super) fn run_facts(record: RunRecord, standing: RunPlacement, place: Place, waits_at: Option<AtGate>) -> RunFacts {
+pub(super) fn run_facts(
+    record: RunRecord,
+    standing: RunPlacement,
+    place: Place,
+    waits_at: Option<AtGate>,
+) -> RunFacts {
     let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate {
         rate: None,
         gate,
@@ -23,7 +28,11 @@ pub(super) fn run_facts(record: RunRecord, standing: RunPlacement, place: Place,
         until: Some(until),
     });
     let attempts = attempts(&record);
-    let was_first = record.past.first().filter(|past| past.number == 1).and_then(|past| past_instant(past, "started_at_ms"));
+    let was_first = record
+        .past
+        .first()
+        .filter(|past| past.number == 1)
+        .and_then(|past| past_instant(past, "started_at_ms"));
     let due = record.run.due();
     RunFacts {
         first_start: record.first_start.or(was_first).or(record.started_at),
@@ -36,7 +45,9 @@ pub(super) fn run_facts(record: RunRecord, standing: RunPlacement, place: Place,
         attempts,
         lane: record.lane,
         state: record.state,
-        reason: record.reason.filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
+        reason: record
+            .reason
+            .filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
         asked_by: record.asked_by,
         finished_at: record.finished_at,
         behind: record.behind,
@@ -71,10 +82,11 @@ fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
 fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     let past = record.past.iter().map(past_attempt);
     // Where only its done_check was asked, nothing was started.
-    let is_asked_only =
-        record.state != RunState::Running && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
+    let is_asked_only = record.state != RunState::Running
+        && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
     let is_reported = is_asked_only || !record.has_current();
-    let said = in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status);
+    let said =
+        in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status);
     // The end of a lost run is known if it was stopped with its node.
     let is_end_known = record.state != RunState::Lost
         || record.reason.as_deref() == Some("shutdown")
@@ -92,7 +104,9 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
                     RunState::Succeeded => "succeeded".to_owned(),
                     RunState::TimedOut => "timed out".to_owned(),
                     RunState::Cancelled => "stopped".to_owned(),
-                    state => said.or_else(|| record.reason.clone()).unwrap_or_else(|| state.as_str().to_owned()),
+                    state => said
+                        .or_else(|| record.reason.clone())
+                        .unwrap_or_else(|| state.as_str().to_owned()),
                 },
             )
         }),
@@ -114,7 +128,8 @@ fn past_attempt(past: &PastAttempt) -> AttemptFacts {
     let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
     let state = record["state"].as_str().unwrap_or("ended").replace('_', " ");
     let said = in_words(record["error"].as_str(), number("signal"), number("exit_code"), status);
-    let is_end_known = state != "lost" || in_words(None, number("signal"), number("exit_code"), status).is_some();
+    let is_end_known =
+        state != "lost" || in_words(None, number("signal"), number("exit_code"), status).is_some();
     let end = if state == "timed out" { state } else { said.unwrap_or(state) };
     AttemptFacts {
         is_end_known,

@@ -24,10 +24,13 @@ impl Known<'_> {
     /// the run.
     pub(super) async fn of_record(&self, mut record: RunRecord) -> Result<RunFacts, StoreError> {
         let run = record.run.clone();
-        let (standing, late_notices) = tokio::try_join!(self.standing(&mut record), self.late_notices(&run))?;
+        let (standing, late_notices) =
+            tokio::try_join!(self.standing(&mut record), self.late_notices(&run))?;
         let waits_at = async {
             match &standing.gate {
-                Some(gate) => Ok(Some(Box::pin(self.waits_at(&record.run, &record.lane, gate)).await?)),
+                Some(gate) => {
+                    Ok(Some(Box::pin(self.waits_at(&record.run, &record.lane, gate)).await?))
+                }
                 None => Ok(None),
             }
         };
@@ -37,15 +40,19 @@ impl Known<'_> {
                 None => Ok(false),
             }
         };
-        let is_paused_run = self.record.as_ref().is_some_and(|job| job.paused_run.as_ref() == Some(&record.run));
+        let is_paused_run =
+            self.record.as_ref().is_some_and(|job| job.paused_run.as_ref() == Some(&record.run));
         let place = match (standing.is_waiting, is_paused_run) {
             _ if standing.gate.is_some() => Place::AtGate,
             (true, _) => Place::Waiting,
             (false, true) => Place::Paused,
             (false, false) => Place::Queue,
         };
-        let passed = async { if place == Place::Queue { Box::pin(self.passed(&record)).await } else { Ok(None) } };
-        let (waits_at, is_behind_over, passed) = tokio::try_join!(waits_at, is_behind_over, passed)?;
+        let passed = async {
+            if place == Place::Queue { Box::pin(self.passed(&record)).await } else { Ok(None) }
+        };
+        let (waits_at, is_behind_over, passed) =
+            tokio::try_join!(waits_at, is_behind_over, passed)?;
         // A run that has ended keeps nobody out.
         if is_behind_over {
             record.behind = None;
@@ -60,9 +67,15 @@ impl Known<'_> {
             RunPlacement { ready: None, is_waiting: false, gate: None, stop_asked_by: None }
         } else {
             let standing = self.store.standing(&record.run, &record.lane, &record.places).await?;
-            let is_elsewhere = standing.ready.is_none() && !standing.is_waiting && standing.gate.is_none();
+            let is_elsewhere =
+                standing.ready.is_none() && !standing.is_waiting && standing.gate.is_none();
             // A run that waited for an open run moves into the lane that its job has by then.
-            match self.record.as_ref().map(|job| &job.lane).filter(|lane| is_elsewhere && **lane != record.lane) {
+            match self
+                .record
+                .as_ref()
+                .map(|job| &job.lane)
+                .filter(|lane| is_elsewhere && **lane != record.lane)
+            {
                 Some(lane) => {
                     let there = self.store.standing(&record.run, lane, &record.places).await?;
                     if there.ready.is_some() {
@@ -79,7 +92,9 @@ impl Known<'_> {
 
     /// Returns the notices that a run was late. There are no notices about a notice.
     async fn late_notices(&self, run: &RunId) -> Result<Vec<LateNotice>, StoreError> {
-        let ids = Deadline::ALL.into_iter().filter_map(|of| Some((of, notice_id(run, NoticeKind::Late, of.as_str()).ok()?)));
+        let ids = Deadline::ALL
+            .into_iter()
+            .filter_map(|of| Some((of, notice_id(run, NoticeKind::Late, of.as_str()).ok()?)));
         let (deadlines, ids): (Vec<Deadline>, Vec<RunId>) = ids.unzip();
         let mut found = Vec::new();
         for (of, record) in deadlines.into_iter().zip(self.store.read_runs(&ids).await?) {

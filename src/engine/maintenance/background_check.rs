@@ -58,7 +58,9 @@ pub(crate) async fn run(check: Arc<BackgroundCheck>) {
 
 async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
     let store = &check.node.store;
-    let Some(turn) = store.take_check_turn(&check.node.settings.node, EVERY).await? else { return Ok(()) };
+    let Some(turn) = store.take_check_turn(&check.node.settings.node, EVERY).await? else {
+        return Ok(());
+    };
     let known = Known::read(&turn.list);
     let no_more = BTreeSet::new();
     let mut checker = ConsistencyChecker::open(store, &no_more).await?;
@@ -103,7 +105,9 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
     }
     // Findings already reported come first, so that the bound `KEPT` never drops them and reports
     // them again later.
-    found.sort_by_cached_key(|finding| (!known.has(finding), finding.kind, finding.place, finding.subject.clone()));
+    found.sort_by_cached_key(|finding| {
+        (!known.has(finding), finding.kind, finding.place, finding.subject.clone())
+    });
     for finding in found.iter().take(KEPT).filter(|finding| !known.has(finding)) {
         warn!(finding = finding.code(), "Consistency check failed: {finding}.");
     }
@@ -165,7 +169,8 @@ async fn look(
     place.cursor = page.cursor;
     let count = page.members.len();
     if matches!(index, IndexName::Jobs | IndexName::Finished) {
-        let names: Vec<JobName> = page.members.iter().filter_map(|name| name.parse().ok()).collect();
+        let names: Vec<JobName> =
+            page.members.iter().filter_map(|name| name.parse().ok()).collect();
         let mut findings = checker.look_at_jobs(&names).await?;
         if check.health.redis_clock.is_steady() {
             check.node.store.forget_dealt(&names, check.node.store.now().await?).await?;
@@ -173,14 +178,16 @@ async fn look(
         for name in &names {
             // Its wrong types were reported above.
             let Ok(places) = check.node.store.list_places(name, PLACES).await else { continue };
-            let runs: Vec<(RunId, Option<Fence>)> = places.into_iter().map(|run| (run, None)).collect();
+            let runs: Vec<(RunId, Option<Fence>)> =
+                places.into_iter().map(|run| (run, None)).collect();
             if !runs.is_empty() {
                 findings.extend(checker.look_at_runs(&runs).await?);
             }
         }
         return Ok((findings, count));
     }
-    let runs: Vec<(RunId, Option<Fence>)> = page.members.iter().filter_map(|member| index.run_of(member)).collect();
+    let runs: Vec<(RunId, Option<Fence>)> =
+        page.members.iter().filter_map(|member| index.run_of(member)).collect();
     Ok((checker.look_at_runs(&runs).await?, count))
 }
 
@@ -194,12 +201,17 @@ async fn look_at_keys(
     let (keys, next) = check.node.store.scan_some_keys(place.cursor, PAGE).await?;
     place.cursor = next;
     let mut findings: Vec<Inconsistency> = keys.iter().flat_map(judge_key).collect();
-    findings.extend(consistency_check::look_at_fields(&check.node.store, &keys.iter().collect::<Vec<_>>()).await?);
+    findings.extend(
+        consistency_check::look_at_fields(&check.node.store, &keys.iter().collect::<Vec<_>>())
+            .await?,
+    );
     let (mut jobs, mut runs) = (BTreeSet::new(), Vec::new());
     for key in &keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
-            "job" | "open" | "manual" | "waiting" | "catch_up" => jobs.extend(name.parse::<JobName>().ok()),
+            "job" | "open" | "manual" | "waiting" | "catch_up" => {
+                jobs.extend(name.parse::<JobName>().ok());
+            }
             "run" => runs.extend(name.parse::<RunId>().ok().map(|run| (run, None))),
             _ => {}
         }
@@ -233,7 +245,8 @@ struct Place {
 impl Place {
     /// Returns the parts in the order of checking.
     fn round(lanes: &[Lane]) -> Vec<Part> {
-        let mut round = vec![IndexName::Jobs, IndexName::Finished, IndexName::Leases, IndexName::Stops];
+        let mut round =
+            vec![IndexName::Jobs, IndexName::Finished, IndexName::Leases, IndexName::Stops];
         round.extend(lanes.iter().cloned().map(IndexName::Due));
         let queues: BTreeSet<&QueueName> = lanes.iter().map(Lane::queue).collect();
         round.extend(queues.into_iter().cloned().map(IndexName::Running));
@@ -279,7 +292,8 @@ impl Place {
 
     fn next(&self, lanes: &[Lane]) -> Self {
         let round = Self::round(lanes);
-        let at = round.iter().position(|part| *part == self.part).map_or(0, |at| (at + 1) % round.len());
+        let at =
+            round.iter().position(|part| *part == self.part).map_or(0, |at| (at + 1) % round.len());
         Self { part: round.get(at).cloned().unwrap_or(Part::Index(IndexName::Jobs)), cursor: 0 }
     }
 }
@@ -314,9 +328,10 @@ fn known(item: &Value) -> Option<(String, FindingSubject)> {
     let text = |word: &str| item.get(word).and_then(Value::as_str);
     let subject = match (text("job"), text("run"), text("key")) {
         (Some(name), _, _) => FindingSubject::Job(name.parse().ok()?),
-        (_, Some(run), _) => {
-            FindingSubject::Run(run.parse().ok()?, item.get("fence").and_then(Value::as_u64).and_then(Fence::new))
-        }
+        (_, Some(run), _) => FindingSubject::Run(
+            run.parse().ok()?,
+            item.get("fence").and_then(Value::as_u64).and_then(Fence::new),
+        ),
         (_, _, Some(key)) => FindingSubject::Key(key.to_owned()),
         _ => return None,
     };
@@ -327,7 +342,9 @@ fn known(item: &Value) -> Option<(String, FindingSubject)> {
 fn finding_json(finding: &Inconsistency) -> Value {
     let mut item = match &finding.subject {
         FindingSubject::Job(name) => json!({"job": name.as_str()}),
-        FindingSubject::Run(run, fence) => json!({"run": run.to_string(), "fence": fence.map(Fence::as_u64)}),
+        FindingSubject::Run(run, fence) => {
+            json!({"run": run.to_string(), "fence": fence.map(Fence::as_u64)})
+        }
         FindingSubject::Key(key) => json!({"key": key}),
     };
     item["finding"] = json!(finding.code());

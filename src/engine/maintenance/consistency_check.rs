@@ -10,7 +10,8 @@ use std::time::Duration;
 use crate::config::CanonicalError;
 use crate::domain::consistency;
 use crate::domain::consistency::{
-    BadField, FindingSubject, Inconsistency, JobPlaces, KeyFacts, PlacedRun, PlannedRun, RecordFacts,
+    BadField, FindingSubject, Inconsistency, JobPlaces, KeyFacts, PlacedRun, PlannedRun,
+    RecordFacts,
 };
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, JobName, RunId};
@@ -63,37 +64,57 @@ impl<'a> ConsistencyChecker<'a> {
 
     /// Returns the findings about these jobs. Adds lanes of these jobs that are still unknown to
     /// the pass.
-    pub async fn look_at_jobs(&mut self, names: &[JobName]) -> Result<Vec<Inconsistency>, StoreError> {
+    pub async fn look_at_jobs(
+        &mut self,
+        names: &[JobName],
+    ) -> Result<Vec<Inconsistency>, StoreError> {
         let mut findings = Vec::new();
         let mut records = Vec::with_capacity(names.len());
         for (name, record) in names.iter().zip(self.store.read_jobs(names).await?) {
             match record {
                 Ok(record) => records.push((name, record)),
-                Err(StoreError::Corrupt { found, .. }) => findings.push(consistency::unreadable_job(name, &found, None)),
+                Err(StoreError::Corrupt { found, .. }) => {
+                    findings.push(consistency::unreadable_job(name, &found, None));
+                }
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
         }
-        self.add_lanes(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())));
+        self.add_lanes(
+            records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())),
+        );
         // Plans are read now, and examined closely once the keys of these jobs are known.
-        let definitions = records.iter().filter_map(|(_, record)| Definition::of(record.clone()?).ok());
-        let far = definitions.filter(|definition| far_plans::may_be_far(definition, self.now).is_some());
-        let plans: BTreeMap<JobName, Definition> = far.map(|definition| (definition.record.name.clone(), definition)).collect();
+        let definitions =
+            records.iter().filter_map(|(_, record)| Definition::of(record.clone()?).ok());
+        let far =
+            definitions.filter(|definition| far_plans::may_be_far(definition, self.now).is_some());
+        let plans: BTreeMap<JobName, Definition> =
+            far.map(|definition| (definition.record.name.clone(), definition)).collect();
         let to_inspect = records.iter().map(|(name, record)| {
-            let (plan, gated) = record.as_ref().map_or((PlannedRun::Nothing, None), |record| plan_of(record, self.now));
+            let (plan, gated) = record
+                .as_ref()
+                .map_or((PlannedRun::Nothing, None), |record| plan_of(record, self.now));
             JobToInspect { name, record: record.as_ref(), plan, gated }
         });
         let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
-        let known: Vec<&JobRecord> = records.iter().filter_map(|(_, record)| record.as_ref()).collect();
+        let known: Vec<&JobRecord> =
+            records.iter().filter_map(|(_, record)| record.as_ref()).collect();
         let has_ledger = self.store.have_ledgers(known.iter().map(|record| &record.name)).await?;
         for (record, _) in known.into_iter().zip(has_ledger).filter(|(_, has_ledger)| *has_ledger) {
             findings.extend(self.counted_twice(record).await?);
         }
-        let lost: Vec<JobName> = records.iter().filter(|(_, record)| record.is_none()).map(|(name, _)| (*name).clone()).collect();
+        let lost: Vec<JobName> = records
+            .iter()
+            .filter(|(_, record)| record.is_none())
+            .map(|(name, _)| (*name).clone())
+            .collect();
         let mut listed = self.store.read_listed(&lost).await?;
         for facts in self.store.inspect_jobs(&to_inspect, &self.lanes()).await? {
             match facts {
                 Ok(Some(mut facts)) => {
-                    if facts.open > 0 && facts.pending.is_some() && matches!(facts.plan, PlannedRun::AfterEnd) {
+                    if facts.open > 0
+                        && facts.pending.is_some()
+                        && matches!(facts.plan, PlannedRun::AfterEnd)
+                    {
                         facts.open_unasked = self.open_unasked(&facts.name).await?;
                     }
                     if let Some(definition) = plans.get(&facts.name) {
@@ -128,7 +149,11 @@ impl<'a> ConsistencyChecker<'a> {
             return Ok(found.into_iter().collect());
         }
         let over = folded.ledger_excess(&job.name, &recorded).map(|over| {
-            let range = SkippedRange { first: over.range.from, last: over.range.to, count: over.range.count };
+            let range = SkippedRange {
+                first: over.range.from,
+                last: over.range.to,
+                count: over.range.count,
+            };
             consistency::ledger_excess(&job.name, range, over.range.state, (over.total, over.has))
         });
         Ok(over.into_iter().collect())
@@ -137,20 +162,29 @@ impl<'a> ConsistencyChecker<'a> {
     /// Returns the first open run of `job` that no operator asked to retry.
     async fn open_unasked(&self, job: &JobName) -> Result<Option<RunId>, StoreError> {
         let open = self.store.list_open(job).await?;
-        let records = self.store.read_runs(&open).await?.into_iter().filter_map(|record| record.ok().flatten());
+        let records = self
+            .store
+            .read_runs(&open)
+            .await?
+            .into_iter()
+            .filter_map(|record| record.ok().flatten());
         Ok(records.into_iter().find(|record| record.retried_at.is_none()).map(|record| record.run))
     }
 
     /// Returns the findings about these runs. A run found in a lease comes with the fence of that
     /// lease.
-    pub async fn look_at_runs(&mut self, runs: &[(RunId, Option<Fence>)]) -> Result<Vec<Inconsistency>, StoreError> {
+    pub async fn look_at_runs(
+        &mut self,
+        runs: &[(RunId, Option<Fence>)],
+    ) -> Result<Vec<Inconsistency>, StoreError> {
         let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
         let names: Vec<JobName> = names.into_iter().collect();
         let jobs = self.store.read_jobs(&names).await?;
         self.add_lanes(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.lane));
         // A run found elsewhere may be leased under a fence that its record does not have.
-        let with_fence =
-            |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
+        let with_fence = |run: &RunId, fence: Option<Fence>| {
+            fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()))
+        };
         let runs: BTreeSet<(RunId, Option<Fence>)> =
             runs.iter().map(|(run, fence)| (run.clone(), with_fence(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
@@ -167,7 +201,9 @@ impl<'a> ConsistencyChecker<'a> {
             }
         }
         match passed_ranges::look_at_skipped_ranges(self.store, &skipped).await {
-            Ok(skipped_ranges) => findings.extend(skipped_ranges.iter().filter_map(consistency::judge_skipped_range)),
+            Ok(skipped_ranges) => {
+                findings.extend(skipped_ranges.iter().filter_map(consistency::judge_skipped_range));
+            }
             Err(error) => findings.extend(self.of_key(error).await?),
         }
         Ok(findings)
@@ -198,8 +234,12 @@ impl<'a> ConsistencyChecker<'a> {
     }
 
     /// Returns the findings about these subjects.
-    pub async fn look_at(&mut self, subjects: &BTreeSet<FindingSubject>) -> Result<Vec<Inconsistency>, StoreError> {
-        let (mut jobs, mut runs, mut uniques, mut findings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    pub async fn look_at(
+        &mut self,
+        subjects: &BTreeSet<FindingSubject>,
+    ) -> Result<Vec<Inconsistency>, StoreError> {
+        let (mut jobs, mut runs, mut uniques, mut findings) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for subject in subjects {
             match subject {
                 FindingSubject::Job(name) => jobs.push(name.clone()),
@@ -226,7 +266,10 @@ impl<'a> ConsistencyChecker<'a> {
     }
 
     /// Returns the findings about the entries of these unique keys.
-    pub async fn look_at_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<Inconsistency>, StoreError> {
+    pub async fn look_at_uniques(
+        &self,
+        keys: &[UniqueKey],
+    ) -> Result<Vec<Inconsistency>, StoreError> {
         let facts = self.store.inspect_uniques(keys).await?;
         Ok(facts.iter().filter_map(|facts| consistency::judge_unique(facts, self.now)).collect())
     }
@@ -241,8 +284,10 @@ pub(crate) async fn inspect_runs(
 ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
     let mut all = store.inspect_runs(runs, lanes).await?;
     let to_come = all.iter().flatten().filter_map(|facts| {
-        let is_scheduled = matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });
-        let ready = facts.ready().filter(|ready| is_scheduled && !facts.is_pending && *ready > now)?;
+        let is_scheduled =
+            matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });
+        let ready =
+            facts.ready().filter(|ready| is_scheduled && !facts.is_pending && *ready > now)?;
         Some((facts.run.clone(), ready))
     });
     let by = far_plans::ready_instead_of(store, &to_come.collect::<Vec<_>>()).await?;
@@ -253,8 +298,12 @@ pub(crate) async fn inspect_runs(
 }
 
 /// Returns the findings about hash fields, for the keys whose fields are checked.
-pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Inconsistency>, StoreError> {
-    let judged = keys.iter().filter(|key| key.kind == "hash" && consistency::has_judged_fields(&key.rest));
+pub async fn look_at_fields(
+    store: &Store,
+    keys: &[&KeyFacts],
+) -> Result<Vec<Inconsistency>, StoreError> {
+    let judged =
+        keys.iter().filter(|key| key.kind == "hash" && consistency::has_judged_fields(&key.rest));
     let names: Vec<String> = judged.map(|key| key.name.clone()).collect();
     let bad = read_bad_fields(store, &names).await?;
     let prefix = store.key_named("");
@@ -265,18 +314,27 @@ pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Inc
 }
 
 /// Returns the findings about string values, for the keys whose text is checked.
-pub async fn look_at_texts(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Inconsistency>, StoreError> {
-    let judged = keys.iter().filter(|key| key.kind == "string" && consistency::has_judged_text(&key.rest));
+pub async fn look_at_texts(
+    store: &Store,
+    keys: &[&KeyFacts],
+) -> Result<Vec<Inconsistency>, StoreError> {
+    let judged =
+        keys.iter().filter(|key| key.kind == "string" && consistency::has_judged_text(&key.rest));
     let judged: Vec<&&KeyFacts> = judged.collect();
     let names: Vec<String> = judged.iter().map(|key| key.name.clone()).collect();
     let texts = store.read_texts(&names).await?;
-    let found =
-        judged.into_iter().zip(texts).filter_map(|(key, text)| consistency::judge_text(&key.rest, key.name.clone(), &text?));
+    let found = judged
+        .into_iter()
+        .zip(texts)
+        .filter_map(|(key, text)| consistency::judge_text(&key.rest, key.name.clone(), &text?));
     Ok(found.collect())
 }
 
 /// Returns the unreadable fields of each of these keys. The keys are full key names.
-pub(crate) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Vec<Vec<BadField>>, StoreError> {
+pub(crate) async fn read_bad_fields(
+    store: &Store,
+    keys: &[String],
+) -> Result<Vec<Vec<BadField>>, StoreError> {
     let prefix = store.key_named("");
     let judge = |(key, fields): (&String, Vec<(String, String)>)| {
         let rest = key.strip_prefix(&prefix).unwrap_or_default();
@@ -299,7 +357,8 @@ pub async fn confirm(
         return Ok(findings);
     }
     tokio::time::sleep(MOMENT).await;
-    let subjects: BTreeSet<FindingSubject> = findings.iter().map(|finding| finding.subject.clone()).collect();
+    let subjects: BTreeSet<FindingSubject> =
+        findings.iter().map(|finding| finding.subject.clone()).collect();
     let again = ConsistencyChecker::open(store, more).await?.look_at(&subjects).await?;
     let owned = |finding: &Inconsistency| {
         let (subject, kind, place) = finding.identity();
@@ -319,7 +378,9 @@ pub(crate) fn unique_key(rest: &str) -> Option<UniqueKey> {
 pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix)?;
-    Gate::from_name(rest.strip_prefix("gate_waiters:").or_else(|| rest.strip_prefix("gate_holders:"))?)
+    Gate::from_name(
+        rest.strip_prefix("gate_waiters:").or_else(|| rest.strip_prefix("gate_holders:"))?,
+    )
 }
 
 /// Adds to the facts of a job what its schedule says about the planned run. A job without a planned
@@ -338,10 +399,12 @@ fn plan_of(record: &JobRecord, now: UnixMillis) -> (PlannedRun, Option<String>) 
         Ok(definition) => definition,
         Err(error) => {
             let advice = match &error {
-                DefinitionError::Canonical(CanonicalError::Newer { .. }) => {
-                    Some("update schedd here; it is left alone until then, and nodes that can read it run it")
-                }
-                DefinitionError::Zone(_) => Some("install the zone data (tzdata) on this host; nodes that have it run the job"),
+                DefinitionError::Canonical(CanonicalError::Newer { .. }) => Some(
+                    "update schedd here; it is left alone until then, and nodes that can read it run it",
+                ),
+                DefinitionError::Zone(_) => Some(
+                    "install the zone data (tzdata) on this host; nodes that have it run the job",
+                ),
                 DefinitionError::Canonical(CanonicalError::Corrupt { .. }) => None,
             };
             return (PlannedRun::Unreadable { why: error.to_string(), advice }, None);

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use crate::domain::consistency::{CountFacts, Inconsistency, KeyFacts, judge_counts, judge_outputs};
+use crate::domain::consistency::{
+    CountFacts, Inconsistency, KeyFacts, judge_counts, judge_outputs,
+};
 use crate::store::{CounterPair, OutputFacts, Store, StoreError};
 
 /// The most readings while data changes, and the pause between readings.
@@ -90,7 +92,9 @@ impl Whole {
             self.counts.forget_what_moved(&before.counts);
             self.findings = judged(store, &self.counts, &self.outputs);
         }
-        self.findings.retain(|finding| before.findings.iter().any(|other| other.identity() == finding.identity()));
+        self.findings.retain(|finding| {
+            before.findings.iter().any(|other| other.identity() == finding.identity())
+        });
         self
     }
 }
@@ -103,6 +107,10 @@ async fn look(store: &Store, names: &Names) -> Result<Whole, StoreError> {
 
 fn judged(store: &Store, counts: &CountFacts, outputs: &OutputFacts) -> Vec<Inconsistency> {
     let mut findings = judge_counts(counts, |rest| store.key_named(rest));
-    findings.extend(judge_outputs(store.key_named("outputs"), outputs.missing.len(), outputs.unlisted.len()));
+    findings.extend(judge_outputs(
+        store.key_named("outputs"),
+        outputs.missing.len(),
+        outputs.unlisted.len(),
+    ));
     findings
 }

@@ -11,8 +11,8 @@ use super::consistency_check::{ConsistencyChecker, STEP, unique_key};
 use super::count_check;
 use super::repair;
 use crate::domain::consistency::{
-    CountFacts, FindingKind, FindingSubject, Inconsistency, KeyFacts, KnownNames, Member, Mend, bad_entries, judge_key,
-    judge_member, known_key, unknown_lane,
+    CountFacts, FindingKind, FindingSubject, Inconsistency, KeyFacts, KnownNames, Member, Mend,
+    bad_entries, judge_key, judge_member, known_key, unknown_lane,
 };
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, JobName, RunId};
@@ -80,7 +80,8 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     match exam.judge_all(store, &good, &mut rest).await {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {
-            exam.partial = Some(format!("the data cannot be checked until the key {key} is repaired"));
+            exam.partial =
+                Some(format!("the data cannot be checked until the key {key} is repaired"));
         }
         Err(error) => return Err(error),
     }
@@ -88,7 +89,10 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
         Ok(found) => exam.findings.extend(found),
         // If the data cannot be judged, only findings about keys are kept, without confirmation.
         Err(StoreError::WrongType { .. }) => {
-            exam.findings.extend(rest.into_iter().filter(|finding| matches!(finding.subject, FindingSubject::Key(_))));
+            exam.findings.extend(
+                rest.into_iter()
+                    .filter(|finding| matches!(finding.subject, FindingSubject::Key(_))),
+            );
         }
         Err(error) => return Err(error),
     }
@@ -109,7 +113,12 @@ fn known_type(kind: &str) -> KnownNames {
 impl Examination {
     /// Checks these keys. Adds the findings that a second reading must confirm to `found`. The other
     /// findings depend on many keys, and this check has already read these keys twice.
-    async fn judge_all(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Inconsistency>) -> Result<(), StoreError> {
+    async fn judge_all(
+        &mut self,
+        store: &Store,
+        keys: &[&KeyFacts],
+        found: &mut Vec<Inconsistency>,
+    ) -> Result<(), StoreError> {
         let census = take_census(store, keys).await?;
         for (rest, bad) in &census.entries {
             // Read again: an entry that is gone by now was only in transit.
@@ -125,7 +134,8 @@ impl Examination {
         // Lanes are read after the keys, because a lane is registered before anything is due in it.
         let known = store.list_lanes().await?;
         let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
-        let unknown: Vec<_> = unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))).collect();
+        let unknown: Vec<_> =
+            unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))).collect();
         self.findings.extend(unknown);
         let mut checker = ConsistencyChecker::open(store, &self.lanes).await?;
         let jobs: Vec<JobName> = census.jobs.into_iter().collect();
@@ -140,10 +150,13 @@ impl Examination {
         for some in uniques.chunks(STEP) {
             found.extend(checker.look_at_uniques(some).await?);
         }
-        for key in keys.iter().filter(|key| key.rest.starts_with("gate_waiters:") || key.rest.starts_with("gate_holders:")) {
+        for key in keys.iter().filter(|key| {
+            key.rest.starts_with("gate_waiters:") || key.rest.starts_with("gate_holders:")
+        }) {
             found.extend(checker.look_at_gate(&key.name).await?);
         }
-        let whole = count_check::judge(store, &count_check::Names::among(keys.iter().copied())).await?;
+        let whole =
+            count_check::judge(store, &count_check::Names::among(keys.iter().copied())).await?;
         self.findings.extend(whole.findings);
         (self.counts, self.outputs) = (whole.counts, whole.outputs);
         Ok(())
@@ -156,7 +169,8 @@ impl Examination {
         for _ in 0..ROUNDS {
             let before = mended.len();
             // Keys first, because their content decides about the rest.
-            let fixable = self.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_)));
+            let fixable =
+                self.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_)));
             let (keys, rest): (Vec<&Inconsistency>, Vec<&Inconsistency>) =
                 fixable.partition(|finding| matches!(finding.subject, FindingSubject::Key(_)));
             for finding in keys {
@@ -166,7 +180,9 @@ impl Examination {
                 }
             }
             for (at, done) in repair::mend(store, &self.lanes, &rest).await? {
-                mended.extend(rest.get(at).map(|finding| Mended { finding: (*finding).clone(), done }));
+                mended.extend(
+                    rest.get(at).map(|finding| Mended { finding: (*finding).clone(), done }),
+                );
             }
             if mended.len() == before {
                 break;
@@ -176,7 +192,11 @@ impl Examination {
         Ok((mended, self))
     }
 
-    async fn mend_key(&self, store: &Store, finding: &Inconsistency) -> Result<Vec<String>, StoreError> {
+    async fn mend_key(
+        &self,
+        store: &Store,
+        finding: &Inconsistency,
+    ) -> Result<Vec<String>, StoreError> {
         let FindingSubject::Key(key) = &finding.subject else { return Ok(Vec::new()) };
         let prefix = store.key_named("");
         let rest = key.strip_prefix(&prefix).unwrap_or_default();
@@ -184,11 +204,19 @@ impl Examination {
             (FindingKind::Wrong, "outputs") => {
                 let OutputFacts { missing, unlisted } = &self.outputs;
                 store.mend_outputs(&self.outputs).await?;
-                Ok(vec![format!("{} entries taken out, {} outputs put in", missing.len(), unlisted.len())])
+                Ok(vec![format!(
+                    "{} entries taken out, {} outputs put in",
+                    missing.len(),
+                    unlisted.len()
+                )])
             }
             (FindingKind::Wrong, "gate") => repair::repair_gate(store, key).await,
-            (FindingKind::Wrong, _) => repair::repair_counts(store, &self.counts.in_key(rest)).await,
-            (FindingKind::Unreadable, _) if self.entries.contains_key(rest) => self.mend_entries(store, rest).await,
+            (FindingKind::Wrong, _) => {
+                repair::repair_counts(store, &self.counts.in_key(rest)).await
+            }
+            (FindingKind::Unreadable, _) if self.entries.contains_key(rest) => {
+                self.mend_entries(store, rest).await
+            }
             _ => repair::mend_key(store, key, finding).await,
         };
         match done {
@@ -204,7 +232,10 @@ impl Examination {
             match store.quarantine_entry(rest, entry, "it does not belong there").await? {
                 Quarantined::Kept => kept += 1,
                 Quarantined::Dropped => {
-                    dropped.push(format!("removed, because quarantine is full: {:?} at {}", entry.member, entry.score));
+                    dropped.push(format!(
+                        "removed, because quarantine is full: {:?} at {}",
+                        entry.member, entry.score
+                    ));
                 }
                 Quarantined::Gone => {}
             }
@@ -222,7 +253,9 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     for key in keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
-            "job" | "open" | "manual" | "waiting" | "catch_up" => census.jobs.extend(name.parse().ok()),
+            "job" | "open" | "manual" | "waiting" | "catch_up" => {
+                census.jobs.extend(name.parse().ok());
+            }
             "unique" => census.uniques.extend(unique_key(&key.rest)),
             "run" => census.runs.extend(name.parse().ok().map(|run| (run, None))),
             _ => {}
@@ -256,12 +289,18 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
         }
     }
     census.jobs.extend(store.list_listed().await?);
-    census.runs.extend(store.list_stops().await?.iter().filter_map(|run| run.parse().ok()).map(|run| (run, None)));
+    census.runs.extend(
+        store.list_stops().await?.iter().filter_map(|run| run.parse().ok()).map(|run| (run, None)),
+    );
     Ok(census)
 }
 
 /// Returns the entries of `bad` that are still in their set.
-async fn still_there(store: &Store, rest: &str, bad: &[(DueEntry, String)]) -> Result<Vec<(DueEntry, String)>, StoreError> {
+async fn still_there(
+    store: &Store,
+    rest: &str,
+    bad: &[(DueEntry, String)],
+) -> Result<Vec<(DueEntry, String)>, StoreError> {
     let (mut there, mut cursor) = (BTreeSet::new(), 0);
     loop {
         let pages = store.scan_sets(&[(rest.to_owned(), cursor)]).await?;
@@ -272,8 +311,11 @@ async fn still_there(store: &Store, rest: &str, bad: &[(DueEntry, String)]) -> R
             break;
         }
     }
-    let mut still: Vec<(DueEntry, String)> =
-        bad.iter().filter(|(entry, _)| there.contains(&(entry.member.clone(), entry.score.clone()))).cloned().collect();
+    let mut still: Vec<(DueEntry, String)> = bad
+        .iter()
+        .filter(|(entry, _)| there.contains(&(entry.member.clone(), entry.score.clone())))
+        .cloned()
+        .collect();
     still.dedup_by(|(a, _), (b, _)| a == b);
     Ok(still)
 }

@@ -97,11 +97,14 @@ async fn recall(janitor: &Janitor) {
 fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
     let is_of_late = |at: UnixMillis| now.since(at) < STEADY_FOR && at.since(now) < STEADY_FOR;
     let was_there = |node: &NodeEvents| {
-        node.last_seen.is_some_and(is_of_late) && node.started_at.is_some_and(|started| started <= now && !is_of_late(started))
+        node.last_seen.is_some_and(is_of_late)
+            && node.started_at.is_some_and(|started| started <= now && !is_of_late(started))
     };
     let is_watched = nodes.iter().any(was_there);
     let ahead = |event: &NodeEvent| match event.what {
-        NodeEventKind::ClockStepped { by_ms } => u64::try_from(by_ms).ok().map(Duration::from_millis),
+        NodeEventKind::ClockStepped { by_ms } => {
+            u64::try_from(by_ms).ok().map(Duration::from_millis)
+        }
         NodeEventKind::Started { seen_before: Some(seen) } if !is_watched => {
             Some(event.from.since(seen)).filter(|away| *away >= STEADY_FOR)
         }
@@ -131,7 +134,8 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
     }
     let mut overfull = janitor.retention.take_overfull();
     for _ in 0..STEPS_A_JOB {
-        let (jobs, next) = store.list_overfull(*seen, |job| bounds_of(job, bounds.history.keep_per_job)).await?;
+        let (jobs, next) =
+            store.list_overfull(*seen, |job| bounds_of(job, bounds.history.keep_per_job)).await?;
         overfull.extend(jobs);
         match next {
             Some(next) if next > *seen => *seen = next,
@@ -149,7 +153,10 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
             if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
                 return Err(error);
             }
-            janitor.node.outage_log.failed(&error, &format!("the backfill of job {job} does not continue"));
+            janitor
+                .node
+                .outage_log
+                .failed(&error, &format!("the backfill of job {job} does not continue"));
         }
     }
     total += forget_gone_nodes(store, aged).await?;
@@ -162,7 +169,13 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
     for _ in 0..STEPS {
         let forgotten = store.forget_runs(None, before, bounds.history.keep).await?
             + store.forget_dead(None, before, DEAD_IN_ALL).await?
-            + store.forget_outputs(None, aged.saturating_sub(bounds.output.max_age), bounds.output.keep_bytes).await?
+            + store
+                .forget_outputs(
+                    None,
+                    aged.saturating_sub(bounds.output.max_age),
+                    bounds.output.keep_bytes,
+                )
+                .await?
             + store.forget_jobs(aged.saturating_sub(ENDED_AGE), ENDED_JOBS).await?;
         total += forgotten;
         if forgotten == 0 {
@@ -186,13 +199,18 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
     let before = now.saturating_sub(NODE_AGE);
     let gone = store.list_gone_nodes(before).await?;
     for node in &gone {
-        let listed: Vec<JobName> = store.read_source(&node.into()).await?.into_keys().take(LISTED).collect();
+        let listed: Vec<JobName> =
+            store.read_source(&node.into()).await?.into_keys().take(LISTED).collect();
         for (name, record) in listed.iter().zip(store.read_jobs(&listed).await?) {
             let Ok(record) = record else { continue };
             let is_needless = record.is_none_or(|job| {
-                !job.is_live() || job.kind != SourceKind::File || job.listed_by.keys().any(|other| other != node.as_str())
+                !job.is_live()
+                    || job.kind != SourceKind::File
+                    || job.listed_by.keys().any(|other| other != node.as_str())
             });
-            if is_needless && let Err(error) = job_operations::unlist_job(store, name, node.as_str()).await {
+            if is_needless
+                && let Err(error) = job_operations::unlist_job(store, name, node.as_str()).await
+            {
                 debug!(node = %node, job = %name, "The job is still listed by a node that is gone: {error}.");
             }
         }
@@ -202,14 +220,22 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
 
 /// Trims one job to its own bounds. A key of the wrong type is logged, and the trimming of other
 /// jobs continues.
-async fn trim_job(janitor: &Janitor, job: &JobName, now: UnixMillis, bounds: &RetainedBounds) -> Result<usize, StoreError> {
+async fn trim_job(
+    janitor: &Janitor,
+    job: &JobName,
+    now: UnixMillis,
+    bounds: &RetainedBounds,
+) -> Result<usize, StoreError> {
     let store = &janitor.node.store;
-    let (ended_before, written_before) = (now.saturating_sub(bounds.history.max_age), now.saturating_sub(bounds.output.max_age));
+    let (ended_before, written_before) =
+        (now.saturating_sub(bounds.history.max_age), now.saturating_sub(bounds.output.max_age));
     let (most, most_dead) = bounds_of(job, bounds.history.keep_per_job);
     let step = async || -> Result<usize, StoreError> {
         Ok(store.forget_runs(Some(job), ended_before, most).await?
             + store.forget_dead(Some(job), ended_before, most_dead).await?
-            + store.forget_outputs(Some(job), written_before, bounds.output.keep_bytes_per_job).await?)
+            + store
+                .forget_outputs(Some(job), written_before, bounds.output.keep_bytes_per_job)
+                .await?)
     };
     let mut total = 0;
     for _ in 0..STEPS_A_JOB {
@@ -218,7 +244,10 @@ async fn trim_job(janitor: &Janitor, job: &JobName, now: UnixMillis, bounds: &Re
             Ok(forgotten) => total += forgotten,
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                janitor.node.outage_log.failed(&error, &format!("old runs of job {job} are not removed"));
+                janitor
+                    .node
+                    .outage_log
+                    .failed(&error, &format!("old runs of job {job} are not removed"));
                 break;
             }
         }
@@ -238,16 +267,34 @@ mod tests {
             node: "n1".parse().unwrap(),
             last_seen: Some(at(0)),
             started_at: Some(at(started)),
-            events: events.into_iter().map(|(from, what)| NodeEvent { what, from: at(from), to: None }).collect(),
+            events: events
+                .into_iter()
+                .map(|(from, what)| NodeEvent { what, from: at(from), to: None })
+                .collect(),
             is_cut: false,
         };
         let step = |minutes: i64| NodeEventKind::ClockStepped { by_ms: minutes * 60_000 };
         let back = |seen: i64| NodeEventKind::Started { seen_before: Some(at(seen)) };
         assert_eq!(time_before(&[node(-1, vec![(-1, back(-2))])], at(0)), None, "a restart");
-        assert_eq!(time_before(&[node(-1, vec![(-1, back(-day))])], at(0)), Some(at(1 - day)), "it was away for a day");
+        assert_eq!(
+            time_before(&[node(-1, vec![(-1, back(-day))])], at(0)),
+            Some(at(1 - day)),
+            "it was away for a day"
+        );
         let other = node(-2 * day, Vec::new());
-        assert_eq!(time_before(&[node(-1, vec![(-1, back(-day))]), other.clone()], at(0)), None, "another was there");
-        assert_eq!(time_before(&[node(-1, vec![(-30, step(day))]), other.clone()], at(0)), Some(at(-day)));
-        assert_eq!(time_before(&[node(-1, vec![(-day, step(day)), (-2, step(-day))]), other], at(0)), None, "long ago, or back");
+        assert_eq!(
+            time_before(&[node(-1, vec![(-1, back(-day))]), other.clone()], at(0)),
+            None,
+            "another was there"
+        );
+        assert_eq!(
+            time_before(&[node(-1, vec![(-30, step(day))]), other.clone()], at(0)),
+            Some(at(-day))
+        );
+        assert_eq!(
+            time_before(&[node(-1, vec![(-day, step(day)), (-2, step(-day))]), other], at(0)),
+            None,
+            "long ago, or back"
+        );
     }
 }

@@ -23,7 +23,10 @@ use crate::domain::schedule::schedule_version::{ScheduleVersion, ScheduleVersion
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
-use crate::store::{InLedger, JobRecord, Ledger, LedgerAnswer, LedgerRange, SkippedRecord, Store, StoreError, StoredVersion};
+use crate::store::{
+    InLedger, JobRecord, Ledger, LedgerAnswer, LedgerRange, SkippedRecord, Store, StoreError,
+    StoredVersion,
+};
 
 /// The most occurrences of a range that is counted. A range with more occurrences is not counted
 /// and is assumed complete.
@@ -62,7 +65,11 @@ pub(crate) struct LedgerExcess {
 
 impl Folded {
     /// Reads the ledger of a job and its schedules. A ledger of the wrong type counts as empty.
-    pub(crate) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
+    pub(crate) async fn read(
+        store: &Store,
+        name: &JobName,
+        job: Option<&JobRecord>,
+    ) -> Result<Self, StoreError> {
         let ledger = or_nothing(store.read_ledger(name).await)?;
         if ledger.ranges.is_empty() {
             return Ok(Self { ledger, ..Self::default() });
@@ -73,7 +80,10 @@ impl Folded {
     /// Returns the first and the last instant of all ranges.
     pub(crate) fn bounds(&self) -> Option<(UnixMillis, UnixMillis)> {
         let ranges = &self.ledger.ranges;
-        Some((ranges.iter().map(|range| range.from).min()?, ranges.iter().map(|range| range.to).max()?))
+        Some((
+            ranges.iter().map(|range| range.from).min()?,
+            ranges.iter().map(|range| range.to).max()?,
+        ))
     }
 
     /// Returns the ledger's entry for `run`, which has no record. Returns `None` if no range spans
@@ -96,7 +106,10 @@ impl Folded {
     pub(crate) fn counts_within(&self, at: UnixMillis, skipped_range: SkippedRange) -> bool {
         let mut ranges = self.ledger.ranges.iter();
         ranges.any(|range| {
-            skipped_range.first <= range.from && range.from <= at && at <= range.to && range.to <= skipped_range.last
+            skipped_range.first <= range.from
+                && range.from <= at
+                && at <= range.to
+                && range.to <= skipped_range.last
         })
     }
 
@@ -110,8 +123,11 @@ impl Folded {
         let (first, last) = self.bounds()?;
         let within: Vec<UnixMillis> = dues.range(first..=last).copied().collect();
         let narrowest = nested_ranges::narrowest_at(&self.ends(), within.iter().copied());
-        let total: Vec<(UnixMillis, usize)> =
-            within.into_iter().zip(narrowest).filter_map(|(due, place)| Some((due, place?))).collect();
+        let total: Vec<(UnixMillis, usize)> = within
+            .into_iter()
+            .zip(narrowest)
+            .filter_map(|(due, place)| Some((due, place?)))
+            .collect();
         let ranges = &self.ledger.ranges;
         let at_end = total.iter().find(|(due, place)| ranges[*place].ends_at(*due));
         let (due, place) = at_end.or_else(|| self.first_over(&total, dues))?;
@@ -126,14 +142,20 @@ impl Folded {
     /// Returns the first recorded occurrence in a range whose total exceeds what the schedules
     /// allow. The caller has already ruled out records at the ends of ranges, so the totals are
     /// exact.
-    fn first_over<'t>(&self, total: &'t [(UnixMillis, usize)], dues: &BTreeSet<UnixMillis>) -> Option<&'t (UnixMillis, usize)> {
+    fn first_over<'t>(
+        &self,
+        total: &'t [(UnixMillis, usize)],
+        dues: &BTreeSet<UnixMillis>,
+    ) -> Option<&'t (UnixMillis, usize)> {
         let (mut over, mut counted) = (HashMap::new(), 0_u64);
         let mut is_over = |place: usize| {
             *over.entry(place).or_insert_with(|| {
                 let range = &self.ledger.ranges[place];
                 let total = self.total_in(range, Recorded { dues, skipped_ranges: &[] });
                 counted = counted.saturating_add(total);
-                counted <= COUNTED_IN_ALL && self.versions.covers(range.from, range.to) && self.is_full(range, total, 1)
+                counted <= COUNTED_IN_ALL
+                    && self.versions.covers(range.from, range.to)
+                    && self.is_full(range, total, 1)
             })
         };
         total.iter().find(|(due, place)| self.versions.has(*due) && is_over(*place))
@@ -142,13 +164,19 @@ impl Folded {
     /// Returns the narrowest range that counts more occurrences than the schedules had between its
     /// ends. The count includes narrower ranges and records within the range. Some occurrence was
     /// counted twice. The range gives up one occurrence, because narrower ranges are certain.
-    pub(crate) fn ledger_excess(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<LedgerExcess> {
+    pub(crate) fn ledger_excess(
+        &self,
+        job: &JobName,
+        dues: &BTreeSet<UnixMillis>,
+    ) -> Option<LedgerExcess> {
         let (ranges, ends) = (&self.ledger.ranges, self.ends());
         // An end that is no occurrence of a schedule does not count against the schedules.
         let odd = |range: &LedgerRange| {
-            u64::from(!self.versions.has(range.from)) + u64::from(range.from < range.to && !self.versions.has(range.to))
+            u64::from(!self.versions.has(range.from))
+                + u64::from(range.from < range.to && !self.versions.has(range.to))
         };
-        let counts: Vec<u64> = ranges.iter().map(|range| range.count.saturating_sub(odd(range))).collect();
+        let counts: Vec<u64> =
+            ranges.iter().map(|range| range.count.saturating_sub(odd(range))).collect();
         let in_ledger = nested_ranges::sums_within(&ends, &counts);
         let named = nested_ranges::narrowest_at(&ends, ends.iter().map(|(from, _)| *from));
         let is_judged = |place: &usize| {
@@ -163,7 +191,8 @@ impl Folded {
         let mut counted = 0_u64;
         for place in judged {
             let range = &ranges[place];
-            let records = dues.range(range.from..=range.to).filter(|due| self.versions.has(**due)).count();
+            let records =
+                dues.range(range.from..=range.to).filter(|due| self.versions.has(**due)).count();
             let total = in_ledger[place].saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
             counted = counted.saturating_add(total);
             if total > COUNTED || counted > COUNTED_IN_ALL {
@@ -171,7 +200,11 @@ impl Folded {
             }
             let has = self.versions.count_up_to(range.from, range.to, most(total));
             if total > has {
-                let left = SkippedRange { first: range.from, last: range.to, count: range.count.saturating_sub(1) };
+                let left = SkippedRange {
+                    first: range.from,
+                    last: range.to,
+                    count: range.count.saturating_sub(1),
+                };
                 let run = RunId::regular(job.clone(), range.from);
                 return Some(LedgerExcess {
                     run,
@@ -187,19 +220,42 @@ impl Folded {
 
     /// Returns the missed ranges that count occurrences after `now`, each with what is left of it up
     /// to `now`. `dues` are the recorded occurrences after `now`.
-    pub(crate) fn missed_after(&self, now: UnixMillis, dues: &BTreeSet<UnixMillis>) -> Vec<(LedgerRange, Option<SkippedRange>)> {
+    pub(crate) fn missed_after(
+        &self,
+        now: UnixMillis,
+        dues: &BTreeSet<UnixMillis>,
+    ) -> Vec<(LedgerRange, Option<SkippedRange>)> {
         let ranges = self.ledger.ranges.iter().filter(|range| range.to > now && range.is_missed());
-        ranges.map(|range| (range.clone(), (range.from <= now).then(|| self.passed_of(range, now, dues)))).collect()
+        ranges
+            .map(|range| {
+                (range.clone(), (range.from <= now).then(|| self.passed_of(range, now, dues)))
+            })
+            .collect()
     }
 
     /// Returns the part up to `now` of a range that begins before.
-    fn passed_of(&self, range: &LedgerRange, now: UnixMillis, dues: &BTreeSet<UnixMillis>) -> SkippedRange {
+    fn passed_of(
+        &self,
+        range: &LedgerRange,
+        now: UnixMillis,
+        dues: &BTreeSet<UnixMillis>,
+    ) -> SkippedRange {
         let next = now.saturating_add(Duration::from_millis(1));
-        let last = if self.versions.covers(range.from, range.to) { self.versions.latest_in(range.from, now) } else { Some(now) };
+        let last = if self.versions.covers(range.from, range.to) {
+            self.versions.latest_in(range.from, now)
+        } else {
+            Some(now)
+        };
         let to_come = self.versions.count_up_to(next, range.to, most(range.count));
         // Occurrences with a record or in another range are not counted by this range.
-        let inner = self.ledger.ranges.iter().filter(|other| range.from <= other.from && other.to <= range.to && *other != range);
-        let of_others = inner.filter(|other| other.from > now).map(|other| other.count).fold(0, u64::saturating_add);
+        let inner =
+            self.ledger.ranges.iter().filter(|other| {
+                range.from <= other.from && other.to <= range.to && *other != range
+            });
+        let of_others = inner
+            .filter(|other| other.from > now)
+            .map(|other| other.count)
+            .fold(0, u64::saturating_add);
         let recorded = u64::try_from(dues.range(next..=range.to).count()).unwrap_or(u64::MAX);
         let own = to_come.saturating_sub(of_others).saturating_sub(recorded);
         let last = last.unwrap_or(range.from).max(range.from);
@@ -223,13 +279,19 @@ impl Folded {
         let ranges = &mut self.ledger.ranges;
         let Some(place) = ranges.iter().position(|other| other == range) else { return };
         match (left, ranges.get_mut(place)) {
-            (Some(left), Some(range)) => (range.from, range.to, range.count) = (left.first, left.last, left.count),
+            (Some(left), Some(range)) => {
+                (range.from, range.to, range.count) = (left.first, left.last, left.count);
+            }
             _ => drop(ranges.remove(place)),
         }
     }
 
     fn without(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> Rest {
-        if self.holds(range, run, recorded) { self.left_of(range, run, recorded) } else { Rest::All }
+        if self.holds(range, run, recorded) {
+            self.left_of(range, run, recorded)
+        } else {
+            Rest::All
+        }
     }
 
     /// Returns true if `range` covers the occurrence of `run`.
@@ -246,10 +308,17 @@ impl Folded {
         let ranges = self.ledger.ranges.iter().filter(|other| is_within(other.from, other.to));
         let in_ledger: u64 = ranges.map(|other| other.count).fold(0, u64::saturating_add);
         let records = recorded.dues.range(range.from..=range.to).count();
-        let skipped_ranges =
-            recorded.skipped_ranges.iter().map(|kept| kept.skipped_range).filter(|one| is_within(one.first, one.last));
-        let behind_them = skipped_ranges.map(|skipped_range| skipped_range.count.saturating_sub(1)).fold(0, u64::saturating_add);
-        in_ledger.saturating_add(behind_them).saturating_add(u64::try_from(records).unwrap_or(u64::MAX))
+        let skipped_ranges = recorded
+            .skipped_ranges
+            .iter()
+            .map(|kept| kept.skipped_range)
+            .filter(|one| is_within(one.first, one.last));
+        let behind_them = skipped_ranges
+            .map(|skipped_range| skipped_range.count.saturating_sub(1))
+            .fold(0, u64::saturating_add);
+        in_ledger
+            .saturating_add(behind_them)
+            .saturating_add(u64::try_from(records).unwrap_or(u64::MAX))
     }
 
     /// Returns true if `total` counts all occurrences between the ends of `range`, and at least
@@ -269,13 +338,17 @@ impl Folded {
             return Rest::Nothing;
         }
         let skipped_range = SkippedRange { first: range.from, last: range.to, count: range.count };
-        let is_reported =
-            |at: UnixMillis| recorded.dues.contains(&at) || self.ledger.fate_at(at).is_some_and(|other| other != range);
+        let is_reported = |at: UnixMillis| {
+            recorded.dues.contains(&at)
+                || self.ledger.fate_at(at).is_some_and(|other| other != range)
+        };
         let known = Some(&self.versions).filter(|versions| versions.covers(range.from, range.to));
         match lateness::taken_out(known, skipped_range, run.due(), is_reported) {
             // Unlike the count of a skipped range, this count is a sum, and each occurrence lowers
             // it by one.
-            Rest::Some(left) => Rest::Some(SkippedRange { count: range.count.saturating_sub(1), ..left }),
+            Rest::Some(left) => {
+                Rest::Some(SkippedRange { count: range.count.saturating_sub(1), ..left })
+            }
             rest => rest,
         }
     }
@@ -283,13 +356,20 @@ impl Folded {
 
 /// Returns the schedule versions of a job, as far as they are known. A schedule that cannot be used
 /// on this host counts as unknown.
-async fn read_versions(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<ScheduleVersions, StoreError> {
+async fn read_versions(
+    store: &Store,
+    name: &JobName,
+    job: Option<&JobRecord>,
+) -> Result<ScheduleVersions, StoreError> {
     Ok(versions_of(&past_schedules(store, name).await?, job))
 }
 
 /// Returns the earlier schedules of a job, oldest first, as far as they are stored. A schedule that
 /// cannot be used on this host has no definition.
-pub(crate) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<PastSchedule>, StoreError> {
+pub(crate) async fn past_schedules(
+    store: &Store,
+    name: &JobName,
+) -> Result<Vec<PastSchedule>, StoreError> {
     let past = |kept: StoredVersion| PastSchedule {
         from: kept.from,
         until: kept.until,
@@ -300,9 +380,12 @@ pub(crate) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<
 
 /// Returns the schedule versions made of the earlier schedules and of the present schedule.
 pub(crate) fn versions_of(past: &[PastSchedule], job: Option<&JobRecord>) -> ScheduleVersions {
-    let timetable_of = |one: &PastSchedule| one.definition.as_ref().map(|(_, timetable)| timetable.clone());
-    let mut versions: Vec<ScheduleVersion> =
-        past.iter().map(|one| ScheduleVersion::new(timetable_of(one), one.from, one.until)).collect();
+    let timetable_of =
+        |one: &PastSchedule| one.definition.as_ref().map(|(_, timetable)| timetable.clone());
+    let mut versions: Vec<ScheduleVersion> = past
+        .iter()
+        .map(|one| ScheduleVersion::new(timetable_of(one), one.from, one.until))
+        .collect();
     if let Some(job) = job {
         // A one-shot may have ended before its occurrence, which was recorded all the same.
         let until = job.ended_at.filter(|_| !job.is_once).unwrap_or(UnixMillis::LAST);

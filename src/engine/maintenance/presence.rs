@@ -19,7 +19,9 @@ use crate::engine::status::node_health::NodeHealth;
 use crate::engine::status::redis_clock::STEADY_FOR;
 use crate::executor::{Execute, ExecutorAbilities};
 use crate::keeper::BootInstant;
-use crate::store::{BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError};
+use crate::store::{
+    BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError,
+};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// The interval at which a node reports the lanes that the node uses.
@@ -43,7 +45,9 @@ pub(crate) struct Presence {
 #[derive(Debug, thiserror::Error)]
 pub enum PresenceError {
     /// Another node has the requested name.
-    #[error("node name {name} is in use by schedd pid {pid} on host {host}; give another name with --node")]
+    #[error(
+        "node name {name} is in use by schedd pid {pid} on host {host}; give another name with --node"
+    )]
     Taken {
         /// The name.
         name: NodeName,
@@ -108,8 +112,14 @@ pub async fn announce(
         };
         match try_name(store, &name, incarnation, &facts, host).await? {
             Try::Ours => {
-                let event = NodeEvent { what: NodeEventKind::Started { seen_before }, from: started_at, to: None };
-                if let Err(error) = store.note_events(&name, &[EventNote { event, replaces: None }]).await {
+                let event = NodeEvent {
+                    what: NodeEventKind::Started { seen_before },
+                    from: started_at,
+                    to: None,
+                };
+                if let Err(error) =
+                    store.note_events(&name, &[EventNote { event, replaces: None }]).await
+                {
                     debug!("The start of this node was not recorded: {error}.");
                 }
                 return Ok((name, started_at));
@@ -157,12 +167,19 @@ async fn try_name(
                     // The holder ran on this host before its last boot.
                     claim = NameClaim::Take;
                 } else {
-                    seen_later = seen_later.filter(|_| seen_ago.is_zero()).or_else(|| Some(BootInstant::now()));
-                    let later_for = seen_later.map_or(Duration::ZERO, |since| BootInstant::now().since(since));
+                    seen_later = seen_later
+                        .filter(|_| seen_ago.is_zero())
+                        .or_else(|| Some(BootInstant::now()));
+                    let later_for =
+                        seen_later.map_or(Duration::ZERO, |since| BootInstant::now().since(since));
                     match first_seen_ago {
                         // The holder was seen again during the wait, so it lives.
-                        Some(before) if seen_ago < before => return Ok(Try::Alive { pid, host: holder }),
-                        _ if seen_ago >= GONE_AFTER || later_for >= GONE_AFTER => claim = NameClaim::Take,
+                        Some(before) if seen_ago < before => {
+                            return Ok(Try::Alive { pid, host: holder });
+                        }
+                        _ if seen_ago >= GONE_AFTER || later_for >= GONE_AFTER => {
+                            claim = NameClaim::Take;
+                        }
                         _ => {
                             if first_seen_ago.is_none() {
                                 info!(node = %name, host = holder, "A node of this name was active on another host a moment ago. schedd waits to see whether that node is alive.");
@@ -179,14 +196,19 @@ async fn try_name(
 
 fn numbered(name: &NodeName, number: u32) -> NodeName {
     let suffix = format!("-{number}");
-    let base: String = name.as_str().chars().take(crate::domain::name::names::MAX_NAME_LEN - suffix.len()).collect();
+    let base: String = name
+        .as_str()
+        .chars()
+        .take(crate::domain::name::names::MAX_NAME_LEN - suffix.len())
+        .collect();
     NodeName::from_host_name(&format!("{base}{suffix}"))
 }
 
 /// Returns the facts that this node reports about itself now.
 fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
     let EngineSettings { host, started_at, .. } = &presence.node.settings;
-    let ExecutorAbilities { limits, most_files, has_cgroups, users, users_why, own_user } = presence.executors.abilities();
+    let ExecutorAbilities { limits, most_files, has_cgroups, users, users_why, own_user } =
+        presence.executors.abilities();
     BeatFacts {
         state: presence.node.phase().word(),
         started_at: *started_at,
@@ -286,11 +308,15 @@ pub(crate) async fn run(presence: Arc<Presence>) {
                     presence.node.wakeups.presence.notify_one();
                 }
             }
-            Ok(BeatReply::Taken { host, pid, .. }) if presence.node.outage_log.is_new("node name") => {
+            Ok(BeatReply::Taken { host, pid, .. })
+                if presence.node.outage_log.is_new("node name") =>
+            {
                 warn!(node = %settings.node, host, pid, "Another node uses the name of this node. Give each node its own name with --node.");
             }
             Ok(BeatReply::Taken { .. }) => {}
-            Err(error) => presence.node.outage_log.failed(&error, "this node cannot report that it is alive"),
+            Err(error) => {
+                presence.node.outage_log.failed(&error, "this node cannot report that it is alive");
+            }
         }
         if is_answered {
             look_around(&presence, &mut kept).await;

@@ -28,7 +28,8 @@ use crate::engine::settings::EngineSettings;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::{BootInstant, EndedMark};
 use crate::store::{
-    Claim, DueEntry, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RunRecord, StoreError, Verdict,
+    Claim, DueEntry, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RunRecord,
+    StoreError, Verdict,
 };
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -68,19 +69,24 @@ pub(crate) async fn run(reaper: Arc<Reaper>) {
     loop {
         // The keeper of a predecessor that was just killed may still be at work.
         if BootInstant::now().since(started) < PREDECESSOR_EXPECTED
-            && let Some(mark) = predecessor(&reaper.node.settings).filter(|mark| Some(mark) != taken_back.as_ref())
+            && let Some(mark) =
+                predecessor(&reaper.node.settings).filter(|mark| Some(mark) != taken_back.as_ref())
         {
             match take_back(&reaper, &mark.incarnation).await {
                 Ok(()) => taken_back = Some(mark),
                 Err(error) => {
-                    reaper.node.outage_log.failed(&error, "runs of the earlier schedd with this node name are not recovered");
+                    reaper.node.outage_log.failed(
+                        &error,
+                        "runs of the earlier schedd with this node name are not recovered",
+                    );
                 }
             }
         }
         // At most a quarter of a lease, or a short lease would be taken back late. The first looks
         // are frequent, because a predecessor's keeper finishes within moments.
         let is_new = BootInstant::now().since(started) < PREDECESSOR_LIKELY;
-        let pause = if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(reaper.node.settings.lease / 4);
+        let pause =
+            if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(reaper.node.settings.lease / 4);
         tokio::time::sleep(pause).await;
         let mine = reaper.leases.all().len() as u64;
         let has_reason = reaper.leases.of_all_nodes() > mine || !watched.is_empty();
@@ -115,7 +121,10 @@ async fn take_back(reaper: &Reaper, incarnation: &str) -> Result<(), StoreError>
     Ok(())
 }
 
-async fn pass(reaper: &Reaper, watched: &mut HashMap<(RunId, Fence), Watched>) -> Result<(), StoreError> {
+async fn pass(
+    reaper: &Reaper,
+    watched: &mut HashMap<(RunId, Fence), Watched>,
+) -> Result<(), StoreError> {
     let seen_at = BootInstant::now();
     let leases = reaper.node.store.list_leases(PAGE).await?;
     let now = reaper.node.store.now().await?;
@@ -137,7 +146,10 @@ async fn pass(reaper: &Reaper, watched: &mut HashMap<(RunId, Fence), Watched>) -
                         error!(entry = ?entry, score, "Quarantine is full. An invalid entry of the leases was removed, and only this line records it.");
                     }
                     Err(error) if error.is_passing() => return Err(error),
-                    Err(error) => reaper.node.outage_log.failed(&error, "invalid entries stay among the leases"),
+                    Err(error) => reaper
+                        .node
+                        .outage_log
+                        .failed(&error, "invalid entries stay among the leases"),
                 }
                 continue;
             }
@@ -150,14 +162,21 @@ async fn pass(reaper: &Reaper, watched: &mut HashMap<(RunId, Fence), Watched>) -
             Some(known) if known.end == lease.end => known.since,
             _ => seen_at,
         };
-        let unchanged = if given_up.contains(&key) { Duration::MAX } else { BootInstant::now().since(since.max(awake_since)) };
+        let unchanged = if given_up.contains(&key) {
+            Duration::MAX
+        } else {
+            BootInstant::now().since(since.max(awake_since))
+        };
         #[cfg(feature = "mutants")]
         let unchanged = crate::store::server::mutants::watched(&lease.end, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
         // If Redis' clock was set back, the end may lie far ahead. Twice the lease length is proof
         // enough.
         let own = reaper.node.settings.lease;
-        if unchanged >= own && (has_ended || unchanged >= own * 2) && recover_alone(reaper, &lease, unchanged).await? {
+        if unchanged >= own
+            && (has_ended || unchanged >= own * 2)
+            && recover_alone(reaper, &lease, unchanged).await?
+        {
             continue;
         }
         still.insert(key, Watched { end: lease.end, since });
@@ -189,13 +208,21 @@ async fn release_abandoned(reaper: &Reaper, run: &RunId) -> Result<bool, StoreEr
         // Recovery judges a record that cannot be read.
         read => read.unwrap_or_default(),
     };
-    let is_ours = |record: &RunRecord| record.incarnation.as_ref() == Some(&reaper.node.settings.incarnation);
-    let Some(record) = record.filter(|record| is_ours(record) && reaper.abandoned.won(record)) else { return Ok(false) };
+    let is_ours =
+        |record: &RunRecord| record.incarnation.as_ref() == Some(&reaper.node.settings.incarnation);
+    let Some(record) = record.filter(|record| is_ours(record) && reaper.abandoned.won(record))
+    else {
+        return Ok(false);
+    };
     let job = match reaper.node.store.read_job(run.job()).await {
         Err(error) if error.is_passing() => return Err(error),
         read => read.unwrap_or_default(),
     };
-    let Some(claim) = Claim::unanswered(&record, job.as_ref().map_or(&record.lane, |job| &job.lane)) else { return Ok(false) };
+    let Some(claim) =
+        Claim::unanswered(&record, job.as_ref().map_or(&record.lane, |job| &job.lane))
+    else {
+        return Ok(false);
+    };
     match reaper.node.store.finish_run(&claim, &Verdict::Release, "not started", &[], "").await {
         Ok(FinishReply::Lost) => Ok(false),
         Ok(_) => {
@@ -204,7 +231,10 @@ async fn release_abandoned(reaper: &Reaper, run: &RunId) -> Result<bool, StoreEr
         }
         Err(error) if error.is_passing() => Err(error),
         Err(error) => {
-            reaper.node.outage_log.failed(&error, &format!("a run of job {} that never started is not handed back", run.job()));
+            reaper.node.outage_log.failed(
+                &error,
+                &format!("a run of job {} that never started is not handed back", run.job()),
+            );
             Ok(false)
         }
     }
@@ -212,13 +242,17 @@ async fn release_abandoned(reaper: &Reaper, run: &RunId) -> Result<bool, StoreEr
 
 /// Takes one run back. If the run's keys have a wrong type, the error is logged, the run is tried
 /// again later, and other runs go on.
-async fn recover_alone(reaper: &Reaper, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
+async fn recover_alone(
+    reaper: &Reaper,
+    lease: &ExpiredLease,
+    unchanged: Duration,
+) -> Result<bool, StoreError> {
     match recover(reaper, lease, unchanged).await {
         Err(error) if !error.is_passing() => {
-            reaper
-                .node
-                .outage_log
-                .failed(&error, &format!("a run of job {} with an expired lease is not recovered", lease.run.job()));
+            reaper.node.outage_log.failed(
+                &error,
+                &format!("a run of job {} with an expired lease is not recovered", lease.run.job()),
+            );
             Ok(false)
         }
         other => other,
@@ -227,20 +261,35 @@ async fn recover_alone(reaper: &Reaper, lease: &ExpiredLease, unchanged: Duratio
 
 /// Takes one run back. Returns false if the lease of the run is longer than the time for which the
 /// lease was watched.
-async fn recover(reaper: &Reaper, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
+async fn recover(
+    reaper: &Reaper,
+    lease: &ExpiredLease,
+    unchanged: Duration,
+) -> Result<bool, StoreError> {
     let record = match reaper.node.store.read_run(&lease.run).await {
         Ok(record) => record,
         Err(error) if error.is_passing() => return Err(error),
         Err(error) => {
-            reaper.node.outage_log.failed(&error, &format!("the record of run {} is treated as missing", lease.run));
+            reaper
+                .node
+                .outage_log
+                .failed(&error, &format!("the record of run {} is treated as missing", lease.run));
             None
         }
     };
     let Some(record) = record else {
-        let entry = DueEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
-        match reaper.node.store.quarantine_lease(&entry, "the run of the lease has no record").await? {
+        let entry =
+            DueEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
+        match reaper
+            .node
+            .store
+            .quarantine_lease(&entry, "the run of the lease has no record")
+            .await?
+        {
             Quarantined::Gone => {}
-            Quarantined::Kept => error!(run = %lease.run, "A lease without a run was moved to quarantine."),
+            Quarantined::Kept => {
+                error!(run = %lease.run, "A lease without a run was moved to quarantine.");
+            }
             Quarantined::Dropped => {
                 error!(run = %lease.run, fence = %lease.fence, "Quarantine is full. A lease without a run was removed.");
             }
@@ -261,8 +310,14 @@ async fn recover(reaper: &Reaper, lease: &ExpiredLease, unchanged: Duration) -> 
     #[cfg(feature = "mutants")]
     let delivery = crate::store::server::mutants::reaped_as(delivery);
     let (verdict, reason) = decide(&record, delivery);
-    let recovery =
-        Recovery { verdict, reason, past: past(&record), lane: record.lane.clone(), job_lane, places: record.places.clone() };
+    let recovery = Recovery {
+        verdict,
+        reason,
+        past: past(&record),
+        lane: record.lane.clone(),
+        job_lane,
+        places: record.places.clone(),
+    };
     let node = record.node.as_deref().unwrap_or("?");
     match reaper.node.store.recover_run(lease, &recovery).await? {
         RecoverReply::Recovered => {
@@ -272,7 +327,9 @@ async fn recover(reaper: &Reaper, lease: &ExpiredLease, unchanged: Duration) -> 
             note_end(reaper, lease, &record, &recovery);
             warn!(run = %lease.run, fence = %lease.fence, node, "The run ended: {}.", recovery.reason);
         }
-        RecoverReply::Alive => info!(run = %lease.run, "The node renewed the lease in time, so the run goes on."),
+        RecoverReply::Alive => {
+            info!(run = %lease.run, "The node renewed the lease in time, so the run goes on.");
+        }
         RecoverReply::Gone => {}
     }
     Ok(true)
@@ -300,13 +357,22 @@ fn note_end(reaper: &Reaper, lease: &ExpiredLease, record: &RunRecord, recovery:
 /// run is tried again.
 fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, String) {
     match delivery {
-        Some(Delivery::AtMostOnce) => (Some(RunState::Lost), "the node of the run was lost during the attempt".to_owned()),
-        Some(Delivery::AtLeastOnce) if record.recoveries >= POISON => {
-            (Some(RunState::Failed), format!("poison: the nodes of the run were lost {} times in a row", record.recoveries + 1))
+        Some(Delivery::AtMostOnce) => {
+            (Some(RunState::Lost), "the node of the run was lost during the attempt".to_owned())
         }
+        Some(Delivery::AtLeastOnce) if record.recoveries >= POISON => (
+            Some(RunState::Failed),
+            format!(
+                "poison: the nodes of the run were lost {} times in a row",
+                record.recoveries + 1
+            ),
+        ),
         Some(Delivery::AtLeastOnce) => (None, "the node of the run was lost".to_owned()),
         // It is unknown whether a second start is allowed, so there is none.
-        None => (Some(RunState::Lost), "the node of the run was lost, and the definition of the job cannot be read".to_owned()),
+        None => (
+            Some(RunState::Lost),
+            "the node of the run was lost, and the definition of the job cannot be read".to_owned(),
+        ),
     }
 }
 

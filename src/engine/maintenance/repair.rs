@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::consistency_check::{ConsistencyChecker, gate_of_key, inspect_runs, read_bad_fields, unique_key};
+use super::consistency_check::{
+    ConsistencyChecker, gate_of_key, inspect_runs, read_bad_fields, unique_key,
+};
 use crate::domain::consistency::{
-    CountFacts, FindingKind, FindingSubject, Inconsistency, KnownNames, Mend, PlacedRun, RunPlace, judge_skipped_range,
-    known_key, shown,
+    CountFacts, FindingKind, FindingSubject, Inconsistency, KnownNames, Mend, PlacedRun, RunPlace,
+    judge_skipped_range, known_key, shown,
 };
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
@@ -20,8 +22,8 @@ use crate::engine::planning::far_plans;
 use crate::engine::planning::far_plans::Far;
 use crate::engine::planning::passed_ranges;
 use crate::store::{
-    DueEntry, JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, SetAside, SourceKind, StopRunning, Store, StoreError,
-    Successor,
+    DueEntry, JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, SetAside, SourceKind,
+    StopRunning, Store, StoreError, Successor,
 };
 
 /// The number of rounds after which a job is left alone, because the job changes faster than it can
@@ -57,11 +59,17 @@ struct BadRun<'a> {
 
 /// Repairs the jobs and runs of `findings` where a repair is safe. The repair of a subject is
 /// listed at the first finding about that subject.
-pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Inconsistency]) -> Result<RepairOutcome, StoreError> {
+pub async fn mend(
+    store: &Store,
+    more: &BTreeSet<Lane>,
+    findings: &[&Inconsistency],
+) -> Result<RepairOutcome, StoreError> {
     let mut done = RepairOutcome::new();
     let mut jobs: BTreeMap<&JobName, BadJob<'_>> = BTreeMap::new();
     let mut runs: BTreeMap<(&RunId, Option<Fence>), BadRun<'_>> = BTreeMap::new();
-    for (at, finding) in findings.iter().enumerate().filter(|(_, finding)| matches!(finding.mend, Mend::Fix(_))) {
+    for (at, finding) in
+        findings.iter().enumerate().filter(|(_, finding)| matches!(finding.mend, Mend::Fix(_)))
+    {
         match &finding.subject {
             FindingSubject::Key(_) => {}
             FindingSubject::Job(name) if finding.place == "source" => {
@@ -86,7 +94,8 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Inconsisten
     let mut jobs: Vec<BadJob<'_>> = jobs.into_values().collect();
     // Runs that wait wrongly go first. Otherwise the repair of an open run could let such a run
     // start as the next.
-    let is_waiting = |bad: &BadRun<'_>| bad.places.contains("waiting") || bad.places.contains("gate_waiters");
+    let is_waiting =
+        |bad: &BadRun<'_>| bad.places.contains("waiting") || bad.places.contains("gate_waiters");
     let (waiting, others): (Vec<_>, Vec<_>) = runs.into_values().partition(is_waiting);
     for page in waiting.chunks(PAGE) {
         mend_runs(store, more, page, &mut done).await?;
@@ -131,21 +140,32 @@ fn words(reply: MendReply) -> Vec<String> {
 pub async fn repair_gate(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
     let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
     let facts = store.inspect_gate(&gate).await?;
-    let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.aside).chain(facts.queued).collect();
+    let runs: Vec<RunId> =
+        facts.strays.into_iter().chain(facts.aside).chain(facts.queued).collect();
     let left = store.repair_gate(&gate, &runs).await?;
     Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())])
 }
 
 /// Repairs the key of a finding, and returns the repairs as text.
-pub async fn mend_key(store: &Store, key: &str, finding: &Inconsistency) -> Result<Vec<String>, StoreError> {
+pub async fn mend_key(
+    store: &Store,
+    key: &str,
+    finding: &Inconsistency,
+) -> Result<Vec<String>, StoreError> {
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix).unwrap_or_default();
     match (finding.kind, finding.place) {
         (FindingKind::Extra, "expiry") => {
-            return Ok(if store.persist_key(key).await? { vec!["its expiry was removed".to_owned()] } else { Vec::new() });
+            return Ok(if store.persist_key(key).await? {
+                vec!["its expiry was removed".to_owned()]
+            } else {
+                Vec::new()
+            });
         }
         (FindingKind::Missing, "lanes") => {
-            let Some(lane) = rest.strip_prefix("due:").and_then(|lane| lane.parse().ok()) else { return Ok(Vec::new()) };
+            let Some(lane) = rest.strip_prefix("due:").and_then(|lane| lane.parse().ok()) else {
+                return Ok(Vec::new());
+            };
             store.note_lanes([&lane]).await?;
             return Ok(vec!["put into lanes".to_owned()]);
         }
@@ -154,7 +174,11 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Inconsistency) -> Resu
     }
     let Some(facts) = store.look_at_key(key).await? else { return Ok(Vec::new()) };
     if facts.kind == "hash" && known_key(rest) == KnownNames::Type("hash") {
-        return if rest.starts_with("unique:") { mend_unique(store, rest).await } else { drop_fields(store, key).await };
+        return if rest.starts_with("unique:") {
+            mend_unique(store, rest).await
+        } else {
+            drop_fields(store, key).await
+        };
     }
     let job = rest.strip_prefix("job:");
     Ok(match store.quarantine_key(rest, &finding.found, job).await? {
@@ -180,16 +204,24 @@ async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError
     if !dropped.is_empty() && key.starts_with(&store.key_named("group:")) {
         // A node declares its section again when it finds that the declaration is missing.
         let fields = store.read_fields(&[key.to_owned()]).await?.pop().unwrap_or_default();
-        let said: Vec<_> = fields.into_iter().filter(|(field, _)| field.starts_with("src:")).collect();
+        let said: Vec<_> =
+            fields.into_iter().filter(|(field, _)| field.starts_with("src:")).collect();
         store.drop_fields(key, &said).await?;
     }
-    Ok(dropped.into_iter().map(|(field, value)| format!("field {} removed, content: {}", shown(&field), shown(&value))).collect())
+    Ok(dropped
+        .into_iter()
+        .map(|(field, value)| {
+            format!("field {} removed, content: {}", shown(&field), shown(&value))
+        })
+        .collect())
 }
 
 /// Removes a job without a record from the lists of files. These files then define the job again.
 async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
-    for source in store.read_listed(std::slice::from_ref(name)).await?.remove(name).unwrap_or_default() {
+    for source in
+        store.read_listed(std::slice::from_ref(name)).await?.remove(name).unwrap_or_default()
+    {
         let order = RemoveOrder {
             name: name.clone(),
             kind: SourceKind::File,
@@ -213,7 +245,9 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
 /// Reduces the skipped range of `run` to the occurrences that have no end of their own.
 async fn repair_skipped_range(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
     let facts = passed_ranges::look_at_skipped_ranges(store, std::slice::from_ref(run)).await?;
-    let Some(facts) = facts.first().filter(|facts| judge_skipped_range(facts).is_some()) else { return Ok(Vec::new()) };
+    let Some(facts) = facts.first().filter(|facts| judge_skipped_range(facts).is_some()) else {
+        return Ok(Vec::new());
+    };
     let is_mended = store.repair_skipped_range(run, facts.written, facts.possible).await?;
     Ok(is_mended.then(|| format!("it counts {} now", facts.possible.count)).into_iter().collect())
 }
@@ -238,7 +272,10 @@ async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, Store
         folded.shrink(&over.range, over.left);
         taken_out += 1;
     }
-    Ok((taken_out > 0).then(|| format!("its ledger counts {taken_out} less now")).into_iter().collect())
+    Ok((taken_out > 0)
+        .then(|| format!("its ledger counts {taken_out} less now"))
+        .into_iter()
+        .collect())
 }
 
 async fn mend_jobs(
@@ -275,16 +312,31 @@ async fn mend_jobs(
                     } else {
                         None
                     };
-                    let (planted, pending_ready) = if is_live { next_of(&definition, from) } else { (None, None) };
-                    let anchor = far.as_ref().filter(|far| far.is_by_clock).map(|far| far.definition.record.anchor);
+                    let (planted, pending_ready) =
+                        if is_live { next_of(&definition, from) } else { (None, None) };
+                    let anchor = far
+                        .as_ref()
+                        .filter(|far| far.is_by_clock)
+                        .map(|far| far.definition.record.anchor);
                     if anchor.is_some() {
-                        passing(far_plans::cut_ranges(store, &definition.record, now).await.map(|()| Vec::new()))?;
+                        passing(
+                            far_plans::cut_ranges(store, &definition.record, now)
+                                .await
+                                .map(|()| Vec::new()),
+                        )?;
                     }
                     let planted = far.map(|far| far.definition.planned(far.first)).or(planted);
                     let gated = definition.spec.gated_entry(&name, &definition.record.lane);
                     JobMending { name, record, planted, pending_ready, gated, anchor }
                 }
-                None => JobMending { name, record, planted: None, pending_ready: None, gated: None, anchor: None },
+                None => JobMending {
+                    name,
+                    record,
+                    planted: None,
+                    pending_ready: None,
+                    gated: None,
+                    anchor: None,
+                },
             });
             readable.push(job);
         }
@@ -294,7 +346,8 @@ async fn mend_jobs(
             match reply {
                 Ok(MendReply::Stale) => left.push(job),
                 Ok(MendReply::Occupied) => {
-                    job.not_before = mending.planted.map_or(job.not_before, |planted| planted.run.due());
+                    job.not_before =
+                        mending.planted.map_or(job.not_before, |planted| planted.run.due());
                     left.push(job);
                 }
                 reply => note(done, job.at, passing(reply.map(words))?),
@@ -323,7 +376,8 @@ fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Opt
         Schedule::At(at) => Some(at).filter(|_| definition.record.pending.is_none()),
         _ => definition.planted_after(from),
     };
-    let pending_ready = definition.record.pending.as_ref().map(|pending| definition.planned(pending.due()).ready);
+    let pending_ready =
+        definition.record.pending.as_ref().map(|pending| definition.planned(pending.due()).ready);
     (due.map(|due| definition.planned(due)), pending_ready)
 }
 
@@ -339,7 +393,8 @@ async fn mend_runs(
         if left.is_empty() {
             break;
         }
-        let runs: Vec<(RunId, Option<Fence>)> = left.iter().map(|bad| (bad.run.clone(), bad.found_under)).collect();
+        let runs: Vec<(RunId, Option<Fence>)> =
+            left.iter().map(|bad| (bad.run.clone(), bad.found_under)).collect();
         let now = store.now().await?;
         let (mut readable, mut facts) = (Vec::new(), Vec::new());
         for (bad, found) in left.into_iter().zip(inspect_runs(store, &runs, &lanes, now).await?) {
@@ -366,12 +421,18 @@ async fn mend_runs(
 
 /// Moves the entries of a run without a record to quarantine: ended leases, and due entries if the
 /// job is not known either. Returns the repairs as text.
-async fn quarantine_stray(store: &Store, facts: &PlacedRun, now: UnixMillis) -> Result<Vec<String>, StoreError> {
+async fn quarantine_stray(
+    store: &Store,
+    facts: &PlacedRun,
+    now: UnixMillis,
+) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
     for (place, score) in facts.to_quarantine() {
         let entry = DueEntry { member: place.member(&facts.run), score: score.clone() };
         let kept = match place {
-            RunPlace::Due(lane) => store.quarantine_run(lane, &entry, "its job is not known").await?,
+            RunPlace::Due(lane) => {
+                store.quarantine_run(lane, &entry, "its job is not known").await?
+            }
             _ if score.parse::<f64>().is_ok_and(|end| end < as_score(now)) => {
                 store.quarantine_lease(&entry, "its run has no record").await?
             }

@@ -54,7 +54,11 @@ impl Retention {
 
 /// Returns the number of runs, and the number of dead letters, that are kept of `job`.
 pub(crate) fn bounds_of(job: &JobName, keep_per_job: usize) -> (usize, usize) {
-    if job.is_hidden() { (keep_per_job.min(NOTICES_A_JOB), NOTICES_A_JOB) } else { (keep_per_job, DEAD_A_JOB) }
+    if job.is_hidden() {
+        (keep_per_job.min(NOTICES_A_JOB), NOTICES_A_JOB)
+    } else {
+        (keep_per_job, DEAD_A_JOB)
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ use crate::store::{Store, StoreError};
 /// Forgets the idle hidden jobs of the job `subject` if that job was removed. A job that finished
 /// keeps its hidden jobs as long as the job itself is kept.
 pub(crate) async fn forget_if_removed(store: &Store, subject: &JobName) -> Result<(), StoreError> {
-    let is_removed = store.read_job(subject).await?.is_none_or(|job| !job.is_live() && job.ended.as_deref() != Some("finished"));
+    let is_removed = store
+        .read_job(subject)
+        .await?
+        .is_none_or(|job| !job.is_live() && job.ended.as_deref() != Some("finished"));
     if is_removed { forget_of_removed(store, subject).await } else { Ok(()) }
 }
 

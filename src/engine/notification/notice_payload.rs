@@ -34,7 +34,10 @@ const OUTPUT: usize = 8 * 1024;
 
 /// Adds the payload to an attempt that delivers a notice. Returns only errors that pass, such as an
 /// outage.
-pub(crate) async fn notice_facts_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
+pub(crate) async fn notice_facts_of(
+    store: &Store,
+    attempt: &mut Attempt,
+) -> Result<(), StoreError> {
     let Some((job, kind)) = attempt.run.job().notice_subject() else { return Ok(()) };
     do_as_said_now(store, attempt, &job, kind).await?;
     let about = unless_wrong_type(&attempt.run, store.read_about(&attempt.run).await)?;
@@ -43,7 +46,9 @@ pub(crate) async fn notice_facts_of(store: &Store, attempt: &mut Attempt) -> Res
     let subject: Option<RunId> = subject.and_then(|run| run.parse().ok());
     let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let printed = match &subject {
-        Some(subject) => unless_wrong_type(&attempt.run, store.read_output_tail(subject, number, OUTPUT).await)?,
+        Some(subject) => {
+            unless_wrong_type(&attempt.run, store.read_output_tail(subject, number, OUTPUT).await)?
+        }
         None => Vec::new(),
     };
     if let (NoticeKind::Ping, Some(subject)) = (kind, &subject) {
@@ -52,29 +57,48 @@ pub(crate) async fn notice_facts_of(store: &Store, attempt: &mut Attempt) -> Res
             Some("cancelled") => Ping::Cancelled,
             _ => Ping::Failure(about.number("exit_code")),
         };
-        attempt.notice_facts =
-            NoticeFacts { body: readable(&printed), ping: Some((subject.clone(), ended)), ..NoticeFacts::default() };
+        attempt.notice_facts = NoticeFacts {
+            body: readable(&printed),
+            ping: Some((subject.clone(), ended)),
+            ..NoticeFacts::default()
+        };
         return Ok(());
     }
     let known = match &subject {
-        Some(subject) if kind == NoticeKind::Late => unless_wrong_type(&attempt.run, why_late(store, subject).await)?,
+        Some(subject) if kind == NoticeKind::Late => {
+            unless_wrong_type(&attempt.run, why_late(store, subject).await)?
+        }
         _ => None,
     };
     let (zone, causes) = known.unwrap_or_else(|| (Zone::of_host(), Vec::new()));
-    let payload =
-        PayloadSource { kind, job, about: &about, subject: subject.as_ref(), number, output: readable(&printed), zone, causes };
+    let payload = PayloadSource {
+        kind,
+        job,
+        about: &about,
+        subject: subject.as_ref(),
+        number,
+        output: readable(&printed),
+        zone,
+        causes,
+    };
     let body = match attempt.action {
         Action::Http(_) => payload.body(&attempt.run).to_string(),
         Action::Command(_) | Action::Shell(_) => String::new(),
     };
-    attempt.notice_facts = NoticeFacts { variables: payload.variables().into_iter().collect(), body, ping: None };
+    attempt.notice_facts =
+        NoticeFacts { variables: payload.variables().into_iter().collect(), body, ping: None };
     Ok(())
 }
 
 /// Replaces the action and settings of `attempt` by those in the present definition of `job`. If
 /// that job is gone, cannot be read or has no such notice any more, the attempt stays as it was
 /// planned.
-async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kind: NoticeKind) -> Result<(), StoreError> {
+async fn do_as_said_now(
+    store: &Store,
+    attempt: &mut Attempt,
+    job: &JobName,
+    kind: NoticeKind,
+) -> Result<(), StoreError> {
     let record = unless_wrong_type(&attempt.run, store.read_job(job).await)?;
     let Some(hidden) = said_now(record, kind) else { return Ok(()) };
     attempt.action = hidden.action;
@@ -98,12 +122,17 @@ pub fn said_now(subject: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec>
 /// shows the causes now. Returns `None` if the job is gone.
 async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
     let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
-    Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.text.clone()).collect())))
+    Ok(facts.map(|facts| {
+        (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.text.clone()).collect())
+    }))
 }
 
 /// Returns the data read, or empty data if the data has the wrong type or is corrupt. A notice with
 /// less data is better than no notice.
-fn unless_wrong_type<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
+fn unless_wrong_type<T: Default>(
+    notice: &RunId,
+    read: Result<T, StoreError>,
+) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => {
             warn!(run = %notice, "{error}; the notice is sent without this part.");
@@ -116,7 +145,11 @@ fn unless_wrong_type<T: Default>(notice: &RunId, read: Result<T, StoreError>) ->
 /// Sends the start ping of an attempt in the background. Dropping the returned handle aborts the
 /// ping, because a ping after the end would report a running job. The ping delays nothing, and is
 /// not repeated.
-pub(crate) fn ping_start(executors: &Arc<dyn Execute>, spec: &JobSpec, run: &RunId) -> Option<AbortOnDropHandle<()>> {
+pub(crate) fn ping_start(
+    executors: &Arc<dyn Execute>,
+    spec: &JobSpec,
+    run: &RunId,
+) -> Option<AbortOnDropHandle<()>> {
     let (base, run, executors) = (spec.ping_url.clone()?, run.clone(), executors.clone());
     let ping = async move {
         if let Err(error) = executors.ping(&base, &run, Ping::Start).await {
@@ -130,7 +163,8 @@ pub(crate) fn ping_start(executors: &Arc<dyn Execute>, spec: &JobSpec, run: &Run
 fn waits_for(what: &str) -> String {
     match what {
         "overlap" => "an open run of its job".to_owned(),
-        gate => Gate::from_name(&gate.replacen(' ', ":", 1)).map_or_else(|| gate.to_owned(), |gate| gate.words()),
+        gate => Gate::from_name(&gate.replacen(' ', ":", 1))
+            .map_or_else(|| gate.to_owned(), |gate| gate.words()),
     }
 }
 
@@ -173,7 +207,8 @@ impl PayloadSource<'_> {
 
     /// Returns the state of the run. A late run without a record is planned.
     fn state(&self) -> Option<&str> {
-        let planned = (self.kind == NoticeKind::Late && self.subject.is_some()).then_some("scheduled");
+        let planned =
+            (self.kind == NoticeKind::Late && self.subject.is_some()).then_some("scheduled");
         self.about.text("state").or(planned)
     }
 
@@ -182,10 +217,17 @@ impl PayloadSource<'_> {
         let ended = self.ended_by();
         if self.causes.is_empty() {
             // Once the run has started, its earlier wait is no reason any more.
-            let waits = self.about.text("waiting_for").filter(|_| self.state() == Some("scheduled"));
+            let waits =
+                self.about.text("waiting_for").filter(|_| self.state() == Some("scheduled"));
             return ended.or_else(|| Some(format!("the run waits for {}", waits_for(waits?))));
         }
-        Some(ended.into_iter().map(|ended| format!("{ended}. ")).chain([self.causes.join(" ")]).collect())
+        Some(
+            ended
+                .into_iter()
+                .map(|ended| format!("{ended}. "))
+                .chain([self.causes.join(" ")])
+                .collect(),
+        )
     }
 
     /// Returns the open run that was the reason for skipping this run.
@@ -198,7 +240,8 @@ impl PayloadSource<'_> {
             return Some(format!("run {open} was still open"));
         }
         let text = |field| self.about.text(field).map(str::to_owned);
-        let coded = |word: &str, field| self.about.number(field).map(|code| format!("{word} {code}"));
+        let coded =
+            |word: &str, field| self.about.number(field).map(|code| format!("{word} {code}"));
         let said = text("reason").or_else(|| text("error"));
         said.or_else(|| coded("signal", "signal"))
             .or_else(|| coded("exit code", "exit_code"))
@@ -209,7 +252,9 @@ impl PayloadSource<'_> {
     fn sentence(&self) -> String {
         if self.about.text("stamp").is_some_and(is_of_rest) {
             let (count, job) = (self.about.suppressed, &self.job);
-            let one = |word: &str, words: &str| if count == 1 { word.to_owned() } else { words.to_owned() };
+            let one = |word: &str, words: &str| {
+                if count == 1 { word.to_owned() } else { words.to_owned() }
+            };
             let what = match self.kind {
                 NoticeKind::Failure => one("failure", "failures"),
                 NoticeKind::Recovered => one("recovery", "recoveries"),
@@ -225,12 +270,16 @@ impl PayloadSource<'_> {
         match self.kind {
             NoticeKind::Recovered => format!("{run} succeeded, after a failure"),
             NoticeKind::Late => self.late_sentence(&run, &state, &why),
-            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Ping => format!("{run} {state}{why}"),
+            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Ping => {
+                format!("{run} {state}{why}")
+            }
         }
     }
 
     fn late_sentence(&self, run: &str, state: &str, why: &str) -> String {
-        let due = self.due().map_or_else(String::new, |due| format!(" was due on {} and", shown(due, &self.zone)));
+        let due = self
+            .due()
+            .map_or_else(String::new, |due| format!(" was due on {} and", shown(due, &self.zone)));
         let after = self.late().map(span).unwrap_or_default();
         let what = match state {
             _ if self.about.text("stamp") == Some(Deadline::Finish.as_str()) => {
@@ -247,7 +296,8 @@ impl PayloadSource<'_> {
     }
 
     fn variables(&self) -> Vec<(String, String)> {
-        let number = |field| self.about.number(field).map_or_else(String::new, |number| number.to_string());
+        let number =
+            |field| self.about.number(field).map_or_else(String::new, |number| number.to_string());
         let facts = [
             ("KIND", self.kind.as_str().to_owned()),
             ("JOB", self.job.to_string()),
@@ -268,7 +318,10 @@ impl PayloadSource<'_> {
             ("WITHOUT", String::new()),
         ];
         // No variable can contain a NUL.
-        facts.into_iter().map(|(name, value)| (format!("SCHEDD_ABOUT_{name}"), value.replace('\0', "\u{fffd}"))).collect()
+        facts
+            .into_iter()
+            .map(|(name, value)| (format!("SCHEDD_ABOUT_{name}"), value.replace('\0', "\u{fffd}")))
+            .collect()
     }
 
     fn body(&self, run: &RunId) -> Value {

@@ -58,7 +58,8 @@ async fn round(node: &NodeContext) -> Result<usize, StoreError> {
 
 /// Handles `notices`. Returns the number of notices that were handled.
 async fn plant(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
-    let names: BTreeSet<JobName> = notices.iter().map(|notice| notice.about.job().clone()).collect();
+    let names: BTreeSet<JobName> =
+        notices.iter().map(|notice| notice.about.job().clone()).collect();
     // Each node uses another order, so that not all nodes plant the same notices. Notices of one
     // job keep their order.
     let mut names: Vec<JobName> = names.into_iter().collect();
@@ -70,15 +71,19 @@ async fn plant(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, St
         match read_job(record) {
             Ok(subject) => {
                 for notice in of_job() {
-                    orders.entry((name, notice.kind)).or_insert_with(|| order_of(subject.as_ref(), notice.kind));
+                    orders
+                        .entry((name, notice.kind))
+                        .or_insert_with(|| order_of(subject.as_ref(), notice.kind));
                     chosen.push(notice);
                 }
             }
             Err(why) => leave(node, name, &why),
         }
     }
-    let pairs: Vec<(&NoticeRecord, &NoticeOrder)> =
-        chosen.into_iter().filter_map(|notice| Some((notice, orders.get(&(notice.about.job(), notice.kind))?))).collect();
+    let pairs: Vec<(&NoticeRecord, &NoticeOrder)> = chosen
+        .into_iter()
+        .filter_map(|notice| Some((notice, orders.get(&(notice.about.job(), notice.kind))?)))
+        .collect();
     let mut done = 0;
     for step in pairs.chunks(STEP) {
         for ((notice, _), reply) in step.iter().zip(node.store.plant_notices(step).await?) {
@@ -112,13 +117,17 @@ fn order_of(subject: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
     });
     NoticeOrder {
         definition,
-        tz: subject.map_or_else(String::new, |subject| subject.timetable.zone().name().as_str().to_owned()),
+        tz: subject.map_or_else(String::new, |subject| {
+            subject.timetable.zone().name().as_str().to_owned()
+        }),
     }
 }
 
 fn note(node: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
     match reply {
-        NoticeReply::Planted => debug!(run = %notice.run, about = %notice.about, "A notice is due."),
+        NoticeReply::Planted => {
+            debug!(run = %notice.run, about = %notice.about, "A notice is due.");
+        }
         NoticeReply::Suppressed => too_many(node, notice.about.job(), notice.kind),
         NoticeReply::Waits | NoticeReply::Obsolete | NoticeReply::Dropped | NoticeReply::Gone => {}
     }

@@ -62,7 +62,8 @@ pub async fn plan(
     let ledger = store.read_ledger(job).await?;
     let timetable = &definition.timetable;
     let first = timetable.next_after(window.from.saturating_sub(Duration::from_millis(1)));
-    let all = std::iter::successors(first, |at| timetable.next_after(*at)).take_while(|at| *at < window.to);
+    let all = std::iter::successors(first, |at| timetable.next_after(*at))
+        .take_while(|at| *at < window.to);
     let mut all = all.peekable();
     let waiting: BTreeSet<RunId> = store.list_backfill(job, WAITING).await?.into_iter().collect();
     let (mut plan, mut looked_at) = (BackfillPlan::default(), 0);
@@ -72,8 +73,10 @@ pub async fn plan(
             break;
         }
         looked_at += dues.len();
-        let ids: Vec<RunId> =
-            dues.iter().flat_map(|due| [RunId::regular(job.clone(), *due), RunId::backfill(job.clone(), *due)]).collect();
+        let ids: Vec<RunId> = dues
+            .iter()
+            .flat_map(|due| [RunId::regular(job.clone(), *due), RunId::backfill(job.clone(), *due)])
+            .collect();
         let records = store.read_runs(&ids).await?;
         for (pair, runs) in ids.chunks_exact(2).zip(records.chunks_exact(2)) {
             let due = pair[0].due();
@@ -82,7 +85,8 @@ pub async fn plan(
                 Ok(record) => record.as_ref().map(|record| record.state),
                 Err(_) => Some(RunState::Running),
             };
-            let is_to_come = definition.record.pending.as_ref().is_some_and(|pending| due >= pending.due());
+            let is_to_come =
+                definition.record.pending.as_ref().is_some_and(|pending| due >= pending.due());
             let state_then = state(0).or_else(|| ledger.fate_at(due).map(|range| range.state));
             if state(1).is_some() || waiting.contains(&pair[1]) {
                 plan.repeated += 1;
@@ -103,7 +107,9 @@ pub async fn plan(
 /// or open.
 pub async fn advance(store: &Store, job: &JobName) -> Result<(), StoreError> {
     for _ in 0..ROUNDS {
-        let Some(first) = store.list_backfill(job, 1).await?.into_iter().next() else { return Ok(()) };
+        let Some(first) = store.list_backfill(job, 1).await?.into_iter().next() else {
+            return Ok(());
+        };
         let lane = store.read_job(job).await?.map_or_else(Lane::default_lane, |job| job.lane);
         match store.plant_backfill(&first, &lane).await? {
             PlantReply::Over | PlantReply::Stale => {}

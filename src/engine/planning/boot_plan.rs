@@ -60,15 +60,28 @@ async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
         let now = store.now().await?;
         for record in store.read_jobs(&names).await? {
             let Ok(Some(record)) = record else { continue };
-            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
+            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else {
+                continue;
+            };
             let spec = &definition.spec;
-            if !spec.schedule.is_at_boot() || !definition.timetable.lets(now) || !spec.requires.is_subset(&labels) {
+            if !spec.schedule.is_at_boot()
+                || !definition.timetable.lets(now)
+                || !spec.requires.is_subset(&labels)
+            {
                 continue;
             }
             let lane = spec.lane_in(host.queue().clone());
             let token = planting::token();
-            let Ok(run) = RunId::boot(definition.record.name.clone(), now, token.get(..8).unwrap_or_default()) else { continue };
-            if store.plant_reboot(&run, &lane, &planner.node.settings.host.boot_id).await? == RebootReply::Planted {
+            let Ok(run) = RunId::boot(
+                definition.record.name.clone(),
+                now,
+                token.get(..8).unwrap_or_default(),
+            ) else {
+                continue;
+            };
+            if store.plant_reboot(&run, &lane, &planner.node.settings.host.boot_id).await?
+                == RebootReply::Planted
+            {
                 info!(run = %run, "A run for @reboot was planned.");
             }
         }

@@ -20,7 +20,10 @@ use crate::domain::queue::queue_rules::QueueSettings;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
-use crate::store::{Existing, JobRecord, QueueRecord, RemoveReply, Section, SectionText, SourceKind, Store, StoreError};
+use crate::store::{
+    Existing, JobRecord, QueueRecord, RemoveReply, Section, SectionText, SourceKind, Store,
+    StoreError,
+};
 
 /// The most jobs read or written in one call.
 const BATCH: usize = 200;
@@ -147,8 +150,14 @@ pub enum PlannedChange {
 
 /// Returns the queues and groups of a file in their stored form.
 pub fn sections_of(config: &Config) -> BTreeMap<Section, SectionText> {
-    let queues = config.queues.iter().map(|(name, queue)| (Section::Queue(name.clone()), SectionText::Queue(queue.clone())));
-    let groups = config.groups.iter().map(|(name, group)| (Section::Group(name.clone()), SectionText::Group(group.clone())));
+    let queues = config
+        .queues
+        .iter()
+        .map(|(name, queue)| (Section::Queue(name.clone()), SectionText::Queue(queue.clone())));
+    let groups = config
+        .groups
+        .iter()
+        .map(|(name, group)| (Section::Group(name.clone()), SectionText::Group(group.clone())));
     queues.chain(groups).collect()
 }
 
@@ -156,7 +165,8 @@ pub fn sections_of(config: &Config) -> BTreeMap<Section, SectionText> {
 pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison, StoreError> {
     let now = store.now().await?;
     let listed = store.read_source(said.source).await?;
-    let gone: Vec<JobName> = listed.keys().filter(|name| !said.jobs.contains_key(*name)).cloned().collect();
+    let gone: Vec<JobName> =
+        listed.keys().filter(|name| !said.jobs.contains_key(*name)).cloned().collect();
     let names: Vec<JobName> = said.jobs.keys().chain(&gone).cloned().collect();
     let mut jobs = Vec::with_capacity(names.len());
     for batch in names.chunks(BATCH) {
@@ -175,7 +185,9 @@ pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison,
                     let by = record.as_ref().and_then(|job| job.source.parse().ok());
                     ApplyState::Overruled(keys, by.filter(|by| by != said.source))
                 }
-                ApplyState::Same if said.source.is_applied() => record.as_ref().map_or(ApplyState::Same, same_or_damaged),
+                ApplyState::Same if said.source.is_applied() => {
+                    record.as_ref().map_or(ApplyState::Same, same_or_damaged)
+                }
                 standing => standing,
             };
             let others = record.map(|job| others_of(&job, said.source)).unwrap_or_default();
@@ -187,16 +199,32 @@ pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison,
 }
 
 fn others_of(job: &JobRecord, source: &SourceName) -> Vec<SourceName> {
-    job.listed_by.keys().filter(|other| *other != source.as_str()).filter_map(|other| other.parse().ok()).collect()
+    job.listed_by
+        .keys()
+        .filter(|other| *other != source.as_str())
+        .filter_map(|other| other.parse().ok())
+        .collect()
 }
 
 fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> ApplyState {
     let definition = config::to_canonical(spec);
     match record {
         Some(job) if job.is_live() && job.kind == SourceKind::Api => ApplyState::NameTaken,
-        Some(job) if job.is_live() && (job.hash == config::hash(&definition) || means(job, &definition)) => ApplyState::Same,
-        Some(job) if job.is_live() => ApplyState::Changed(config::differences(&job.definition, &definition)),
-        Some(job) if job.ended.as_deref() == Some("finished") && job.hash == config::hash(&definition) => ApplyState::Over,
+        Some(job)
+            if job.is_live()
+                && (job.hash == config::hash(&definition) || means(job, &definition)) =>
+        {
+            ApplyState::Same
+        }
+        Some(job) if job.is_live() => {
+            ApplyState::Changed(config::differences(&job.definition, &definition))
+        }
+        Some(job)
+            if job.ended.as_deref() == Some("finished")
+                && job.hash == config::hash(&definition) =>
+        {
+            ApplyState::Over
+        }
         _ if matches!(spec.schedule, Schedule::At(at) if at <= now) => ApplyState::Over,
         _ => ApplyState::New,
     }
@@ -206,7 +234,8 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> A
 /// `definition`. Older versions stored process rules of an HTTP request, which have no effect.
 fn means(job: &JobRecord, definition: &str) -> bool {
     job.definition != definition
-        && config::from_canonical(&job.definition).is_ok_and(|spec| config::to_canonical(&spec) == definition)
+        && config::from_canonical(&job.definition)
+            .is_ok_and(|spec| config::to_canonical(&spec) == definition)
 }
 
 /// Returns `Changed` if the stored definition can no longer be read, so that the definition is
@@ -220,7 +249,10 @@ fn same_or_damaged(job: &JobRecord) -> ApplyState {
 
 /// Returns the queues and groups that differ from the file, and those that this source has not
 /// declared yet.
-async fn compare_sections(store: &Store, said: &LastChange<'_>) -> Result<(Vec<SectionStanding>, BTreeSet<Section>), StoreError> {
+async fn compare_sections(
+    store: &Store,
+    said: &LastChange<'_>,
+) -> Result<(Vec<SectionStanding>, BTreeSet<Section>), StoreError> {
     let declared = store.read_declared(said.source).await?;
     let (queues, groups) = (store.read_queues().await?, store.read_groups().await?);
     let (mut differing, mut unsaid) = (Vec::new(), BTreeSet::new());
@@ -257,7 +289,10 @@ async fn compare_sections(store: &Store, said: &LastChange<'_>) -> Result<(Vec<S
 /// queue paused by hand.
 fn of_record(record: QueueRecord) -> SectionText {
     let is_by_hand = record.paused.is_some_and(|(_, by)| !by.starts_with("file of "));
-    SectionText::Queue(QueueSettings { is_paused: record.settings.is_paused && !is_by_hand, ..record.settings })
+    SectionText::Queue(QueueSettings {
+        is_paused: record.settings.is_paused && !is_by_hand,
+        ..record.settings
+    })
 }
 
 /// Returns the keys of a queue or group as one line of JSON.
@@ -287,21 +322,28 @@ pub async fn apply(
         ApplyState::Same => !job.is_listed,
         ApplyState::Overruled(..) | ApplyState::Over | ApplyState::Gone => false,
     };
-    let requests: Vec<Request> = comparison.jobs.iter().filter(wanted).filter_map(|job| request(job, said)).collect();
+    let requests: Vec<Request> =
+        comparison.jobs.iter().filter(wanted).filter_map(|job| request(job, said)).collect();
     for batch in requests.chunks(BATCH) {
         for (request, answer) in batch.iter().zip(planting::apply(store, host_zone, batch).await?) {
             let name = request.name.clone();
             let change = match answer {
                 Ok(Applied::Created(next)) => PlannedChange::Added(next),
                 Ok(Applied::Updated(next)) => PlannedChange::Changed(next),
-                Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {
-                    PlannedChange::Nothing
-                }
+                Ok(
+                    Applied::Unchanged
+                    | Applied::Exists
+                    | Applied::Newer(_)
+                    | Applied::Taken(_)
+                    | Applied::Moved(..),
+                ) => PlannedChange::Nothing,
                 Ok(Applied::OtherKind(_)) => PlannedChange::NameTaken,
-                Ok(Applied::Past(at) | Applied::Done(at)) => match unlist(store, said, &name).await? {
-                    PlannedChange::Failed(why) => PlannedChange::Failed(why),
-                    _ => PlannedChange::Past(at),
-                },
+                Ok(Applied::Past(at) | Applied::Done(at)) => {
+                    match unlist(store, said, &name).await? {
+                        PlannedChange::Failed(why) => PlannedChange::Failed(why),
+                        _ => PlannedChange::Past(at),
+                    }
+                }
                 Err(PlantingError::Store(error)) if error.is_passing() => return Err(error),
                 Err(error) => PlannedChange::Failed(error.to_string()),
             };
@@ -314,10 +356,17 @@ pub async fn apply(
         _ => false,
     };
     for job in comparison.jobs.iter().filter(is_needless) {
-        done.push(AppliedChange { name: job.name.clone(), change: unlist(store, said, &job.name).await? });
+        done.push(AppliedChange {
+            name: job.name.clone(),
+            change: unlist(store, said, &job.name).await?,
+        });
     }
     // Sections go last, so that no job is left in a queue that no source declares.
-    for gone in comparison.sections.iter().filter(|section| section.standing == ApplyState::Gone && prune == Prune::Yes) {
+    for gone in comparison
+        .sections
+        .iter()
+        .filter(|section| section.standing == ApplyState::Gone && prune == Prune::Yes)
+    {
         store.declare_section(said.source, &gone.section, None).await?;
     }
     Ok(done)
@@ -335,7 +384,11 @@ fn request(job: &JobStanding, said: &LastChange<'_>) -> Option<Request> {
     })
 }
 
-async fn unlist(store: &Store, said: &LastChange<'_>, name: &JobName) -> Result<PlannedChange, StoreError> {
+async fn unlist(
+    store: &Store,
+    said: &LastChange<'_>,
+    name: &JobName,
+) -> Result<PlannedChange, StoreError> {
     match job_operations::unlist_job(store, name, said.source.as_str()).await {
         Ok(RemoveReply::Removed(_)) => Ok(PlannedChange::Removed),
         Ok(RemoveReply::Listed) => Ok(PlannedChange::LeftToOthers),

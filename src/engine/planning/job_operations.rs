@@ -17,8 +17,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::notification::notice_cleanup;
 use crate::store::{
-    CancelOrder, CancelReply, JobRecord, ManualReply, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, SourceKind,
-    StopRunning, Store, StoreError,
+    CancelOrder, CancelReply, JobRecord, ManualReply, PauseReply, RemoveOrder, RemoveReply,
+    ResumeOrder, ResumeReply, SourceKind, StopRunning, Store, StoreError,
 };
 
 const ROUNDS: usize = 8;
@@ -33,7 +33,11 @@ pub(crate) fn understand(record: JobRecord) -> Result<Definition, OperationError
 }
 
 /// Cancels one run, for `reason`. The job of the run goes on.
-pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<CancelReply, OperationError> {
+pub async fn cancel_run(
+    store: &Store,
+    run: &RunId,
+    reason: &str,
+) -> Result<CancelReply, OperationError> {
     let mut not_before = UnixMillis::EPOCH;
     for _ in 0..ROUNDS {
         let job = store.read_job(run.job()).await?;
@@ -60,7 +64,9 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
         };
         match store.cancel_run(&order).await? {
             CancelReply::Stale => {}
-            CancelReply::Occupied => not_before = successor.map_or(not_before, |next| next.run.due()),
+            CancelReply::Occupied => {
+                not_before = successor.map_or(not_before, |next| next.run.due());
+            }
             CancelReply::Cancelled if run.job().is_hidden() => {
                 if let Some((subject, _)) = run.job().notice_subject() {
                     notice_cleanup::forget_if_removed(store, &subject).await?;
@@ -89,7 +95,11 @@ pub async fn cancel_job(
 
 /// Takes a job off the list of the file `source`, which no longer has the job. Removes the job if
 /// no other file lists the job.
-pub async fn unlist_job(store: &Store, name: &JobName, source: &str) -> Result<RemoveReply, OperationError> {
+pub async fn unlist_job(
+    store: &Store,
+    name: &JobName,
+    source: &str,
+) -> Result<RemoveReply, OperationError> {
     remove(store, name, SourceKind::File, source, StopRunning::No, "removed").await
 }
 
@@ -105,8 +115,11 @@ async fn remove(
         let job = store.read_job(name).await?;
         // A one-shot is cancelled with its open run. The open run of a recurring job is stopped
         // only on request.
-        let running =
-            if kind == SourceKind::Api && job.as_ref().is_some_and(|job| job.is_once) { StopRunning::Yes } else { running };
+        let running = if kind == SourceKind::Api && job.as_ref().is_some_and(|job| job.is_once) {
+            StopRunning::Yes
+        } else {
+            running
+        };
         let definition = job.clone().and_then(|job| Definition::of(job).ok());
         let passed = match &definition {
             Some(definition) => passed_behind(store, definition).await?,
@@ -117,18 +130,25 @@ async fn remove(
             kind,
             source: source.to_owned(),
             read: job.as_ref().map(|job| (job.rev.clone(), job.lane.clone())),
-            pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.paused_run.clone())),
+            pending: job
+                .as_ref()
+                .and_then(|job| job.pending.clone().or_else(|| job.paused_run.clone())),
             running,
             reason: reason.to_owned(),
             // If the definition cannot be read, its waiters end when their turn comes.
-            gates: definition.map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
+            gates: definition
+                .map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
             passed,
             unique: job.as_ref().and_then(|job| job.unique.clone()),
         };
         match store.remove_job(&order).await? {
             RemoveReply::Stale => {}
             RemoveReply::Removed(stopped) => {
-                let more = if stopped >= STOPPED_AT_ONCE { stop_all(store, name, reason).await? } else { 0 };
+                let more = if stopped >= STOPPED_AT_ONCE {
+                    stop_all(store, name, reason).await?
+                } else {
+                    0
+                };
                 end_unbegun(store, name, reason).await?;
                 notice_cleanup::forget_of_removed(store, name).await?;
                 return Ok(RemoveReply::Removed(stopped.max(more)));
@@ -141,7 +161,10 @@ async fn remove(
 
 /// Returns the passed but unrecorded occurrences after the planned run of a job, or after the run
 /// that a pause keeps. Also returns the time at which one more occurrence will have passed.
-async fn passed_behind(store: &Store, definition: &Definition) -> Result<(Option<SkippedRange>, Option<UnixMillis>), StoreError> {
+async fn passed_behind(
+    store: &Store,
+    definition: &Definition,
+) -> Result<(Option<SkippedRange>, Option<UnixMillis>), StoreError> {
     let (passed, next) = definition.passed_behind(store.now().await?);
     let Some(skipped_range) = passed else { return Ok((None, next)) };
     Ok((unrecorded(store, definition, skipped_range).await?, next))
@@ -166,8 +189,11 @@ async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, Op
 /// the same name does not wait behind these runs. Claims end the rest of the runs.
 async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), OperationError> {
     let runs = store.list_places(name, ENDED_AT_ONCE).await?;
-    let records = store.read_runs(&runs).await?.into_iter().filter_map(|record| record.ok().flatten());
-    for record in records.filter(|record| record.state == RunState::Scheduled && record.fence.is_none()) {
+    let records =
+        store.read_runs(&runs).await?.into_iter().filter_map(|record| record.ok().flatten());
+    for record in
+        records.filter(|record| record.state == RunState::Scheduled && record.fence.is_none())
+    {
         cancel_run(store, &record.run, reason).await?;
     }
     Ok(())
@@ -177,12 +203,17 @@ async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), 
 pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, OperationError> {
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(name).await? else { return Ok(PauseReply::Unknown) };
-        let open = if job.is_once { store.list_open_after(name, UnixMillis::EPOCH).await?.into_iter().next() } else { None };
+        let open = if job.is_once {
+            store.list_open_after(name, UnixMillis::EPOCH).await?.into_iter().next()
+        } else {
+            None
+        };
         let open = match open {
             Some(run) => store.read_run(&run).await?,
             None => None,
         };
-        let gates = Definition::of(job.clone()).map_or_else(|_| Vec::new(), |definition| gates_of(name, &definition.spec, true));
+        let gates = Definition::of(job.clone())
+            .map_or_else(|_| Vec::new(), |definition| gates_of(name, &definition.spec, true));
         match store.pause_job(&job, open.as_ref(), &gates).await? {
             PauseReply::Stale => {}
             reply => return Ok(reply),
@@ -193,20 +224,31 @@ pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, Operatio
 
 /// Resumes a paused job. The occurrences that passed during the pause become one skipped range. A
 /// one-shot that became due during the pause runs. Also returns the due time of the next run.
-pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Option<UnixMillis>), OperationError> {
+pub async fn resume(
+    store: &Store,
+    name: &JobName,
+) -> Result<(ResumeReply, Option<UnixMillis>), OperationError> {
     let mut not_before = UnixMillis::EPOCH;
     for _ in 0..ROUNDS {
         let now = store.now().await?;
-        let Some(job) = store.read_job(name).await? else { return Ok((ResumeReply::Unknown, None)) };
+        let Some(job) = store.read_job(name).await? else {
+            return Ok((ResumeReply::Unknown, None));
+        };
         let definition = understand(job)?;
         let (job, now) = (&definition.record, definition.judged_at(now));
         let (skipped, next) = match (&definition.spec.schedule, &job.paused_run) {
             (Schedule::At(_), paused_run) => (None, paused_run.as_ref().map(RunId::due)),
             (_, Some(paused_run)) => {
-                let passed = lateness::paused_range(&definition.timetable, paused_run.due(), job.since, now);
+                let passed =
+                    lateness::paused_range(&definition.timetable, paused_run.due(), job.since, now);
                 let skipped = match passed {
                     Some((last, count)) => {
-                        unrecorded(store, &definition, SkippedRange { first: paused_run.due(), last, count }).await?
+                        unrecorded(
+                            store,
+                            &definition,
+                            SkippedRange { first: paused_run.due(), last, count },
+                        )
+                        .await?
                     }
                     None => None,
                 };
@@ -253,7 +295,9 @@ fn random_word() -> String {
 
 async fn plant(store: &Store, run: RunId) -> Result<Option<RunId>, OperationError> {
     for _ in 0..ROUNDS {
-        let Some(job) = store.read_job(run.job()).await?.filter(JobRecord::is_live) else { return Ok(None) };
+        let Some(job) = store.read_job(run.job()).await?.filter(JobRecord::is_live) else {
+            return Ok(None);
+        };
         match store.plant_manual(&run, &job.lane).await? {
             ManualReply::Planted => return Ok(Some(run)),
             ManualReply::Unknown => return Ok(None),

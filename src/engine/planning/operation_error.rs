@@ -19,7 +19,9 @@ pub enum OperationError {
         why: DefinitionError,
     },
     /// Another client changed the job at every round.
-    #[error("job {0} keeps changing, because another client edits the job at the same time; try again")]
+    #[error(
+        "job {0} keeps changing, because another client edits the job at the same time; try again"
+    )]
     Contended(JobName),
     /// The id of a new run could not be made.
     #[error(transparent)]

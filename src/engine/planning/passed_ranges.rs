@@ -18,7 +18,9 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::{Folded, Recorded};
-use crate::store::{InLedger, JobRecord, LedgerAnswer, SkippedRecord, Store, StoreError, TakenFrom};
+use crate::store::{
+    InLedger, JobRecord, LedgerAnswer, SkippedRecord, Store, StoreError, TakenFrom,
+};
 
 /// Returns the part of `skipped_range` whose occurrences have no record, or `None` if all of them have
 /// records.
@@ -27,7 +29,9 @@ pub(crate) async fn unrecorded(
     definition: &Definition,
     skipped_range: SkippedRange,
 ) -> Result<Option<SkippedRange>, StoreError> {
-    let known = store.recorded_within(&definition.record.name, skipped_range.first, skipped_range.last).await?;
+    let known = store
+        .recorded_within(&definition.record.name, skipped_range.first, skipped_range.last)
+        .await?;
     Ok(lateness::without(&definition.timetable, definition.since(), skipped_range, &known))
 }
 
@@ -52,33 +56,56 @@ pub async fn up_to_recorded(
     let before = known.saturating_sub(moment);
     let next = definition.next_after(known.max(taken));
     let table = &definition.timetable;
-    Ok((table.latest_in(behind, before).unwrap_or(run.due()), 1 + table.count_in(behind, before), next))
+    Ok((
+        table.latest_in(behind, before).unwrap_or(run.due()),
+        1 + table.count_in(behind, before),
+        next,
+    ))
 }
 
 /// Returns the ranges recorded in these runs, each with the largest range that is possible. The
 /// largest range has all occurrences of the schedule except those that have records. Left out are
 /// runs that record only themselves, more occurrences than are counted exactly, or no definition.
-pub(crate) async fn look_at_skipped_ranges(store: &Store, runs: &[RunId]) -> Result<Vec<SkippedRangeFacts>, StoreError> {
+pub(crate) async fn look_at_skipped_ranges(
+    store: &Store,
+    runs: &[RunId],
+) -> Result<Vec<SkippedRangeFacts>, StoreError> {
     let exact = 2..=u64::from(Timetable::COUNTED);
     let mut of_job: BTreeMap<&JobName, Vec<(&RunId, SkippedRecord)>> = BTreeMap::new();
     for (run, kept) in runs.iter().zip(store.read_skipped_ranges(runs).await?) {
-        if let Some(kept) = kept.filter(|kept| kept.counted_by.is_some() && exact.contains(&kept.skipped_range.count)) {
+        if let Some(kept) = kept
+            .filter(|kept| kept.counted_by.is_some() && exact.contains(&kept.skipped_range.count))
+        {
             of_job.entry(run.job()).or_default().push((run, kept));
         }
     }
     let mut facts = Vec::new();
     for (job, skipped_ranges) in of_job {
-        let Some((first, last)) = bounds(skipped_ranges.iter().map(|(_, kept)| kept)) else { continue };
+        let Some((first, last)) = bounds(skipped_ranges.iter().map(|(_, kept)| kept)) else {
+            continue;
+        };
         let recorded = store.recorded_within(job, first, last).await?;
         for (run, kept) in skipped_ranges {
             let written = kept.skipped_range;
-            let Some(Ok((timetable, since))) = kept.counted_by.map(|by| definition::counted_by(job, &by)) else { continue };
+            let Some(Ok((timetable, since))) =
+                kept.counted_by.map(|by| definition::counted_by(job, &by))
+            else {
+                continue;
+            };
             let behind = written.first.max(since).saturating_add(Duration::from_millis(1));
-            let whole = SkippedRange { count: 1 + timetable.count_in(behind, written.last), ..written };
-            let others: Vec<UnixMillis> =
-                recorded.iter().copied().filter(|due| written.first < *due && *due <= written.last).collect();
+            let whole =
+                SkippedRange { count: 1 + timetable.count_in(behind, written.last), ..written };
+            let others: Vec<UnixMillis> = recorded
+                .iter()
+                .copied()
+                .filter(|due| written.first < *due && *due <= written.last)
+                .collect();
             let possible = lateness::without(&timetable, since, whole, &others);
-            facts.extend(possible.map(|possible| SkippedRangeFacts { run: run.clone(), written, possible }));
+            facts.extend(possible.map(|possible| SkippedRangeFacts {
+                run: run.clone(),
+                written,
+                possible,
+            }));
         }
     }
     Ok(facts)
@@ -86,7 +113,10 @@ pub(crate) async fn look_at_skipped_ranges(store: &Store, runs: &[RunId]) -> Res
 
 /// Returns the ledger of `job`, and the recorded occurrences within the ledger's bounds: the newest
 /// runs and the dead letters.
-pub(crate) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Folded, BTreeSet<UnixMillis>), StoreError> {
+pub(crate) async fn look_at_ledger(
+    store: &Store,
+    job: &JobRecord,
+) -> Result<(Folded, BTreeSet<UnixMillis>), StoreError> {
     let folded = Folded::read(store, &job.name, Some(job)).await?;
     let Some((first, last)) = folded.bounds() else { return Ok((folded, BTreeSet::new())) };
     let recorded = store.recorded_within(&job.name, first, last).await?;
@@ -94,7 +124,9 @@ pub(crate) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Fo
 }
 
 /// Returns the earliest and the latest occurrence of all these ranges.
-fn bounds<'a>(skipped_ranges: impl Iterator<Item = &'a SkippedRecord> + Clone) -> Option<(UnixMillis, UnixMillis)> {
+fn bounds<'a>(
+    skipped_ranges: impl Iterator<Item = &'a SkippedRecord> + Clone,
+) -> Option<(UnixMillis, UnixMillis)> {
     let first = skipped_ranges.clone().map(|kept| kept.skipped_range.first).min()?;
     Some((first, skipped_ranges.map(|kept| kept.skipped_range.last).max()?))
 }
@@ -111,7 +143,11 @@ pub(crate) struct ReportedRange {
 
 impl ReportedRange {
     /// Reads the skipped ranges of the job `name`. `job` is the record of this job, as read before.
-    pub(crate) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
+    pub(crate) async fn read(
+        store: &Store,
+        name: &JobName,
+        job: Option<&JobRecord>,
+    ) -> Result<Self, StoreError> {
         let skipped_ranges = store.list_skipped_ranges(name).await?;
         let folded = Folded::read(store, name, job).await?;
         let all = bounds(skipped_ranges.iter()).into_iter().chain(folded.bounds());
@@ -133,15 +169,21 @@ impl ReportedRange {
     pub(crate) fn take(&mut self, run: &RunId) -> (Option<TakenFrom>, Option<InLedger>) {
         let at = run.due();
         let recorded = Recorded { dues: &self.recorded, skipped_ranges: &self.skipped_ranges };
-        let folded = if self.recorded.contains(&at) { None } else { self.folded.answer_of(run, recorded) };
+        let folded =
+            if self.recorded.contains(&at) { None } else { self.folded.answer_of(run, recorded) };
         // A ledger range within a skipped range covers occurrences that were taken out of it
         // before.
-        let is_in_ledger = |skipped_range: SkippedRange| self.folded.counts_within(at, skipped_range);
+        let is_in_ledger =
+            |skipped_range: SkippedRange| self.folded.counts_within(at, skipped_range);
         let taken = self.skipped_ranges.iter().enumerate().find_map(|(place, kept)| {
             // A definition that cannot be used here counts as not stored.
-            let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
-            let counted_by = counted_by.map(|(timetable, since)| ScheduleVersions::of_one(timetable, since));
-            let is_reported = |due| self.recorded.contains(&due) || self.folded.counts_within(due, kept.skipped_range);
+            let counted_by =
+                kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
+            let counted_by =
+                counted_by.map(|(timetable, since)| ScheduleVersions::of_one(timetable, since));
+            let is_reported = |due| {
+                self.recorded.contains(&due) || self.folded.counts_within(due, kept.skipped_range)
+            };
             match lateness::taken_out(counted_by.as_ref(), kept.skipped_range, at, is_reported) {
                 Rest::Some(rest) if !is_in_ledger(kept.skipped_range) => Some((place, Some(rest))),
                 Rest::Nothing if !is_in_ledger(kept.skipped_range) => Some((place, None)),

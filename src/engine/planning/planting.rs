@@ -26,7 +26,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneError};
 use crate::engine::dispatch::definition::{Definition, planned as planned_run};
 use crate::store::{
-    ApplyOrder, ApplyReply, DefinitionChange, Existing, JobRecord, Rev, SourceKind, Store, StoreError, UniqueOrder,
+    ApplyOrder, ApplyReply, DefinitionChange, Existing, JobRecord, Rev, SourceKind, Store,
+    StoreError, UniqueOrder,
 };
 
 /// The most rounds for a job that changes between each reading and writing.
@@ -99,7 +100,9 @@ pub enum PlantingError {
     #[error(transparent)]
     Zone(#[from] ZoneError),
     /// Another client changed the job at every round.
-    #[error("job {0} keeps changing, because another client edits the job at the same time; try again")]
+    #[error(
+        "job {0} keeps changing, because another client edits the job at the same time; try again"
+    )]
     Contended(JobName),
 }
 
@@ -119,28 +122,46 @@ pub async fn apply(
     requests: &[Request],
 ) -> Result<Vec<Result<Applied, PlantingError>>, StoreError> {
     let now = store.now().await?;
-    let mut answers: Vec<Result<Applied, PlantingError>> =
-        requests.iter().map(|request| Err(PlantingError::Contended(request.name.clone()))).collect();
-    let mut open: Vec<Open<'_>> = requests.iter().enumerate().map(|(index, request)| Open::new(index, request, now)).collect();
+    let mut answers: Vec<Result<Applied, PlantingError>> = requests
+        .iter()
+        .map(|request| Err(PlantingError::Contended(request.name.clone())))
+        .collect();
+    let mut open: Vec<Open<'_>> = requests
+        .iter()
+        .enumerate()
+        .map(|(index, request)| Open::new(index, request, now))
+        .collect();
     for _ in 0..ROUNDS {
         if open.is_empty() {
             break;
         }
         let now = store.now().await?;
         let names: Vec<JobName> = open.iter().map(|item| item.request.name.clone()).collect();
-        let holder_read = read_key_holders(store, &open.iter().map(|item| &item.spec).collect::<Vec<_>>()).await?;
+        let holder_read =
+            read_key_holders(store, &open.iter().map(|item| &item.spec).collect::<Vec<_>>())
+                .await?;
         let records = store.read_jobs(&names).await?;
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for ((item, record), holder_read) in open.into_iter().zip(records).zip(holder_read) {
-            let ended = record.as_ref().ok().and_then(Option::as_ref).filter(|job| !job.is_live()).map(|job| job.hash.clone());
-            let read = record.and_then(|record| Ok((record, holder_read?))).map_err(PlantingError::from);
-            match read.and_then(|(record, holder_read)| item.order(record, holder_read.as_ref(), host_zone, now)) {
+            let ended = record
+                .as_ref()
+                .ok()
+                .and_then(Option::as_ref)
+                .filter(|job| !job.is_live())
+                .map(|job| job.hash.clone());
+            let read =
+                record.and_then(|record| Ok((record, holder_read?))).map_err(PlantingError::from);
+            match read.and_then(|(record, holder_read)| {
+                item.order(record, holder_read.as_ref(), host_zone, now)
+            }) {
                 Ok(Step::Ask(mut ask)) => {
                     if let (Some(skipped_range), Some(old)) = (ask.0.passed, &ask.1) {
                         ask.0.passed = unrecorded(store, old, skipped_range).await?;
                     }
                     let former = match ended {
-                        Some(hash) if hash != ask.0.hash => store.list_places(&ask.0.name, ENDED_AT_ONCE).await?,
+                        Some(hash) if hash != ask.0.hash => {
+                            store.list_places(&ask.0.name, ENDED_AT_ONCE).await?
+                        }
                         _ => Vec::new(),
                     };
                     orders.push(ask.0);
@@ -158,7 +179,9 @@ pub async fn apply(
             let next = order.planted.as_ref().map(|planted| planted.run.due());
             let is_another = order.name != item.request.name;
             answers[item.index] = match reply {
-                Ok(ApplyReply::Updated | ApplyReply::Unchanged) if is_another => Ok(Applied::Moved(order.name, next)),
+                Ok(ApplyReply::Updated | ApplyReply::Unchanged) if is_another => {
+                    Ok(Applied::Moved(order.name, next))
+                }
                 Ok(ApplyReply::Taken(holder)) => Ok(Applied::Taken(holder)),
                 Ok(ApplyReply::Created) => {
                     Box::pin(end_former(store, &former)).await;
@@ -168,7 +191,9 @@ pub async fn apply(
                 Ok(ApplyReply::Unchanged) => Ok(Applied::Unchanged),
                 Ok(ApplyReply::Exists) => Ok(Applied::Exists),
                 Ok(ApplyReply::OtherKind(by)) => Ok(Applied::OtherKind(by)),
-                Ok(ApplyReply::Occupied) if order.is_once => Ok(Applied::Done(next.unwrap_or(item.not_before))),
+                Ok(ApplyReply::Occupied) if order.is_once => {
+                    Ok(Applied::Done(next.unwrap_or(item.not_before)))
+                }
                 Ok(ApplyReply::Occupied) => {
                     item.not_before = next.unwrap_or(item.not_before);
                     left.push(item);
@@ -191,7 +216,11 @@ pub async fn apply(
 /// are ended by claims.
 async fn end_former(store: &Store, former: &[RunId]) {
     let records = store.read_runs(former).await.unwrap_or_default();
-    for record in records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| run.state == RunState::Scheduled) {
+    for record in records
+        .into_iter()
+        .filter_map(|record| record.ok().flatten())
+        .filter(|run| run.state == RunState::Scheduled)
+    {
         if let Err(error) = cancel_run(store, &record.run, "of an earlier job of this name").await {
             debug!(run = %record.run, "A run of the earlier job of this name was not cancelled: {error}.");
         }
@@ -200,7 +229,10 @@ async fn end_former(store: &Store, former: &[RunId]) {
 
 /// Sends orders, and the same orders again if no answer comes. The token of an order makes Redis
 /// carry out the order only once, and give the same answer each time.
-async fn apply_until_answered(store: &Store, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
+async fn apply_until_answered(
+    store: &Store,
+    orders: &[ApplyOrder],
+) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
     for _ in 1..TRIES {
         match store.apply_jobs(orders).await {
             Err(StoreError::Unavailable { .. }) => tokio::time::sleep(PAUSE).await,
@@ -211,7 +243,11 @@ async fn apply_until_answered(store: &Store, orders: &[ApplyOrder]) -> Result<Ve
 }
 
 /// Applies one request to one job.
-pub async fn apply_one(store: &Store, host_zone: &Zone, request: &Request) -> Result<Applied, PlantingError> {
+pub async fn apply_one(
+    store: &Store,
+    host_zone: &Zone,
+    request: &Request,
+) -> Result<Applied, PlantingError> {
     let mut answers = apply(store, host_zone, std::slice::from_ref(request)).await?;
     answers.pop().unwrap_or_else(|| Err(PlantingError::Contended(request.name.clone())))
 }
@@ -242,10 +278,13 @@ impl<'a> Open<'a> {
     ) -> Result<Step, PlantingError> {
         let unique = self.spec.unique.as_ref();
         let of_burst = unique.and_then(|unique| holder_read?.to_change(unique));
-        let runs = unique.zip(holder_read).is_some_and(|(unique, holder_read)| holder_read.runs_as(&self.request.name, unique));
+        let runs = unique
+            .zip(holder_read)
+            .is_some_and(|(unique, holder_read)| holder_read.runs_as(&self.request.name, unique));
         let since = of_burst.and_then(|_| holder_read?.burst_since()).unwrap_or(now);
         let spec = &due_within(&self.spec, since);
-        let existing = if of_burst.is_some() || runs { Existing::Edit } else { self.request.existing };
+        let existing =
+            if of_burst.is_some() || runs { Existing::Edit } else { self.request.existing };
         let name = of_burst.map_or(&self.request.name, |job| &job.name);
         let live = of_burst.cloned().or(record).filter(JobRecord::is_live);
         if let (Some(seen), Some(live)) = (&self.request.seen, &live)
@@ -278,18 +317,23 @@ impl<'a> Open<'a> {
         };
         // An add of a burst is a change of schedule in any case: other adds may have moved the job
         // since it was read.
-        let is_same = of_burst.is_none() && known.as_ref().is_some_and(|old| is_same_schedule(old, spec, &zone));
+        let is_same = of_burst.is_none()
+            && known.as_ref().is_some_and(|old| is_same_schedule(old, spec, &zone));
         let change = if is_same { DefinitionChange::Rest } else { DefinitionChange::Schedule };
-        if let (Schedule::At(at), None, DefinitionChange::Schedule) = (&spec.schedule, first, change) {
+        if let (Schedule::At(at), None, DefinitionChange::Schedule) =
+            (&spec.schedule, first, change)
+        {
             return Ok(Step::Known(Applied::Past(*at)));
         }
-        let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.paused_run.clone()));
+        let planned =
+            live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.paused_run.clone()));
         let old_gates = known.as_ref().map_or_else(Vec::new, |old| gates_left(old, spec, change));
         let changed = live.as_ref().filter(|_| change == DefinitionChange::Schedule);
         let old = known.filter(|_| changed.is_some());
         let passed = old.as_ref().filter(|_| of_burst.is_none()).and_then(|old| old.passed(now));
         let schedules = changed.map(|_| {
-            let old = old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
+            let old =
+                old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
             (old, spec.schedule.text_with_zone(&zone))
         });
         let definition = config::to_canonical(spec);
@@ -313,7 +357,10 @@ impl<'a> Open<'a> {
             notify: notify_words(spec, name),
             change,
             planted: first
-                .filter(|_| change == DefinitionChange::Schedule && !spec.shape.max_runs.is_some_and(is_used_up))
+                .filter(|_| {
+                    change == DefinitionChange::Schedule
+                        && !spec.shape.max_runs.is_some_and(is_used_up)
+                })
                 .map(|due| planned_run(name, &spec.shape, due)),
             anchor,
             existing,
@@ -335,10 +382,15 @@ impl<'a> Open<'a> {
 /// Returns the newest past instant of the schedule, if that instant is owed. The instant is owed if
 /// `live`, the present job, did not have that instant yet or has a run planned for it. Its
 /// definition is `None` if it is unreadable.
-fn newest_past(timetable: &Timetable, live: Option<(&JobRecord, Option<&Definition>)>, now: UnixMillis) -> Option<UnixMillis> {
+fn newest_past(
+    timetable: &Timetable,
+    live: Option<(&JobRecord, Option<&Definition>)>,
+    now: UnixMillis,
+) -> Option<UnixMillis> {
     let newest = timetable.latest_in(UnixMillis::EPOCH, now)?;
     let Some((job, old)) = live else { return Some(newest) };
-    let is_planted = [&job.pending, &job.paused_run].into_iter().flatten().any(|run| run.due() == newest);
+    let is_planted =
+        [&job.pending, &job.paused_run].into_iter().flatten().any(|run| run.due() == newest);
     let had_it = || old.is_some_and(|old| old.timetable.count_in(newest, newest) > 0);
     (is_planted || !had_it()).then_some(newest)
 }

@@ -112,7 +112,10 @@ pub(crate) async fn run(reconciler: Arc<Reconciler>) {
             Ok(Outcome { problems, names_taken, changes }) => {
                 if let Some(changes) = changes.filter(|changes| is_new || changes.is_any()) {
                     let Changes { created, changed, removed } = changes;
-                    info!(jobs = wanted.jobs.len(), created, changed, removed, "All jobs of the jobs file are applied.");
+                    info!(
+                        jobs = wanted.jobs.len(),
+                        created, changed, removed, "All jobs of the jobs file are applied."
+                    );
                 }
                 reconciler.note_problems(problems.join("; "));
                 reconciler.node.wakeups.boot_planner.notify_one();
@@ -167,7 +170,8 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
     problems.append(&mut section_problems);
     let mut changes = Changes::default();
 
-    let gone: Vec<&JobName> = listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
+    let gone: Vec<&JobName> =
+        listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
     if wanted.jobs.is_empty() && !gone.is_empty() && wanted.removal == Removal::Refused {
         if reconciler.node.outage_log.is_new("a file without jobs") {
             warn!(
@@ -175,7 +179,8 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
                 "jobs.toml has no jobs any more. This node keeps the earlier jobs. To remove them send SIGHUP (systemctl reload schedd)."
             );
         }
-        let problem = format!("the file has no jobs, so {} earlier jobs are kept until SIGHUP", gone.len());
+        let problem =
+            format!("the file has no jobs, so {} earlier jobs are kept until SIGHUP", gone.len());
         problems.push(problem);
         return Ok(Outcome { problems, ..Outcome::default() });
     }
@@ -183,7 +188,9 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
     let to_apply: Vec<Request> = wanted
         .jobs
         .iter()
-        .filter(|(name, spec)| listed.get(*name) != Some(&config::hash(&config::to_canonical(spec))))
+        .filter(|(name, spec)| {
+            listed.get(*name) != Some(&config::hash(&config::to_canonical(spec)))
+        })
         .map(|(name, spec)| Request {
             name: name.clone(),
             spec: spec.clone(),
@@ -202,7 +209,13 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
             match answer {
                 Ok(Applied::Created(_)) => changes.created += 1,
                 Ok(Applied::Updated(_)) => changes.changed += 1,
-                Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {}
+                Ok(
+                    Applied::Unchanged
+                    | Applied::Exists
+                    | Applied::Newer(_)
+                    | Applied::Taken(_)
+                    | Applied::Moved(..),
+                ) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
                     if reconciler.node.outage_log.is_new(&format!("past {job} {at}")) {
                         info!(job = %job, at = %at, "The time of this one-shot has passed, so the job is not added.");
@@ -214,9 +227,12 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
                         warn!(job = %job, "The job of the file was not applied, because a job added by {kind} has the same name. Cancel that job or rename the job of the file.");
                     }
                     names_taken += 1;
-                    problems.push(format!("job {job} not applied: an {kind} job has the same name"));
+                    problems
+                        .push(format!("job {job} not applied: an {kind} job has the same name"));
                 }
-                Err(planting::PlantingError::Store(error)) if error.is_passing() => return Err(error),
+                Err(planting::PlantingError::Store(error)) if error.is_passing() => {
+                    return Err(error);
+                }
                 Err(error) => {
                     error!(job = %job, "The job was not applied: {error}.");
                     problems.push(format!("job {job} not applied: {error}"));
@@ -229,7 +245,9 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
         match job_operations::unlist_job(&signed, name, node.as_str()).await {
             Ok(RemoveReply::Removed(_)) => changes.removed += 1,
             Ok(_) => {}
-            Err(job_operations::OperationError::Store(error)) if error.is_passing() => return Err(error),
+            Err(job_operations::OperationError::Store(error)) if error.is_passing() => {
+                return Err(error);
+            }
             Err(error) => problems.push(format!("job {name} not removed: {error}")),
         }
     }
@@ -238,7 +256,9 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
         match reconciler.node.store.declare_section(source, section, None).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
-            Err(error) => problems.push(format!("a queue or group that is no longer in the file was not removed: {error}")),
+            Err(error) => problems.push(format!(
+                "a queue or group that is no longer in the file was not removed: {error}"
+            )),
         }
     }
     Ok(Outcome { problems, names_taken, changes: Some(changes) })
@@ -253,7 +273,11 @@ async fn declare(
     declared: &BTreeMap<Section, String>,
 ) -> Result<Vec<String>, StoreError> {
     let mut problems = Vec::new();
-    for (section, text) in wanted.sections.iter().filter(|(section, text)| declared.get(*section) != Some(&text.hash())) {
+    for (section, text) in wanted
+        .sections
+        .iter()
+        .filter(|(section, text)| declared.get(*section) != Some(&text.hash()))
+    {
         match reconciler.node.store.declare_section(source, section, Some(text)).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),

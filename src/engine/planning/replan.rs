@@ -27,8 +27,13 @@ use crate::store::{Store, StoreError};
 
 /// The pauses between repeated searches. A time computed before a step of the clock may have been
 /// written after the step.
-const AGAIN: [Duration; 5] =
-    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(2), Duration::from_secs(5), Duration::from_secs(10)];
+const AGAIN: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// The most jobs read in one call.
 const JOBS: usize = 200;
@@ -48,7 +53,10 @@ pub(crate) async fn run(replanner: Arc<Replanner>) {
         let pause = match look(&replanner.node.store).await {
             Ok(()) => again.next().copied(),
             Err(error) => {
-                replanner.node.outage_log.failed(&error, "plans made while the clock of Redis was ahead are not corrected");
+                replanner.node.outage_log.failed(
+                    &error,
+                    "plans made while the clock of Redis was ahead are not corrected",
+                );
                 Some(TRY_AGAIN)
             }
         };
@@ -106,7 +114,8 @@ async fn mend_far(store: &Store, names: &[JobName]) -> Result<(), StoreError> {
     if far.is_empty() {
         return Ok(());
     }
-    let findings = ConsistencyChecker::open(store, &BTreeSet::new()).await?.look_at_jobs(&far).await?;
+    let findings =
+        ConsistencyChecker::open(store, &BTreeSet::new()).await?.look_at_jobs(&far).await?;
     mend(store, findings).await
 }
 
@@ -120,12 +129,18 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
             let (due, count) = store.list_due_after(lane, pages.after, pages.offset, RUNS).await?;
             let last = due.last().map(|(_, ready)| *ready);
             // Without jitter and splay, a planned run is ready when it is due.
-            let odd: Vec<(RunId, UnixMillis)> =
-                due.into_iter().filter(|(run, ready)| run.is_manual() || run.due() != *ready).collect();
+            let odd: Vec<(RunId, UnixMillis)> = due
+                .into_iter()
+                .filter(|(run, ready)| run.is_manual() || run.due() != *ready)
+                .collect();
             let far = far_plans::ready_instead_of(store, &odd).await?;
             if !far.is_empty() {
-                let runs: Vec<(RunId, Option<Fence>)> = far.into_keys().map(|run| (run, None)).collect();
-                let findings = ConsistencyChecker::open(store, &BTreeSet::new()).await?.look_at_runs(&runs).await?;
+                let runs: Vec<(RunId, Option<Fence>)> =
+                    far.into_keys().map(|run| (run, None)).collect();
+                let findings = ConsistencyChecker::open(store, &BTreeSet::new())
+                    .await?
+                    .look_at_runs(&runs)
+                    .await?;
                 mend(store, findings).await?;
             }
             if !pages.turn(last, count, RUNS) {
@@ -155,7 +170,8 @@ async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
 /// Repairs those findings that concern clocks, if a second check a moment later confirms the
 /// findings.
 pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<(), StoreError> {
-    let of_kind: Vec<Inconsistency> = findings.into_iter().filter(Inconsistency::is_of_clock).collect();
+    let of_kind: Vec<Inconsistency> =
+        findings.into_iter().filter(Inconsistency::is_of_clock).collect();
     let found = consistency_check::confirm(store, &BTreeSet::new(), of_kind).await?;
     let found: Vec<&Inconsistency> = found.iter().filter(|finding| finding.is_of_clock()).collect();
     for (at, done) in repair::mend(store, &BTreeSet::new(), &found).await? {
@@ -188,7 +204,10 @@ impl Pages {
     /// at most `most` entries. Returns false if this page was the last.
     fn turn(&mut self, last: Option<UnixMillis>, count: usize, most: usize) -> bool {
         // More than a page of entries may have the same instant.
-        match last.map(|last| last.saturating_sub(Duration::from_millis(1))).filter(|last| *last > self.after) {
+        match last
+            .map(|last| last.saturating_sub(Duration::from_millis(1)))
+            .filter(|last| *last > self.after)
+        {
             Some(last) => (self.after, self.offset) = (last, 0),
             None => self.offset += count,
         }

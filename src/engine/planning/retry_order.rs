@@ -25,7 +25,9 @@ pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, Operati
             run: run.clone(),
             fence: record.fence,
             // A run that belongs to a host stays in the lane of that host.
-            job: job.map(|job| (job.rev, if record.lane.is_of_host() { record.lane.clone() } else { job.lane })),
+            job: job.map(|job| {
+                (job.rev, if record.lane.is_of_host() { record.lane.clone() } else { job.lane })
+            }),
             beside: if may_run_beside { Beside::Allowed } else { Beside::Waits },
             past: past(&record),
         };

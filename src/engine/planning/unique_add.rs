@@ -27,18 +27,24 @@ pub(crate) async fn read_key_holders(
     store: &Store,
     specs: &[&JobSpec],
 ) -> Result<Vec<Result<Option<KeyHolder>, StoreError>>, StoreError> {
-    let keys: Vec<UniqueKey> = specs.iter().filter_map(|spec| Some(spec.unique.as_ref()?.key.clone())).collect();
+    let keys: Vec<UniqueKey> =
+        specs.iter().filter_map(|spec| Some(spec.unique.as_ref()?.key.clone())).collect();
     if keys.is_empty() {
         return Ok(specs.iter().map(|_| Ok(None)).collect());
     }
     let holders: BTreeMap<UniqueKey, Result<Option<UniqueHolder>, StoreError>> =
         keys.iter().cloned().zip(store.read_holders(&keys).await?).collect();
-    let names: Vec<JobName> = holders.values().filter_map(|holder| Some(holder.as_ref().ok()?.as_ref()?.job.clone())).collect();
+    let names: Vec<JobName> = holders
+        .values()
+        .filter_map(|holder| Some(holder.as_ref().ok()?.as_ref()?.job.clone()))
+        .collect();
     let records: BTreeMap<JobName, Result<Option<JobRecord>, StoreError>> =
         names.iter().cloned().zip(store.read_jobs(&names).await?).collect();
     let holder_read = |spec: &&JobSpec| {
         let Some(unique) = &spec.unique else { return Ok(None) };
-        let Some(holder) = holders.get(&unique.key).cloned().transpose()?.flatten() else { return Ok(None) };
+        let Some(holder) = holders.get(&unique.key).cloned().transpose()?.flatten() else {
+            return Ok(None);
+        };
         let record = records.get(&holder.job).cloned().transpose()?.flatten();
         Ok(Some(KeyHolder { holder, record }))
     };
@@ -65,6 +71,8 @@ impl KeyHolder {
 
     fn debounced(&self, unique: &Unique) -> Option<&JobRecord> {
         let is_debounced = unique.second.is_debounce() && self.holder.is_debounced;
-        self.record.as_ref().filter(|job| is_debounced && job.is_live() && job.unique.as_ref() == Some(&unique.key))
+        self.record
+            .as_ref()
+            .filter(|job| is_debounced && job.is_live() && job.unique.as_ref() == Some(&unique.key))
     }
 }

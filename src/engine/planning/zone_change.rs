@@ -30,7 +30,8 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
         match look(&node).await {
             Ok(()) => node.wakeups.zone_check.notified().await,
             Err(error) => {
-                node.outage_log.failed(&error, "planned runs are not checked against the zone data");
+                node.outage_log
+                    .failed(&error, "planned runs are not checked against the zone data");
                 tokio::time::sleep(TRY_AGAIN).await;
             }
         }
@@ -46,7 +47,9 @@ async fn look(node: &NodeContext) -> Result<(), StoreError> {
         for (name, record) in names.iter().zip(records) {
             // The ticker reports jobs that cannot be used, when they are to run.
             let Ok(Some(record)) = record else { continue };
-            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
+            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else {
+                continue;
+            };
             if let Some(from) = misplaced(&definition, now) {
                 move_run(node, name, &definition, from, now).await?;
             }
@@ -64,7 +67,8 @@ async fn look(node: &NodeContext) -> Result<(), StoreError> {
 /// the schedule.
 fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
     let due = definition.record.pending.as_ref()?.due();
-    let is_zoned = definition.spec.schedule.goes_by_clocks() || definition.spec.shape.counts_by_days();
+    let is_zoned =
+        definition.spec.schedule.goes_by_clocks() || definition.spec.shape.counts_by_days();
     (is_zoned && due > now && definition.timetable.latest_in(due, due).is_none()).then_some(due)
 }
 

@@ -35,7 +35,8 @@ const MOST_JOBS: usize = 1_000;
 const FOLLOWS: &str = "follows";
 /// The windows that are searched in turn for the preceding occurrence, each longer than the last.
 /// So the search does not list all occurrences of a day for a job that runs every second.
-const NEAR: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
+const NEAR: [Duration; 3] =
+    [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
 
 /// The counts of a restore.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,11 +71,10 @@ pub async fn give_back(
         }
         let jobs = read_jobs(store, batch).await?;
         ranges.extend(read_ranges(store, batch, &jobs, &ranges).await?);
-        let (mut now_planned, mut others): (Vec<RestoreOrder>, Vec<RestoreOrder>) = batch
-            .iter()
-            .copied()
-            .cloned()
-            .partition(|order| jobs.get(order.run.job()).is_some_and(|job| is_planned(job, &order.run)));
+        let (mut now_planned, mut others): (Vec<RestoreOrder>, Vec<RestoreOrder>) =
+            batch.iter().copied().cloned().partition(|order| {
+                jobs.get(order.run.job()).is_some_and(|job| is_planned(job, &order.run))
+            });
         planned.append(&mut now_planned);
         for order in &mut others {
             if let Some(job) = jobs.get(order.run.job()) {
@@ -141,12 +141,19 @@ fn is_planned(job: &JobRecord, run: &RunId) -> bool {
     job.pending.as_ref() == Some(run) || job.paused_run.as_ref() == Some(run)
 }
 
-async fn read_jobs(store: &Store, orders: &[&RestoreOrder]) -> Result<HashMap<JobName, JobRecord>, StoreError> {
+async fn read_jobs(
+    store: &Store,
+    orders: &[&RestoreOrder],
+) -> Result<HashMap<JobName, JobRecord>, StoreError> {
     let names: HashSet<JobName> = orders.iter().map(|order| order.run.job().clone()).collect();
     let names: Vec<JobName> = names.into_iter().collect();
     let records = store.read_jobs(&names).await?;
     // A job that cannot be read has no planned run that any node would start.
-    Ok(names.into_iter().zip(records).filter_map(|(name, record)| Some((name, record.ok()??))).collect())
+    Ok(names
+        .into_iter()
+        .zip(records)
+        .filter_map(|(name, record)| Some((name, record.ok()??)))
+        .collect())
 }
 
 /// Returns the skipped ranges of the jobs of `orders` that are not in `read` yet.
@@ -156,7 +163,11 @@ async fn read_ranges(
     jobs: &HashMap<JobName, JobRecord>,
     read: &HashMap<JobName, ReportedRange>,
 ) -> Result<HashMap<JobName, ReportedRange>, StoreError> {
-    let names: HashSet<&JobName> = orders.iter().map(|order| order.run.job()).filter(|name| !read.contains_key(*name)).collect();
+    let names: HashSet<&JobName> = orders
+        .iter()
+        .map(|order| order.run.job())
+        .filter(|name| !read.contains_key(*name))
+        .collect();
     let reading = names.into_iter().map(|name| async move {
         let ranges = ReportedRange::read(store, name, jobs.get(name)).await;
         match ranges {
@@ -178,7 +189,11 @@ fn take_out(order: &mut RestoreOrder, ranges: &mut ReportedRange) {
 }
 
 /// Restores the planned run of a job, and adds its successor to the due set.
-async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<RunId>) -> Result<RestoreReply, StoreError> {
+async fn give_back_planned(
+    store: &Store,
+    order: &RestoreOrder,
+    done: &HashSet<RunId>,
+) -> Result<RestoreReply, StoreError> {
     let mut from = order.run.due();
     for _ in 0..READINGS {
         let mut order = order.clone();
@@ -192,7 +207,11 @@ async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<R
             let replies = store.restore_runs(std::slice::from_ref(&order)).await?;
             match replies.into_iter().next() {
                 Some(Ok(RestoreReply::Occupied)) => {
-                    from = order.planned.as_ref().and_then(|(_, next)| next.as_ref()).map_or(from, |next| next.run.due());
+                    from = order
+                        .planned
+                        .as_ref()
+                        .and_then(|(_, next)| next.as_ref())
+                        .map_or(from, |next| next.run.due());
                 }
                 Some(Ok(RestoreReply::Stale)) | None => break,
                 Some(other) => return other,
@@ -204,7 +223,10 @@ async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<R
 
 /// Reads the data in Redis about the run of an order. Returns the definition of the job if the run
 /// is the planned run of the job.
-async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Definition>, StoreError> {
+async fn look_at(
+    store: &Store,
+    order: &mut RestoreOrder,
+) -> Result<Option<Definition>, StoreError> {
     let job = store.read_job(order.run.job()).await?;
     let mut ranges = ReportedRange::read(store, order.run.job(), job.as_ref()).await?;
     take_out(order, &mut ranges);
@@ -215,8 +237,10 @@ async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Defin
         return Ok(None);
     }
     let name = job.name.clone();
-    let definition =
-        Definition::of(job).map_err(|error| StoreError::Corrupt { subject: format!("job {name}"), found: error.to_string() })?;
+    let definition = Definition::of(job).map_err(|error| StoreError::Corrupt {
+        subject: format!("job {name}"),
+        found: error.to_string(),
+    })?;
     note_predecessor(order, &definition);
     Ok(Some(definition))
 }
@@ -229,7 +253,9 @@ fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     }
     let due = order.run.due();
     let before = due.saturating_sub(Duration::from_millis(1));
-    let near = NEAR.iter().find_map(|near| definition.timetable.latest_in(due.saturating_sub(*near), before));
+    let near = NEAR
+        .iter()
+        .find_map(|near| definition.timetable.latest_in(due.saturating_sub(*near), before));
     order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
 }
 

@@ -20,7 +20,11 @@ impl ConfigProblems {
     /// Returns all problems as one text.
     pub(crate) fn text(&self) -> String {
         let texts = self.texts();
-        [&*texts.file, &*texts.jobs].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+        [&*texts.file, &*texts.jobs]
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// Sets the reason why the present jobs file is refused.

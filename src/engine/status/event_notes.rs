@@ -69,7 +69,12 @@ impl State {
 
     fn note_lasting(&mut self, what: NodeEventKind, from: UnixMillis) {
         let now = self.now();
-        let lasting = self.lasting.entry(key(&what)).or_insert_with(|| Lasting { what, from, seen: now, written: None });
+        let lasting = self.lasting.entry(key(&what)).or_insert_with(|| Lasting {
+            what,
+            from,
+            seen: now,
+            written: None,
+        });
         lasting.seen = now;
         if lasting.written.is_none() && now.since(lasting.from) >= SHORTEST {
             let event = NodeEvent { what: lasting.what.clone(), from: lasting.from, to: None };
@@ -94,7 +99,10 @@ impl State {
         if let Some(Lasting { what, from, seen, written }) = self.lasting.remove(key) {
             let to = to.unwrap_or(seen);
             if written.is_some() || to.since(from) >= SHORTEST {
-                self.push(EventNote { event: NodeEvent { what, from, to: Some(to) }, replaces: written });
+                self.push(EventNote {
+                    event: NodeEvent { what, from, to: Some(to) },
+                    replaces: written,
+                });
             }
         }
     }
@@ -113,8 +121,12 @@ fn limit_of(why: &str) -> &str {
 impl Notes {
     /// Returns the events of a node that starts at `now` by Redis' clock.
     pub(crate) fn new(now: UnixMillis) -> Self {
-        let state =
-            State { clock: (now, BootInstant::now()), lasting: BTreeMap::new(), full: BTreeMap::new(), waiting: VecDeque::new() };
+        let state = State {
+            clock: (now, BootInstant::now()),
+            lasting: BTreeMap::new(),
+            full: BTreeMap::new(),
+            waiting: VecDeque::new(),
+        };
         Self { state: Mutex::new(state) }
     }
 
@@ -188,7 +200,9 @@ impl Notes {
                 let from = state.now();
                 state.note_lasting(NodeEventKind::AtLimit { why }, from);
             }
-            None if !state.lasting.is_empty() => state.end(&(NodeEventKind::AT_LIMIT, None), AT_LIMIT_GAP),
+            None if !state.lasting.is_empty() => {
+                state.end(&(NodeEventKind::AT_LIMIT, None), AT_LIMIT_GAP);
+            }
             None => {}
         }
     }
@@ -252,7 +266,9 @@ impl Notes {
 
     /// Notes that the jobs file was refused.
     pub(crate) fn file_refused(&self, why: &str) {
-        self.happened(NodeEventKind::FileRefused { why: why.chars().take(LONGEST_REASON).collect() });
+        self.happened(NodeEventKind::FileRefused {
+            why: why.chars().take(LONGEST_REASON).collect(),
+        });
     }
 
     /// Notes that this node no longer takes runs, and ends all conditions.
@@ -313,7 +329,11 @@ mod tests {
     }
 
     fn words(notes: &Notes) -> Vec<(&'static str, bool, bool)> {
-        notes.take().iter().map(|note| (note.event.what.word(), note.event.to.is_some(), note.replaces.is_some())).collect()
+        notes
+            .take()
+            .iter()
+            .map(|note| (note.event.what.word(), note.event.to.is_some(), note.replaces.is_some()))
+            .collect()
     }
 
     #[test]
@@ -343,8 +363,13 @@ mod tests {
             notes.state().full.insert(queue.clone(), at(900_000));
         };
         let spans = || {
-            let span =
-                |note: EventNote| (note.event.what.word(), note.event.from.as_i64(), note.event.to.map(UnixMillis::as_i64));
+            let span = |note: EventNote| {
+                (
+                    note.event.what.word(),
+                    note.event.from.as_i64(),
+                    note.event.to.map(UnixMillis::as_i64),
+                )
+            };
             notes.take().into_iter().map(span).collect::<Vec<_>>()
         };
         taken_long();
@@ -365,7 +390,10 @@ mod tests {
         notes.waits_for_slot(&queue, at(999_000));
         notes.none_waits(&queue);
         let ended = notes.take().remove(0);
-        assert_eq!((ended.event.from, ended.event.to.is_some(), ended.replaces.is_some()), (at(950_000), true, true));
+        assert_eq!(
+            (ended.event.from, ended.event.to.is_some(), ended.replaces.is_some()),
+            (at(950_000), true, true)
+        );
         free(2);
         assert!(spans().is_empty());
     }
@@ -374,7 +402,8 @@ mod tests {
     fn another_limit_that_holds_a_node_is_another_event_though_it_comes_at_once() {
         let notes = Notes::new(at(1_000_000));
         let held = |why: &str| notes.at_limit(Some(why.to_owned()));
-        let long_ago = || notes.state().lasting.values_mut().for_each(|lasting| lasting.from = at(900_000));
+        let long_ago =
+            || notes.state().lasting.values_mut().for_each(|lasting| lasting.from = at(900_000));
         held("running 4 of 1");
         long_ago();
         held("running 2 of 1");
@@ -383,8 +412,10 @@ mod tests {
         long_ago();
         held("load 9.3 > 8");
         let taken = notes.take();
-        let reported: Vec<_> = taken.iter().map(|note| (&note.event.what, note.event.to.is_some())).collect();
-        let [running, load] = ["running 4 of 1", "load 9.1 > 8"].map(|why| NodeEventKind::AtLimit { why: why.to_owned() });
+        let reported: Vec<_> =
+            taken.iter().map(|note| (&note.event.what, note.event.to.is_some())).collect();
+        let [running, load] = ["running 4 of 1", "load 9.1 > 8"]
+            .map(|why| NodeEventKind::AtLimit { why: why.to_owned() });
         assert_eq!(reported, [(&running, false), (&running, true), (&load, false)]);
     }
 

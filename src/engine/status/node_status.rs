@@ -38,7 +38,11 @@ impl StatusView {
     /// Returns the name of a loop that the node depends on and that is overdue by more than `by`. A
     /// stopping node returns `None`: its loops end, and every wait of a stop has an end of its own.
     pub fn stuck(&self, by: Duration) -> Option<&'static str> {
-        if self.node.phase() == Phase::Running { self.health.progress.stuck(BootInstant::now(), by) } else { None }
+        if self.node.phase() == Phase::Running {
+            self.health.progress.stuck(BootInstant::now(), by)
+        } else {
+            None
+        }
     }
 
     /// Returns the present status of the node.

@@ -31,7 +31,11 @@ pub(crate) async fn run(writer: Arc<NoteWriter>) {
     loop {
         tokio::time::sleep(EVERY).await;
         look_at_full(&writer).await;
-        let nothing = if BootInstant::now().since(last) >= STILL_HERE { Nothing::IsSaid } else { Nothing::IsNot };
+        let nothing = if BootInstant::now().since(last) >= STILL_HERE {
+            Nothing::IsSaid
+        } else {
+            Nothing::IsNot
+        };
         if write(&writer.node, &writer.health.notes, nothing).await {
             last = BootInstant::now();
         }

@@ -108,7 +108,8 @@ impl OutageLog {
             && state.outage.as_ref().is_some_and(|outage| outage.text != text)
             && !state.was_said_within(NEXT_REASON)
             && self.failures.is_new(&text);
-        let is_new = is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
+        let is_new =
+            is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
         if is_new {
             if let Some(outage) = &state.outage {
                 warn!(for_s = outage.since.elapsed().as_secs(), "{text}; still trying.");

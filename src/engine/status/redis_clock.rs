@@ -64,7 +64,12 @@ impl RedisClock {
 
     /// Records the time that Redis' clock showed in the answer to a call. Returns by how many ms
     /// the clock was stepped since the last answer, or `None` without a step.
-    pub(crate) fn read(&self, at: UnixMillis, sent: BootInstant, received: BootInstant) -> Option<i64> {
+    pub(crate) fn read(
+        &self,
+        at: UnixMillis,
+        sent: BootInstant,
+        received: BootInstant,
+    ) -> Option<i64> {
         let mut state = self.state();
         let now = Reading { at, sent, received };
         state.steady_since.get_or_insert(sent);
@@ -72,10 +77,17 @@ impl RedisClock {
         let by = stepped(last, now)?;
         state.steady_since = Some(sent);
         let until = received.saturating_add(STEADY_FOR);
-        let before =
-            state.before.filter(|before| before.until > sent).unwrap_or(Before { at: last.at, instant: last.received, until });
+        let before = state.before.filter(|before| before.until > sent).unwrap_or(Before {
+            at: last.at,
+            instant: last.received,
+            until,
+        });
         let is_older = at < before.carried_on(received);
-        state.before = Some(if is_older { Before { at, instant: received, until } } else { Before { until, ..before } });
+        state.before = Some(if is_older {
+            Before { at, instant: received, until }
+        } else {
+            Before { until, ..before }
+        });
         self.stepped.notify_one();
         Some(by)
     }
@@ -108,7 +120,8 @@ impl RedisClock {
 fn stepped(last: Reading, now: Reading) -> Option<i64> {
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let went = now.at.as_i64() - last.at.as_i64();
-    let (shortest, longest) = (millis(now.sent.since(last.received)), millis(now.received.since(last.sent)));
+    let (shortest, longest) =
+        (millis(now.sent.since(last.received)), millis(now.received.since(last.sent)));
     let by = if went > longest { went - longest } else { (went - shortest).min(0) };
     (Duration::from_millis(by.unsigned_abs()) > STEP).then_some(by)
 }
@@ -161,6 +174,10 @@ mod tests {
         assert!(!clock.is_steady(), "it was not seen at all");
         clock.read(at(0), BootInstant::from_nanos(0), BootInstant::from_nanos(0));
         assert!(clock.is_steady());
-        assert_eq!(clock.for_ages(at(86_400_000)), at(86_400_000), "held an hour from the boot of this host, which is over");
+        assert_eq!(
+            clock.for_ages(at(86_400_000)),
+            at(86_400_000),
+            "held an hour from the boot of this host, which is over"
+        );
     }
 }

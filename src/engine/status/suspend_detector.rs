@@ -67,6 +67,10 @@ mod tests {
         assert_eq!(detector.beat(after(4)), start);
         assert_eq!(detector.beat(after(7)), after(7));
         assert_eq!(detector.beat(after(9)), after(7));
-        assert_eq!(detector.beat(after(8)), after(7), "two that look at once may tell their times in either order");
+        assert_eq!(
+            detector.beat(after(8)),
+            after(7),
+            "two that look at once may tell their times in either order"
+        );
     }
 }

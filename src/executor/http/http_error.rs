@@ -12,7 +12,8 @@ pub(super) fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let at_connect = error.is_connect();
     let causes: Vec<&(dyn Error + 'static)> =
-        std::iter::successors(Some(&error as &(dyn Error + 'static)), |cause| inside(*cause)).collect();
+        std::iter::successors(Some(&error as &(dyn Error + 'static)), |cause| inside(*cause))
+            .collect();
     // An I/O error made by TLS contains the TLS error, which says more.
     if let Some(tls) = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
         return format!("TLS: {tls}");
@@ -31,13 +32,15 @@ pub(super) fn in_words(error: reqwest::Error) -> String {
 /// Returns why this node could not connect, if this node itself lacks descriptors or memory. In
 /// this case nothing was sent. `None` for any other error.
 pub(super) fn short_of(error: &reqwest::Error) -> Option<String> {
-    let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| inside(*cause));
+    let causes =
+        std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| inside(*cause));
     let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     let io = errors.find(|io| {
         let errno = Errno::from_io_error(io);
         errno.is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM))
     });
-    io.filter(|_| error.is_connect()).map(|io| format!("not started: this node cannot connect: {io}"))
+    io.filter(|_| error.is_connect())
+        .map(|io| format!("not started: this node cannot connect: {io}"))
 }
 
 fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {

@@ -82,10 +82,13 @@ pub(super) async fn execute(
     let guard = LeaseGuard::new(control, attempt.timeout);
     // If the attempt is interrupted already, nothing is ever sent, so a lost lease leaves nothing
     // behind. Otherwise only the receiver knows what became of the request.
-    let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::MaybeAlive };
+    let when_lost =
+        if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::MaybeAlive };
     let mut request = match guard.run(credential_injection::request(request, credentials)).await {
         Ok(Ok(mut filled)) => {
-            if filled.request.body.is_empty() && !matches!(filled.request.method.as_str(), "GET" | "HEAD") {
+            if filled.request.body.is_empty()
+                && !matches!(filled.request.method.as_str(), "GET" | "HEAD")
+            {
                 filled.request.body.clone_from(&attempt.notice_facts.body);
             }
             if let Some((run, ping)) = &attempt.notice_facts.ping {
@@ -96,24 +99,39 @@ pub(super) async fn execute(
         Ok(Err(why)) => return AttemptOutcome::failed(format!("cannot start: {why}")),
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };
-    let (secrets, faults) = match guard.run(credential_injection::secrets(&attempt.webhook_secrets, credentials)).await {
-        Ok(found) => found,
-        Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
-    };
+    let (secrets, faults) =
+        match guard.run(credential_injection::secrets(&attempt.webhook_secrets, credentials)).await
+        {
+            Ok(found) => found,
+            Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
+        };
     if !faults.is_empty()
-        && let Err(why) = notice_fallback::sign_by_the_others(attempt, &mut request.request.body, secrets.len(), &faults)
+        && let Err(why) = notice_fallback::sign_by_the_others(
+            attempt,
+            &mut request.request.body,
+            secrets.len(),
+            &faults,
+        )
     {
         return AttemptOutcome::failed(format!("cannot start: {why}"));
     }
     let mut outcome = AttemptOutcome::bare(Ending::Failed);
-    match follow(client, (&request, secrets.as_slice()), attempt, &guard, output, &mut outcome).await {
+    match follow(client, (&request, secrets.as_slice()), attempt, &guard, output, &mut outcome)
+        .await
+    {
         Ok(()) => outcome.ending = Ending::Succeeded,
         Err(Failure::Words(words)) => outcome.error = Some(words),
-        Err(Failure::Short(words)) => (outcome.ending, outcome.error) = (Ending::NotStarted, Some(words)),
+        Err(Failure::Short(words)) => {
+            (outcome.ending, outcome.error) = (Ending::NotStarted, Some(words));
+        }
         Err(Failure::Interrupted(interruption)) => {
             (outcome.ending, outcome.error) = match interruption {
-                Interruption::LeaseLost => (when_lost, Some("the lease of the run was lost".to_owned())),
-                Interruption::TimedOut => (Ending::TimedOut, Some(format!("timed out after {:?}", attempt.timeout))),
+                Interruption::LeaseLost => {
+                    (when_lost, Some("the lease of the run was lost".to_owned()))
+                }
+                Interruption::TimedOut => {
+                    (Ending::TimedOut, Some(format!("timed out after {:?}", attempt.timeout)))
+                }
                 Interruption::Stopped(reason) => (reason.ending(), None),
             };
         }
@@ -150,9 +168,11 @@ async fn follow(
     let response = loop {
         let sent = client.execute(hop.request());
         let is_first = redirects_left == request.redirects;
-        let response = guard.run(sent).await?.map_err(|error| match short_of(&error).filter(|_| is_first) {
-            Some(words) => Failure::Short(words),
-            None => Failure::Words(in_words(error)),
+        let response = guard.run(sent).await?.map_err(|error| {
+            match short_of(&error).filter(|_| is_first) {
+                Some(words) => Failure::Short(words),
+                None => Failure::Words(in_words(error)),
+            }
         })?;
         outcome.http_status = Some(response.status().as_u16());
         if redirects_left == 0 {
@@ -209,15 +229,23 @@ struct Hop {
 }
 
 impl Hop {
-    fn first(filled: &Filled, secrets: &[WebhookSecret], attempt: &Attempt) -> Result<Self, String> {
+    fn first(
+        filled: &Filled,
+        secrets: &[WebhookSecret],
+        attempt: &Attempt,
+    ) -> Result<Self, String> {
         let request = &filled.request;
-        let method = Method::from_bytes(request.method.as_bytes())
-            .map_err(|_| format!("method {:?} is not valid: wanted letters such as GET or POST", request.method))?;
+        let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| {
+            format!("method {:?} is not valid: wanted letters such as GET or POST", request.method)
+        })?;
         // The parser's error does not contain the URL.
         let url = Url::parse(&request.url).map_err(|error| format!("URL is not valid: {error}"))?;
         let is_plain = url.username().is_empty() && url.password().is_none();
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() || !is_plain {
-            return Err("URL is not valid: wanted http or https, a host, and neither user nor password".to_owned());
+            return Err(
+                "URL is not valid: wanted http or https, a host, and neither user nor password"
+                    .to_owned(),
+            );
         }
         let mut headers = headers(filled, attempt)?;
         sign(&mut headers, secrets, attempt, &request.body)?;
@@ -244,9 +272,18 @@ impl Hop {
         let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
         let location = location.to_str().ok().and_then(|location| self.url.join(location).ok());
         let url = location.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        let url =
-            url.ok_or_else(|| format!("status {}, and the Location header is not an http or https URL", status.as_u16()))?;
-        let mut next = Self { method: self.method.clone(), headers: self.headers.clone(), body: self.body.clone(), url };
+        let url = url.ok_or_else(|| {
+            format!(
+                "status {}, and the Location header is not an http or https URL",
+                status.as_u16()
+            )
+        })?;
+        let mut next = Self {
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            body: self.body.clone(),
+            url,
+        };
         // RFC 9110, 15.4: only 307 and 308 promise to repeat the request unchanged.
         if !keeps_method && self.method != Method::GET && self.method != Method::HEAD {
             next.method = Method::GET;
@@ -274,9 +311,12 @@ impl Hop {
             ));
         }
         let is_secret = |(name, value): &(&HeaderName, &HeaderValue)| {
-            value.is_sensitive() || is_secret_header(name.as_str()) || WEBHOOK.contains(&name.as_str())
+            value.is_sensitive()
+                || is_secret_header(name.as_str())
+                || WEBHOOK.contains(&name.as_str())
         };
-        let secret: Vec<HeaderName> = self.headers.iter().filter(is_secret).map(|(name, _)| name.clone()).collect();
+        let secret: Vec<HeaderName> =
+            self.headers.iter().filter(is_secret).map(|(name, _)| name.clone()).collect();
         for name in secret.into_iter().chain([header::HOST]) {
             self.headers.remove(name);
         }
@@ -285,7 +325,12 @@ impl Hop {
 }
 
 /// Adds the fields of Standard Webhooks, if there is a secret to sign with.
-fn sign(headers: &mut HeaderMap, secrets: &[WebhookSecret], attempt: &Attempt, body: &str) -> Result<(), String> {
+fn sign(
+    headers: &mut HeaderMap,
+    secrets: &[WebhookSecret],
+    attempt: &Attempt,
+    body: &str,
+) -> Result<(), String> {
     if secrets.is_empty() {
         return Ok(());
     }
@@ -294,7 +339,8 @@ fn sign(headers: &mut HeaderMap, secrets: &[WebhookSecret], attempt: &Attempt, b
     let id = attempt.run.to_string();
     let signatures = signing::signatures(secrets, &id, timestamp, body);
     for (name, value) in WEBHOOK.into_iter().zip([id, timestamp.to_string(), signatures]) {
-        let value = HeaderValue::from_str(&value).map_err(|_| format!("value of header {name} is not valid"))?;
+        let value = HeaderValue::from_str(&value)
+            .map_err(|_| format!("value of header {name} is not valid"))?;
         headers.insert(HeaderName::from_static(name), value);
     }
     Ok(())
@@ -310,12 +356,17 @@ pub(super) async fn ping(client: &Client, url: &str) -> Result<(), String> {
 
 /// Returns the header fields of the job and of schedd. The fields of schedd override the fields of
 /// the job, so that a receiver can rely on them.
-fn headers(Filled { request, secret_headers, .. }: &Filled, attempt: &Attempt) -> Result<HeaderMap, String> {
+fn headers(
+    Filled { request, secret_headers, .. }: &Filled,
+    attempt: &Attempt,
+) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("header name {name:?} is not valid"))?;
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| format!("value of header {name} is not valid: wanted visible characters on one line"))?;
+        let parsed = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("header name {name:?} is not valid"))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            format!("value of header {name} is not valid: wanted visible characters on one line")
+        })?;
         value.set_sensitive(secret_headers.contains(name));
         headers.append(parsed, value);
     }
@@ -332,7 +383,8 @@ fn headers(Filled { request, secret_headers, .. }: &Filled, attempt: &Attempt) -
         ("schedd-fence", attempt.fence.to_string()),
     ];
     for (name, value) in facts {
-        let value = HeaderValue::from_str(&value).map_err(|_| format!("value of header {name} is not valid"))?;
+        let value = HeaderValue::from_str(&value)
+            .map_err(|_| format!("value of header {name} is not valid"))?;
         headers.insert(HeaderName::from_static(name), value);
     }
     Ok(headers)

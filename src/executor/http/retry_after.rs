@@ -13,7 +13,8 @@ use reqwest::header::{self, HeaderMap, HeaderName};
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
 /// The three forms of a date that a receiver must understand (RFC 9110, 5.6.7).
-const DATES: [&str; 3] = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+const DATES: [&str; 3] =
+    ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
 /// Returns the wait for which `headers` ask; `None` if they ask for none.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
@@ -37,7 +38,10 @@ pub fn wait_asked(asked: &str, sent: Option<&str>) -> Option<Duration> {
 }
 
 fn date(text: &str) -> Option<DateTime<Utc>> {
-    DATES.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok()).map(|date| date.and_utc())
+    DATES
+        .iter()
+        .find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())
+        .map(|date| date.and_utc())
 }
 
 #[cfg(test)]
@@ -54,7 +58,13 @@ mod tests {
 
     #[test]
     fn seconds_are_taken_up_to_a_day() {
-        let cases = [("0", 0), ("120", 120), (" 7 ", 7), ("86401", 86_400), ("99999999999999999999999", 86_400)];
+        let cases = [
+            ("0", 0),
+            ("120", 120),
+            (" 7 ", 7),
+            ("86401", 86_400),
+            ("99999999999999999999999", 86_400),
+        ];
         for (text, seconds) in cases {
             assert_eq!(wait(&[(header::RETRY_AFTER, text)]), Some(seconds), "{text:?}");
         }
@@ -63,19 +73,35 @@ mod tests {
     #[test]
     fn a_date_is_measured_against_the_answers_own_and_without_one_says_nothing() {
         let sent = (header::DATE, "Sun, 06 Nov 1994 08:49:37 GMT");
-        let later = ["Sun, 06 Nov 1994 08:51:07 GMT", "Sunday, 06-Nov-94 08:51:07 GMT", "Sun Nov  6 08:51:07 1994"];
+        let later = [
+            "Sun, 06 Nov 1994 08:51:07 GMT",
+            "Sunday, 06-Nov-94 08:51:07 GMT",
+            "Sun Nov  6 08:51:07 1994",
+        ];
         for form in later {
             assert_eq!(wait(&[(header::RETRY_AFTER, form), sent.clone()]), Some(90), "{form:?}");
         }
         let alone = (header::RETRY_AFTER, "Sun, 06 Nov 1994 09:49:42 GMT");
         assert_eq!(wait(std::slice::from_ref(&alone)), None);
         assert_eq!(wait(&[alone, (header::DATE, "once")]), None);
-        assert_eq!(wait(&[(header::RETRY_AFTER, "Fri, 31 Dec 9999 23:59:59 GMT"), sent]), Some(86_400));
+        assert_eq!(
+            wait(&[(header::RETRY_AFTER, "Fri, 31 Dec 9999 23:59:59 GMT"), sent]),
+            Some(86_400)
+        );
     }
 
     #[test]
     fn what_is_past_or_no_time_at_all_asks_for_nothing() {
-        for text in ["", "soon", "-5", "1.5", "+3", "5s", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 99 Nov 1994 08:49:37 GMT"] {
+        for text in [
+            "",
+            "soon",
+            "-5",
+            "1.5",
+            "+3",
+            "5s",
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 99 Nov 1994 08:49:37 GMT",
+        ] {
             assert_eq!(wait(&[(header::RETRY_AFTER, text)]), None, "{text:?}");
         }
         assert_eq!(wait(&[]), None);

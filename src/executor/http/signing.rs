@@ -10,7 +10,12 @@ use ring::hmac;
 use crate::domain::job::webhook::WebhookSecret;
 
 /// Returns the signatures of a request, one for each secret.
-pub(super) fn signatures(secrets: &[WebhookSecret], id: &str, timestamp: i64, body: &str) -> String {
+pub(super) fn signatures(
+    secrets: &[WebhookSecret],
+    id: &str,
+    timestamp: i64,
+    body: &str,
+) -> String {
     let signed = format!("{id}.{timestamp}.{body}");
     let sign = |secret: &WebhookSecret| {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.key()), signed.as_bytes());
@@ -26,7 +31,12 @@ mod tests {
     #[test]
     fn a_signature_is_that_of_the_other_implementations() {
         let secret: WebhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
-        let signed = signatures(&[secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
+        let signed = signatures(
+            &[secret],
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            1_614_265_330,
+            "{\"test\": 2432232314}",
+        );
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 }

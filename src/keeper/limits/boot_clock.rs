@@ -6,7 +6,9 @@
 use std::io;
 use std::time::Duration;
 
-use rustix::time::{ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::keeper::process::awaited::Awaited;

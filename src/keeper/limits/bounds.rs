@@ -64,7 +64,9 @@ impl RunBounds {
                 self.kill_at = Some(now);
             }
             Limit::EndBy(at) if now >= at => self.decide(ProcessEnd::TimedOut, now),
-            _ if now >= self.deadline.saturating_sub(self.margin) => self.decide(ProcessEnd::LeaseLost, now),
+            _ if now >= self.deadline.saturating_sub(self.margin) => {
+                self.decide(ProcessEnd::LeaseLost, now);
+            }
             _ => {}
         }
         self.end.is_some()

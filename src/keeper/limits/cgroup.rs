@@ -93,13 +93,19 @@ impl Cgroup {
     /// Returns how many processes in the cgroup were killed because memory had run out.
     pub(crate) fn oom_kills(&self) -> u64 {
         let events = self.read("memory.events").unwrap_or_default();
-        events.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+        events
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+            .unwrap_or(0)
     }
 
     /// Returns the direct children of the cgroup.
     pub(crate) fn children(&self) -> Vec<Self> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| Self::at(entry.path())).collect()
+        entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| Self::at(entry.path()))
+            .collect()
     }
 
     /// Returns the pids of the processes in the cgroup and in the cgroups below.
@@ -110,7 +116,8 @@ impl Cgroup {
     fn pids_to(&self, depth: u32) -> Vec<i32> {
         let text = self.read("cgroup.procs").unwrap_or_default();
         // The kernel writes 0 for a process that this process cannot see.
-        let mut pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok().filter(|pid| *pid > 0)).collect();
+        let mut pids: Vec<i32> =
+            text.lines().filter_map(|line| line.parse().ok().filter(|pid| *pid > 0)).collect();
         if depth > 0 {
             pids.extend(self.children().iter().flat_map(|child| child.pids_to(depth - 1)));
         }

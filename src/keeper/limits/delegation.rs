@@ -74,7 +74,8 @@ impl Delegation {
         if !is_marked(&dir) {
             return Err(NotDelegated::Unmarked(path));
         }
-        Self::of(Cgroup::at(dir), incarnation).map_err(|error| NotDelegated::Unusable { path, why: error.to_string() })
+        Self::of(Cgroup::at(dir), incarnation)
+            .map_err(|error| NotDelegated::Unusable { path, why: error.to_string() })
     }
 
     fn of(base: Cgroup, incarnation: &str) -> io::Result<Self> {
@@ -100,9 +101,17 @@ impl Delegation {
 
     /// Returns why some limits cannot be enforced; `None` if all limits can be enforced.
     pub fn lacks(&self) -> Option<String> {
-        let lacking: BTreeSet<LimitKind> =
-            LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_some() && !self.limits.contains(kind)).collect();
-        let why = || format!("the cgroup {} of schedd lacks the controllers for {}", self.base.dir().display(), listed(&lacking));
+        let lacking: BTreeSet<LimitKind> = LimitKind::ALL
+            .into_iter()
+            .filter(|kind| kind.controller().is_some() && !self.limits.contains(kind))
+            .collect();
+        let why = || {
+            format!(
+                "the cgroup {} of schedd lacks the controllers for {}",
+                self.base.dir().display(),
+                listed(&lacking)
+            )
+        };
         (!lacking.is_empty()).then(why)
     }
 
@@ -127,7 +136,9 @@ impl Drop for Delegation {
 /// Enables controllers for the children of `cgroup`. Returns the limits that were enabled.
 fn hand_on_controllers(cgroup: &Cgroup) -> BTreeSet<LimitKind> {
     let handed_on = |kind: &LimitKind| {
-        kind.controller().is_some_and(|controller| cgroup.write("cgroup.subtree_control", &format!("+{controller}")).is_ok())
+        kind.controller().is_some_and(|controller| {
+            cgroup.write("cgroup.subtree_control", &format!("+{controller}")).is_ok()
+        })
     };
     LimitKind::ALL.into_iter().filter(handed_on).collect()
 }
@@ -135,7 +146,8 @@ fn hand_on_controllers(cgroup: &Cgroup) -> BTreeSet<LimitKind> {
 /// Kills and removes the runs of dead nodes.
 fn clear_up_after_the_dead(base: &Cgroup) {
     for runs in base.children() {
-        let is_runs = runs.dir().file_name().is_some_and(|name| name.to_string_lossy().starts_with(RUNS));
+        let is_runs =
+            runs.dir().file_name().is_some_and(|name| name.to_string_lossy().starts_with(RUNS));
         let Some(lock) = File::open(runs.dir()).ok().filter(|_| is_runs) else { continue };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
@@ -159,7 +171,8 @@ fn own_directory(mounts: &str, own: &str) -> Option<PathBuf> {
         let (place, kind) = line.split_once(" - ")?;
         let mut fields = place.split(' ').skip(3);
         let (root, mount) = (fields.next()?, fields.next()?);
-        kind.starts_with("cgroup2 ").then(|| Some(Path::new(mount).join(own.strip_prefix(root).ok()?)))?
+        kind.starts_with("cgroup2 ")
+            .then(|| Some(Path::new(mount).join(own.strip_prefix(root).ok()?)))?
     })
 }
 
@@ -168,7 +181,8 @@ fn is_marked(dir: &Path) -> bool {
     // An old service manager sets `trusted.delegate`, which only root can read.
     ["user.delegate", "trusted.delegate"].into_iter().any(|name| {
         let mut value = [0_u8; 8];
-        rustix::fs::getxattr(dir, name, &mut value).is_ok_and(|length| value.get(..length) == Some(b"1"))
+        rustix::fs::getxattr(dir, name, &mut value)
+            .is_ok_and(|length| value.get(..length) == Some(b"1"))
     })
 }
 
@@ -182,7 +196,10 @@ mod tests {
                       32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n";
         let found = |mounts, own| own_directory(mounts, own).map(|dir| dir.display().to_string());
         let own = "9:name=systemd:/x\n0::/system.slice/schedd.service\n";
-        assert_eq!(found(hybrid, own).as_deref(), Some("/sys/fs/cgroup/unified/system.slice/schedd.service"));
+        assert_eq!(
+            found(hybrid, own).as_deref(),
+            Some("/sys/fs/cgroup/unified/system.slice/schedd.service")
+        );
         let bound = "30 23 0:26 /box /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
         assert_eq!(found(bound, "0::/box/a\n").as_deref(), Some("/sys/fs/cgroup/a"));
         assert_eq!(found(bound, "0::/else\n"), None);

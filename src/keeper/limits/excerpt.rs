@@ -58,7 +58,10 @@ impl Output {
     /// Returns the kept bytes of one stream, from the head and the tail.
     pub fn stream(&self, stream: ExcerptStream) -> Vec<u8> {
         let chunks = self.head.iter().chain(&self.tail);
-        chunks.filter(|chunk| chunk.stream == stream).flat_map(|chunk| chunk.bytes.iter().copied()).collect()
+        chunks
+            .filter(|chunk| chunk.stream == stream)
+            .flat_map(|chunk| chunk.bytes.iter().copied())
+            .collect()
     }
 }
 
@@ -204,8 +207,11 @@ mod tests {
             excerpt.append(stream, text.as_bytes());
         }
         let chunk = |stream, text: &str| Chunk { stream, bytes: text.as_bytes().to_vec() };
-        let wanted =
-            vec![chunk(ExcerptStream::Stdout, "ab"), chunk(ExcerptStream::Stderr, "c"), chunk(ExcerptStream::Stdout, "d")];
+        let wanted = vec![
+            chunk(ExcerptStream::Stdout, "ab"),
+            chunk(ExcerptStream::Stderr, "c"),
+            chunk(ExcerptStream::Stdout, "d"),
+        ];
         assert_eq!(excerpt.output(), Output { head: wanted, tail: vec![], dropped_bytes: 0 });
         assert_eq!(excerpt.output().stream(ExcerptStream::Stdout), b"abd");
     }
@@ -238,7 +244,10 @@ mod tests {
         let output = excerpt.output();
         assert_eq!(size(&output.head) + size(&output.tail), HEAD + TAIL);
         assert_eq!(output.dropped_bytes, 1_000_000 - (HEAD + TAIL) as u64);
-        assert_eq!(output.tail.last().unwrap(), &Chunk { stream: ExcerptStream::Stderr, bytes: vec![63] });
+        assert_eq!(
+            output.tail.last().unwrap(),
+            &Chunk { stream: ExcerptStream::Stderr, bytes: vec![63] }
+        );
     }
 
     #[test]
@@ -248,7 +257,10 @@ mod tests {
             b"0123456789".iter().for_each(|byte| excerpt.append(ExcerptStream::Stdout, &[*byte]));
             let output = excerpt.output();
             let wanted = [&b"0123456789"[..head], &b"0123456789"[10 - tail..]].concat();
-            assert_eq!((output.stream(ExcerptStream::Stdout), output.dropped_bytes), (wanted, 10 - (head + tail) as u64));
+            assert_eq!(
+                (output.stream(ExcerptStream::Stdout), output.dropped_bytes),
+                (wanted, 10 - (head + tail) as u64)
+            );
         }
     }
 

@@ -17,7 +17,9 @@ use super::program_file;
 use super::start_progress::StartReport;
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::bounds::RunBounds;
-use crate::keeper::protocol::keeper_messages::{KeeperNews, Key, LaunchOrder, ProcessEnd, RunReport};
+use crate::keeper::protocol::keeper_messages::{
+    KeeperNews, Key, LaunchOrder, ProcessEnd, RunReport,
+};
 
 /// The time for which the pipes are read after the direct child ended.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -88,8 +90,15 @@ impl StartingProcess {
             Exit::Alive => {
                 table.give_up(key, GivenUp::Alive);
                 self.pipes.iter().for_each(JoinHandle::abort);
-                let end = self.bounds.end().filter(|end| *end != ProcessEnd::LeaseLost).unwrap_or(ProcessEnd::MaybeAlive);
-                let report = RunReport::of(end, "a process of the run could not be killed and may still run");
+                let end = self
+                    .bounds
+                    .end()
+                    .filter(|end| *end != ProcessEnd::LeaseLost)
+                    .unwrap_or(ProcessEnd::MaybeAlive);
+                let report = RunReport::of(
+                    end,
+                    "a process of the run could not be killed and may still run",
+                );
                 return RunReport { left_processes: true, ..report };
             }
             Exit::Dead | Exit::Failed(_) => {}
@@ -101,7 +110,10 @@ impl StartingProcess {
         let end_before = self.bounds.end();
         let (left_processes, error) = clear_up(table, key, &mut self.bounds, &mut words).await;
         let _ = drained.await;
-        let _ = rustix::process::waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        let _ = rustix::process::waitid(
+            WaitId::Pid(self.leader),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+        );
         if let Exit::Failed(report) = exit {
             return report;
         }
@@ -134,8 +146,10 @@ impl StartingProcess {
         match self.bounds.end() {
             Some(ProcessEnd::CannotStart) | None => {
                 let waited = launch.start_within;
-                let report =
-                    RunReport::of(ProcessEnd::CannotStart, format!("cannot start: {what} has not answered for {waited:?}{more}"));
+                let report = RunReport::of(
+                    ProcessEnd::CannotStart,
+                    format!("cannot start: {what} has not answered for {waited:?}{more}"),
+                );
                 RunReport { wanting: program_file::wanting(self.marks.place().step), ..report }
             }
             Some(end) => RunReport::of(end, format!("not started: {what} does not answer{more}")),
@@ -207,7 +221,13 @@ impl StartingProcess {
     }
 
     /// Notes the outcome of a start. Returns a report if the start failed.
-    fn hear(&mut self, report: StartReport, table: &ProcessTable, key: Key, launch: &LaunchOrder) -> Option<RunReport> {
+    fn hear(
+        &mut self,
+        report: StartReport,
+        table: &ProcessTable,
+        key: Key,
+        launch: &LaunchOrder,
+    ) -> Option<RunReport> {
         match report {
             StartReport::Failed(failure) => Some(program_file::failed(failure, launch)),
             StartReport::Over => {
@@ -262,7 +282,10 @@ async fn clear_up(
         if now >= bounds.kill_at() {
             if kills == MOST_KILLS {
                 let words = if is_seen {
-                    format!("{} processes of the run could not be killed and may still run", remaining.len())
+                    format!(
+                        "{} processes of the run could not be killed and may still run",
+                        remaining.len()
+                    )
                 } else {
                     "the processes of the run could not be listed because file descriptors ran out, and may still run".to_owned()
                 };

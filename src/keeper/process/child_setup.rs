@@ -67,8 +67,10 @@ impl Become {
             rustix::fs::fchmod(output, Mode::from_raw_mode(0o666)).map_err(by("fchmod"))?;
         }
         rustix::thread::set_thread_groups(&self.groups).map_err(by("setgroups"))?;
-        rustix::thread::set_thread_res_gid(self.gid, self.gid, self.gid).map_err(by("setresgid"))?;
-        rustix::thread::set_thread_res_uid(self.uid, self.uid, self.uid).map_err(by("setresuid"))?;
+        rustix::thread::set_thread_res_gid(self.gid, self.gid, self.gid)
+            .map_err(by("setresgid"))?;
+        rustix::thread::set_thread_res_uid(self.uid, self.uid, self.uid)
+            .map_err(by("setresuid"))?;
         let none = CapabilitySet::empty();
         let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
         rustix::thread::set_capabilities(None, none).map_err(by("capset"))?;
@@ -111,7 +113,8 @@ impl ChildSetup {
             rustix::io::write(door, b"0").map_err(|errno| StartStep::Cgroup.failed(errno))?;
         }
         if let Some(files) = self.files {
-            rustix::process::setrlimit(Resource::Nofile, files).map_err(|errno| StartStep::Files.failed(errno))?;
+            rustix::process::setrlimit(Resource::Nofile, files)
+                .map_err(|errno| StartStep::Files.failed(errno))?;
         }
         if let Some(nice) = self.nice {
             // The kernel refuses this only if the node already has a lower priority.

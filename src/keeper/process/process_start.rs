@@ -51,12 +51,19 @@ pub(crate) struct StartingProcess {
 
 /// Applies the instructions that came before the start. Returns a report if the run may no longer
 /// start.
-fn may_start(launch: &mut LaunchOrder, words: &mut mpsc::UnboundedReceiver<ProcessWord>) -> Result<(), RunReport> {
+fn may_start(
+    launch: &mut LaunchOrder,
+    words: &mut mpsc::UnboundedReceiver<ProcessWord>,
+) -> Result<(), RunReport> {
     while let Ok(word) = words.try_recv() {
         match word {
             ProcessWord::Extend(deadline) => launch.deadline = launch.deadline.max(deadline),
-            ProcessWord::Stop => return Err(RunReport::of(ProcessEnd::Stopped, "stopped before the start")),
-            ProcessWord::Abandon => return Err(RunReport::of(ProcessEnd::LeaseLost, "abandoned before the start")),
+            ProcessWord::Stop => {
+                return Err(RunReport::of(ProcessEnd::Stopped, "stopped before the start"));
+            }
+            ProcessWord::Abandon => {
+                return Err(RunReport::of(ProcessEnd::LeaseLost, "abandoned before the start"));
+            }
         }
     }
     if BootInstant::now() < launch.deadline.saturating_sub(launch.margin) {
@@ -75,9 +82,12 @@ pub(crate) async fn start(
 ) -> Result<StartingProcess, RunReport> {
     may_start(launch, words)?;
     let name = launch.argv.first().cloned().unwrap_or_default();
-    let not_executed =
-        |error: io::Error| program_file::short_of(&error).unwrap_or_else(|| program_file::not_executed(&name, &error));
-    let no_cgroup = |error: io::Error| program_file::short_of(&error).unwrap_or_else(|| program_file::no_cgroup(&error));
+    let not_executed = |error: io::Error| {
+        program_file::short_of(&error).unwrap_or_else(|| program_file::not_executed(&name, &error))
+    };
+    let no_cgroup = |error: io::Error| {
+        program_file::short_of(&error).unwrap_or_else(|| program_file::no_cgroup(&error))
+    };
     let cgroup = table.make_cgroup(key, &launch.limits).map_err(no_cgroup)?;
     let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(no_cgroup)?;
     let timer = BootTimer::new().map_err(not_executed)?;
@@ -86,7 +96,10 @@ pub(crate) async fn start(
         let path = launch.env.0.get("PATH").map(String::as_str);
         let (stdout, stderr) = (pipe_with(PipeFlags::CLOEXEC)?, pipe_with(PipeFlags::CLOEXEC)?);
         let birth = SpawnPlan {
-            image: Image::new(&launch.argv, launch.env.0.iter().map(|(name, value)| format!("{name}={value}")))?,
+            image: Image::new(
+                &launch.argv,
+                launch.env.0.iter().map(|(name, value)| format!("{name}={value}")),
+            )?,
             program: Candidates::new(&name, path, &launch.cwd, launch.cwd_else.as_deref())?,
             becoming: ChildSetup::new(launch, door)?,
             stdin: input(launch)?,
@@ -105,11 +118,15 @@ pub(crate) async fn start(
     let bounds = RunBounds::of_start(launch);
     // A spare descriptor for the pidfd of the child. Once the child exists, a lack of descriptors
     // would be too late.
-    let spare = rustix::io::fcntl_dupfd_cloexec(&birth.stdin, 0).map_err(|errno| not_executed(errno.into()))?;
+    let spare = rustix::io::fcntl_dupfd_cloexec(&birth.stdin, 0)
+        .map_err(|errno| not_executed(errno.into()))?;
     let (leader, candidates) = fork_into(birth).map_err(not_executed)?;
     drop(spare);
     table.note_leader(key, leader.as_raw_nonzero().get());
-    let exit = match rustix::process::pidfd_open(leader, PidfdFlags::empty()).map_err(io::Error::from).and_then(Awaited::new) {
+    let exit = match rustix::process::pidfd_open(leader, PidfdFlags::empty())
+        .map_err(io::Error::from)
+        .and_then(Awaited::new)
+    {
         Ok(exit) => exit,
         Err(error) => {
             // A child that cannot be watched must not run. It may have begun, so the run fails here
@@ -119,7 +136,9 @@ pub(crate) async fn start(
         }
     };
     let pending = table.pending(key);
-    let read_it = |(stream, pipe)| tokio::task::spawn_local(read(Rc::clone(table), pipe, stream, Rc::clone(&pending)));
+    let read_it = |(stream, pipe)| {
+        tokio::task::spawn_local(read(Rc::clone(table), pipe, stream, Rc::clone(&pending)))
+    };
     let pipes = receivers.into_iter().map(read_it).collect();
     Ok(StartingProcess { leader, exit, timer, bounds, marks, candidates, pipes })
 }
@@ -148,7 +167,12 @@ fn input(launch: &LaunchOrder) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-async fn read(table: Rc<ProcessTable>, pipe: pipe::Receiver, stream: ExcerptStream, pending: Rc<Pending>) {
+async fn read(
+    table: Rc<ProcessTable>,
+    pipe: pipe::Receiver,
+    stream: ExcerptStream,
+    pending: Rc<Pending>,
+) {
     while pipe.readable().await.is_ok() {
         match table.drain(&pipe, stream, &pending) {
             Ok(true) => {}

@@ -81,7 +81,10 @@ const FRESH: Duration = Duration::from_millis(20);
 impl ProcessTable {
     /// Creates the shared state without runs, and the queue of items for the daemon. Runs get
     /// cgroups below `cgroups`.
-    pub(crate) fn new(output: OutputBounds, cgroups: Option<Cgroup>) -> (Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>) {
+    pub(crate) fn new(
+        output: OutputBounds,
+        cgroups: Option<Cgroup>,
+    ) -> (Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>) {
         let (outbox, items) = mpsc::unbounded_channel();
         let table = Self {
             entries: RefCell::default(),
@@ -98,7 +101,11 @@ impl ProcessTable {
     }
 
     /// Registers a run before it has a process. Returns `None` if `key` is in use.
-    pub(crate) fn admit(&self, key: Key, launch: &LaunchOrder) -> Option<mpsc::UnboundedReceiver<ProcessWord>> {
+    pub(crate) fn admit(
+        &self,
+        key: Key,
+        launch: &LaunchOrder,
+    ) -> Option<mpsc::UnboundedReceiver<ProcessWord>> {
         let mut entries = self.entries.borrow_mut();
         if entries.contains_key(&key) {
             return None;
@@ -106,7 +113,10 @@ impl ProcessTable {
         let (words, heard) = mpsc::unbounded_channel();
         let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
         let owner = launch.owner.as_ref().map(|owner| owner.uid);
-        entries.insert(key, ProcessEntry { identity, owner, cgroup: None, known: HashSet::new(), words });
+        entries.insert(
+            key,
+            ProcessEntry { identity, owner, cgroup: None, known: HashSet::new(), words },
+        );
         self.changed.notify_one();
         Some(heard)
     }
@@ -126,7 +136,9 @@ impl ProcessTable {
         });
         let cgroup = match made {
             Ok(cgroup) => cgroup,
-            Err(_) if limits.asked().iter().all(|kind| kind.controller().is_none()) => return Ok(None),
+            Err(_) if limits.asked().iter().all(|kind| kind.controller().is_none()) => {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
         if let Some(entry) = self.entries.borrow_mut().get_mut(&key) {
@@ -187,7 +199,9 @@ impl ProcessTable {
     /// processes.
     pub(crate) fn clear_cgroups(&self) -> bool {
         self.remove_left_cgroups();
-        let Some(cgroups) = self.cgroups.as_ref().filter(|cgroups| cgroups.is_populated()) else { return true };
+        let Some(cgroups) = self.cgroups.as_ref().filter(|cgroups| cgroups.is_populated()) else {
+            return true;
+        };
         cgroups.kill();
         false
     }
@@ -308,7 +322,9 @@ impl ProcessTable {
         let now = BootInstant::now();
         let mut read = self.read.borrow_mut();
         match &*read {
-            Some((at, snapshot)) if now.since(*at) < FRESH && leader.is_none_or(|leader| snapshot.shows(leader)) => {
+            Some((at, snapshot))
+                if now.since(*at) < FRESH && leader.is_none_or(|leader| snapshot.shows(leader)) =>
+            {
                 Rc::clone(snapshot)
             }
             _ => Rc::clone(&read.insert((now, Rc::new(Snapshot::take()))).1),
@@ -324,16 +340,24 @@ impl ProcessTable {
         // A keeper may not read the environment of a process that became another user. The process
         // still belongs to the run if only one run has that user. A run with a cgroup finds its
         // processes there instead.
-        let own_user = entries.get(&key).filter(|entry| entry.cgroup.is_none()).and_then(|entry| entry.owner);
-        let own_user = own_user.filter(|uid| entries.values().filter(|other| other.owner == Some(*uid)).count() == 1);
+        let own_user =
+            entries.get(&key).filter(|entry| entry.cgroup.is_none()).and_then(|entry| entry.owner);
+        let own_user = own_user
+            .filter(|uid| entries.values().filter(|other| other.owner == Some(*uid)).count() == 1);
         let others = entries.values().filter(|_| own_user.is_some());
         let others: Vec<Cgroup> = others.filter_map(|entry| entry.cgroup.clone()).collect();
-        let Some(ProcessEntry { identity, cgroup, known, .. }) = entries.get_mut(&key) else { return (None, Vec::new()) };
+        let Some(ProcessEntry { identity, cgroup, known, .. }) = entries.get_mut(&key) else {
+            return (None, Vec::new());
+        };
         let mut members = snapshot.members(identity, &leaders, |orphan, claim| {
             let is_elsewhere = || others.iter().any(|cgroup| cgroup.pids().contains(&orphan.pid));
-            let is_of_user =
-                || claim == ProcessClaim::Hidden && own_user.is_some_and(|uid| orphan.is_bound_to(uid)) && !is_elsewhere();
-            !leaders.contains(&orphan.pid) && (is_alone || is_of_user()) || known.contains(&(orphan.pid, orphan.started))
+            let is_of_user = || {
+                claim == ProcessClaim::Hidden
+                    && own_user.is_some_and(|uid| orphan.is_bound_to(uid))
+                    && !is_elsewhere()
+            };
+            !leaders.contains(&orphan.pid) && (is_alone || is_of_user())
+                || known.contains(&(orphan.pid, orphan.started))
         });
         // A process in the run's cgroup belongs to the run, whatever its environment says.
         let seen: HashSet<i32> = members.iter().map(|member| member.pid).collect();
@@ -349,7 +373,8 @@ impl ProcessTable {
         let entries = self.entries.borrow();
         let leads = |pid: i32| entries.values().any(|entry| entry.identity.leader == Some(pid));
         let is_leader = |pid: i32| leads(pid) || self.given_up.borrow().contains_key(&pid);
-        let orphans = process_tree::own_children()?.into_iter().filter(|child| !is_leader(child.pid));
+        let orphans =
+            process_tree::own_children()?.into_iter().filter(|child| !is_leader(child.pid));
         let (dead, living): (Vec<_>, Vec<_>) = orphans.partition(|orphan| orphan.is_zombie);
         dead.iter().for_each(Process::reap);
         Some(living)

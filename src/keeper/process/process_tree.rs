@@ -45,15 +45,20 @@ impl Identity {
     pub(crate) fn claim(&self, pid: i32) -> ProcessClaim {
         let environment = match std::fs::read(format!("/proc/{pid}/environ")) {
             Ok(environment) => environment,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return ProcessClaim::Hidden,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return ProcessClaim::Hidden;
+            }
             Err(_) => return ProcessClaim::Nothing,
         };
         let value = |name: &str| {
             let mut variables = environment.split(|byte| *byte == 0);
-            variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+            variables
+                .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
         };
         match (value("SCHEDD_RUN_ID"), value("SCHEDD_FENCE")) {
-            (Some(run), Some(fence)) if run == self.run.as_bytes() && fence == self.fence.to_string().as_bytes() => {
+            (Some(run), Some(fence))
+                if run == self.run.as_bytes() && fence == self.fence.to_string().as_bytes() =>
+            {
                 ProcessClaim::This
             }
             (None, None) => ProcessClaim::Nothing,
@@ -117,7 +122,10 @@ impl Process {
     /// Reaps the process if it is a dead child of the calling process.
     pub(crate) fn reap(&self) {
         if let Some(pid) = Pid::from_raw(self.pid) {
-            let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+            let _ = rustix::process::waitid(
+                WaitId::Pid(pid),
+                WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+            );
         }
     }
 }
@@ -129,7 +137,10 @@ pub(crate) fn own_pid() -> i32 {
 
 /// Returns true if `pid`, a child of the calling process, is alive. Reaps a dead child.
 pub(crate) fn is_alive_child(pid: Pid) -> bool {
-    matches!(rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG), Ok(None))
+    matches!(
+        rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG),
+        Ok(None)
+    )
 }
 
 /// Returns the children of the calling thread, which are all children if the calling process has
@@ -137,12 +148,20 @@ pub(crate) fn is_alive_child(pid: Pid) -> bool {
 pub(crate) fn own_children() -> Option<Vec<Process>> {
     if let Ok(pids) = std::fs::read_to_string("/proc/thread-self/children") {
         let pids: Vec<&str> = pids.split_ascii_whitespace().collect();
-        let children: Vec<Process> = pids.iter().filter_map(|pid| Process::read(pid.parse().ok()?)).collect();
-        return (children.len() == pids.len() || Process::read(own_pid()).is_some()).then_some(children);
+        let children: Vec<Process> =
+            pids.iter().filter_map(|pid| Process::read(pid.parse().ok()?)).collect();
+        return (children.len() == pids.len() || Process::read(own_pid()).is_some())
+            .then_some(children);
     }
     // The kernel was built without that file, or no descriptor is left to open it.
     let me = own_pid();
-    Some(Snapshot::try_take()?.processes.into_values().filter(|process| process.parent == me).collect())
+    Some(
+        Snapshot::try_take()?
+            .processes
+            .into_values()
+            .filter(|process| process.parent == me)
+            .collect(),
+    )
 }
 
 /// A snapshot of all processes at one moment.
@@ -155,7 +174,8 @@ impl Snapshot {
     /// Returns the processes in `/proc`. Processes that cannot be read are missing. The snapshot is
     /// empty if this process lacks the descriptors to look.
     pub(crate) fn take() -> Self {
-        Self::try_take().unwrap_or_else(|| Self { processes: HashMap::new(), children: HashMap::new() })
+        Self::try_take()
+            .unwrap_or_else(|| Self { processes: HashMap::new(), children: HashMap::new() })
     }
 
     /// Returns the processes in `/proc`; `None` if this process lacks the descriptors to look.
@@ -163,7 +183,8 @@ impl Snapshot {
     pub(crate) fn try_take() -> Option<Self> {
         let pids = std::fs::read_dir("/proc").ok()?.flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let processes: HashMap<i32, Process> = pids.filter_map(|pid| Some((pid, Process::read(pid)?))).collect();
+        let processes: HashMap<i32, Process> =
+            pids.filter_map(|pid| Some((pid, Process::read(pid)?))).collect();
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         for process in processes.values() {
             children.entry(process.parent).or_default().push(process.pid);
@@ -173,7 +194,12 @@ impl Snapshot {
 
     /// Returns the children of `pid`.
     pub(crate) fn children(&self, pid: i32) -> impl Iterator<Item = Process> {
-        self.children.get(&pid).into_iter().flatten().filter_map(|child| self.processes.get(child)).copied()
+        self.children
+            .get(&pid)
+            .into_iter()
+            .flatten()
+            .filter_map(|child| self.processes.get(child))
+            .copied()
     }
 
     /// Returns the children of the calling process that belong to `run`, and all descendants of
@@ -189,14 +215,17 @@ impl Snapshot {
         takes: impl Fn(&Process, ProcessClaim) -> bool,
     ) -> Vec<Process> {
         let roots = self.children(own_pid()).filter(|child| {
-            let by_session = run.leader.is_some_and(|leader| child.pid == leader || child.session == leader);
+            let by_session =
+                run.leader.is_some_and(|leader| child.pid == leader || child.session == leader);
             let is_known = leaders.contains(&child.pid) || leaders.contains(&child.session);
             by_session
                 || !is_known
                     && match run.claim(child.pid) {
                         ProcessClaim::This => true,
                         ProcessClaim::Other => false,
-                        claim @ (ProcessClaim::Nothing | ProcessClaim::Hidden) => takes(child, claim),
+                        claim @ (ProcessClaim::Nothing | ProcessClaim::Hidden) => {
+                            takes(child, claim)
+                        }
                     }
         });
         self.below(roots.collect())
@@ -240,7 +269,11 @@ pub(crate) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
-        let of_run = |run| snapshot.members(run, &HashSet::new(), |orphan, _| known.contains(&(orphan.pid, orphan.started)));
+        let of_run = |run| {
+            snapshot.members(run, &HashSet::new(), |orphan, _| {
+                known.contains(&(orphan.pid, orphan.started))
+            })
+        };
         let members: Vec<Process> = runs.iter().flat_map(of_run).collect();
         known.extend(members.iter().map(|member| (member.pid, member.started)));
         // One scan may miss a process that changed its parent during the scan. Two scans in a row

@@ -30,7 +30,13 @@ pub(crate) fn words(error: &io::Error) -> String {
 
 /// Returns a report that `subject` prevented the start.
 fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> RunReport {
-    RunReport { exit_code, ..RunReport::of(ProcessEnd::CannotStart, format!("cannot start: {subject}: {}", words(error))) }
+    RunReport {
+        exit_code,
+        ..RunReport::of(
+            ProcessEnd::CannotStart,
+            format!("cannot start: {subject}: {}", words(error)),
+        )
+    }
 }
 
 /// Returns a report that the keeper lacks resources to start anything; `None` if `error` has
@@ -41,7 +47,12 @@ fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Run
 pub(crate) fn short_of(error: &io::Error) -> Option<RunReport> {
     let errno = Errno::from_io_error(error)?;
     let is_short = matches!(errno, Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM);
-    is_short.then(|| RunReport::of(ProcessEnd::Short, format!("not started: this node cannot start processes: {}", words(error))))
+    is_short.then(|| {
+        RunReport::of(
+            ProcessEnd::Short,
+            format!("not started: this node cannot start processes: {}", words(error)),
+        )
+    })
 }
 
 /// Returns a report that the run's cgroup could not be used.
@@ -66,7 +77,12 @@ impl Candidates {
     /// A name with a slash is one file, seen from `cwd`, and from `cwd_else` for a child that
     /// entered `cwd_else`. A bare name gives one candidate for each directory of `path`. Fails if a
     /// path contains a zero byte.
-    pub(crate) fn new(name: &str, path: Option<&str>, cwd: &Path, cwd_else: Option<&Path>) -> io::Result<Self> {
+    pub(crate) fn new(
+        name: &str,
+        path: Option<&str>,
+        cwd: &Path,
+        cwd_else: Option<&Path>,
+    ) -> io::Result<Self> {
         let is_searched = !name.contains('/');
         let path = path.unwrap_or(DEFAULT_PATH);
         let seen_from = |cwd: &Path| -> Vec<PathBuf> {
@@ -79,7 +95,9 @@ impl Candidates {
         let wanted = seen_from(cwd);
         let count = wanted.len();
         let files = wanted.into_iter().chain(cwd_else.map(seen_from).unwrap_or_default());
-        let files = files.map(|file| CString::new(file.into_os_string().into_vec())).collect::<Result<_, _>>()?;
+        let files = files
+            .map(|file| CString::new(file.into_os_string().into_vec()))
+            .collect::<Result<_, _>>()?;
         Ok(Self { files, count, is_searched })
     }
 
@@ -88,7 +106,11 @@ impl Candidates {
     ///
     /// Calls `before` with each number before the search looks at that file. Safe between fork and
     /// exec: the search neither allocates nor locks. May wait for a file system.
-    pub(crate) fn find(&self, place: Entered, before: impl Fn(u32)) -> Result<(u32, &CStr), StartFailure> {
+    pub(crate) fn find(
+        &self,
+        place: Entered,
+        before: impl Fn(u32),
+    ) -> Result<(u32, &CStr), StartFailure> {
         let mut refused = None;
         let others = match place {
             Entered::Wanted => 0,
@@ -99,7 +121,9 @@ impl Candidates {
                 return Ok((number, file));
             }
             before(number);
-            if rustix::fs::stat(file.as_c_str()).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file()) {
+            if rustix::fs::stat(file.as_c_str())
+                .is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file())
+            {
                 match rustix::fs::access(file.as_c_str(), Access::EXEC_OK) {
                     Ok(()) => return Ok((number, file)),
                     Err(errno) => refused = refused.or(Some(errno)),
@@ -145,11 +169,14 @@ pub(crate) fn failed(failure: StartFailure, launch: &LaunchOrder) -> RunReport {
             let uid = launch.owner.as_ref().map_or(0, |owner| owner.uid);
             cannot_start(&format!("switch to uid {uid} ({call})"), &error, None)
         }
-        StartStep::Directory => cannot_start(&format!("directory {}", launch.cwd.display()), &error, None),
+        StartStep::Directory => {
+            cannot_start(&format!("directory {}", launch.cwd.display()), &error, None)
+        }
     };
     // If a file was searched or found, the report has an exit code. Without one the system was
     // short of something.
-    let wanting = wanting(failure.step).filter(|wanting| *wanting == Wanting::Directory || report.exit_code.is_some());
+    let wanting = wanting(failure.step)
+        .filter(|wanting| *wanting == Wanting::Directory || report.exit_code.is_some());
     RunReport { wanting, ..report }
 }
 
@@ -164,7 +191,11 @@ pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
 
 /// Returns the name of the directory, file or host that did not answer a child. `place` is the
 /// progress of that child.
-pub(crate) fn unanswering(place: CallPlace, launch: &LaunchOrder, candidates: &Candidates) -> String {
+pub(crate) fn unanswering(
+    place: CallPlace,
+    launch: &LaunchOrder,
+    candidates: &Candidates,
+) -> String {
     let name = || launch.argv.first().cloned().unwrap_or_default();
     match place.step {
         // The child waits for no file system yet: it only waits for the processor.
@@ -185,9 +216,13 @@ fn not_found(name: &str, error: &io::Error) -> RunReport {
 /// Returns a report that the program's file was found but the system would not execute the file.
 pub(crate) fn not_executed(name: &str, error: &io::Error) -> RunReport {
     match Errno::from_io_error(error) {
-        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => cannot_start(name, error, None),
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {
+            cannot_start(name, error, None)
+        }
         // The search found the file itself, so its interpreter is missing.
-        Some(Errno::NOENT) => cannot_start(&format!("{name}: interpreter of the script"), error, Some(126)),
+        Some(Errno::NOENT) => {
+            cannot_start(&format!("{name}: interpreter of the script"), error, Some(126))
+        }
         _ => cannot_start(name, error, Some(126)),
     }
 }
@@ -204,16 +239,23 @@ mod tests {
         let path = format!("{}:/usr/bin:/bin", cwd.display());
         let find = |name: &str| {
             let candidates = Candidates::new(name, Some(&path), cwd, None).unwrap();
-            let found = candidates.find(Entered::Wanted, |_| {}).map(|(_, file)| file.to_str().unwrap().to_owned());
-            found.and_then(|file| match Candidates::why_not(&CString::new(file.clone()).unwrap(), Errno::NOEXEC) {
-                StartFailure { step: StartStep::Exec, .. } => Ok(file),
-                missing => Err(missing),
+            let found = candidates
+                .find(Entered::Wanted, |_| {})
+                .map(|(_, file)| file.to_str().unwrap().to_owned());
+            found.and_then(|file| {
+                match Candidates::why_not(&CString::new(file.clone()).unwrap(), Errno::NOEXEC) {
+                    StartFailure { step: StartStep::Exec, .. } => Ok(file),
+                    missing => Err(missing),
+                }
             })
         };
         assert!(find("sh").unwrap().ends_with("bin/sh"));
         assert_eq!(find("./plain").unwrap(), format!("{}/./plain", cwd.display()));
         assert_eq!(find("plain").unwrap_err(), StartStep::Search.failed(Errno::ACCESS));
-        assert_eq!(not_found("plain", &Errno::ACCESS.into()).error.as_deref(), Some("cannot start: plain: Permission denied"));
+        assert_eq!(
+            not_found("plain", &Errno::ACCESS.into()).error.as_deref(),
+            Some("cannot start: plain: Permission denied")
+        );
         assert_eq!(not_found("plain", &Errno::ACCESS.into()).exit_code, Some(126));
         for missing in ["no-such-thing", "/no/such/thing", "./plain/under"] {
             let failure = find(missing).unwrap_err();

@@ -24,7 +24,8 @@ use super::program_file::Candidates;
 use super::start_progress::{ProgressWriter, StartFailure, StartStep};
 
 /// The waits between attempts to execute a file that is open for writing.
-const TEXT_BUSY_WAITS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
+const TEXT_BUSY_WAITS: [Duration; 3] =
+    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
 /// The arguments and environment of the child: strings, and the null-terminated arrays of pointers
 /// to them that `execve(2)` takes.
@@ -40,7 +41,9 @@ impl Image {
     pub(crate) fn new(argv: &[String], env: impl Iterator<Item = String>) -> io::Result<Self> {
         let words = argv.iter().cloned().map(CString::new).collect::<Result<Vec<_>, _>>()?;
         let variables = env.map(CString::new).collect::<Result<Vec<_>, _>>()?;
-        let pointers = |strings: &[CString]| strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect();
+        let pointers = |strings: &[CString]| {
+            strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+        };
         let (argv, envp) = (pointers(&words), pointers(&variables));
         Ok(Self { argv, envp, _strings: words.into_iter().chain(variables).collect() })
     }
@@ -102,13 +105,25 @@ unsafe fn fork_unheard() -> io::Result<Option<Pid>> {
     // SAFETY: two system calls on values that live until the calls return, and a fork whose safety
     // the caller ensures.
     let forked = unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, size);
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const all,
+            &raw mut before,
+            size,
+        );
         let pid = libc::fork();
         if pid == 0 {
             return Ok(None);
         }
         let forked = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error);
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, std::ptr::null::<u64>(), size);
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const before,
+            std::ptr::null::<u64>(),
+            size,
+        );
         forked
     };
     forked.map(Some)
@@ -128,7 +143,8 @@ impl SpawnPlan {
         close_all_but(self.teller.as_fd());
         self.teller.begin(StartStep::Directory, 0);
         let place = self.becoming.enter_directory()?;
-        let (number, file) = self.program.find(place, |number| self.teller.begin(StartStep::Search, number))?;
+        let (number, file) =
+            self.program.find(place, |number| self.teller.begin(StartStep::Search, number))?;
         self.teller.begin(StartStep::Exec, number);
         let mut waits = TEXT_BUSY_WAITS.iter();
         loop {
@@ -195,7 +211,8 @@ mod tests {
     #[test]
     fn a_signal_sent_right_after_the_fork_ends_the_child_although_its_parent_catches_it() {
         let before = held_back();
-        signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::new(AtomicBool::new(false))).unwrap();
+        signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::new(AtomicBool::new(false)))
+            .unwrap();
         let (wait, go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         // SAFETY: the child makes system calls only, and ends by `_exit`.
         let Some(child) = (unsafe { fork_unheard() }).unwrap() else {
@@ -208,7 +225,8 @@ mod tests {
         assert_eq!(held_back(), before);
         rustix::process::kill_process(child, Signal::USR2).unwrap();
         rustix::io::write(&go, b"0").unwrap();
-        let status = rustix::process::waitid(WaitId::Pid(child), WaitIdOptions::EXITED).unwrap().unwrap();
+        let status =
+            rustix::process::waitid(WaitId::Pid(child), WaitIdOptions::EXITED).unwrap().unwrap();
         assert_eq!(status.terminating_signal(), Some(signal_hook::consts::SIGUSR2));
     }
 }

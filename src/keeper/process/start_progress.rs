@@ -77,9 +77,17 @@ pub(crate) struct CallPlace {
 const SIZE: usize = 12;
 
 fn mark(place: CallPlace, errno: i32) -> [u8; SIZE] {
-    let step = STEPS.iter().position(|step| *step == place.step).and_then(|at| u32::try_from(at).ok()).unwrap_or(0);
+    let step = STEPS
+        .iter()
+        .position(|step| *step == place.step)
+        .and_then(|at| u32::try_from(at).ok())
+        .unwrap_or(0);
     let mut bytes = [0; SIZE];
-    for (to, from) in bytes.chunks_exact_mut(4).zip([step.to_ne_bytes(), place.file.to_ne_bytes(), errno.to_ne_bytes()]) {
+    for (to, from) in bytes.chunks_exact_mut(4).zip([
+        step.to_ne_bytes(),
+        place.file.to_ne_bytes(),
+        errno.to_ne_bytes(),
+    ]) {
         to.copy_from_slice(&from);
     }
     bytes
@@ -89,7 +97,10 @@ fn read_mark(bytes: &[u8]) -> Option<(CallPlace, i32)> {
     let (step, rest) = bytes.split_first_chunk()?;
     let (file, rest) = rest.split_first_chunk()?;
     let step = STEPS.get(usize::try_from(u32::from_ne_bytes(*step)).ok()?)?;
-    Some((CallPlace { step: *step, file: u32::from_ne_bytes(*file) }, i32::from_ne_bytes(*rest.first_chunk()?)))
+    Some((
+        CallPlace { step: *step, file: u32::from_ne_bytes(*file) },
+        i32::from_ne_bytes(*rest.first_chunk()?),
+    ))
 }
 
 /// The child's side of the pipe. Each function makes one system call. Write errors are ignored: a
@@ -105,7 +116,10 @@ impl ProgressWriter {
 
     /// Sends the mark that the start has failed.
     pub(crate) fn fail(&self, failure: StartFailure) {
-        let _ = rustix::io::write(&self.0, &mark(CallPlace { step: failure.step, file: 0 }, failure.errno.raw_os_error()));
+        let _ = rustix::io::write(
+            &self.0,
+            &mark(CallPlace { step: failure.step, file: 0 }, failure.errno.raw_os_error()),
+        );
     }
 }
 
@@ -138,7 +152,10 @@ pub(crate) fn marks() -> io::Result<(StartProgress, ProgressWriter)> {
     let (ours, childs) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     let pipe = Some(Awaited::new(ours)?);
-    Ok((StartProgress { pipe, place: CallPlace { step: StartStep::Ready, file: 0 } }, ProgressWriter(childs)))
+    Ok((
+        StartProgress { pipe, place: CallPlace { step: StartStep::Ready, file: 0 } },
+        ProgressWriter(childs),
+    ))
 }
 
 impl StartProgress {
@@ -183,7 +200,8 @@ impl StartProgress {
                 Err(Errno::AGAIN) => return None,
                 Err(_) => break StartReport::Over,
             };
-            let marks = bytes.get(..count).unwrap_or_default().chunks_exact(SIZE).filter_map(read_mark);
+            let marks =
+                bytes.get(..count).unwrap_or_default().chunks_exact(SIZE).filter_map(read_mark);
             let mut failure = None;
             for (place, errno) in marks {
                 if errno == 0 {
@@ -210,7 +228,10 @@ mod tests {
         for step in STEPS {
             let (mut marks, teller) = marks().unwrap();
             teller.begin(step, 7);
-            assert_eq!((marks.read(), marks.place(), marks.is_open()), (None, CallPlace { step, file: 7 }, true));
+            assert_eq!(
+                (marks.read(), marks.place(), marks.is_open()),
+                (None, CallPlace { step, file: 7 }, true)
+            );
             teller.fail(step.failed(Errno::ACCESS));
             assert_eq!(marks.next_report().await, StartReport::Failed(step.failed(Errno::ACCESS)));
             assert_eq!((marks.read(), marks.is_open()), (None, false));

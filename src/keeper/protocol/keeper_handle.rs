@@ -43,10 +43,22 @@ impl Keeper {
     /// long as the keeper is needed.
     pub async fn start(settings: KeeperSettings) -> Result<Self, KeeperError> {
         let closing = CancellationToken::new();
-        let limits = settings.delegation.as_ref().map(|delegation| delegation.limits().clone()).unwrap_or_default();
+        let limits = settings
+            .delegation
+            .as_ref()
+            .map(|delegation| delegation.limits().clone())
+            .unwrap_or_default();
         let has_cgroups = settings.delegation.is_some();
         let link = supervisor::start(settings, closing.clone()).await?;
-        Ok(Self { inner: Arc::new(Inner { link, limits, has_cgroups, closing, next_key: AtomicU64::new(0) }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                link,
+                limits,
+                has_cgroups,
+                closing,
+                next_key: AtomicU64::new(0),
+            }),
+        })
     }
 
     /// Stops the keeper, which kills the runs that are left. Returns when the keeper is gone.
@@ -87,7 +99,10 @@ impl Keeper {
             Ok(Err(_)) | Err(_) => None,
         };
         let Some(link) = link else {
-            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: the keeper of this node is not running"));
+            return Child::never(RunReport::of(
+                ProcessEnd::Refused,
+                "not started: the keeper of this node is not running",
+            ));
         };
         KeeperLink::start(link, key, launch, output).await
     }

@@ -104,12 +104,22 @@ impl KeeperLink {
     }
 
     /// Starts the run `key` in the keeper. The report of the returned child says how the start went.
-    pub(crate) async fn start(link: Arc<Self>, key: Key, launch: LaunchOrder, output: Arc<dyn OutputSink>) -> Child {
+    pub(crate) async fn start(
+        link: Arc<Self>,
+        key: Key,
+        launch: LaunchOrder,
+        output: Arc<dyn OutputSink>,
+    ) -> Child {
         let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
         let deadline = launch.deadline;
         let frame = match wire::order_frame(&KeeperOrder::Start { key, launch: Box::new(launch) }) {
             Ok(frame) => frame,
-            Err(error) => return Child::never(RunReport::of(ProcessEnd::CannotStart, format!("cannot start: {error}"))),
+            Err(error) => {
+                return Child::never(RunReport::of(
+                    ProcessEnd::CannotStart,
+                    format!("cannot start: {error}"),
+                ));
+            }
         };
         let (ended, report) = oneshot::channel();
         link.admit(key, OpenProcess { identity, deadline, output, ended });
@@ -154,11 +164,17 @@ impl KeeperLink {
 
     /// Returns the earliest deadline of the keeper's runs; `None` if the keeper has no run.
     pub(crate) fn first_deadline(&self) -> Option<BootInstant> {
-        self.open_processes().iter().flat_map(HashMap::values).map(|open_process| open_process.deadline).min()
+        self.open_processes()
+            .iter()
+            .flat_map(HashMap::values)
+            .map(|open_process| open_process.deadline)
+            .min()
     }
 
     fn note_deadline(&self, key: Key, deadline: BootInstant) {
-        if let Some(open_process) = self.open_processes().as_mut().and_then(|open_processes| open_processes.get_mut(&key)) {
+        if let Some(open_process) =
+            self.open_processes().as_mut().and_then(|open_processes| open_processes.get_mut(&key))
+        {
             open_process.deadline = open_process.deadline.max(deadline);
         }
     }
@@ -195,13 +211,18 @@ impl KeeperLink {
 
     /// Returns the identities of the runs whose end the keeper did not report.
     pub(crate) fn identities(&self) -> Vec<Identity> {
-        self.open_processes().iter().flat_map(HashMap::values).map(|open_process| open_process.identity.clone()).collect()
+        self.open_processes()
+            .iter()
+            .flat_map(HashMap::values)
+            .map(|open_process| open_process.identity.clone())
+            .collect()
     }
 
     /// Reports to all remaining runs that the keeper died and that the runs ended with `end`. The
     /// link accepts no more runs.
     pub(crate) fn close(&self, end: ProcessEnd) {
-        for open_process in self.open_processes().take().into_iter().flat_map(HashMap::into_values) {
+        for open_process in self.open_processes().take().into_iter().flat_map(HashMap::into_values)
+        {
             let _ = open_process.ended.send(keeper_died(end));
         }
     }
@@ -251,7 +272,9 @@ impl Child {
     /// Waits for the end of the run. The future may be dropped and the call repeated.
     pub async fn ended(&mut self) -> RunReport {
         let report = match &mut self.state {
-            State::Living { report, .. } => report.await.unwrap_or_else(|_| keeper_died(ProcessEnd::MaybeAlive)),
+            State::Living { report, .. } => {
+                report.await.unwrap_or_else(|_| keeper_died(ProcessEnd::MaybeAlive))
+            }
             State::Over(report) => return report.clone(),
         };
         self.state = State::Over(report.clone());

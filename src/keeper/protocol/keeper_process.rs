@@ -69,7 +69,9 @@ fn run() -> io::Result<()> {
     let _ = rustix::thread::set_name(c"schedd-keeper");
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     if socket.peer_addr().is_err() {
-        return Err(io::Error::other("standard input is not a socket: only schedd can start the keeper"));
+        return Err(io::Error::other(
+            "standard input is not a socket: only schedd can start the keeper",
+        ));
     }
     // Fails if the process leads a group already. Then the daemon did not start it, but it has its
     // own group all the same.
@@ -87,7 +89,9 @@ fn run() -> io::Result<()> {
 
 async fn serve(socket: UnixStream) -> io::Result<()> {
     let (mut orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
-    let Some(KeeperOrder::Serve { ended_file, node, incarnation, output, cgroups }) = wire::read_order(&mut orders).await? else {
+    let Some(KeeperOrder::Serve { ended_file, node, incarnation, output, cgroups }) =
+        wire::read_order(&mut orders).await?
+    else {
         return Ok(());
     };
     let (table, items) = ProcessTable::new(output, cgroups.map(Cgroup::at));
@@ -119,16 +123,30 @@ async fn obey(table: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Resul
             Ok(None) => return Ok(()),
             // A killed daemon closes its side with either of these errors: with news it had not
             // read yet, or in the middle of an order.
-            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) => return Ok(()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         match order {
-            KeeperOrder::Serve { .. } => return Err(io::Error::other("the keeper got the order to serve twice")),
+            KeeperOrder::Serve { .. } => {
+                return Err(io::Error::other("the keeper got the order to serve twice"));
+            }
             KeeperOrder::Start { key, launch } => match table.admit(key, &launch) {
-                Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(table), key, *launch, words))),
+                Some(words) => {
+                    drop(tokio::task::spawn_local(attend(Rc::clone(table), key, *launch, words)));
+                }
                 None => table.say(KeeperNews::Ended(
                     key,
-                    RunReport::of(ProcessEnd::Refused, "not started: the keeper already has a process with this key"),
+                    RunReport::of(
+                        ProcessEnd::Refused,
+                        "not started: the keeper already has a process with this key",
+                    ),
                 )),
             },
             KeeperOrder::Extend { key, deadline } => table.send(key, ProcessWord::Extend(deadline)),
@@ -145,7 +163,11 @@ async fn clear_table(table: &ProcessTable) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
         let has_none = process_tree::own_children().is_some_and(|children| children.is_empty());
-        let seen = if has_none { Some(Vec::new()) } else { Snapshot::try_take().map(|snapshot| snapshot.descendants()) };
+        let seen = if has_none {
+            Some(Vec::new())
+        } else {
+            Snapshot::try_take().map(|snapshot| snapshot.descendants())
+        };
         let is_seen = seen.is_some();
         let mut below = seen.unwrap_or_default();
         below.retain(|process| !table.never_begins(process.pid));
@@ -171,7 +193,8 @@ async fn sweep_now_and_then(table: Rc<ProcessTable>) {
     loop {
         table.changed().await;
         loop {
-            let pause = if table.is_ending() { Duration::from_millis(50) } else { Duration::from_secs(1) };
+            let pause =
+                if table.is_ending() { Duration::from_millis(50) } else { Duration::from_secs(1) };
             tokio::time::sleep(pause).await;
             if table.sweep() == 0 && table.is_empty() {
                 break;

@@ -30,7 +30,12 @@ pub(crate) struct Pending {
 impl Pending {
     /// Creates an empty buffer for the run `key`.
     pub(crate) fn new(key: Key, bounds: OutputBounds) -> Self {
-        Self { key, excerpt: RefCell::new(Excerpt::new(bounds)), bounds, is_queued: Cell::new(false) }
+        Self {
+            key,
+            excerpt: RefCell::new(Excerpt::new(bounds)),
+            bounds,
+            is_queued: Cell::new(false),
+        }
     }
 
     /// Appends bytes of `stream`. Returns true if the buffer must be queued now, because it is not
@@ -42,13 +47,19 @@ impl Pending {
 }
 
 /// Sends all items to the daemon, until the daemon is gone or the queue is closed and empty.
-pub(crate) async fn deliver(mut items: mpsc::UnboundedReceiver<OutboxItem>, mut to: tokio::net::unix::OwnedWriteHalf) {
+pub(crate) async fn deliver(
+    mut items: mpsc::UnboundedReceiver<OutboxItem>,
+    mut to: tokio::net::unix::OwnedWriteHalf,
+) {
     while let Some(item) = items.recv().await {
         let frames = match item {
             OutboxItem::News(news) => wire::news_frame(news),
             OutboxItem::Output(pending) => {
                 pending.is_queued.set(false);
-                wire::output_frames(pending.key, &pending.excerpt.replace(Excerpt::new(pending.bounds)).output())
+                wire::output_frames(
+                    pending.key,
+                    &pending.excerpt.replace(Excerpt::new(pending.bounds)).output(),
+                )
             }
         };
         let Ok(frames) = frames else { continue };

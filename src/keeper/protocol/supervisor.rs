@@ -62,7 +62,9 @@ pub(crate) async fn start(
     settings: KeeperSettings,
     closing: CancellationToken,
 ) -> Result<watch::Receiver<Option<Arc<KeeperLink>>>, KeeperError> {
-    let first = launch(&settings).await.map_err(|source| KeeperError::Start { program: settings.program.clone(), source })?;
+    let first = launch(&settings)
+        .await
+        .map_err(|source| KeeperError::Start { program: settings.program.clone(), source })?;
     let (links, link) = watch::channel(Some(Arc::clone(&first.link)));
     tokio::spawn(keep_one_running(settings, closing, first, links));
     Ok(link)
@@ -111,7 +113,11 @@ async fn keep_one_running(
             if closing.is_cancelled() {
                 return;
             }
-            tracing::error!(keeper = pid, all_gone, "The keeper died and its runs were killed. schedd starts another keeper.");
+            tracing::error!(
+                keeper = pid,
+                all_gone,
+                "The keeper died and its runs were killed. schedd starts another keeper."
+            );
             if !all_gone {
                 // A later mark would claim that nothing of this incarnation is alive.
                 settings.ended_file = None;
@@ -180,7 +186,10 @@ async fn accompany(
     let cgroups = settings.delegation.as_ref().map(|delegation| delegation.runs().clone());
     let kill_all = move || {
         let killed = runs.is_empty() || process_tree::kill_runs(&runs, BURY);
-        killed & cgroups.is_none_or(|cgroups| cgroups.clear(BURY) && cgroups.children().iter().all(Cgroup::remove))
+        killed
+            & cgroups.is_none_or(|cgroups| {
+                cgroups.clear(BURY) && cgroups.children().iter().all(Cgroup::remove)
+            })
     };
     let killed = tokio::task::spawn_blocking(kill_all).await.unwrap_or(false);
     let all_gone = is_dead && killed;
@@ -194,7 +203,9 @@ async fn accompany(
 /// has made no checks meanwhile.
 async fn stands_still(link: &KeeperLink, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
-    let looks = |time: Duration| u32::try_from(time.as_millis().div_ceil(look.as_millis().max(1))).unwrap_or(u32::MAX);
+    let looks = |time: Duration| {
+        u32::try_from(time.as_millis().div_ceil(look.as_millis().max(1))).unwrap_or(u32::MAX)
+    };
     let (busy, left_alone) = (looks(BUSY.min(lease / 4)), looks(LEFT_ALONE.min(lease.max(BUSY))));
     let mut silent: u32 = 0;
     loop {
@@ -225,7 +236,8 @@ async fn out_of_time(link: &KeeperLink, lease: Duration) {
 /// Returns true if the deadline of one of the keeper's runs is at most `ahead` away. The keeper
 /// ends the runs by their deadlines. Other nodes take the runs over a tenth of a lease later.
 fn is_out_of_time(link: &KeeperLink, ahead: Duration) -> bool {
-    link.first_deadline().is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)
+    link.first_deadline()
+        .is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)
 }
 
 async fn listen(mut from: OwnedReadHalf, link: Arc<KeeperLink>) {

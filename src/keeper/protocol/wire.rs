@@ -29,7 +29,10 @@ enum NewsInJson {
 }
 
 fn broken(what: impl std::fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("a message between daemon and keeper cannot be read: {what}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("a message between daemon and keeper cannot be read: {what}"),
+    )
 }
 
 fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
@@ -37,7 +40,9 @@ fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
     let Some(prefix) = u32::try_from(length).ok().filter(|_| length <= LONGEST) else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("the arguments and the environment have {length} bytes, wanted at most {LONGEST}"),
+            format!(
+                "the arguments and the environment have {length} bytes, wanted at most {LONGEST}"
+            ),
         ));
     };
     to.extend(prefix.to_le_bytes());
@@ -106,7 +111,9 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     };
     let length = usize::try_from(u32::from_le_bytes(prefix)).map_err(broken)?;
     if length > LONGEST {
-        return Err(broken(format_args!("the message has {length} bytes, wanted at most {LONGEST}")));
+        return Err(broken(format_args!(
+            "the message has {length} bytes, wanted at most {LONGEST}"
+        )));
     }
     // The buffer grows as bytes arrive, not to the length that the prefix claims.
     let mut frame = Vec::new();
@@ -146,7 +153,10 @@ pub async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option
         Some((kind, _)) => return Err(broken(format_args!("unknown news kind {kind}"))),
         None => return Err(broken("the message is empty")),
     };
-    let (key, bytes) = frame.get(1..).and_then(<[u8]>::split_first_chunk::<8>).ok_or_else(|| broken("the message has no key"))?;
+    let (key, bytes) = frame
+        .get(1..)
+        .and_then(<[u8]>::split_first_chunk::<8>)
+        .ok_or_else(|| broken("the message has no key"))?;
     Ok(Some(KeeperNews::Output(Key::from_le_bytes(*key), stream, bytes.to_vec())))
 }
 
@@ -185,6 +195,12 @@ mod tests {
             let _ = read_order(&mut &*bytes).await;
         }
         let too_long = [0xff, 0xff, 0xff, 0xff, 0];
-        assert!(read_order(&mut &too_long[..]).await.unwrap_err().to_string().contains("wanted at most"));
+        assert!(
+            read_order(&mut &too_long[..])
+                .await
+                .unwrap_err()
+                .to_string()
+                .contains("wanted at most")
+        );
     }
 }

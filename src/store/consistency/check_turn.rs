@@ -49,7 +49,11 @@ pub struct CheckNote {
 impl Store {
     /// Takes the turn at the consistency check if the last turn began at least `every` ago. Returns
     /// None if the last turn began later.
-    pub async fn take_check_turn(&self, node: &NodeName, every: Duration) -> Result<Option<CheckTurn>, StoreError> {
+    pub async fn take_check_turn(
+        &self,
+        node: &NodeName,
+        every: Duration,
+    ) -> Result<Option<CheckTurn>, StoreError> {
         let call = Invocation::new(&scripts::TAKE_CHECK_TURN)
             .key("consistency_check", self.keys.consistency_check())
             .arg("now", self.now_arg())
@@ -72,7 +76,13 @@ impl Store {
     pub async fn write_check_note(&self, note: &CheckNote) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         let write = pipeline.cmd("HSET").arg(self.keys.consistency_check());
-        write.arg("at").arg(note.at.as_i64()).arg("place").arg(&note.place).arg("list").arg(&note.list);
+        write
+            .arg("at")
+            .arg(note.at.as_i64())
+            .arg("place")
+            .arg(&note.place)
+            .arg("list")
+            .arg(&note.list);
         write.arg("findings").arg(note.findings);
         if let Some(at) = note.round_at {
             write.arg("round_at").arg(at.as_i64());
@@ -83,7 +93,10 @@ impl Store {
     /// Returns the result of the last turn; None if no turn has ended yet.
     pub async fn read_check_note(&self) -> Result<Option<CheckNote>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("HMGET").arg(self.keys.consistency_check()).arg(&["at", "place", "list", "findings", "round_at"]);
+        pipeline
+            .cmd("HMGET")
+            .arg(self.keys.consistency_check())
+            .arg(&["at", "place", "list", "findings", "round_at"]);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(fields)) = answer.first() else { return Ok(None) };
         let text = |at: usize| fields.get(at).and_then(text_of);

@@ -49,7 +49,12 @@ pub struct IndexPage {
 impl Store {
     /// Reads a page of an index. A member that stays in the index during the scan is found at least
     /// once, perhaps twice.
-    pub async fn scan_index(&self, index: &IndexName, cursor: u64, count: usize) -> Result<IndexPage, StoreError> {
+    pub async fn scan_index(
+        &self,
+        index: &IndexName,
+        cursor: u64,
+        count: usize,
+    ) -> Result<IndexPage, StoreError> {
         let keys = &self.keys;
         let (command, key) = match index {
             IndexName::Jobs => ("ZSCAN", keys.jobs()),
@@ -68,14 +73,22 @@ impl Store {
         let Some(Value::Array(parts)) = answer.first() else { return Ok(IndexPage::default()) };
         let [next, Value::Array(flat)] = parts.as_slice() else { return Ok(IndexPage::default()) };
         let cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
-        Ok(IndexPage { members: flat.chunks_exact(2).filter_map(|pair| shown_member(&pair[0])).collect(), cursor })
+        Ok(IndexPage {
+            members: flat.chunks_exact(2).filter_map(|pair| shown_member(&pair[0])).collect(),
+            cursor,
+        })
     }
 
     /// Lists the runs in a job's sets of open, manual, waiting and spread runs, at most `limit` of
     /// each set.
     pub async fn list_places(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
-        for key in [self.keys.open(job), self.keys.manual(job), self.keys.waiting(job), self.keys.catch_up(job)] {
+        for key in [
+            self.keys.open(job),
+            self.keys.manual(job),
+            self.keys.waiting(job),
+            self.keys.catch_up(job),
+        ] {
             pipeline.cmd("ZRANGE").arg(key).arg(0).arg(limit.saturating_sub(1));
         }
         let answers = self.link.query(&mut pipeline).await?;
@@ -88,7 +101,10 @@ impl Store {
 
     /// Returns the runs that have a lease, each with the fences of its leases. Only the first
     /// `limit` leases are read.
-    pub async fn read_leased(&self, limit: usize) -> Result<BTreeMap<RunId, Vec<Fence>>, StoreError> {
+    pub async fn read_leased(
+        &self,
+        limit: usize,
+    ) -> Result<BTreeMap<RunId, Vec<Fence>>, StoreError> {
         let mut leased: BTreeMap<RunId, Vec<Fence>> = BTreeMap::new();
         for lease in self.list_leases(limit).await?.into_iter().flatten() {
             leased.entry(lease.run).or_default().push(lease.fence);

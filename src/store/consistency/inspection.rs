@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redis::Value;
 
-use crate::domain::consistency::{JobPlaces, PendingFacts, PlacedRun, PlannedRun, RecordFacts, RunPlace};
+use crate::domain::consistency::{
+    JobPlaces, PendingFacts, PlacedRun, PlannedRun, RecordFacts, RunPlace,
+};
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
@@ -144,7 +146,10 @@ impl Store {
         runs: &[(RunId, Option<Fence>)],
         lanes: &[Lane],
     ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
-        let pages: Vec<_> = runs.chunks((ITEMS / lanes.len().max(1)).max(1)).map(|some| self.inspect_some(some, lanes)).collect();
+        let pages: Vec<_> = runs
+            .chunks((ITEMS / lanes.len().max(1)).max(1))
+            .map(|some| self.inspect_some(some, lanes))
+            .collect();
         let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
         Ok(pages.into_iter().flatten().collect())
     }
@@ -239,10 +244,21 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobPlace
     }))
 }
 
-fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &Lane) -> Result<PlacedRun, StoreError> {
+fn run_facts(
+    mut reply: Reply,
+    run: &RunId,
+    found_under: Option<Fence>,
+    lane: &Lane,
+) -> Result<PlacedRun, StoreError> {
     match reply.word.as_str() {
         "run" => {}
-        "wrong_type" => return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? }),
+        "wrong_type" => {
+            return Err(StoreError::WrongType {
+                key: reply.text()?,
+                found: reply.text()?,
+                wanted: reply.text()?,
+            });
+        }
         _ => return Err(reply.unknown()),
     }
     let has_record = reply.number()? == 1;
@@ -250,7 +266,9 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
     let record = match state.parse::<RunState>() {
         _ if !has_record => RecordFacts::None,
         Ok(state) => RecordFacts::Known { state, fence },
-        Err(_) if state.is_empty() => RecordFacts::Unreadable("its record names no state".to_owned()),
+        Err(_) if state.is_empty() => {
+            RecordFacts::Unreadable("its record names no state".to_owned())
+        }
         Err(error) => RecordFacts::Unreadable(error.to_string()),
     };
     let mut facts = PlacedRun {
@@ -276,7 +294,11 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
     let due = place(RunPlace::Due(lane.clone()))?;
     // A place that does not exist still has an item in the reply.
     let leases = [place(RunPlace::Stops)?.1, place(RunPlace::Stops)?.1];
-    for (fence, score) in [fence, found_under].into_iter().zip(leases).filter_map(|(fence, score)| Some((fence?, score))) {
+    for (fence, score) in [fence, found_under]
+        .into_iter()
+        .zip(leases)
+        .filter_map(|(fence, score)| Some((fence?, score)))
+    {
         facts.places.insert(RunPlace::Lease(fence), score);
     }
     let others = [
@@ -292,6 +314,8 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
         RunPlace::StartDeadline,
         RunPlace::EndDeadline,
     ];
-    facts.places.extend(std::iter::once(Ok(due)).chain(others.map(place)).collect::<Result<Vec<_>, _>>()?);
+    facts
+        .places
+        .extend(std::iter::once(Ok(due)).chain(others.map(place)).collect::<Result<Vec<_>, _>>()?);
     Ok(facts)
 }

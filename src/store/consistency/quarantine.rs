@@ -79,16 +79,30 @@ pub enum EntryKind {
 
 impl Store {
     /// Moves an entry of a lane's due set to quarantine for the reason `why`.
-    pub async fn quarantine_run(&self, lane: &Lane, entry: &DueEntry, why: &str) -> Result<Quarantined, StoreError> {
+    pub async fn quarantine_run(
+        &self,
+        lane: &Lane,
+        entry: &DueEntry,
+        why: &str,
+    ) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.due(lane), entry, why).await
     }
 
     /// Moves an entry of the index of leases to quarantine for the reason `why`.
-    pub async fn quarantine_lease(&self, entry: &DueEntry, why: &str) -> Result<Quarantined, StoreError> {
+    pub async fn quarantine_lease(
+        &self,
+        entry: &DueEntry,
+        why: &str,
+    ) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.leases(), entry, why).await
     }
 
-    pub(crate) async fn quarantine(&self, set: &str, entry: &DueEntry, why: &str) -> Result<Quarantined, StoreError> {
+    pub(crate) async fn quarantine(
+        &self,
+        set: &str,
+        entry: &DueEntry,
+        why: &str,
+    ) -> Result<Quarantined, StoreError> {
         let is_due = self.keys.rest(set).is_some_and(|rest| rest.starts_with("due:"));
         let run: Option<RunId> = if is_due { entry.member.parse().ok() } else { None };
         let call = |gates: &[Gate]| {
@@ -96,7 +110,10 @@ impl Store {
                 .key("set", member_bytes(set))
                 .key("quarantine", self.keys.quarantine())
                 .key("counters", self.keys.counters())
-                .key("run", run.as_ref().map_or_else(|| self.keys.quarantine(), |run| self.keys.run(run)))
+                .key(
+                    "run",
+                    run.as_ref().map_or_else(|| self.keys.quarantine(), |run| self.keys.run(run)),
+                )
                 .key("nudge", self.keys.nudge())
                 .arg("now", self.now_arg())
                 .arg("member", member_bytes(&entry.member))
@@ -120,7 +137,12 @@ impl Store {
     ///
     /// Each file has a list of the jobs that the file defined. If `job` is given, the name of that
     /// job is removed from these lists. The next apply of such a file then adds the job again.
-    pub async fn quarantine_key(&self, rest: &str, why: &str, job: Option<&str>) -> Result<SetAside, StoreError> {
+    pub async fn quarantine_key(
+        &self,
+        rest: &str,
+        why: &str,
+        job: Option<&str>,
+    ) -> Result<SetAside, StoreError> {
         let keys = &self.keys;
         let mut now = self.now().await?;
         let sources = match job {
@@ -156,7 +178,8 @@ impl Store {
     /// Lists the keys that hold the lists of files, by their names within the namespace.
     async fn list_sources(&self) -> Result<Vec<String>, StoreError> {
         let (_, nodes) = self.list_nodes().await?;
-        let mut sources: Vec<String> = nodes.into_iter().map(|node| format!("source:{}", node.name)).collect();
+        let mut sources: Vec<String> =
+            nodes.into_iter().map(|node| format!("source:{}", node.name)).collect();
         let listed = self.scan_keys("source:*").await?.into_iter().map(|key| key.rest);
         sources.extend(listed);
         sources.sort();
@@ -166,7 +189,10 @@ impl Store {
 
     /// Lists the entries of the quarantine, the oldest first, at most `limit`. Also returns the
     /// total number of entries.
-    pub async fn list_quarantine(&self, limit: usize) -> Result<(u64, Vec<QuarantineEntry>), StoreError> {
+    pub async fn list_quarantine(
+        &self,
+        limit: usize,
+    ) -> Result<(u64, Vec<QuarantineEntry>), StoreError> {
         let (mut cursor, mut entries) = (0_u64, Vec::new());
         loop {
             let mut pipeline = redis::pipe();
@@ -209,12 +235,18 @@ impl Store {
     }
 
     /// Returns the quarantine entry with this name; None if there is no such entry.
-    pub async fn read_quarantined(&self, name: &str) -> Result<Option<QuarantineEntry>, StoreError> {
+    pub async fn read_quarantined(
+        &self,
+        name: &str,
+    ) -> Result<Option<QuarantineEntry>, StoreError> {
         let field = member_bytes(name);
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGET").arg(self.keys.quarantine()).arg(&field);
         let answer = self.link.query(&mut pipeline).await?;
-        Ok(answer.first().filter(|value| **value != Value::Nil).and_then(|value| entry(&Value::BulkString(field), value)))
+        Ok(answer
+            .first()
+            .filter(|value| **value != Value::Nil)
+            .and_then(|value| entry(&Value::BulkString(field), value)))
     }
 }
 

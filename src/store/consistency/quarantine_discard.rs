@@ -44,7 +44,11 @@ impl Store {
     ///
     /// `dropped` is the number of entries that found no room in quarantine, as the caller read it.
     /// The stored number is cleared if it is still the same.
-    pub async fn discard(&self, entries: &[QuarantineEntry], dropped: Option<u64>) -> Result<Vec<bool>, StoreError> {
+    pub async fn discard(
+        &self,
+        entries: &[QuarantineEntry],
+        dropped: Option<u64>,
+    ) -> Result<Vec<bool>, StoreError> {
         let request = format!("{:016x}", fastrand::u64(..));
         let mut done = Vec::with_capacity(entries.len());
         let mut dropped = dropped.map_or_else(String::new, |count| count.to_string());
@@ -58,7 +62,10 @@ impl Store {
                 .key("discarded", self.keys.discarded())
                 .key("counters", self.keys.counters());
             for entry in step {
-                call = call.key("aside", self.key_aside(entry).unwrap_or_else(|| self.keys.quarantine().into_bytes()));
+                call = call.key(
+                    "aside",
+                    self.key_aside(entry).unwrap_or_else(|| self.keys.quarantine().into_bytes()),
+                );
             }
             call = call.arg("now", self.now_arg()).arg("dropped", std::mem::take(&mut dropped));
             for entry in step {
@@ -87,10 +94,19 @@ impl Store {
     /// 200 log entries are kept. Unreadable log entries are skipped.
     pub async fn list_discarded(&self) -> Result<Vec<Discarded>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.discarded()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.discarded())
+            .arg(0)
+            .arg(READ - 1)
+            .arg("REV")
+            .arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
-        Ok(flat.chunks_exact(2).filter_map(|pair| discarded(&text_of(&pair[0])?, &pair[1])).collect())
+        Ok(flat
+            .chunks_exact(2)
+            .filter_map(|pair| discarded(&text_of(&pair[0])?, &pair[1]))
+            .collect())
     }
 
     /// Returns the renamed key of a quarantine entry; None for a set member. Also returns None if

@@ -38,23 +38,39 @@ impl Store {
     /// Restores a member of a due set or of the leases. A due run gets its ready time, or its due
     /// time if the score is invalid. The claim of the run checks its gates again. A restored lease
     /// has expired and is counted in its queue. The run of the lease regains its places at gates.
-    async fn restore_entry(&self, entry: &QuarantineEntry, score: &str) -> Result<PutBackReply, StoreError> {
+    async fn restore_entry(
+        &self,
+        entry: &QuarantineEntry,
+        score: &str,
+    ) -> Result<PutBackReply, StoreError> {
         // If two entries had the same name, the second name has a time and a number appended.
         let member = entry.name.split(' ').next().unwrap_or_default();
         let set = self.keys.rest(&entry.key).unwrap_or_default();
         let (run, fence): (RunId, _) = match (set, parse_lease_member(member), member.parse()) {
             ("leases", Some((run, fence)), _) => (run, Some(fence)),
-            ("leases", None, _) => return Ok(PutBackReply::Refused("it is no lease (RUN#FENCE)".to_owned())),
+            ("leases", None, _) => {
+                return Ok(PutBackReply::Refused("it is no lease (RUN#FENCE)".to_owned()));
+            }
             (set, _, Ok(run)) if set.starts_with("due:") => (run, None),
-            (set, _, Err(error)) if set.starts_with("due:") => return Ok(PutBackReply::Refused(format!("{error}"))),
-            _ => return Ok(PutBackReply::Refused(format!("it comes from {:?}, which is not a set of runs", entry.key))),
+            (set, _, Err(error)) if set.starts_with("due:") => {
+                return Ok(PutBackReply::Refused(format!("{error}")));
+            }
+            _ => {
+                return Ok(PutBackReply::Refused(format!(
+                    "it comes from {:?}, which is not a set of runs",
+                    entry.key
+                )));
+            }
         };
         let ready = match fence {
             Some(_) => self.now().await?,
             None => score.parse().ok().and_then(UnixMillis::new).unwrap_or(run.due()),
         };
         let record = if fence.is_some() { self.read_run(&run).await? } else { None };
-        let (lane, places) = record.map_or_else(|| (Lane::default_lane(), Vec::new()), |record| (record.lane, record.places));
+        let (lane, places) = record.map_or_else(
+            || (Lane::default_lane(), Vec::new()),
+            |record| (record.lane, record.places),
+        );
         let call = |gates: &[Gate]| {
             let call = Invocation::new(&scripts::RESTORE_ENTRY)
                 .key("quarantine", self.keys.quarantine())
@@ -84,10 +100,17 @@ impl Store {
         })
     }
 
-    async fn restore_key(&self, entry: &QuarantineEntry, aside: &str) -> Result<PutBackReply, StoreError> {
+    async fn restore_key(
+        &self,
+        entry: &QuarantineEntry,
+        aside: &str,
+    ) -> Result<PutBackReply, StoreError> {
         let rest = self.keys.rest(&entry.key).unwrap_or_default();
         let KnownNames::Type(kind) = known_key(rest) else {
-            return Ok(PutBackReply::Refused(format!("{:?} is not a key of this version of schedd", entry.key)));
+            return Ok(PutBackReply::Refused(format!(
+                "{:?} is not a key of this version of schedd",
+                entry.key
+            )));
         };
         let call = Invocation::new(&scripts::RESTORE_KEY)
             .key("quarantine", self.keys.quarantine())
@@ -107,8 +130,15 @@ impl Store {
     }
 
     /// Returns the job record in a quarantined key; None if the entry is not the key of a job.
-    pub async fn read_set_aside_job(&self, entry: &QuarantineEntry) -> Result<Option<crate::store::JobRecord>, StoreError> {
-        let name = self.keys.rest(&entry.key).and_then(|rest| rest.strip_prefix("job:")).and_then(|name| name.parse().ok());
+    pub async fn read_set_aside_job(
+        &self,
+        entry: &QuarantineEntry,
+    ) -> Result<Option<crate::store::JobRecord>, StoreError> {
+        let name = self
+            .keys
+            .rest(&entry.key)
+            .and_then(|rest| rest.strip_prefix("job:"))
+            .and_then(|name| name.parse().ok());
         let (EntryKind::Key { aside }, Some(name)) = (&entry.kind, name) else { return Ok(None) };
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(member_bytes(aside));

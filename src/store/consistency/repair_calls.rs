@@ -66,8 +66,15 @@ pub struct JobMending {
 
 impl Store {
     /// Repairs the index entries of these jobs in one pipeline.
-    pub async fn mend_jobs(&self, jobs: &[JobMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
-        self.note_lanes(jobs.iter().filter_map(|job| job.record.as_ref()).map(|record| &record.lane)).await?;
+    pub async fn mend_jobs(
+        &self,
+        jobs: &[JobMending],
+        lanes: &[Lane],
+    ) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        self.note_lanes(
+            jobs.iter().filter_map(|job| job.record.as_ref()).map(|record| &record.lane),
+        )
+        .await?;
         let calls: Vec<Invocation> = jobs.iter().map(|job| self.repair_job(job, lanes)).collect();
         Ok(self.link.invoke_all(&calls).await?.into_iter().map(|reply| mended(reply?)).collect())
     }
@@ -113,13 +120,18 @@ impl Store {
 
     /// Makes the index entries of these runs agree with their records, in one pipeline. A run that
     /// changed since its facts were read is left as it is. A run with nothing to repair is skipped.
-    pub async fn mend_runs(&self, runs: &[PlacedRun]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+    pub async fn mend_runs(
+        &self,
+        runs: &[PlacedRun],
+    ) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
         let lanes: Vec<Lane> = runs.iter().map(PlacedRun::own_lane).collect();
         self.note_lanes(lanes.iter()).await?;
         let changes: Vec<RunRepair> = runs.iter().map(PlacedRun::repair).collect();
         let to_mend = runs.iter().zip(&changes).filter(|(_, repair)| !repair.wanted.is_empty());
-        let calls: Vec<Invocation> = to_mend.map(|(facts, repair)| self.repair_run(facts, repair)).collect();
-        let replies = if calls.is_empty() { Vec::new() } else { self.link.invoke_all(&calls).await? };
+        let calls: Vec<Invocation> =
+            to_mend.map(|(facts, repair)| self.repair_run(facts, repair)).collect();
+        let replies =
+            if calls.is_empty() { Vec::new() } else { self.link.invoke_all(&calls).await? };
         let mut replies = replies.into_iter().peekable();
         let reply = |repair: RunRepair| match replies.next_if(|_| !repair.wanted.is_empty()) {
             None => Ok(MendReply::Sound),
@@ -183,7 +195,11 @@ impl Store {
         for sizes in rest.chunks(SIZES) {
             reply = reply.and(
                 self.mend_some_counts(
-                    &CountFacts { fence: facts.fence.clone(), highest: facts.highest, ..CountFacts::default() },
+                    &CountFacts {
+                        fence: facts.fence.clone(),
+                        highest: facts.highest,
+                        ..CountFacts::default()
+                    },
                     sizes,
                 )
                 .await?,
@@ -192,8 +208,13 @@ impl Store {
         Ok(reply)
     }
 
-    async fn mend_some_counts(&self, facts: &CountFacts, sizes: &[SizeFacts]) -> Result<MendReply, StoreError> {
-        let text = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
+    async fn mend_some_counts(
+        &self,
+        facts: &CountFacts,
+        sizes: &[SizeFacts],
+    ) -> Result<MendReply, StoreError> {
+        let text =
+            |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
         // The stored value may not be text.
         let seen = |text: &Option<String>| text.as_deref().map_or_else(Vec::new, member_bytes);
         let highest = facts.highest.map_or(0, Fence::as_u64);
@@ -210,7 +231,10 @@ impl Store {
             .arg("ledger_seen", seen(&facts.ledger_ranges))
             .arg("ledger", text(facts.ledger_counted));
         for SizeFacts { job, said, counted } in sizes {
-            call = call.arg("job", member_bytes(job)).arg("size_seen", seen(said)).arg("size", *counted);
+            call = call
+                .arg("job", member_bytes(job))
+                .arg("size_seen", seen(said))
+                .arg("size", *counted);
         }
         mended(self.link.invoke(&call).await?)
     }

@@ -74,7 +74,8 @@ impl Store {
             Some(Value::Array(pair)) => pair.get(1).and_then(text_of),
             _ => None,
         };
-        let info = answer(0).and_then(info_text).ok_or_else(|| StoreError::corrupt("INFO", "no text"))?;
+        let info =
+            answer(0).and_then(info_text).ok_or_else(|| StoreError::corrupt("INFO", "no text"))?;
         let mut checks = judge_info(&info, setting(1).as_deref(), setting(2).as_deref());
         checks.push(slow_log(answer(3)));
         checks.push(self.time_script().await?);
@@ -97,7 +98,11 @@ impl Store {
             );
             ServerCheck::new("script time", CheckLevel::Warn, text)
         } else {
-            ServerCheck::new("script time", CheckLevel::Ok, format!("{millis:.1} ms for a script that does nothing"))
+            ServerCheck::new(
+                "script time",
+                CheckLevel::Ok,
+                format!("{millis:.1} ms for a script that does nothing"),
+            )
         })
     }
 }
@@ -112,7 +117,11 @@ fn info_text(value: &Value) -> Option<String> {
 /// Judges the slow log of Redis, which has commands of all clients.
 fn slow_log(answer: Option<&Value>) -> ServerCheck {
     let Some(Value::Array(entries)) = answer else {
-        return ServerCheck::new("slow log", CheckLevel::Ok, "not known: this Redis user may not run SLOWLOG");
+        return ServerCheck::new(
+            "slow log",
+            CheckLevel::Ok,
+            "not known: this Redis user may not run SLOWLOG",
+        );
     };
     let took = |entry: &Value| match entry {
         Value::Array(parts) => number_of(parts.get(2)?),
@@ -133,11 +142,20 @@ fn slow_log(answer: Option<&Value>) -> ServerCheck {
 }
 
 /// Judges the text of `INFO`, and those settings that this Redis user may read.
-fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>) -> Vec<ServerCheck> {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+#[expect(clippy::too_many_lines, reason = "a list of checks in their order")]
+fn judge_info(
+    info: &str,
+    appendfsync: Option<&str>,
+    min_replicas: Option<&str>,
+) -> Vec<ServerCheck> {
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok());
     let mut checks = Vec::new();
-    let mut say = |name: &str, level: CheckLevel, text: String| checks.push(ServerCheck::new(name, level, text));
+    let mut say = |name: &str, level: CheckLevel, text: String| {
+        checks.push(ServerCheck::new(name, level, text));
+    };
     let (kind, version) = match field("valkey_version") {
         Some(version) => ("valkey", version),
         None => ("redis", field("redis_version").unwrap_or("?")),
@@ -146,7 +164,11 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
 
     match field("maxmemory_policy") {
         Some("noeviction") => say("eviction", CheckLevel::Ok, "noeviction".to_owned()),
-        None => say("eviction", CheckLevel::Warn, "not known: INFO does not say it; wanted noeviction".to_owned()),
+        None => say(
+            "eviction",
+            CheckLevel::Warn,
+            "not known: INFO does not say it; wanted noeviction".to_owned(),
+        ),
         // Such a server is refused earlier, unless the jobs file allows eviction.
         Some(policy) => say(
             "eviction",
@@ -189,7 +211,10 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
         say(
             "last write",
             CheckLevel::Fail,
-            format!("failed: {}; see the log of Redis, and whether its disk is full", failed.join(", ")),
+            format!(
+                "failed: {}; see the log of Redis, and whether its disk is full",
+                failed.join(", ")
+            ),
         );
     }
     if field("loading") == Some("1") {
@@ -197,16 +222,27 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     }
 
     let used = number("used_memory").unwrap_or(0);
-    let shown = |bytes: u64| format!("{}.{} MiB", bytes / (1 << 20), bytes % (1 << 20) * 10 / (1 << 20));
+    let shown =
+        |bytes: u64| format!("{}.{} MiB", bytes / (1 << 20), bytes % (1 << 20) * 10 / (1 << 20));
     match number("maxmemory").filter(|most| *most > 0) {
-        None => say("memory", CheckLevel::Ok, format!("{} used, no limit (maxmemory 0)", shown(used))),
+        None => {
+            say("memory", CheckLevel::Ok, format!("{} used, no limit (maxmemory 0)", shown(used)));
+        }
         Some(most) => {
             let percent = used.saturating_mul(100) / most;
             let text = format!("{} of {} used ({percent} %)", shown(used), shown(most));
             if percent >= 100 {
-                say("memory", CheckLevel::Fail, format!("{text}: nothing can be added; raise maxmemory"));
+                say(
+                    "memory",
+                    CheckLevel::Fail,
+                    format!("{text}: nothing can be added; raise maxmemory"),
+                );
             } else if percent >= 80 {
-                say("memory", CheckLevel::Warn, format!("{text}; at the limit nothing can be added: raise maxmemory"));
+                say(
+                    "memory",
+                    CheckLevel::Warn,
+                    format!("{text}; at the limit nothing can be added: raise maxmemory"),
+                );
             } else {
                 say("memory", CheckLevel::Ok, text);
             }
@@ -217,7 +253,11 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     let meaning = "a failover loses writes that were not yet copied, and their runs may run again";
     match (replicas, wanted) {
-        (0, _) => say("replicas", CheckLevel::Ok, "none: if this server is lost for good, so is the data".to_owned()),
+        (0, _) => say(
+            "replicas",
+            CheckLevel::Ok,
+            "none: if this server is lost for good, so is the data".to_owned(),
+        ),
         (count, 0) => {
             say(
                 "replicas",
@@ -225,7 +265,11 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
                 format!("{count}, and none must be connected (min-replicas-to-write 0): {meaning}"),
             );
         }
-        (count, wanted) => say("replicas", CheckLevel::Ok, format!("{count}, {wanted} must be connected; {meaning}")),
+        (count, wanted) => say(
+            "replicas",
+            CheckLevel::Ok,
+            format!("{count}, {wanted} must be connected; {meaning}"),
+        ),
     }
     checks
 }
@@ -242,7 +286,11 @@ mod tests {
 
     #[test]
     fn a_server_as_it_should_be_is_all_ok() {
-        assert!(judge_info(GOOD, Some("everysec"), None).iter().all(|check| check.level == CheckLevel::Ok));
+        assert!(
+            judge_info(GOOD, Some("everysec"), None)
+                .iter()
+                .all(|check| check.level == CheckLevel::Ok)
+        );
     }
 
     #[test]
@@ -250,8 +298,18 @@ mod tests {
         for (from, to, name, wanted) in [
             ("noeviction", "allkeys-lru", "eviction", CheckLevel::Warn),
             ("aof_enabled:1", "aof_enabled:0", "persistence", CheckLevel::Warn),
-            ("aof_last_write_status:ok", "aof_last_write_status:err", "last write", CheckLevel::Fail),
-            ("rdb_last_bgsave_status:ok", "rdb_last_bgsave_status:err", "last write", CheckLevel::Fail),
+            (
+                "aof_last_write_status:ok",
+                "aof_last_write_status:err",
+                "last write",
+                CheckLevel::Fail,
+            ),
+            (
+                "rdb_last_bgsave_status:ok",
+                "rdb_last_bgsave_status:err",
+                "last write",
+                CheckLevel::Fail,
+            ),
             ("maxmemory:0", "maxmemory:1100000", "memory", CheckLevel::Warn),
             ("maxmemory:0", "maxmemory:1000000", "memory", CheckLevel::Fail),
             ("connected_slaves:0", "connected_slaves:2", "replicas", CheckLevel::Warn),

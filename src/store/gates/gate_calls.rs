@@ -90,7 +90,12 @@ impl Store {
 
     /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve;
     /// `takers` answers whether nodes serve any other lane.
-    pub async fn open_gate(&self, gate: &Gate, lanes: &[Lane], takers: &mut Takers) -> Result<GateOpening, StoreError> {
+    pub async fn open_gate(
+        &self,
+        gate: &Gate,
+        lanes: &[Lane],
+        takers: &mut Takers,
+    ) -> Result<GateOpening, StoreError> {
         let keys = &self.keys;
         // The map uses the stored lane name. A malformed name leads to the default lane.
         let mut places: BTreeMap<(&str, String), String> =
@@ -107,7 +112,8 @@ impl Store {
             for ((kind, name), key) in &places {
                 call = call.key("place", key).arg("kind", *kind).arg("name", name);
             }
-            let mut reply = self.link.invoke(&call.gate_keys(keys, std::slice::from_ref(gate))).await?;
+            let mut reply =
+                self.link.invoke(&call.gate_keys(keys, std::slice::from_ref(gate))).await?;
             match reply.word.as_str() {
                 "opened" => {
                     let given = u64::try_from(reply.number()?).unwrap_or(0);
@@ -118,7 +124,8 @@ impl Store {
                     let Value::Array(wanted) = reply.value()? else { return Err(reply.unknown()) };
                     for text in wanted.iter().filter_map(text_of) {
                         let lane = text.parse().unwrap_or_else(|_| Lane::default_lane());
-                        let kind = if takers.take(self, &lane).await? { "lane" } else { "unserved" };
+                        let kind =
+                            if takers.take(self, &lane).await? { "lane" } else { "unserved" };
                         places.insert((kind, text), keys.due(&lane));
                     }
                 }
@@ -127,26 +134,42 @@ impl Store {
                     let members = members.split_ascii_whitespace();
                     // A malformed name cannot be a job. It gets a key of the gate in place of a
                     // job's key.
-                    let key = |name: &str| name.parse::<JobName>().map_or_else(|_| keys.gate(gate), |job| keys.job(&job));
+                    let key = |name: &str| {
+                        name.parse::<JobName>()
+                            .map_or_else(|_| keys.gate(gate), |job| keys.job(&job))
+                    };
                     for name in members {
                         places.insert(("job", name.to_owned()), key(name));
-                        let open = name.parse::<JobName>().map_or_else(|_| keys.gate_holders(gate), |job| keys.open(&job));
+                        let open = name
+                            .parse::<JobName>()
+                            .map_or_else(|_| keys.gate_holders(gate), |job| keys.open(&job));
                         places.insert(("open", name.to_owned()), open);
                     }
                 }
                 _ => return Err(reply.unknown()),
             }
         }
-        Err(StoreError::corrupt("open_gate", "the lanes or members of the gate changed during every call"))
+        Err(StoreError::corrupt(
+            "open_gate",
+            "the lanes or members of the gate changed during every call",
+        ))
     }
 
     /// Returns the state of each of these groups.
-    pub async fn read_group_standings(&self, groups: &[GroupName]) -> Result<Vec<GroupStanding>, StoreError> {
+    pub async fn read_group_standings(
+        &self,
+        groups: &[GroupName],
+    ) -> Result<Vec<GroupStanding>, StoreError> {
         let mut pipeline = redis::pipe();
         for group in groups {
             let gate = Gate::of_group(group);
             pipeline.cmd("HMGET").arg(self.keys.gate(&gate)).arg(&["turn", "since", "last_ended"]);
-            pipeline.cmd("ZRANGE").arg(self.keys.gate_holders(&gate)).arg(0).arg(99).arg("WITHSCORES");
+            pipeline
+                .cmd("ZRANGE")
+                .arg(self.keys.gate_holders(&gate))
+                .arg(0)
+                .arg(99)
+                .arg("WITHSCORES");
             pipeline.cmd("ZCARD").arg(self.keys.gate_waiters(&gate));
             pipeline.cmd("ZRANGE").arg(self.keys.gate_waiters(&gate)).arg(0).arg(9);
             pipeline.cmd("ZSCORE").arg(self.keys.gate_timers()).arg(gate.as_str());
@@ -155,21 +178,37 @@ impl Store {
             return Ok(Vec::new());
         }
         // The consistency check reports a key of the wrong type.
-        let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
+        let answers: Vec<Option<Value>> =
+            self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         Ok(answers.chunks_exact(5).map(standing).collect())
     }
 
     /// Returns the run that keeps `run` out at a gate, and the time until when. The run returned is
     /// in the same lane as `run` and did not begin after it was let in.
-    pub async fn read_stuck(&self, gate: &Gate, run: &RunId) -> Result<Option<(RunId, UnixMillis)>, StoreError> {
+    pub async fn read_stuck(
+        &self,
+        gate: &Gate,
+        run: &RunId,
+    ) -> Result<Option<(RunId, UnixMillis)>, StoreError> {
         let state = self.keys.gate(gate);
-        let Some(lane) = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("lane:{run}"))).await? else {
+        let Some(lane) =
+            self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("lane:{run}"))).await?
+        else {
             return Ok(None);
         };
-        let mark = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("stuck:{lane}"))).await?.unwrap_or_default();
-        let (Some((id, ends)), Ok(lane)) = (mark.split_once(' '), lane.parse::<Lane>()) else { return Ok(None) };
-        let (Ok(id), Some(ends)) = (id.parse(), ends.parse().ok().and_then(UnixMillis::new)) else { return Ok(None) };
-        let score = self.gate_answer(redis::cmd("ZSCORE").arg(self.keys.due(&lane)).arg(mark.split(' ').next())).await?;
+        let mark = self
+            .gate_answer(redis::cmd("HGET").arg(&state).arg(format!("stuck:{lane}")))
+            .await?
+            .unwrap_or_default();
+        let (Some((id, ends)), Ok(lane)) = (mark.split_once(' '), lane.parse::<Lane>()) else {
+            return Ok(None);
+        };
+        let (Ok(id), Some(ends)) = (id.parse(), ends.parse().ok().and_then(UnixMillis::new)) else {
+            return Ok(None);
+        };
+        let score = self
+            .gate_answer(redis::cmd("ZSCORE").arg(self.keys.due(&lane)).arg(mark.split(' ').next()))
+            .await?;
         Ok(score.map(|_| (id, ends)))
     }
 
@@ -185,7 +224,11 @@ impl Store {
     /// Returns true if a run of `job` waits at a gate.
     pub async fn has_queued(&self, gate: &Gate, job: &JobName) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZLEXCOUNT").arg(self.keys.gate_waiters_by_job(gate)).arg(format!("[{job} ")).arg(format!("({job}!"));
+        pipeline
+            .cmd("ZLEXCOUNT")
+            .arg(self.keys.gate_waiters_by_job(gate))
+            .arg(format!("[{job} "))
+            .arg(format!("({job}!"));
         // The consistency check reports a key of the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         Ok(answer.as_ref().and_then(number_of).is_some_and(|count| count > 0))
@@ -193,7 +236,11 @@ impl Store {
 
     /// Returns the time at which the rate limit of a concurrency key lets one more run begin.
     /// Returns None if the rate is unused.
-    pub async fn read_key_opens(&self, gate: &Gate, rate: Rate) -> Result<Option<UnixMillis>, StoreError> {
+    pub async fn read_key_opens(
+        &self,
+        gate: &Gate,
+        rate: Rate,
+    ) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(self.keys.gate_rate(gate));
         // The consistency check reports a key of the wrong type.
@@ -201,8 +248,13 @@ impl Store {
         let (interval, burst) = (rate.interval_micros(), u64::from(rate.burst()));
         let own = format!(":{interval}:{burst}");
         let text = answer.as_ref().and_then(text_of).unwrap_or_default();
-        let taken_up = text.split(' ').find_map(|word| word.strip_suffix(&own)?.parse::<u64>().ok());
-        let opens = taken_up.map(|to| to.saturating_add(interval).saturating_sub(interval.saturating_mul(burst)).div_ceil(1_000));
+        let taken_up =
+            text.split(' ').find_map(|word| word.strip_suffix(&own)?.parse::<u64>().ok());
+        let opens = taken_up.map(|to| {
+            to.saturating_add(interval)
+                .saturating_sub(interval.saturating_mul(burst))
+                .div_ceil(1_000)
+        });
         Ok(opens.and_then(|ms| UnixMillis::new(i64::try_from(ms).ok()?)))
     }
 
@@ -221,7 +273,11 @@ impl Store {
 impl Store {
     /// Returns the state of a run at each of these gates. The state is None at a gate that did not
     /// let the run in, or if the run has begun.
-    pub async fn read_let_in(&self, run: &RunId, gates: &[Gate]) -> Result<Vec<Option<LetIn>>, StoreError> {
+    pub async fn read_let_in(
+        &self,
+        run: &RunId,
+        gates: &[Gate],
+    ) -> Result<Vec<Option<LetIn>>, StoreError> {
         if gates.is_empty() {
             return Ok(Vec::new());
         }
@@ -233,11 +289,14 @@ impl Store {
             pipeline.cmd("HEXISTS").arg(self.keys.gate(gate)).arg(format!("lane:{id}"));
         }
         // The consistency check reports a key of the wrong type.
-        let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
+        let answers: Vec<Option<Value>> =
+            self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         let place = |answer: &[Option<Value>]| {
             let number = |at: usize| answer.get(at)?.as_ref().and_then(number_of);
             match (number(0), number(1), number(2)) {
-                (Some(score), ..) => UnixMillis::new(score.checked_neg()?).filter(|_| score < 0).map(LetIn::Since),
+                (Some(score), ..) => {
+                    UnixMillis::new(score.checked_neg()?).filter(|_| score < 0).map(LetIn::Since)
+                }
                 (None, None, Some(1)) => Some(LetIn::GaveUp),
                 _ => None,
             }
@@ -251,7 +310,9 @@ fn split_holders(answer: Option<&Value>) -> (Vec<RunId>, Vec<RunId>) {
     let (mut begun, mut let_in) = (Vec::new(), Vec::new());
     if let Some(Value::Array(flat)) = answer {
         for pair in flat.chunks_exact(2) {
-            let (Some(run), Some(score)) = (text_of(&pair[0]).and_then(|id| id.parse().ok()), text_of(&pair[1])) else {
+            let (Some(run), Some(score)) =
+                (text_of(&pair[0]).and_then(|id| id.parse().ok()), text_of(&pair[1]))
+            else {
                 continue;
             };
             if score.starts_with('-') { let_in.push(run) } else { begun.push(run) }
@@ -266,7 +327,9 @@ fn standing(answers: &[Option<Value>]) -> GroupStanding {
         Some(Value::Array(items)) => items.clone(),
         _ => Vec::new(),
     };
-    let runs = |value: &Option<Value>| items(value).iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+    let runs = |value: &Option<Value>| {
+        items(value).iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect()
+    };
     let instant = |value: Option<&Value>| value.and_then(number_of).and_then(UnixMillis::new);
     let state = items(state);
     let (holders, let_in) = split_holders(holders.as_ref());
@@ -276,7 +339,11 @@ fn standing(answers: &[Option<Value>]) -> GroupStanding {
         last_ended: instant(state.get(2)),
         holders,
         let_in,
-        waiting: waiting.as_ref().and_then(number_of).and_then(|count| u64::try_from(count).ok()).unwrap_or(0),
+        waiting: waiting
+            .as_ref()
+            .and_then(number_of)
+            .and_then(|count| u64::try_from(count).ok())
+            .unwrap_or(0),
         first_waiting: runs(first),
         next: instant(next.as_ref()),
     }

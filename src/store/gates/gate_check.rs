@@ -51,15 +51,25 @@ impl Store {
         pipeline.cmd("ZCARD").arg(keys.gate_waiters(gate));
         pipeline.cmd("ZCARD").arg(keys.gate_waiters_by_job(gate));
         pipeline.cmd("ZSCORE").arg(keys.gate_timers()).arg(gate.as_str());
-        for key in [keys.gate_waiters_by_job(gate), keys.gate_waiters_by_lane(gate), keys.gate_waiter_lanes(gate)] {
+        for key in [
+            keys.gate_waiters_by_job(gate),
+            keys.gate_waiters_by_lane(gate),
+            keys.gate_waiter_lanes(gate),
+        ] {
             pipeline.cmd("ZRANGE").arg(key).arg(0).arg(RUNS - 1);
         }
         let answers = self.link.query(&mut pipeline).await?;
-        let [holders, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] = answers.as_slice() else {
+        let [holders, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] =
+            answers.as_slice()
+        else {
             return Err(StoreError::corrupt("gate", "too few answers"));
         };
         let runs = |value: &Value| match value {
-            Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect::<Vec<RunId>>(),
+            Value::Array(ids) => ids
+                .iter()
+                .filter_map(text_of)
+                .filter_map(|id| id.parse().ok())
+                .collect::<Vec<RunId>>(),
             _ => Vec::new(),
         };
         let (holders, queued) = (runs(holders), runs(queued));
@@ -70,7 +80,10 @@ impl Store {
             for (run, found) in some.iter().zip(self.read_at_gate(some).await?) {
                 // A record of the wrong type is a finding of its own.
                 let Some(found) = found else { continue };
-                let is_open = found.state.as_deref().is_some_and(|state| state == "scheduled" || state == "running");
+                let is_open = found
+                    .state
+                    .as_deref()
+                    .is_some_and(|state| state == "scheduled" || state == "running");
                 if !is_open || !found.places.contains(gate) {
                     strays.push((*run).clone());
                 } else if found.is_in_quarantine && found.state.as_deref() == Some("scheduled") {
@@ -80,7 +93,8 @@ impl Store {
         }
         let aside = self.among_nowhere(in_quarantine).await?;
         strays.extend(queued.iter().filter(|run| holders.contains(run)).cloned());
-        let (waiting, count_by_job) = (number_of(waiting).unwrap_or(0), number_of(count_by_job).unwrap_or(0));
+        let (waiting, count_by_job) =
+            (number_of(waiting).unwrap_or(0), number_of(count_by_job).unwrap_or(0));
         // Beyond the read limit only the counts are compared.
         let is_read = i64::try_from(RUNS).is_ok_and(|read| waiting.max(count_by_job) <= read);
         let agree = || orders_agree(&queued, &texts(by_job), &texts(by_lane), &texts(lanes));
@@ -145,9 +159,16 @@ impl Store {
         let mut left = 0;
         for some in runs.chunks(ITEMS).chain(runs.is_empty().then_some(&[][..])) {
             let names: Vec<&RunId> = some.iter().collect();
-            let read: Vec<AtGate> = self.read_at_gate(&names).await?.into_iter().map(Option::unwrap_or_default).collect();
+            let read: Vec<AtGate> = self
+                .read_at_gate(&names)
+                .await?
+                .into_iter()
+                .map(Option::unwrap_or_default)
+                .collect();
             let mut gates = vec![gate.clone()];
-            for other in read.iter().filter(|found| found.is_in_quarantine).flat_map(|found| &found.places) {
+            for other in
+                read.iter().filter(|found| found.is_in_quarantine).flat_map(|found| &found.places)
+            {
                 if !gates.contains(other) && gates.len() <= OTHERS {
                     gates.push(other.clone());
                 }
@@ -188,10 +209,20 @@ impl Store {
             .ask(&mut pipeline)
             .await?
             .into_iter()
-            .map(|answer| answer.ok().as_ref().and_then(text_of).map_or_else(Vec::new, |text| Gate::all_in(&text)))
+            .map(|answer| {
+                answer
+                    .ok()
+                    .as_ref()
+                    .and_then(text_of)
+                    .map_or_else(Vec::new, |text| Gate::all_in(&text))
+            })
             .collect();
         let mut pipeline = redis::pipe();
-        for (run, gate) in runs.iter().zip(&places).flat_map(|(run, gates)| gates.iter().map(move |gate| (run, gate))) {
+        for (run, gate) in runs
+            .iter()
+            .zip(&places)
+            .flat_map(|(run, gates)| gates.iter().map(move |gate| (run, gate)))
+        {
             pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(run.to_string());
         }
         if pipeline.is_empty() {
@@ -199,8 +230,10 @@ impl Store {
         }
         let mut scores = self.link.ask(&mut pipeline).await?.into_iter();
         let is_queued = |gates: &Vec<Gate>| {
-            let found: Vec<bool> =
-                gates.iter().map(|_| matches!(scores.next(), Some(Ok(score)) if score != Value::Nil)).collect();
+            let found: Vec<bool> = gates
+                .iter()
+                .map(|_| matches!(scores.next(), Some(Ok(score)) if score != Value::Nil))
+                .collect();
             found.contains(&true)
         };
         Ok(places.iter().map(is_queued).collect())
@@ -219,13 +252,22 @@ fn texts(value: &Value) -> BTreeSet<String> {
 /// - `by_job` names all of them.
 /// - `by_lane` names the first of each job and lane.
 /// - `lanes` names the first of each lane.
-fn orders_agree(queued: &[RunId], by_job: &BTreeSet<String>, by_lane: &BTreeSet<String>, lanes: &BTreeSet<String>) -> bool {
+fn orders_agree(
+    queued: &[RunId],
+    by_job: &BTreeSet<String>,
+    by_lane: &BTreeSet<String>,
+    lanes: &BTreeSet<String>,
+) -> bool {
     let waiting: BTreeSet<String> = queued.iter().map(RunId::to_string).collect();
-    let (mut named, mut of_jobs, mut of_lanes) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut named, mut of_jobs, mut of_lanes) =
+        (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
     // Entries are sorted as text, so the first run of each job and lane comes first.
     for entry in by_job {
         let Some((job, rest)) = entry.split_once(' ') else { return false };
-        let (Some((lane, _)), Some((_, run))) = (rest.split_once(' '), rest.rsplit_once(' ')) else { return false };
+        let (Some((lane, _)), Some((_, run))) = (rest.split_once(' '), rest.rsplit_once(' '))
+        else {
+            return false;
+        };
         named.insert(run.to_owned());
         of_jobs.entry((job, lane)).or_insert(rest);
     }
@@ -235,7 +277,9 @@ fn orders_agree(queued: &[RunId], by_job: &BTreeSet<String>, by_lane: &BTreeSet<
             of_lanes.entry(lane.to_owned()).or_insert_with(|| format!("{run} {lane}"));
         }
     }
-    named == waiting && firsts == *by_lane && of_lanes.into_values().collect::<BTreeSet<_>>() == *lanes
+    named == waiting
+        && firsts == *by_lane
+        && of_lanes.into_values().collect::<BTreeSet<_>>() == *lanes
 }
 
 #[cfg(test)]
@@ -244,15 +288,31 @@ mod tests {
 
     #[test]
     fn orders_agree_only_if_each_names_those_that_wait_and_the_first_of_them() {
-        let set = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect::<BTreeSet<_>>();
-        let queued: Vec<RunId> = ["a@5", "a@7", "b@3"].iter().map(|run| run.parse().unwrap()).collect();
-        let by_job = ["a q 000000000000005 a@5", "a q 000000000000007 a@7", "b q 000000000000003 b@3"];
+        let set = |entries: &[&str]| {
+            entries.iter().map(|entry| (*entry).to_owned()).collect::<BTreeSet<_>>()
+        };
+        let queued: Vec<RunId> =
+            ["a@5", "a@7", "b@3"].iter().map(|run| run.parse().unwrap()).collect();
+        let by_job =
+            ["a q 000000000000005 a@5", "a q 000000000000007 a@7", "b q 000000000000003 b@3"];
         let (by_lane, lanes) = (["q 000000000000003 b@3", "q 000000000000005 a@5"], ["b@3 q"]);
         assert!(orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&lanes)));
-        assert!(!orders_agree(&queued, &set(&by_job[1..]), &set(&by_lane), &set(&lanes)), "one is not named by job");
-        assert!(!orders_agree(&queued[1..], &set(&by_job), &set(&by_lane), &set(&lanes)), "one is named that does not wait");
-        assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane[1..]), &set(&lanes)), "one is not named by lane");
-        assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&["a@5 q"])), "the first of the lane is another");
+        assert!(
+            !orders_agree(&queued, &set(&by_job[1..]), &set(&by_lane), &set(&lanes)),
+            "one is not named by job"
+        );
+        assert!(
+            !orders_agree(&queued[1..], &set(&by_job), &set(&by_lane), &set(&lanes)),
+            "one is named that does not wait"
+        );
+        assert!(
+            !orders_agree(&queued, &set(&by_job), &set(&by_lane[1..]), &set(&lanes)),
+            "one is not named by lane"
+        );
+        assert!(
+            !orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&["a@5 q"])),
+            "the first of the lane is another"
+        );
         assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&[])));
     }
 }

@@ -18,12 +18,18 @@ impl Store {
     /// Lists the gates at which runs wait.
     pub async fn list_waited_at(&self) -> Result<Vec<Gate>, StoreError> {
         let keys = self.scan_keys("gate_waiter_lanes:*").await?;
-        Ok(keys.iter().filter_map(|key| Gate::from_name(key.rest.strip_prefix("gate_waiter_lanes:")?)).collect())
+        Ok(keys
+            .iter()
+            .filter_map(|key| Gate::from_name(key.rest.strip_prefix("gate_waiter_lanes:")?))
+            .collect())
     }
 
     /// Returns the lanes in which runs wait at each of these gates, at most 1,000 lanes per gate.
     /// Each lane comes with its first waiting run.
-    pub async fn read_waiting_lanes(&self, gates: &[Gate]) -> Result<Vec<Vec<(Lane, RunId)>>, StoreError> {
+    pub async fn read_waiting_lanes(
+        &self,
+        gates: &[Gate],
+    ) -> Result<Vec<Vec<(Lane, RunId)>>, StoreError> {
         let mut found = Vec::with_capacity(gates.len());
         for some in gates.chunks(GATES) {
             let mut pipeline = redis::pipe();
@@ -31,7 +37,13 @@ impl Store {
                 pipeline.cmd("ZRANGE").arg(self.keys.gate_waiter_lanes(gate)).arg(0).arg(LANES - 1);
             }
             // The consistency check reports a key of the wrong type.
-            found.extend(self.link.ask(&mut pipeline).await?.iter().map(|answer| lanes(answer.as_ref().ok())));
+            found.extend(
+                self.link
+                    .ask(&mut pipeline)
+                    .await?
+                    .iter()
+                    .map(|answer| lanes(answer.as_ref().ok())),
+            );
         }
         Ok(found)
     }

@@ -74,7 +74,13 @@ impl Store {
 
     /// Lists the first gates of the jobs of `lane`, from the gate after `after`. A gate comes with
     /// its jobs if it has at most `few` jobs. Stops after `most` jobs, or a few more.
-    pub async fn list_job_gates(&self, lane: &Lane, after: Option<&Gate>, most: usize, few: usize) -> Result<Gated, StoreError> {
+    pub async fn list_job_gates(
+        &self,
+        lane: &Lane,
+        after: Option<&Gate>,
+        most: usize,
+        few: usize,
+    ) -> Result<Gated, StoreError> {
         let call = Invocation::new(&scripts::LIST_JOB_GATES)
             .key("job_gates", self.keys.job_gates())
             .arg("lane", lane.as_str())
@@ -87,7 +93,9 @@ impl Store {
         }
         let last = Gate::from_name(&reply.text()?);
         let value = reply.value()?;
-        let Value::Array(flat) = &value else { return Err(StoreError::corrupt("list_job_gates", format!("{value:?}"))) };
+        let Value::Array(flat) = &value else {
+            return Err(StoreError::corrupt("list_job_gates", format!("{value:?}")));
+        };
         let gate = |pair: &[Value]| {
             let jobs = text_of(&pair[1])?.split(' ').filter_map(|job| job.parse().ok()).collect();
             Some((Gate::from_name(&text_of(&pair[0])?)?, jobs))
@@ -97,34 +105,54 @@ impl Store {
 
     /// Returns for each of these jobs its planned and open runs that are due in `lane` at `now`.
     /// Manual runs are not included.
-    pub async fn list_planned(&self, lane: &Lane, jobs: &[JobName], now: UnixMillis) -> Result<Vec<PlannedAtGate>, StoreError> {
+    pub async fn list_planned(
+        &self,
+        lane: &Lane,
+        jobs: &[JobName],
+        now: UnixMillis,
+    ) -> Result<Vec<PlannedAtGate>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let mut pipeline = redis::pipe();
         for job in jobs {
-            pipeline.cmd("HMGET").arg(self.keys.job(job)).arg("rev").arg("once").arg("pending").arg("paused_run").arg("ended");
+            pipeline
+                .cmd("HMGET")
+                .arg(self.keys.job(job))
+                .arg("rev")
+                .arg("once")
+                .arg("pending")
+                .arg("paused_run")
+                .arg("ended");
             pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(0).arg(OPEN);
         }
         let texts = |answer: Option<&Result<Value, redis::RedisError>>| match answer {
-            Some(Ok(Value::Array(values))) => values.iter().map(|value| text_of(value).unwrap_or_default()).collect(),
+            Some(Ok(Value::Array(values))) => {
+                values.iter().map(|value| text_of(value).unwrap_or_default()).collect()
+            }
             _ => Vec::new(),
         };
         let answers = self.link.ask(&mut pipeline).await?;
         let mut found: Vec<Result<Vec<String>, PlannedAtGate>> = Vec::with_capacity(jobs.len());
         for pair in answers.chunks_exact(2) {
-            let (job, mut runs): (Vec<String>, Vec<String>) = (texts(pair.first()), texts(pair.get(1)));
+            let (job, mut runs): (Vec<String>, Vec<String>) =
+                (texts(pair.first()), texts(pair.get(1)));
             let [rev, once, pending, paused_run, ended] = job.as_slice() else {
                 found.push(Err(PlannedAtGate::Unclear));
                 continue;
             };
-            let is_gone = rev.is_empty() || !ended.is_empty() || once == "1" && pending.is_empty() && paused_run.is_empty();
+            let is_gone = rev.is_empty()
+                || !ended.is_empty()
+                || once == "1" && pending.is_empty() && paused_run.is_empty();
             found.push(if is_gone {
                 Err(PlannedAtGate::Gone)
             } else if runs.len() > OPEN {
                 Err(PlannedAtGate::Unclear)
             } else {
-                runs.extend(Some(pending.clone()).filter(|pending| !pending.is_empty() && !runs.contains(pending)));
+                runs.extend(
+                    Some(pending.clone())
+                        .filter(|pending| !pending.is_empty() && !runs.contains(pending)),
+                );
                 Ok(runs)
             });
         }
@@ -132,7 +160,8 @@ impl Store {
         for run in found.iter().flatten().flatten() {
             pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(run);
         }
-        let scores = if pipeline.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
+        let scores =
+            if pipeline.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
         let mut scores = scores.into_iter().map(|score| score.ok().as_ref().and_then(text_of));
         let mut if_due = |run: String| {
             let score = scores.next().flatten()?;
@@ -141,16 +170,23 @@ impl Store {
             is_due.then_some(DueEntry { member: run, score })
         };
         let mut planned = |runs: Vec<String>| runs.into_iter().filter_map(&mut if_due).collect();
-        Ok(found.into_iter().map(|runs| runs.map_or_else(|why| why, |runs| PlannedAtGate::DueRun(planned(runs)))).collect())
+        Ok(found
+            .into_iter()
+            .map(|runs| runs.map_or_else(|why| why, |runs| PlannedAtGate::DueRun(planned(runs))))
+            .collect())
     }
 
     /// Removes these jobs from the index if they plan no more runs. Each job is given with its
     /// entry in the index. Returns the number of removed jobs.
-    pub async fn unlist_job_gates(&self, entries: &[(JobName, String)]) -> Result<usize, StoreError> {
+    pub async fn unlist_job_gates(
+        &self,
+        entries: &[(JobName, String)],
+    ) -> Result<usize, StoreError> {
         if entries.is_empty() {
             return Ok(0);
         }
-        let mut call = Invocation::new(&scripts::UNLIST_JOB_GATES).key("job_gates", self.keys.job_gates());
+        let mut call =
+            Invocation::new(&scripts::UNLIST_JOB_GATES).key("job_gates", self.keys.job_gates());
         for (job, entry) in entries {
             call = call.key("job", self.keys.job(job)).arg("gate_entry", entry);
         }

@@ -61,5 +61,8 @@ impl Store {
 fn serving(record: Option<&Value>) -> Serving {
     let Some(Value::Array(fields)) = record else { return Serving::default() };
     let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
-    Serving { queues: Some(names(&text(0))).filter(|queues: &BTreeSet<_>| !queues.is_empty()), labels: names(&text(1)) }
+    Serving {
+        queues: Some(names(&text(0))).filter(|queues: &BTreeSet<_>| !queues.is_empty()),
+        labels: names(&text(1)),
+    }
 }

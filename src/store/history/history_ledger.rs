@@ -69,7 +69,8 @@ impl LedgerRange {
     /// Returns true if nobody could run these occurrences when they passed, or their job was paused.
     /// If they are still to come, a clock that was ahead passed them.
     pub fn is_missed(&self) -> bool {
-        self.state == RunState::Skipped && matches!(self.reason.as_deref(), Some("missed" | "paused"))
+        self.state == RunState::Skipped
+            && matches!(self.reason.as_deref(), Some("missed" | "paused"))
     }
 
     /// Returns the name by which `ledger.lua` identifies the range.
@@ -93,7 +94,9 @@ impl LedgerRange {
 
 /// Returns the part that is left of a range, in the format of `ledger.lua`.
 pub(crate) fn left_text(left: Option<SkippedRange>) -> String {
-    left.map_or_else(String::new, |left| format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count))
+    left.map_or_else(String::new, |left| {
+        format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count)
+    })
 }
 
 impl Store {
@@ -103,11 +106,18 @@ impl Store {
         pipeline.cmd("ZRANGE").arg(self.keys.ledger(job)).arg(0).arg(RANGES).arg("WITHSCORES");
         pipeline.cmd("HGETALL").arg(self.keys.ledger_before(job));
         let answer = self.link.query(&mut pipeline).await?;
-        let [Value::Array(ranges), Value::Array(before)] = answer.as_slice() else { return Ok(Ledger::default()) };
-        let ranges = ranges.chunks_exact(2).filter_map(|pair| LedgerRange::read(&pair[0], &pair[1])).collect();
+        let [Value::Array(ranges), Value::Array(before)] = answer.as_slice() else {
+            return Ok(Ledger::default());
+        };
+        let ranges = ranges
+            .chunks_exact(2)
+            .filter_map(|pair| LedgerRange::read(&pair[0], &pair[1]))
+            .collect();
         let mut ledger = Ledger { ranges, ..Ledger::default() };
         for pair in before.chunks_exact(2) {
-            let (Some(field), Some(number)) = (text_of(&pair[0]), number_of(&pair[1])) else { continue };
+            let (Some(field), Some(number)) = (text_of(&pair[0]), number_of(&pair[1])) else {
+                continue;
+            };
             match field.as_str() {
                 "until" => ledger.until = UnixMillis::new(number),
                 "latest" => {}
@@ -118,7 +128,10 @@ impl Store {
     }
 
     /// Returns one value for each of these jobs: true if the job has a ledger.
-    pub async fn have_ledgers(&self, jobs: impl Iterator<Item = &JobName>) -> Result<Vec<bool>, StoreError> {
+    pub async fn have_ledgers(
+        &self,
+        jobs: impl Iterator<Item = &JobName>,
+    ) -> Result<Vec<bool>, StoreError> {
         let mut pipeline = redis::pipe();
         for job in jobs {
             pipeline.cmd("EXISTS").arg(self.keys.ledger(job));

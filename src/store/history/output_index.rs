@@ -28,19 +28,27 @@ pub struct OutputFacts {
 
 impl Store {
     /// Compares the kept outputs with their indexes. Both are given by names within the namespace.
-    pub async fn compare_outputs(&self, outputs: &[String], indexes: &[String]) -> Result<OutputFacts, StoreError> {
+    pub async fn compare_outputs(
+        &self,
+        outputs: &[String],
+        indexes: &[String],
+    ) -> Result<OutputFacts, StoreError> {
         let mut facts = OutputFacts::default();
         for some in outputs.chunks(PAGE) {
             let mut pipeline = redis::pipe();
             for rest in some {
                 let name = rest.strip_prefix("output:").unwrap_or(rest);
-                let index = job_of(name).map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(&job));
+                let index = job_of(name)
+                    .map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(&job));
                 pipeline.cmd("ZSCORE").arg(self.keys.outputs()).arg(member_bytes(name));
                 pipeline.cmd("ZSCORE").arg(index).arg(member_bytes(name));
             }
             let answers = self.link.ask(&mut pipeline).await?;
-            let is_unlisted = |pair: &[Result<Value, _>]| pair.iter().any(|score| matches!(score, Ok(Value::Nil)));
-            let unlisted = some.iter().zip(answers.chunks_exact(2)).filter(|(_, pair)| is_unlisted(pair));
+            let is_unlisted = |pair: &[Result<Value, _>]| {
+                pair.iter().any(|score| matches!(score, Ok(Value::Nil)))
+            };
+            let unlisted =
+                some.iter().zip(answers.chunks_exact(2)).filter(|(_, pair)| is_unlisted(pair));
             facts.unlisted.extend(unlisted.map(|(rest, _)| rest.clone()));
         }
         let mut left: Vec<(&String, usize)> = indexes.iter().map(|index| (index, 0)).collect();
@@ -60,7 +68,11 @@ impl Store {
     ) -> Result<Vec<(&'a String, usize)>, StoreError> {
         let mut pipeline = redis::pipe();
         for (index, at) in &pages {
-            pipeline.cmd("ZRANGE").arg(member_bytes(&self.keys.whole(index))).arg(*at).arg(at + PAGE - 1);
+            pipeline
+                .cmd("ZRANGE")
+                .arg(member_bytes(&self.keys.whole(index)))
+                .arg(*at)
+                .arg(at + PAGE - 1);
         }
         let (mut found, mut longer) = (Vec::new(), Vec::new());
         for ((index, at), members) in pages.into_iter().zip(self.link.query(&mut pipeline).await?) {
@@ -73,10 +85,13 @@ impl Store {
         for some in found.chunks(PAGE) {
             let mut pipeline = redis::pipe();
             for (_, member) in some {
-                pipeline.cmd("EXISTS").arg(member_bytes(&self.keys.whole(&format!("output:{member}"))));
+                pipeline
+                    .cmd("EXISTS")
+                    .arg(member_bytes(&self.keys.whole(&format!("output:{member}"))));
             }
             let answers = self.link.query(&mut pipeline).await?;
-            let gone = some.iter().zip(answers).filter(|(_, is_there)| number_of(is_there) == Some(0));
+            let gone =
+                some.iter().zip(answers).filter(|(_, is_there)| number_of(is_there) == Some(0));
             missing.extend(gone.map(|((index, member), _)| ((*index).clone(), member.clone())));
         }
         Ok(longer)
@@ -93,7 +108,9 @@ impl Store {
                 .key("counters", self.keys.counters());
             for (index, member) in some {
                 let job = job_of(member);
-                let own = job.as_ref().map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(job));
+                let own = job
+                    .as_ref()
+                    .map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(job));
                 let index = if index == "outputs" { own } else { self.keys.whole(index) };
                 call = call
                     .key("output", member_bytes(&self.keys.whole(&format!("output:{member}"))))
@@ -108,9 +125,19 @@ impl Store {
             let mut pipeline = redis::pipe();
             for rest in some {
                 let name = rest.strip_prefix("output:").unwrap_or(rest);
-                pipeline.cmd("ZADD").arg(self.keys.outputs()).arg("NX").arg(now).arg(member_bytes(name));
+                pipeline
+                    .cmd("ZADD")
+                    .arg(self.keys.outputs())
+                    .arg("NX")
+                    .arg(now)
+                    .arg(member_bytes(name));
                 if let Some(job) = job_of(name) {
-                    pipeline.cmd("ZADD").arg(self.keys.job_outputs(&job)).arg("NX").arg(now).arg(member_bytes(name));
+                    pipeline
+                        .cmd("ZADD")
+                        .arg(self.keys.job_outputs(&job))
+                        .arg("NX")
+                        .arg(now)
+                        .arg(member_bytes(name));
                 }
             }
             self.link.query(&mut pipeline).await?;

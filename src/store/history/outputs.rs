@@ -113,7 +113,11 @@ pub(crate) fn frames(mut part: &[u8]) -> impl Iterator<Item = (OutputStream, &[u
 impl Store {
     /// Stores the output that an attempt has written so far. Returns the number of bytes stored for
     /// its job; None if the claim no longer has the run.
-    pub async fn write_output(&self, claim: &Claim, frames: &OutputFrames) -> Result<Option<u64>, StoreError> {
+    pub async fn write_output(
+        &self,
+        claim: &Claim,
+        frames: &OutputFrames,
+    ) -> Result<Option<u64>, StoreError> {
         let call = Invocation::new(&scripts::WRITE_OUTPUT)
             .key("run", self.keys.run(&claim.run))
             .key("output", self.keys.output(&claim.run, claim.attempt))
@@ -138,12 +142,18 @@ impl Store {
     }
 
     /// Returns the output of an attempt; None if nothing is stored.
-    pub async fn read_output(&self, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, StoreError> {
+    pub async fn read_output(
+        &self,
+        run: &RunId,
+        attempt: u32,
+    ) -> Result<Option<KeptOutput>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.output(run, attempt)).arg(&["head", "tail", "dropped"]);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(parts)) = answer.first() else { return Ok(None) };
-        let [Value::BulkString(head), Value::BulkString(tail), dropped] = parts.as_slice() else { return Ok(None) };
+        let [Value::BulkString(head), Value::BulkString(tail), dropped] = parts.as_slice() else {
+            return Ok(None);
+        };
         let mut kept = KeptOutput {
             dropped_bytes: number_of(dropped).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
             ..KeptOutput::default()
@@ -172,16 +182,28 @@ impl Store {
         pipeline.cmd("HMGET").arg(&key).arg(&["size", "dropped", "head", "tail"]);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(parts)) = answer.first() else { return Ok(None) };
-        let [_, _, Value::BulkString(head), Value::BulkString(tail)] = parts.as_slice() else { return Ok(None) };
+        let [_, _, Value::BulkString(head), Value::BulkString(tail)] = parts.as_slice() else {
+            return Ok(None);
+        };
         let owned = |part| frames(part).map(|(stream, bytes)| (stream, bytes.to_vec())).collect();
         let mark = mark_of(parts);
-        Ok(Some(OutputSoFar { head: owned(head), tail: owned(tail), dropped_bytes: mark.dropped, mark }))
+        Ok(Some(OutputSoFar {
+            head: owned(head),
+            tail: owned(tail),
+            dropped_bytes: mark.dropped,
+            mark,
+        }))
     }
 
     /// Deletes outputs of one job or of all jobs, at most 100. Deletes outputs written before
     /// `before`, and the oldest outputs while more than `most_bytes` are stored. Returns the number
     /// of deleted outputs.
-    pub async fn forget_outputs(&self, job: Option<&JobName>, before: UnixMillis, most_bytes: u64) -> Result<usize, StoreError> {
+    pub async fn forget_outputs(
+        &self,
+        job: Option<&JobName>,
+        before: UnixMillis,
+        most_bytes: u64,
+    ) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
         let index = if let Some(job) = job {
             pipeline.cmd("HGET").arg(self.keys.output_sizes()).arg(job.as_str());
@@ -193,7 +215,10 @@ impl Store {
         pipeline.cmd("ZRANGE").arg(index).arg(0).arg(99).arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let [bytes, Value::Array(flat)] = answer.as_slice() else { return Ok(0) };
-        let mut over = number_of(bytes).and_then(|n| u64::try_from(n).ok()).unwrap_or(0).saturating_sub(most_bytes);
+        let mut over = number_of(bytes)
+            .and_then(|n| u64::try_from(n).ok())
+            .unwrap_or(0)
+            .saturating_sub(most_bytes);
         let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
             .key("outputs", self.keys.outputs())
             .key("output_bytes", self.keys.output_bytes())
@@ -201,12 +226,15 @@ impl Store {
             .key("counters", self.keys.counters());
         let mut forgotten = 0;
         for pair in flat.chunks_exact(2) {
-            let (Some(member), Some(written)) = (text_of(&pair[0]), number_of(&pair[1])) else { continue };
+            let (Some(member), Some(written)) = (text_of(&pair[0]), number_of(&pair[1])) else {
+                continue;
+            };
             if written >= before.as_i64() && over == 0 {
                 break;
             }
-            let parsed =
-                member.split_once('#').and_then(|(run, attempt)| Some((run.parse::<RunId>().ok()?, attempt.parse().ok()?)));
+            let parsed = member.split_once('#').and_then(|(run, attempt)| {
+                Some((run.parse::<RunId>().ok()?, attempt.parse().ok()?))
+            });
             let Some((run, attempt)) = parsed else { continue };
             let key = self.keys.output(&run, attempt);
             over = over.saturating_sub(self.output_size(&key).await?);
@@ -234,7 +262,9 @@ impl Store {
 }
 
 fn mark_of(parts: &[Value]) -> OutputMark {
-    let number = |at: usize| parts.get(at).and_then(number_of).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    let number = |at: usize| {
+        parts.get(at).and_then(number_of).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+    };
     OutputMark { size: number(0), dropped: number(1) }
 }
 

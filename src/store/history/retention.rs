@@ -52,7 +52,12 @@ impl Store {
     /// Deletes at most 100 runs beyond the limits of the history, of one job or of all jobs. These
     /// are the runs that ended before `before`, and the oldest runs beyond the number `most`. Dead
     /// letters beyond `most` only leave the history. Returns the number of handled runs.
-    pub async fn forget_runs(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
+    pub async fn forget_runs(
+        &self,
+        job: Option<&JobName>,
+        before: UnixMillis,
+        most: usize,
+    ) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.history(), |job| self.keys.job_history(job));
         self.trim(&index, before, most, [Reach::Record, Reach::History]).await
     }
@@ -60,7 +65,12 @@ impl Store {
     /// Deletes at most 100 dead letters beyond their limits, of one job or of all jobs. These are
     /// dead letters that ended before `before`, and the oldest beyond the number `most`. Returns
     /// the number of deleted dead letters.
-    pub async fn forget_dead(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
+    pub async fn forget_dead(
+        &self,
+        job: Option<&JobName>,
+        before: UnixMillis,
+        most: usize,
+    ) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.dead(), |job| self.keys.job_dead(job));
         self.trim(&index, before, most, [Reach::Dead, Reach::Dead]).await
     }
@@ -70,7 +80,8 @@ impl Store {
     pub async fn purge_dead(&self, runs: &[RunId]) -> Result<u64, StoreError> {
         let (mut purged, request) = (0, format!("{:016x}", fastrand::u64(..)));
         for step in runs.chunks(STEP) {
-            let items: Vec<(RunId, Reach)> = step.iter().map(|run| (run.clone(), Reach::Dead)).collect();
+            let items: Vec<(RunId, Reach)> =
+                step.iter().map(|run| (run.clone(), Reach::Dead)).collect();
             purged += self.forget(&items, &request).await?;
         }
         Ok(purged)
@@ -78,7 +89,13 @@ impl Store {
 
     /// Deletes the first runs of `index` beyond its limits of age and count. Runs that their job
     /// has yet to reach stay, and do not keep later runs from being deleted.
-    async fn trim(&self, index: &str, before: UnixMillis, most: usize, reach: [Reach; 2]) -> Result<usize, StoreError> {
+    async fn trim(
+        &self,
+        index: &str,
+        before: UnixMillis,
+        most: usize,
+        reach: [Reach; 2],
+    ) -> Result<usize, StoreError> {
         let (mut passed, [by_age, by_count]) = (0, reach);
         loop {
             let (mut over, oldest) = self.oldest(index, passed, most).await?;
@@ -103,7 +120,12 @@ impl Store {
 
     /// Skips the first `passed` members of `index`. Returns the number of remaining members beyond
     /// `most`, and the next 100 members with their scores.
-    async fn oldest(&self, index: &str, passed: usize, most: usize) -> Result<(usize, Vec<(String, i64)>), StoreError> {
+    async fn oldest(
+        &self,
+        index: &str,
+        passed: usize,
+        most: usize,
+    ) -> Result<(usize, Vec<(String, i64)>), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCARD").arg(index);
         pipeline.cmd("ZRANGE").arg(index).arg(passed).arg(passed + STEP - 1).arg("WITHSCORES");
@@ -111,7 +133,12 @@ impl Store {
         let [total, Value::Array(flat)] = answer.as_slice() else { return Ok((0, Vec::new())) };
         let total = number_of(total).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let over = total.saturating_sub(most).saturating_sub(passed);
-        Ok((over, flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number_of(&pair[1])?))).collect()))
+        Ok((
+            over,
+            flat.chunks_exact(2)
+                .filter_map(|pair| Some((text_of(&pair[0])?, number_of(&pair[1])?)))
+                .collect(),
+        ))
     }
 
     /// Lists jobs with more runs or dead letters than `bounds` allows, among the jobs of the next
@@ -124,14 +151,26 @@ impl Store {
     ) -> Result<(Vec<JobName>, Option<UnixMillis>), StoreError> {
         let mut pipeline = redis::pipe();
         let from = format!("({}", after.as_i64());
-        pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(PAGE);
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.history())
+            .arg(from)
+            .arg("+inf")
+            .arg("BYSCORE")
+            .arg("LIMIT")
+            .arg(0)
+            .arg(PAGE);
         pipeline.arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok((Vec::new(), None)) };
         let ended = |pair: &[Value]| number_of(&pair[1]).and_then(UnixMillis::new);
-        let job_of = |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok().map(|run| run.job().clone());
+        let job_of =
+            |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok().map(|run| run.job().clone());
         let jobs: BTreeSet<JobName> = flat.chunks_exact(2).filter_map(job_of).collect();
-        let (first, last) = (flat.chunks_exact(2).next().and_then(ended), flat.chunks_exact(2).next_back().and_then(ended));
+        let (first, last) = (
+            flat.chunks_exact(2).next().and_then(ended),
+            flat.chunks_exact(2).next_back().and_then(ended),
+        );
         let next = match (first, last) {
             // More runs may have ended in the same millisecond as the last run of a full page.
             (Some(first), Some(last)) if flat.len() == PAGE * 2 && first < last => {
@@ -150,7 +189,11 @@ impl Store {
         // A key of the wrong type counts as empty. It is reported when its job is trimmed.
         let counts = self.link.ask(&mut counts).await?;
         let is_over = |count: &Result<Value, _>, most: usize| {
-            let count = count.as_ref().ok().and_then(number_of).and_then(|count| usize::try_from(count).ok());
+            let count = count
+                .as_ref()
+                .ok()
+                .and_then(number_of)
+                .and_then(|count| usize::try_from(count).ok());
             count.is_some_and(|count| count > most)
         };
         let overfull = jobs.into_iter().zip(counts.chunks_exact(2));
@@ -262,8 +305,16 @@ impl Store {
     /// jobs are deleted. Such a list names only existing jobs.
     async fn unlist(&self, names: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
-        for job in self.read_jobs(names).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(|job| !job.is_live()) {
-            for source in job.listed_by.keys().filter_map(|source| source.parse::<SourceName>().ok()) {
+        for job in self
+            .read_jobs(names)
+            .await?
+            .into_iter()
+            .filter_map(|job| job.ok().flatten())
+            .filter(|job| !job.is_live())
+        {
+            for source in
+                job.listed_by.keys().filter_map(|source| source.parse::<SourceName>().ok())
+            {
                 pipeline.cmd("HDEL").arg(self.keys.source(&source)).arg(job.name.as_str());
             }
         }
@@ -278,7 +329,15 @@ impl Store {
     pub async fn list_gone_nodes(&self, before: UnixMillis) -> Result<Vec<NodeName>, StoreError> {
         let mut pipeline = redis::pipe();
         let until = format!("({}", before.as_i64());
-        pipeline.cmd("ZRANGE").arg(self.keys.nodes()).arg("-inf").arg(until).arg("BYSCORE").arg("LIMIT").arg(0).arg(STEP);
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.nodes())
+            .arg("-inf")
+            .arg(until)
+            .arg("BYSCORE")
+            .arg("LIMIT")
+            .arg(0)
+            .arg(STEP);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
@@ -286,11 +345,17 @@ impl Store {
 
     /// Deletes at most 100 nodes that were last seen before `before` and whose files list no job,
     /// queue or group. Returns the number of deleted nodes.
-    pub async fn forget_nodes(&self, nodes: &[NodeName], before: UnixMillis) -> Result<usize, StoreError> {
+    pub async fn forget_nodes(
+        &self,
+        nodes: &[NodeName],
+        before: UnixMillis,
+    ) -> Result<usize, StoreError> {
         if nodes.is_empty() {
             return Ok(0);
         }
-        let mut call = Invocation::new(&scripts::FORGET_NODES).key("nodes", self.keys.nodes()).arg("before", before.as_i64());
+        let mut call = Invocation::new(&scripts::FORGET_NODES)
+            .key("nodes", self.keys.nodes())
+            .arg("before", before.as_i64());
         for node in nodes.iter().take(STEP) {
             call = call
                 .key("node", self.keys.node(node))

@@ -45,7 +45,13 @@ pub enum Letters {
 impl Ended {
     /// Returns the filter that selects the whole history.
     pub fn history() -> Self {
-        Self { letters: Letters::All, job: None, since: None, until: None, notices: RunNotices::With }
+        Self {
+            letters: Letters::All,
+            job: None,
+            since: None,
+            until: None,
+            notices: RunNotices::With,
+        }
     }
 
     /// Returns the filter that selects all dead letters.
@@ -66,12 +72,22 @@ pub struct HistoryPage {
 
 impl Store {
     /// Returns `limit` ended runs of one job or of all jobs, newest first, starting at `offset`.
-    pub async fn read_history(&self, job: Option<&JobName>, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
+    pub async fn read_history(
+        &self,
+        job: Option<&JobName>,
+        offset: usize,
+        limit: usize,
+    ) -> Result<HistoryPage, StoreError> {
         self.read_ended(&Ended { job: job.cloned(), ..Ended::history() }, offset, limit).await
     }
 
     /// Returns `limit` ended runs that match `ended`, newest first, starting at the entry `offset`.
-    pub async fn read_ended(&self, ended: &Ended, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
+    pub async fn read_ended(
+        &self,
+        ended: &Ended,
+        offset: usize,
+        limit: usize,
+    ) -> Result<HistoryPage, StoreError> {
         if limit == 0 {
             return Ok(HistoryPage { runs: Vec::new(), entries: 0 });
         }
@@ -82,10 +98,21 @@ impl Store {
             (Letters::Dead, None) => keys.dead(),
             (Letters::Dead, Some(job)) => keys.job_dead(job),
         };
-        let until = ended.until.map_or_else(|| "+inf".to_owned(), |until| format!("({}", until.as_i64()));
-        let since = ended.since.map_or_else(|| "-inf".to_owned(), |since| since.as_i64().to_string());
+        let until =
+            ended.until.map_or_else(|| "+inf".to_owned(), |until| format!("({}", until.as_i64()));
+        let since =
+            ended.since.map_or_else(|| "-inf".to_owned(), |since| since.as_i64().to_string());
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(index).arg(until).arg(since).arg("BYSCORE").arg("REV").arg("LIMIT").arg(offset).arg(limit);
+        pipeline
+            .cmd("ZRANGE")
+            .arg(index)
+            .arg(until)
+            .arg(since)
+            .arg("BYSCORE")
+            .arg("REV")
+            .arg("LIMIT")
+            .arg(offset)
+            .arg(limit);
         let mut ids = ids_of(&self.link.query(&mut pipeline).await?);
         let entries = ids.len();
         ids.retain(|id| ended.notices == RunNotices::With || !id.job().is_hidden());
@@ -100,10 +127,22 @@ impl Store {
     }
 
     /// Lists the open regular runs of a job due after `after`, oldest due first, at most 1,000.
-    pub async fn list_open_after(&self, job: &JobName, after: UnixMillis) -> Result<Vec<RunId>, StoreError> {
+    pub async fn list_open_after(
+        &self,
+        job: &JobName,
+        after: UnixMillis,
+    ) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         let from = format!("({}", after.as_i64());
-        pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.open(job))
+            .arg(from)
+            .arg("+inf")
+            .arg("BYSCORE")
+            .arg("LIMIT")
+            .arg(0)
+            .arg(1_000);
         Ok(ids_of(&self.link.query(&mut pipeline).await?))
     }
 
@@ -124,7 +163,11 @@ impl Store {
         self.run_ids(&self.keys.catch_up(job), 1_000).await
     }
 
-    pub(crate) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
+    pub(crate) async fn run_ids(
+        &self,
+        index: &str,
+        limit: usize,
+    ) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(index).arg(0).arg(limit.saturating_sub(1));
         Ok(ids_of(&self.link.query(&mut pipeline).await?))

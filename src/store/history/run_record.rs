@@ -174,7 +174,10 @@ impl RunRecord {
     /// Returns the time the last attempt ended. Redis may have recorded this end later, at
     /// `finished_at`.
     pub fn attempt_ended_at(&self) -> Option<UnixMillis> {
-        self.started_at.zip(self.took()).map(|(from, took)| from.saturating_add(took)).or(self.finished_at)
+        self.started_at
+            .zip(self.took())
+            .map(|(from, took)| from.saturating_add(took))
+            .or(self.finished_at)
     }
 
     /// Returns the delay between the end of the last attempt and the time Redis recorded that end.
@@ -186,25 +189,33 @@ impl RunRecord {
     /// Returns true if the facts of the last attempt, whose number is `attempt`, are in the record
     /// itself and not yet in `past`.
     pub fn has_current(&self) -> bool {
-        self.attempt > 0 && !self.past.iter().any(|past| past.number == self.attempt && !past.is_cut_short)
+        self.attempt > 0
+            && !self.past.iter().any(|past| past.number == self.attempt && !past.is_cut_short)
     }
 
     /// Returns true if the run waits to repeat an attempt that was cut short because its node
     /// stopped.
     pub fn is_cut_short(&self) -> bool {
-        self.state == RunState::Scheduled && self.past.last().is_some_and(|past| past.is_cut_short && past.number > self.attempt)
+        self.state == RunState::Scheduled
+            && self.past.last().is_some_and(|past| past.is_cut_short && past.number > self.attempt)
     }
 
     fn read(run: &RunId, fields: &Value) -> Result<Option<Self>, StoreError> {
-        let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("run {run}"), format!("{fields:?}"))) };
-        let map: BTreeMap<String, String> =
-            flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
+        let Value::Array(flat) = fields else {
+            return Err(StoreError::corrupt(format!("run {run}"), format!("{fields:?}")));
+        };
+        let map: BTreeMap<String, String> = flat
+            .chunks_exact(2)
+            .filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?)))
+            .collect();
         let Some(state) = map.get("state") else { return Ok(None) };
-        let state = state.parse().map_err(|error: crate::domain::run::run_state::UnknownState| {
-            StoreError::corrupt(format!("run {run}"), error.to_string())
-        })?;
+        let state =
+            state.parse().map_err(|error: crate::domain::run::run_state::UnknownState| {
+                StoreError::corrupt(format!("run {run}"), error.to_string())
+            })?;
         let text = |field: &str| map.get(field).filter(|text| !text.is_empty()).cloned();
-        let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        let instant =
+            |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
         let number = |field: &str| map.get(field).and_then(|n| n.parse::<u64>().ok());
         let count = |field: &str| number(field).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let past = past_attempts(&map);
@@ -217,7 +228,9 @@ impl RunRecord {
             incarnation: text("incarnation"),
             claim_token: text("claim"),
             lease: number("lease_ms").map(Duration::from_millis),
-            lane: text("queue").and_then(|lane| lane.parse().ok()).unwrap_or_else(Lane::default_lane),
+            lane: text("queue")
+                .and_then(|lane| lane.parse().ok())
+                .unwrap_or_else(Lane::default_lane),
             started_at: instant("started_at"),
             finished_at: instant("finished_at"),
             ready: instant("ready").filter(|_| !state.is_final()),
@@ -245,7 +258,9 @@ impl RunRecord {
             first_start: instant("first_start"),
             // A lost attempt reports no duration. The stored value then belongs to an earlier
             // attempt.
-            reported_took: number("took_ms").filter(|_| text("verdict_fence") == text("fence")).map(Duration::from_millis),
+            reported_took: number("took_ms")
+                .filter(|_| text("verdict_fence") == text("fence"))
+                .map(Duration::from_millis),
             handed_back: text("handed_back"),
             behind: text("behind").and_then(|run| run.parse().ok()),
             waited_from: instant("waited_from"),
@@ -262,13 +277,18 @@ impl RunRecord {
 fn past_attempts(fields: &BTreeMap<String, String>) -> Vec<PastAttempt> {
     let mut past = Vec::new();
     for (field, text) in fields {
-        let (number, is_cut_short) = match (field.strip_prefix("past:"), field.strip_prefix("cut:")) {
+        let (number, is_cut_short) = match (field.strip_prefix("past:"), field.strip_prefix("cut:"))
+        {
             (Some(number), _) => (number, false),
             (None, Some(number)) => (number, true),
             (None, None) => continue,
         };
         let Ok(number) = number.parse() else { continue };
-        past.extend(text.lines().map(|record| PastAttempt { number, is_cut_short, record: record.to_owned() }));
+        past.extend(text.lines().map(|record| PastAttempt {
+            number,
+            is_cut_short,
+            record: record.to_owned(),
+        }));
     }
     past.sort_by_key(|attempt| (attempt.number, !attempt.is_cut_short));
     past
@@ -277,7 +297,10 @@ fn past_attempts(fields: &BTreeMap<String, String>) -> Vec<PastAttempt> {
 impl Store {
     /// Returns the runs with these ids. Each item is a record, None for a missing record, or the
     /// error that prevents reading the record.
-    pub async fn read_runs(&self, ids: &[RunId]) -> Result<Vec<Result<Option<RunRecord>, StoreError>>, StoreError> {
+    pub async fn read_runs(
+        &self,
+        ids: &[RunId],
+    ) -> Result<Vec<Result<Option<RunRecord>, StoreError>>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }

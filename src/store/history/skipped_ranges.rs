@@ -70,7 +70,14 @@ impl SkippedRecord {
             last: instant(2).unwrap_or(run.due()),
             count: text(3).and_then(|count| count.parse().ok()).unwrap_or(1),
         };
-        let counted_by = || Some(CountedBy { definition: text(4)?, tz: text(5)?, anchor: instant(6)?, since: instant(7)? });
+        let counted_by = || {
+            Some(CountedBy {
+                definition: text(4)?,
+                tz: text(5)?,
+                anchor: instant(6)?,
+                since: instant(7)?,
+            })
+        };
         Some(Self { skipped_range, counted_by: counted_by() })
     }
 }
@@ -97,14 +104,18 @@ impl Store {
         // A key of the wrong type counts as no dead letters, and blocks nothing.
         answers.extend(self.link.ask(&mut pipeline).await?.into_iter().flatten());
         let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
-        let mut dues: Vec<UnixMillis> = runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).collect();
+        let mut dues: Vec<UnixMillis> =
+            runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).collect();
         dues.sort_unstable();
         dues.dedup();
         Ok(dues)
     }
 
     /// Returns the skipped ranges of a job, among its newest 10,000 ended runs.
-    pub async fn list_skipped_ranges(&self, job: &JobName) -> Result<Vec<SkippedRecord>, StoreError> {
+    pub async fn list_skipped_ranges(
+        &self,
+        job: &JobName,
+    ) -> Result<Vec<SkippedRecord>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
         let mut runs = ids_of(&self.link.query(&mut pipeline).await?);
@@ -114,23 +125,42 @@ impl Store {
 
     /// Returns the runs that record what happened at a time, among the newest 10,000 ended runs of
     /// a job. The time at which these runs ended does not matter.
-    pub async fn reported_at(&self, job: &JobName, at: UnixMillis) -> Result<RecordedAt, StoreError> {
+    pub async fn reported_at(
+        &self,
+        job: &JobName,
+        at: UnixMillis,
+    ) -> Result<RecordedAt, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
         let runs = ids_of(&self.link.query(&mut pipeline).await?);
-        let due = runs.iter().filter(|run| run.due() == at || run.due().floor_to_second() == at).cloned().collect();
-        let mut before: Vec<RunId> = runs.into_iter().filter(|run| run.kind() == RunKind::Regular && run.due() <= at).collect();
+        let due = runs
+            .iter()
+            .filter(|run| run.due() == at || run.due().floor_to_second() == at)
+            .cloned()
+            .collect();
+        let mut before: Vec<RunId> = runs
+            .into_iter()
+            .filter(|run| run.kind() == RunKind::Regular && run.due() <= at)
+            .collect();
         before.sort_unstable_by_key(|run| std::cmp::Reverse(run.due()));
         before.truncate(BEFORE);
         let kept = self.read_skipped_ranges(&before).await?;
-        let covers = |kept: &Option<SkippedRecord>| kept.as_ref().is_some_and(|kept| kept.skipped_range.last >= at);
-        let skipped_range = kept.iter().position(covers).and_then(|place| before.into_iter().nth(place));
+        let covers = |kept: &Option<SkippedRecord>| {
+            kept.as_ref().is_some_and(|kept| kept.skipped_range.last >= at)
+        };
+        let skipped_range =
+            kept.iter().position(covers).and_then(|place| before.into_iter().nth(place));
         Ok(RecordedAt { due, skipped_range })
     }
 
     /// Changes the record of a skipped range from `read` to `wanted`, which has the same first
     /// occurrence. Returns false if the record differs from `read`.
-    pub async fn repair_skipped_range(&self, run: &RunId, read: SkippedRange, wanted: SkippedRange) -> Result<bool, StoreError> {
+    pub async fn repair_skipped_range(
+        &self,
+        run: &RunId,
+        read: SkippedRange,
+        wanted: SkippedRange,
+    ) -> Result<bool, StoreError> {
         let call = Invocation::new(&scripts::REPAIR_SKIPPED_RANGE)
             .key("run", self.keys.run(run))
             .key("counters", self.keys.counters())
@@ -148,17 +178,33 @@ impl Store {
 
     /// Returns the skipped range in the record of each of these runs. Returns None for a run that
     /// was not skipped, or was claimed before.
-    pub async fn read_skipped_ranges(&self, runs: &[RunId]) -> Result<Vec<Option<SkippedRecord>>, StoreError> {
+    pub async fn read_skipped_ranges(
+        &self,
+        runs: &[RunId],
+    ) -> Result<Vec<Option<SkippedRecord>>, StoreError> {
         let mut all = Vec::with_capacity(runs.len());
         for page in runs.chunks(PAGE) {
             let mut pipeline = redis::pipe();
             for run in page {
                 let read = pipeline.cmd("HMGET").arg(self.keys.run(run));
-                read.arg(&["state", "fence", "skipped_to", "skipped_count", "of_def", "of_tz", "of_anchor", "of_since"]);
+                read.arg(&[
+                    "state",
+                    "fence",
+                    "skipped_to",
+                    "skipped_count",
+                    "of_def",
+                    "of_tz",
+                    "of_anchor",
+                    "of_since",
+                ]);
             }
             // A record of the wrong type is reported where it is used.
             let answers = self.link.ask(&mut pipeline).await?;
-            all.extend(page.iter().zip(answers).map(|(run, fields)| SkippedRecord::read(run, &fields.ok()?)));
+            all.extend(
+                page.iter()
+                    .zip(answers)
+                    .map(|(run, fields)| SkippedRecord::read(run, &fields.ok()?)),
+            );
         }
         Ok(all)
     }

@@ -19,7 +19,11 @@ impl Store {
     /// skipped.
     pub async fn read_audit_log(&self, job: &JobName) -> Result<Vec<AuditEntry>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.audit_log(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.audit_log(job))
+            .arg(-i64::try_from(MOST).unwrap_or(i64::MAX))
+            .arg(-1);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(members)) = answer.first() else { return Ok(Vec::new()) };
         Ok(members.iter().filter_map(text_of).filter_map(|member| entry_of(&member)).collect())
@@ -48,11 +52,20 @@ mod tests {
 
     #[test]
     fn a_change_reads_back_and_what_is_none_does_not() {
-        let read = entry_of(r#"{"at":5,"what":"edited","by":"ana@h","old":"a","new":"b"}"#).unwrap();
-        assert_eq!((read.at.as_i64(), read.what.as_str(), read.by.as_deref()), (5, AuditEntry::EDITED, Some("ana@h")));
+        let read =
+            entry_of(r#"{"at":5,"what":"edited","by":"ana@h","old":"a","new":"b"}"#).unwrap();
+        assert_eq!(
+            (read.at.as_i64(), read.what.as_str(), read.by.as_deref()),
+            (5, AuditEntry::EDITED, Some("ana@h"))
+        );
         assert_eq!(read.schedules, Some(("a".to_owned(), "b".to_owned())));
-        let dropped = entry_of(r#"{"at":5,"what":"backfill given up","count":2,"first":1,"last":4}"#).unwrap();
-        assert_eq!((dropped.count, dropped.dues.map(|(first, last)| (first.as_i64(), last.as_i64()))), (Some(2), Some((1, 4))));
+        let dropped =
+            entry_of(r#"{"at":5,"what":"backfill given up","count":2,"first":1,"last":4}"#)
+                .unwrap();
+        assert_eq!(
+            (dropped.count, dropped.dues.map(|(first, last)| (first.as_i64(), last.as_i64()))),
+            (Some(2), Some((1, 4)))
+        );
         for bad in ["", "5", "{}", r#"{"at":-1,"what":"x"}"#, r#"{"at":5}"#] {
             assert!(entry_of(bad).is_none(), "{bad}");
         }

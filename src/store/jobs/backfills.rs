@@ -45,7 +45,11 @@ pub enum PlantReply {
 impl Store {
     /// Adds occurrences to the backfill of a job, in steps of 100. `runs` are the ids of their
     /// backfill runs.
-    pub async fn queue_backfill(&self, job: &JobName, runs: &[RunId]) -> Result<BackfillReply, StoreError> {
+    pub async fn queue_backfill(
+        &self,
+        job: &JobName,
+        runs: &[RunId],
+    ) -> Result<BackfillReply, StoreError> {
         let (mut queued, mut by) = (0, &*self.by);
         for step in runs.chunks(STEP) {
             let mut call = Invocation::new(&scripts::QUEUE_BACKFILL)
@@ -58,7 +62,10 @@ impl Store {
                 .arg("by", by);
             by = "";
             for run in step {
-                call = call.key("run", self.keys.run(run)).arg("id", run.to_string()).arg("due_ms", run.due().as_i64());
+                call = call
+                    .key("run", self.keys.run(run))
+                    .arg("id", run.to_string())
+                    .arg("due_ms", run.due().as_i64());
             }
             let mut reply = self.link.invoke(&call).await?;
             let word = reply.word.clone();
@@ -77,7 +84,11 @@ impl Store {
 
     /// Makes the run `first` due unless a backfill run of its job is open. `first` is the run of
     /// the first waiting occurrence. `lane` is the job's lane as the caller read it.
-    pub async fn plant_backfill(&self, first: &RunId, lane: &Lane) -> Result<PlantReply, StoreError> {
+    pub async fn plant_backfill(
+        &self,
+        first: &RunId,
+        lane: &Lane,
+    ) -> Result<PlantReply, StoreError> {
         self.note_lanes([lane]).await?;
         let (keys, job) = (&self.keys, first.job());
         let call = Invocation::new(&scripts::PLANT_BACKFILL)
@@ -123,7 +134,11 @@ impl Store {
 
     /// Lists the backfill runs of a job that are open or still to come, at most `limit`. The run
     /// with the oldest due time is the first.
-    pub async fn list_backfill(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
+    pub async fn list_backfill(
+        &self,
+        job: &JobName,
+        limit: usize,
+    ) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.backfill(job), limit).await
     }
 

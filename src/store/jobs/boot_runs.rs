@@ -51,29 +51,51 @@ impl Store {
             Ok(redis::Value::Array(members)) => Some(members),
             _ => None,
         });
-        let host = |member: &redis::Value| text_of(member)?.split(' ').find(|word| word.starts_with('@'))?.parse().ok();
-        let mut hosts: BTreeSet<Lane> = members.flatten().filter_map(|member| host(&member)).collect();
+        let host = |member: &redis::Value| {
+            text_of(member)?.split(' ').find(|word| word.starts_with('@'))?.parse().ok()
+        };
+        let mut hosts: BTreeSet<Lane> =
+            members.flatten().filter_map(|member| host(&member)).collect();
         hosts.insert(Lane::of_notices());
         let mut pipeline = redis::pipe();
         for host in &hosts {
             pipeline.cmd("EXISTS").arg(self.keys.due(host));
         }
         let there = self.link.query(&mut pipeline).await?;
-        Ok(hosts.into_iter().zip(there).filter(|(_, is_there)| number_of(is_there) == Some(1)).map(|(host, _)| host).collect())
+        Ok(hosts
+            .into_iter()
+            .zip(there)
+            .filter(|(_, is_there)| number_of(is_there) == Some(1))
+            .map(|(host, _)| host)
+            .collect())
     }
 
     /// Records at `now` that all `@reboot` jobs have their runs for this boot of a host. `host` is
     /// a lane of that host.
-    pub async fn note_boot(&self, host: &Lane, boot_id: &str, now: UnixMillis) -> Result<(), StoreError> {
+    pub async fn note_boot(
+        &self,
+        host: &Lane,
+        boot_id: &str,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZADD").arg(self.keys.boots()).arg(now.as_i64()).arg(format!("{host} {boot_id}"));
+        pipeline
+            .cmd("ZADD")
+            .arg(self.keys.boots())
+            .arg(now.as_i64())
+            .arg(format!("{host} {boot_id}"));
         pipeline.cmd("ZREMRANGEBYRANK").arg(self.keys.boots()).arg(0).arg(-MOST_BOOTS - 1);
         self.link.query(&mut pipeline).await.map(|_| ())
     }
 
     /// Adds the run of a job for a boot to the due set of `lane`, once for each boot. Only nodes of
     /// the host that `lane` names can claim this run.
-    pub async fn plant_reboot(&self, run: &RunId, lane: &Lane, boot_id: &str) -> Result<RebootReply, StoreError> {
+    pub async fn plant_reboot(
+        &self,
+        run: &RunId,
+        lane: &Lane,
+        boot_id: &str,
+    ) -> Result<RebootReply, StoreError> {
         self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_REBOOT)
             .key("job", self.keys.job(run.job()))

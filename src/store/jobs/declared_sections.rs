@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::section_fields::{
-    QueueRecord, fields_of, group_fields, group_settings, queue_fields, queue_record, unreadable_in_group,
+    QueueRecord, fields_of, group_fields, group_settings, queue_fields, queue_record,
+    unreadable_in_group,
 };
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{GroupName, QueueName};
@@ -69,7 +70,8 @@ impl SectionText {
 
     /// Returns the hash that distinguishes this text from other texts of the section.
     pub fn hash(&self) -> String {
-        let mut text: Vec<String> = self.fields().iter().map(|(field, value)| format!("{field}={value}")).collect();
+        let mut text: Vec<String> =
+            self.fields().iter().map(|(field, value)| format!("{field}={value}")).collect();
         text.push(format!("paused={}", self.is_paused()));
         sha1_smol::Sha1::from(text.join("\n")).digest().to_string()
     }
@@ -89,7 +91,12 @@ impl Store {
 
     /// Returns true if declaring this text would change the settings of the section. Another file
     /// may have declared the same text before; the declaration then changes nothing.
-    pub async fn would_declare(&self, source: &SourceName, section: &Section, text: &SectionText) -> Result<bool, StoreError> {
+    pub async fn would_declare(
+        &self,
+        source: &SourceName,
+        section: &Section,
+        text: &SectionText,
+    ) -> Result<bool, StoreError> {
         Ok(self.call_declare(source, section, Some(text), "look").await? == DeclareReply::Declared)
     }
 
@@ -126,7 +133,9 @@ impl Store {
             .arg("paused", u8::from(text.is_some_and(SectionText::is_paused)))
             .arg("mode", mode);
         let fields = text.map(SectionText::fields).unwrap_or_default();
-        let call = fields.into_iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value));
+        let call = fields
+            .into_iter()
+            .fold(call, |call, (field, value)| call.arg("field", field).arg("value", value));
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "declared" => DeclareReply::Declared,
@@ -138,18 +147,27 @@ impl Store {
     }
 
     /// Returns the hash of each section's text at the last push of the file `source`.
-    pub async fn list_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
+    pub async fn list_declared(
+        &self,
+        source: &SourceName,
+    ) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.declared(source));
         // A list of the wrong type is a finding of its own.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok(BTreeMap::new()) };
-        Ok(flat.chunks_exact(2).filter_map(|pair| Some((Section::of_entry(&text_of(&pair[0])?)?, text_of(&pair[1])?))).collect())
+        Ok(flat
+            .chunks_exact(2)
+            .filter_map(|pair| Some((Section::of_entry(&text_of(&pair[0])?)?, text_of(&pair[1])?)))
+            .collect())
     }
 
     /// Returns the hashes that [`Store::list_declared`] returns, some of them emptied. A hash is
     /// empty if the settings are gone or the file must push the section again.
-    pub async fn read_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
+    pub async fn read_declared(
+        &self,
+        source: &SourceName,
+    ) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut declared = self.list_declared(source).await?;
         if declared.is_empty() {
             return Ok(declared);
@@ -171,7 +189,10 @@ impl Store {
     }
 
     /// Returns the settings of these queues. An undeclared queue has the default settings.
-    pub async fn read_queue_settings(&self, queues: &[QueueName]) -> Result<Vec<QueueRecord>, StoreError> {
+    pub async fn read_queue_settings(
+        &self,
+        queues: &[QueueName],
+    ) -> Result<Vec<QueueRecord>, StoreError> {
         if queues.is_empty() {
             return Ok(Vec::new());
         }
@@ -179,7 +200,13 @@ impl Store {
         for queue in queues {
             pipeline.cmd("HGETALL").arg(self.keys.queue(queue));
         }
-        Ok(self.link.ask(&mut pipeline).await?.into_iter().map(|answer| queue_record(&fields_of(answer.ok()))).collect())
+        Ok(self
+            .link
+            .ask(&mut pipeline)
+            .await?
+            .into_iter()
+            .map(|answer| queue_record(&fields_of(answer.ok())))
+            .collect())
     }
 
     /// Returns the declared groups with their settings.
@@ -188,7 +215,8 @@ impl Store {
         pipeline.cmd("HKEYS").arg(self.keys.groups());
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(names)) = answer.first() else { return Ok(BTreeMap::new()) };
-        let names: Vec<GroupName> = names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect();
+        let names: Vec<GroupName> =
+            names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect();
         if names.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -197,7 +225,11 @@ impl Store {
             pipeline.cmd("HGETALL").arg(self.keys.group(name));
         }
         let answers = self.link.ask(&mut pipeline).await?;
-        Ok(names.into_iter().zip(answers).map(|(name, answer)| (name, group_settings(&fields_of(answer.ok())))).collect())
+        Ok(names
+            .into_iter()
+            .zip(answers)
+            .map(|(name, answer)| (name, group_settings(&fields_of(answer.ok()))))
+            .collect())
     }
 
     /// Returns the settings of a group. An undeclared group has the default settings.
@@ -209,15 +241,20 @@ impl Store {
     }
 
     /// Returns the groups with invalid settings, each with the names of these settings.
-    pub async fn read_unreadable_groups(&self) -> Result<Vec<(GroupName, Vec<&'static str>)>, StoreError> {
+    pub async fn read_unreadable_groups(
+        &self,
+    ) -> Result<Vec<(GroupName, Vec<&'static str>)>, StoreError> {
         let names: Vec<GroupName> = self.read_groups().await?.into_keys().collect();
         let mut pipeline = redis::pipe();
         for name in &names {
             pipeline.cmd("HGETALL").arg(self.keys.group(name));
         }
-        let answers = if names.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
-        let unreadable =
-            names.into_iter().zip(answers).map(|(name, answer)| (name, unreadable_in_group(&fields_of(answer.ok()))));
+        let answers =
+            if names.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
+        let unreadable = names
+            .into_iter()
+            .zip(answers)
+            .map(|(name, answer)| (name, unreadable_in_group(&fields_of(answer.ok()))));
         Ok(unreadable.filter(|(_, fields)| !fields.is_empty()).collect())
     }
 }

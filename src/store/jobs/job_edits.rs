@@ -153,37 +153,45 @@ impl Store {
 
     /// Applies definitions in one pipeline. A refused definition does not affect the remaining
     /// definitions. The results have the order of `orders`.
-    pub async fn apply_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
+    pub async fn apply_jobs(
+        &self,
+        orders: &[ApplyOrder],
+    ) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
         let calls: Vec<_> = orders.iter().map(|order| self.apply_call(order)).collect();
         let replies = self.link.invoke_all(&calls).await?;
-        let read = |reply: Result<crate::store::server::reply::Reply, StoreError>| {
-            let mut reply = reply?;
-            Ok(match reply.word.as_str() {
-                "created" => ApplyReply::Created,
-                "updated" => ApplyReply::Updated,
-                "unchanged" => ApplyReply::Unchanged,
-                "exists" => ApplyReply::Exists,
-                "other_kind" => ApplyReply::OtherKind(reply.text()?),
-                "taken" => {
-                    let holder = reply.text()?;
-                    ApplyReply::Taken(holder.parse().map_err(|_| StoreError::corrupt("the holder of a unique key", holder))?)
-                }
-                "stale" => ApplyReply::Stale,
-                "occupied" => ApplyReply::Occupied,
-                _ => return Err(reply.unknown()),
-            })
-        };
+        let read =
+            |reply: Result<crate::store::server::reply::Reply, StoreError>| {
+                let mut reply = reply?;
+                Ok(match reply.word.as_str() {
+                    "created" => ApplyReply::Created,
+                    "updated" => ApplyReply::Updated,
+                    "unchanged" => ApplyReply::Unchanged,
+                    "exists" => ApplyReply::Exists,
+                    "other_kind" => ApplyReply::OtherKind(reply.text()?),
+                    "taken" => {
+                        let holder = reply.text()?;
+                        ApplyReply::Taken(holder.parse().map_err(|_| {
+                            StoreError::corrupt("the holder of a unique key", holder)
+                        })?)
+                    }
+                    "stale" => ApplyReply::Stale,
+                    "occupied" => ApplyReply::Occupied,
+                    _ => return Err(reply.unknown()),
+                })
+            };
         Ok(replies.into_iter().map(read).collect())
     }
 
     fn apply_call(&self, order: &ApplyOrder) -> Invocation {
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
         let passed = order.passed;
-        let passed_run = passed.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
+        let passed_run =
+            passed.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
         let old_lane = order.read.as_ref().map_or(&order.lane, |(_, lane)| lane);
         let unique = order.unique.as_ref();
         let holder = unique.and_then(|unique| unique.holder.as_ref());
-        let of_key = |key: Option<&UniqueKey>| key.map_or_else(|| keys.job(name), |key| keys.unique(key));
+        let of_key =
+            |key: Option<&UniqueKey>| key.map_or_else(|| keys.job(name), |key| keys.unique(key));
         let text = |key: Option<&UniqueKey>| key.map_or_else(String::new, ToString::to_string);
         let (key, old_key) = (unique.map(|unique| &unique.unique.key), order.old_key.as_ref());
         let second = unique.map(|unique| unique.unique.second);
@@ -198,7 +206,10 @@ impl Store {
             .key("job_history", keys.job_history(name))
             .key("source", self.source_key(&order.source))
             .key("nudge", keys.nudge())
-            .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .key(
+                "passed_run",
+                passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)),
+            )
             .key("counters", keys.counters())
             .key("audit_log", keys.audit_log(name))
             .key("open", keys.open(name))
@@ -239,12 +250,23 @@ impl Store {
             .arg("by", &*self.by)
             .arg("old_schedule", order.schedules.as_ref().map_or("", |(old, _)| old))
             .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
-            .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
+            .arg(
+                "delay",
+                order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()),
+            )
             .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
-            .arg("not_while", order.not_while.iter().map(JobName::as_str).collect::<Vec<_>>().join(" "))
+            .arg(
+                "not_while",
+                order.not_while.iter().map(JobName::as_str).collect::<Vec<_>>().join(" "),
+            )
             .arg("unique_key", text(key))
             .arg("unique_mode", second.map_or("", Second::mode))
-            .arg("unique_for", second.and_then(Second::window).map_or_else(String::new, |window| window.as_millis().to_string()))
+            .arg(
+                "unique_for",
+                second
+                    .and_then(Second::window)
+                    .map_or_else(String::new, |window| window.as_millis().to_string()),
+            )
             .arg("holder_name", holder.map_or("", JobName::as_str))
             .arg("old_key", text(old_key))
             .arg("old_queue", order.read.as_ref().map_or("", |(_, lane)| lane.as_str()))
@@ -257,6 +279,8 @@ impl Store {
     /// Returns the key of the list of jobs that a file defines. A source that is not a file (the
     /// command line) gives a key that no file can have.
     pub(crate) fn source_key(&self, source: &str) -> String {
-        source.parse::<SourceName>().map_or_else(|_| self.keys.sources_of_none(), |source| self.keys.source(&source))
+        source
+            .parse::<SourceName>()
+            .map_or_else(|_| self.keys.sources_of_none(), |source| self.keys.source(&source))
     }
 }

@@ -108,14 +108,23 @@ impl JobRecord {
     }
 
     pub(crate) fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
-        let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("job {name}"), format!("{fields:?}"))) };
-        let map: BTreeMap<String, String> =
-            flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
+        let Value::Array(flat) = fields else {
+            return Err(StoreError::corrupt(format!("job {name}"), format!("{fields:?}")));
+        };
+        let map: BTreeMap<String, String> = flat
+            .chunks_exact(2)
+            .filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?)))
+            .collect();
         let Some(rev) = map.get("rev") else { return Ok(None) };
-        let missing =
-            |field: &str| StoreError::corrupt(format!("job {name}"), format!("the field {field:?} is missing or invalid"));
+        let missing = |field: &str| {
+            StoreError::corrupt(
+                format!("job {name}"),
+                format!("the field {field:?} is missing or invalid"),
+            )
+        };
         let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
-        let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        let instant =
+            |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
         let run = |field: &str| match map.get(field).map(String::as_str) {
             None | Some("") => Ok(None),
             Some(id) => id.parse::<RunId>().map(Some).map_err(|_| missing(field)),
@@ -134,22 +143,36 @@ impl JobRecord {
             handled: map.get("handled").map(|times| handled_in(times)).unwrap_or_default(),
             pending: run("pending")?,
             paused_run: run("paused_run")?,
-            created: instant("created_at").map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
+            created: instant("created_at")
+                .map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
             paused_at: instant("paused"),
             ended: map.get("ended").cloned(),
             ended_at: instant("ended_at"),
             is_once: text("once")? == "1",
             begun: map.get("started_count").and_then(|count| count.parse().ok()).unwrap_or(0),
-            skipped_records: map.get("skipped_records").and_then(|count| count.parse().ok()).unwrap_or(0),
+            skipped_records: map
+                .get("skipped_records")
+                .and_then(|count| count.parse().ok())
+                .unwrap_or(0),
             suppressed: NoticeKind::ALL
                 .into_iter()
-                .filter_map(|kind| Some((kind, map.get(&format!("suppressed:{kind}"))?.parse().ok().filter(|count| *count > 0)?)))
+                .filter_map(|kind| {
+                    Some((
+                        kind,
+                        map.get(&format!("suppressed:{kind}"))?
+                            .parse()
+                            .ok()
+                            .filter(|count| *count > 0)?,
+                    ))
+                })
                 .collect(),
             window: map.get("window").and_then(|text| SpreadWindow::parse(text)),
             unique: map.get("unique").and_then(|key| key.parse().ok()),
             listed_by: map
                 .iter()
-                .filter_map(|(field, hash)| Some((field.strip_prefix("src:")?.to_owned(), hash.clone())))
+                .filter_map(|(field, hash)| {
+                    Some((field.strip_prefix("src:")?.to_owned(), hash.clone()))
+                })
                 .collect(),
         }))
     }
@@ -158,7 +181,10 @@ impl JobRecord {
 impl Store {
     /// Returns the records of the jobs with these names, in that order. A missing job gives None;
     /// an unreadable job gives the error.
-    pub async fn read_jobs(&self, names: &[JobName]) -> Result<Vec<Result<Option<JobRecord>, StoreError>>, StoreError> {
+    pub async fn read_jobs(
+        &self,
+        names: &[JobName],
+    ) -> Result<Vec<Result<Option<JobRecord>, StoreError>>, StoreError> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -185,11 +211,18 @@ impl Store {
     }
 
     /// Returns the definition text of each of these jobs; None for a missing or unreadable job.
-    pub async fn read_definitions(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
+    pub async fn read_definitions(
+        &self,
+        names: &[JobName],
+    ) -> Result<Vec<Option<String>>, StoreError> {
         self.field_of_jobs(names, "def").await
     }
 
-    async fn field_of_jobs(&self, names: &[JobName], field: &str) -> Result<Vec<Option<String>>, StoreError> {
+    async fn field_of_jobs(
+        &self,
+        names: &[JobName],
+        field: &str,
+    ) -> Result<Vec<Option<String>>, StoreError> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -222,11 +255,16 @@ impl Store {
     ) -> Result<(Vec<(JobName, UnixMillis)>, usize), StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.jobs());
-        range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+        range
+            .arg(format!("({}", after.as_i64()))
+            .arg(format!("({}", UnixMillis::END))
+            .arg("BYSCORE");
         range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok((Vec::new(), 0)) };
-        let read = |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?));
+        let read = |pair: &[Value]| {
+            Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?))
+        };
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
@@ -246,7 +284,11 @@ impl Store {
         let answers = self.link.ask(&mut pipeline).await?;
         for (name, answers) in names.iter().zip(answers.chunks_exact(2)) {
             let Some(handled) = answers[0].as_ref().ok().and_then(text_of) else { continue };
-            let has_run_early = answers[1].as_ref().ok().and_then(number_of).is_some_and(|latest| latest > now.as_i64());
+            let has_run_early = answers[1]
+                .as_ref()
+                .ok()
+                .and_then(number_of)
+                .is_some_and(|latest| latest > now.as_i64());
             if !has_run_early && handled_in(&handled).iter().any(|at| *at > now) {
                 self.drop_fields(&self.keys.job(name), &[("handled".to_owned(), handled)]).await?;
             }
@@ -255,11 +297,20 @@ impl Store {
     }
 
     /// Lists the names of ended jobs in order of their end: `limit` names starting at `offset`.
-    pub async fn list_finished(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+    pub async fn list_finished(
+        &self,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<JobName>, StoreError> {
         self.names_in(&self.keys.finished(), offset, limit).await
     }
 
-    async fn names_in(&self, index: &str, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+    async fn names_in(
+        &self,
+        index: &str,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<JobName>, StoreError> {
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -271,7 +322,10 @@ impl Store {
     }
 
     /// Returns the answers of a pipeline. A command on a key of the wrong type has the answer nil.
-    pub(super) async fn well_typed(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
+    pub(super) async fn well_typed(
+        &self,
+        pipeline: &mut redis::Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
         let answers = self.link.ask(pipeline).await?.into_iter().map(|answer| match answer {
             Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
             answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),

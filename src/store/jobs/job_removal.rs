@@ -80,7 +80,8 @@ impl Store {
         let lane = order.read.as_ref().map_or(&default_lane, |(_, lane)| lane);
         let run_key = order.pending.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
         let (passed, passes_next) = order.passed;
-        let passed_run = passed.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
+        let passed_run =
+            passed.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
         let call = Invocation::new(&scripts::REMOVE_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
@@ -97,10 +98,16 @@ impl Store {
             .key("catch_up", keys.catch_up(name))
             .key("waiting", keys.waiting(name))
             .key("audit_log", keys.audit_log(name))
-            .key("unique", order.unique.as_ref().map_or_else(|| keys.job(name), |key| keys.unique(key)))
+            .key(
+                "unique",
+                order.unique.as_ref().map_or_else(|| keys.job(name), |key| keys.unique(key)),
+            )
             .key("uniques", keys.uniques())
             .key("job_gates", keys.job_gates())
-            .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .key(
+                "passed_run",
+                passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)),
+            )
             .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())

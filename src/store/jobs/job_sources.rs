@@ -16,18 +16,28 @@ const PAGE: usize = 1_000;
 impl Store {
     /// Returns the jobs that the file `source` lists, each with the hash of its text at the file's
     /// last push.
-    pub async fn list_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
+    pub async fn list_source(
+        &self,
+        source: &SourceName,
+    ) -> Result<BTreeMap<JobName, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.source(source));
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
-        Ok(flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect())
+        Ok(flat
+            .chunks_exact(2)
+            .filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?)))
+            .collect())
     }
 
     /// Returns the hashes that [`Store::list_source`] returns, some of them emptied. A hash is
     /// empty if the job is gone or the file must push the job again. No text matches an empty hash.
-    pub async fn read_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
-        let mut listed: Vec<(JobName, String)> = self.list_source(source).await?.into_iter().collect();
+    pub async fn read_source(
+        &self,
+        source: &SourceName,
+    ) -> Result<BTreeMap<JobName, String>, StoreError> {
+        let mut listed: Vec<(JobName, String)> =
+            self.list_source(source).await?.into_iter().collect();
         for some in listed.chunks_mut(PAGE) {
             let mut pipeline = redis::pipe();
             for (name, _) in some.iter() {
@@ -49,7 +59,8 @@ impl Store {
         for source in &sources {
             pipeline.cmd("HKEYS").arg(self.keys.source(source));
         }
-        let answers = if sources.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
+        let answers =
+            if sources.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
         // The consistency check reports a list of the wrong type.
         let lists = answers.into_iter().filter_map(|answer| match answer {
             Ok(Value::Array(names)) => Some(names),
@@ -60,7 +71,10 @@ impl Store {
 
     /// Returns, for each of these jobs, the files that list the job. Jobs that no file lists are
     /// left out.
-    pub async fn read_listed(&self, names: &[JobName]) -> Result<BTreeMap<JobName, Vec<SourceName>>, StoreError> {
+    pub async fn read_listed(
+        &self,
+        names: &[JobName],
+    ) -> Result<BTreeMap<JobName, Vec<SourceName>>, StoreError> {
         let mut listed: BTreeMap<JobName, Vec<SourceName>> = BTreeMap::new();
         if names.is_empty() {
             return Ok(listed);
@@ -88,7 +102,8 @@ impl Store {
             Err(StoreError::WrongType { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
-        let mut sources: BTreeSet<SourceName> = nodes.iter().filter_map(|name: &String| name.parse().ok()).collect();
+        let mut sources: BTreeSet<SourceName> =
+            nodes.iter().filter_map(|name: &String| name.parse().ok()).collect();
         sources.extend(self.list_applied().await?);
         Ok(sources.into_iter().collect())
     }
@@ -97,6 +112,9 @@ impl Store {
     /// namespace.
     pub async fn list_applied(&self) -> Result<Vec<SourceName>, StoreError> {
         let keys = self.scan_keys("source:apply:*").await?;
-        Ok(keys.into_iter().filter_map(|key| key.rest.strip_prefix("source:")?.parse().ok()).collect())
+        Ok(keys
+            .into_iter()
+            .filter_map(|key| key.rest.strip_prefix("source:")?.parse().ok())
+            .collect())
     }
 }

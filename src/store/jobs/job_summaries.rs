@@ -46,7 +46,11 @@ impl Store {
         let mut pipeline = redis::pipe();
         for job in &jobs {
             // All runs of a hidden job are manual.
-            let open = if job.name.is_hidden() { self.keys.manual(&job.name) } else { self.keys.open(&job.name) };
+            let open = if job.name.is_hidden() {
+                self.keys.manual(&job.name)
+            } else {
+                self.keys.open(&job.name)
+            };
             pipeline.cmd("ZCARD").arg(&open);
             pipeline.cmd("ZRANGE").arg(&open).arg(0).arg(9);
             pipeline.cmd("ZRANGE").arg(self.keys.job_history(&job.name)).arg(-1).arg(-1);
@@ -54,7 +58,9 @@ impl Store {
         }
         let answers = self.well_typed(&mut pipeline).await?;
         let ids = |value: &Value| match value {
-            Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect(),
+            Value::Array(ids) => {
+                ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect()
+            }
             _ => Vec::<RunId>::new(),
         };
         let asked: Vec<(usize, RunId)> = jobs
@@ -92,7 +98,8 @@ impl Store {
         }
         for ((at, run), fields) in runs.iter().zip(self.well_typed(&mut pipeline).await?) {
             let Value::Array(fields) = fields else { continue };
-            let field = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
+            let field =
+                |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
             match (field(0), field(1).as_deref()) {
                 (Some(_), Some("running")) => {
                     running.insert(*at);

@@ -67,10 +67,19 @@ pub enum ResumeReply {
 impl Store {
     /// Pauses a job whose record the caller read. `of_job` are the gates that the job's runs must
     /// pass. `open` is the open run of a one-shot job, if any.
-    pub async fn pause_job(&self, job: &JobRecord, open: Option<&RunRecord>, of_job: &[Gate]) -> Result<PauseReply, StoreError> {
+    pub async fn pause_job(
+        &self,
+        job: &JobRecord,
+        open: Option<&RunRecord>,
+        of_job: &[Gate],
+    ) -> Result<PauseReply, StoreError> {
         let keys = &self.keys;
         let call = |places: &[Gate]| {
-            let gates: Vec<Gate> = of_job.iter().chain(places.iter().filter(|gate| !of_job.contains(gate))).cloned().collect();
+            let gates: Vec<Gate> = of_job
+                .iter()
+                .chain(places.iter().filter(|gate| !of_job.contains(gate)))
+                .cloned()
+                .collect();
             Invocation::new(&scripts::PAUSE_JOB)
                 .key("job", keys.job(&job.name))
                 .key("jobs", keys.jobs())
@@ -104,8 +113,12 @@ impl Store {
     pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
         self.note_lanes([&order.lane]).await?;
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
-        let first = order.skipped.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
-        let run = first.as_ref().or(order.paused_run.as_ref()).map_or_else(|| keys.job(name), |run| keys.run(run));
+        let first =
+            order.skipped.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
+        let run = first
+            .as_ref()
+            .or(order.paused_run.as_ref())
+            .map_or_else(|| keys.job(name), |run| keys.run(run));
         let call = Invocation::new(&scripts::RESUME_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
@@ -123,10 +136,18 @@ impl Store {
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())
-            .arg("paused_run", order.paused_run.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg(
+                "paused_run",
+                order.paused_run.as_ref().map_or_else(String::new, ToString::to_string),
+            )
             .arg("first", first.as_ref().map_or_else(String::new, RunId::to_string))
             .arg("first_due", first.as_ref().map_or(0, |run| run.due().as_i64()))
-            .arg("last_due", order.skipped.map_or_else(String::new, |skipped_range| skipped_range.last.as_i64().to_string()))
+            .arg(
+                "last_due",
+                order.skipped.map_or_else(String::new, |skipped_range| {
+                    skipped_range.last.as_i64().to_string()
+                }),
+            )
             .arg("count", order.skipped.map_or(0, |skipped_range| skipped_range.count))
             .arg("planted", Successor::id(next))
             .arg("planted_due", Successor::due(next))

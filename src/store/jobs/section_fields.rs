@@ -55,7 +55,8 @@ pub(crate) fn queue_fields(queue: &QueueSettings) -> Vec<(&'static str, String)>
 /// Returns the settings of a group as pairs of field and value.
 pub(super) fn group_fields(group: &GroupSettings) -> Vec<(&'static str, String)> {
     let turns = if let GroupSettings::Alternate(turns) = group { Some(turns) } else { None };
-    let order = turns.map(|turns| turns.order.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+    let order = turns
+        .map(|turns| turns.order.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
     vec![
         ("mode", group.mode().to_owned()),
         ("order", or_nothing(order)),
@@ -82,7 +83,8 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
         number
     };
     let plain = QueueSettings::default();
-    let concurrency = number("concurrency", QueueSettings::MOST_CONCURRENT).unwrap_or(plain.concurrency);
+    let concurrency =
+        number("concurrency", QueueSettings::MOST_CONCURRENT).unwrap_or(plain.concurrency);
     let limit = number("limit", QueueSettings::MOST_AT_ONCE);
     let (count, per) = (number("rate_count", MOST_RUNS), number("rate_ms", 86_400_000));
     let burst = number("burst", MOST_RUNS);
@@ -90,14 +92,16 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
     if count.is_some() != per.is_some() {
         unreadable.push("rate".to_owned());
     }
-    let rate = count.zip(per).and_then(|(count, per)| Rate::new(count, Duration::from_millis(per.into())));
+    let rate =
+        count.zip(per).and_then(|(count, per)| Rate::new(count, Duration::from_millis(per.into())));
     let text = |field: &str| fields.get(field).cloned().unwrap_or_default();
     let reported = |at: &str, by: &str| {
         let at = fields.get(at)?.parse().ok().and_then(UnixMillis::new)?;
         Some((at, text(by)))
     };
     let is_paused = fields.contains_key("paused");
-    let paused = is_paused.then(|| reported("paused", "paused_by").unwrap_or((UnixMillis::EPOCH, text("paused_by"))));
+    let paused = is_paused
+        .then(|| reported("paused", "paused_by").unwrap_or((UnixMillis::EPOCH, text("paused_by"))));
     QueueRecord {
         settings: QueueSettings {
             concurrency,
@@ -106,7 +110,8 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
             share: if text("strict") == "1" { Share::Strict } else { weight },
             is_paused,
         },
-        is_concurrency_by_hand: text("concurrency_by") == "hand" && fields.contains_key("concurrency"),
+        is_concurrency_by_hand: text("concurrency_by") == "hand"
+            && fields.contains_key("concurrency"),
         paused,
         set: reported("set_at", "set_by"),
         unreadable,
@@ -117,13 +122,20 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
 /// runs two members at once.
 pub(super) fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings {
     let time = |field: &str, or: Duration| {
-        let millis = fields.get(field).and_then(|text| number_of(&Value::BulkString(text.clone().into_bytes())));
+        let millis = fields
+            .get(field)
+            .and_then(|text| number_of(&Value::BulkString(text.clone().into_bytes())));
         millis.and_then(|millis| u64::try_from(millis).ok()).map_or(or, Duration::from_millis)
     };
-    let order = fields.get("order").map(|order| order.split(' ').map(str::parse).collect::<Result<Vec<_>, _>>());
+    let order = fields
+        .get("order")
+        .map(|order| order.split(' ').map(str::parse).collect::<Result<Vec<_>, _>>());
     match (fields.get("mode").map(String::as_str), order) {
-        (Some("alternate"), Some(Ok(order))) if (2..=TurnRules::MOST_MEMBERS).contains(&order.len()) => {
-            let (gap, turn_timeout) = (time("gap_ms", TurnRules::GAP), time("turn_timeout_ms", TurnRules::TURN_TIMEOUT));
+        (Some("alternate"), Some(Ok(order)))
+            if (2..=TurnRules::MOST_MEMBERS).contains(&order.len()) =>
+        {
+            let (gap, turn_timeout) =
+                (time("gap_ms", TurnRules::GAP), time("turn_timeout_ms", TurnRules::TURN_TIMEOUT));
             GroupSettings::Alternate(TurnRules { order, gap, turn_timeout })
         }
         _ => GroupSettings::Exclusive,
@@ -134,7 +146,11 @@ pub(super) fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings
 pub(super) fn unreadable_in_group(fields: &BTreeMap<String, String>) -> Vec<&'static str> {
     const LONGEST: u64 = 86_400_000;
     let mode = fields.get("mode").map(String::as_str);
-    let is_time = |field: &str| fields.get(field).is_none_or(|text| text.parse::<u64>().is_ok_and(|millis| millis <= LONGEST));
+    let is_time = |field: &str| {
+        fields
+            .get(field)
+            .is_none_or(|text| text.parse::<u64>().is_ok_and(|millis| millis <= LONGEST))
+    };
     let has_turns = matches!(group_settings(fields), GroupSettings::Alternate(_));
     let mut unreadable = Vec::new();
     if !matches!(mode, Some("exclusive" | "alternate")) {
@@ -165,13 +181,27 @@ mod tests {
     #[test]
     fn what_a_section_says_reads_back() {
         let rate = "100/1m".parse::<Rate>().unwrap().with_burst(7);
-        let queue = QueueSettings { concurrency: 5, limit: Some(3), rate: Some(rate), share: Share::Weight(4), is_paused: false };
-        for queue in [QueueSettings { share: Share::Strict, ..queue.clone() }, queue, QueueSettings::default()] {
+        let queue = QueueSettings {
+            concurrency: 5,
+            limit: Some(3),
+            rate: Some(rate),
+            share: Share::Weight(4),
+            is_paused: false,
+        };
+        for queue in [
+            QueueSettings { share: Share::Strict, ..queue.clone() },
+            queue,
+            QueueSettings::default(),
+        ] {
             let record = queue_record(&kept(queue_fields(&queue)));
             assert_eq!((record.settings, record.unreadable), (queue, Vec::new()));
         }
         let order = vec!["a".parse().unwrap(), "b".parse().unwrap()];
-        let turns = TurnRules { order, gap: Duration::from_secs(5), turn_timeout: Duration::from_millis(1_500) };
+        let turns = TurnRules {
+            order,
+            gap: Duration::from_secs(5),
+            turn_timeout: Duration::from_millis(1_500),
+        };
         for group in [GroupSettings::Exclusive, GroupSettings::Alternate(turns)] {
             let kept = kept(group_fields(&group));
             assert_eq!((group_settings(&kept), unreadable_in_group(&kept)), (group, Vec::new()));
@@ -181,17 +211,29 @@ mod tests {
     #[test]
     fn what_is_damaged_of_a_group_is_reported() {
         let unreadable = |fields: &[(&str, &str)]| {
-            unreadable_in_group(&fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect())
+            unreadable_in_group(
+                &fields
+                    .iter()
+                    .map(|(field, value)| ((*field).to_owned(), (*value).to_owned()))
+                    .collect(),
+            )
         };
-        assert_eq!(unreadable(&[("mode", "foo"), ("order", "a b"), ("gap_ms", "abc")]), ["mode", "gap"]);
-        assert_eq!(unreadable(&[("mode", "alternate"), ("order", "a"), ("turn_timeout_ms", "-1")]), ["order", "turn_timeout"]);
+        assert_eq!(
+            unreadable(&[("mode", "foo"), ("order", "a b"), ("gap_ms", "abc")]),
+            ["mode", "gap"]
+        );
+        assert_eq!(
+            unreadable(&[("mode", "alternate"), ("order", "a"), ("turn_timeout_ms", "-1")]),
+            ["order", "turn_timeout"]
+        );
         assert_eq!(unreadable(&[]), ["mode"]);
     }
 
     #[test]
     fn what_is_damaged_counts_as_not_set_and_is_reported() {
         let fields = [("limit", "x"), ("rate_count", "5"), ("weight", "0"), ("concurrency", "-1")];
-        let record = queue_record(&fields.map(|(field, value)| (field.to_owned(), value.to_owned())).into());
+        let record =
+            queue_record(&fields.map(|(field, value)| (field.to_owned(), value.to_owned())).into());
         assert_eq!(record.settings, QueueSettings::default());
         assert_eq!(record.unreadable, ["concurrency", "limit", "weight", "rate"]);
     }

@@ -36,13 +36,19 @@ pub struct UniqueHolder {
 impl Store {
     /// Returns the present or last owner of each of these unique keys; None for a key without an
     /// owner. A key that cannot be read gives the error.
-    pub async fn read_holders(&self, keys: &[UniqueKey]) -> Result<Vec<Result<Option<UniqueHolder>, StoreError>>, StoreError> {
+    pub async fn read_holders(
+        &self,
+        keys: &[UniqueKey],
+    ) -> Result<Vec<Result<Option<UniqueHolder>, StoreError>>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let mut pipeline = redis::pipe();
         for key in keys {
-            pipeline.cmd("HMGET").arg(self.keys.unique(key)).arg(&["job", "mode", "until", "since"]);
+            pipeline
+                .cmd("HMGET")
+                .arg(self.keys.unique(key))
+                .arg(&["job", "mode", "until", "since"]);
         }
         let read = |(key, answer): (&UniqueKey, Result<Value, redis::RedisError>)| match answer {
             Ok(Value::Array(fields)) => {
@@ -51,7 +57,9 @@ impl Store {
                 let damaged = || {
                     StoreError::corrupt(
                         format!("unique key {key:?}"),
-                        format!("the owner {job:?} of the key is not a job name; schedctl doctor --fix repairs the key"),
+                        format!(
+                            "the owner {job:?} of the key is not a job name; schedctl doctor --fix repairs the key"
+                        ),
                     )
                 };
                 Ok(Some(UniqueHolder {
@@ -90,9 +98,17 @@ impl Store {
     }
 
     /// Lists unique keys whose check is due after `after`, at most 100, starting at `offset`.
-    pub async fn list_uniques_after(&self, after: UnixMillis, offset: usize) -> Result<Vec<UniqueKey>, StoreError> {
+    pub async fn list_uniques_after(
+        &self,
+        after: UnixMillis,
+        offset: usize,
+    ) -> Result<Vec<UniqueKey>, StoreError> {
         let mut pipeline = redis::pipe();
-        let range = pipeline.cmd("ZRANGE").arg(self.keys.uniques()).arg(format!("({}", after.as_i64())).arg("+inf");
+        let range = pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.uniques())
+            .arg(format!("({}", after.as_i64()))
+            .arg("+inf");
         range.arg("BYSCORE").arg("LIMIT").arg(offset).arg(STEP);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(keys)) = answer.first() else { return Ok(Vec::new()) };
@@ -111,7 +127,12 @@ impl Store {
             pipeline.cmd("HGET").arg(self.keys.unique(key)).arg("job");
         }
         // The script leaves a key of the wrong type to `doctor`.
-        let holders = self.link.ask(&mut pipeline).await?.into_iter().map(|answer| answer.ok().as_ref().and_then(text_of));
+        let holders = self
+            .link
+            .ask(&mut pipeline)
+            .await?
+            .into_iter()
+            .map(|answer| answer.ok().as_ref().and_then(text_of));
         let mut call = Invocation::new(&scripts::FORGET_UNIQUES)
             .key("uniques", self.keys.uniques())
             .key("jobs", self.keys.jobs())
@@ -133,7 +154,10 @@ impl Store {
 
     /// Returns the facts about each of these unique keys: the key's entry, its owner and its index
     /// entry.
-    pub async fn inspect_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<UniqueFacts>, StoreError> {
+    pub async fn inspect_uniques(
+        &self,
+        keys: &[UniqueKey],
+    ) -> Result<Vec<UniqueFacts>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(STEP) {
             let mut pipeline = redis::pipe();
@@ -143,15 +167,23 @@ impl Store {
                 pipeline.cmd("EXISTS").arg(self.keys.unique(key));
             }
             // A key of the wrong type has a finding of its own.
-            let answers: Vec<Value> =
-                self.link.ask(&mut pipeline).await?.into_iter().map(|it| it.unwrap_or(Value::Nil)).collect();
+            let answers: Vec<Value> = self
+                .link
+                .ask(&mut pipeline)
+                .await?
+                .into_iter()
+                .map(|it| it.unwrap_or(Value::Nil))
+                .collect();
             let mut facts: Vec<UniqueFacts> = Vec::with_capacity(some.len());
             let mut pipeline = redis::pipe();
             for (key, three) in some.iter().zip(answers.chunks_exact(3)) {
-                let fields: &[Value] = if let Value::Array(fields) = &three[0] { fields } else { &[] };
+                let fields: &[Value] =
+                    if let Value::Array(fields) = &three[0] { fields } else { &[] };
                 let holder = fields.first().and_then(text_of);
                 let job = holder.as_ref().and_then(|name| name.parse::<JobName>().ok());
-                pipeline.cmd("HMGET").arg(job.map_or_else(|| self.keys.unique(key), |job| self.keys.job(&job)));
+                pipeline
+                    .cmd("HMGET")
+                    .arg(job.map_or_else(|| self.keys.unique(key), |job| self.keys.job(&job)));
                 pipeline.arg(&["rev", "ended", "unique"]);
                 facts.push(UniqueFacts {
                     key: key.clone(),
@@ -166,7 +198,9 @@ impl Store {
             for (facts, job) in facts.iter_mut().zip(self.link.ask(&mut pipeline).await?) {
                 if let Ok(Value::Array(job)) = job {
                     let field = |at: usize| job.get(at).and_then(text_of);
-                    facts.is_named = field(0).is_some() && field(1).is_none() && field(2).as_deref() == Some(facts.key.as_str());
+                    facts.is_named = field(0).is_some()
+                        && field(1).is_none()
+                        && field(2).as_deref() == Some(facts.key.as_str());
                 }
             }
             all.extend(facts);

@@ -30,12 +30,17 @@ impl Store {
     ) -> Result<(Vec<(RunId, UnixMillis)>, usize), StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.due(lane));
-        range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+        range
+            .arg(format!("({}", after.as_i64()))
+            .arg(format!("({}", UnixMillis::END))
+            .arg("BYSCORE");
         range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
         // A lane of the wrong type is reported where it is polled.
         let answer = self.link.ask(&mut pipeline).await?.pop();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok((Vec::new(), 0)) };
-        let read = |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?));
+        let read = |pair: &[Value]| {
+            Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?))
+        };
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
@@ -44,7 +49,9 @@ impl Store {
     pub async fn list_without_plan(&self, after: UnixMillis) -> Result<Vec<JobName>, StoreError> {
         let mut all = Vec::new();
         let (none, after) = (UnixMillis::END.to_string(), format!("({}", after.as_i64()));
-        for (index, from, to) in [(self.keys.jobs(), &none, none.as_str()), (self.keys.finished(), &after, "+inf")] {
+        for (index, from, to) in
+            [(self.keys.jobs(), &none, none.as_str()), (self.keys.finished(), &after, "+inf")]
+        {
             let mut offset = 0;
             loop {
                 let mut pipeline = redis::pipe();
@@ -64,17 +71,26 @@ impl Store {
 
     /// Lists the jobs whose runs ended or wrote output after `after`, according to the indexes.
     /// Only the first 200 such entries of each index are read.
-    pub async fn list_ended_after(&self, after: UnixMillis) -> Result<BTreeSet<JobName>, StoreError> {
+    pub async fn list_ended_after(
+        &self,
+        after: UnixMillis,
+    ) -> Result<BTreeSet<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
         for key in [self.keys.history(), self.keys.dead(), self.keys.outputs()] {
             let range = pipeline.cmd("ZRANGE").arg(key);
-            range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+            range
+                .arg(format!("({}", after.as_i64()))
+                .arg(format!("({}", UnixMillis::END))
+                .arg("BYSCORE");
             range.arg("LIMIT").arg(0).arg(PAGE);
         }
         let mut jobs = BTreeSet::new();
         for answer in self.link.ask(&mut pipeline).await?.into_iter().flatten() {
             let Value::Array(members) = answer else { continue };
-            let names = members.iter().filter_map(text_of).filter_map(|member| member.split_once('@')?.0.parse().ok());
+            let names = members
+                .iter()
+                .filter_map(text_of)
+                .filter_map(|member| member.split_once('@')?.0.parse().ok());
             jobs.extend(names);
         }
         Ok(jobs)
@@ -90,7 +106,10 @@ impl Store {
             .key("nodes", keys.nodes())
             .arg("now", self.now_arg());
         if !jobs.is_empty() {
-            call = call.key("history", keys.history()).key("dead", keys.dead()).key("outputs", keys.outputs());
+            call = call
+                .key("history", keys.history())
+                .key("dead", keys.dead())
+                .key("outputs", keys.outputs());
         }
         for job in jobs {
             call = call

@@ -51,7 +51,11 @@ pub struct NodeEvents {
 impl Store {
     /// Writes events of a node. An empty list writes nothing and only extends the retention of the
     /// node's events.
-    pub async fn note_events(&self, node: &NodeName, notes: &[EventNote]) -> Result<(), StoreError> {
+    pub async fn note_events(
+        &self,
+        node: &NodeName,
+        notes: &[EventNote],
+    ) -> Result<(), StoreError> {
         let mut call = Invocation::new(&scripts::NOTE_EVENTS)
             .key("events", self.keys.events(node))
             .key("event_nodes", self.keys.event_nodes())
@@ -115,9 +119,20 @@ impl Store {
             let events = self.keys.events(name);
             pipeline.cmd("ZSCORE").arg(self.keys.nodes()).arg(name.as_str());
             pipeline.cmd("HGET").arg(self.keys.node(name)).arg("started_at");
-            let until = pipeline.cmd("ZRANGE").arg(&events).arg(at.as_i64()).arg("-inf").arg("BYSCORE").arg("REV");
+            let until = pipeline
+                .cmd("ZRANGE")
+                .arg(&events)
+                .arg(at.as_i64())
+                .arg("-inf")
+                .arg("BYSCORE")
+                .arg("REV");
             until.arg("LIMIT").arg(0).arg(EVENTS);
-            let after = pipeline.cmd("ZRANGE").arg(&events).arg(format!("({}", at.as_i64())).arg("+inf").arg("BYSCORE");
+            let after = pipeline
+                .cmd("ZRANGE")
+                .arg(&events)
+                .arg(format!("({}", at.as_i64()))
+                .arg("+inf")
+                .arg("BYSCORE");
             after.arg("LIMIT").arg(0).arg(EVENTS);
             pipeline.cmd("ZCARD").arg(&events);
         }
@@ -125,14 +140,22 @@ impl Store {
         let instant = |value: &Value| number_of(value).and_then(UnixMillis::new);
         let read = |(node, parts): (NodeName, &[Value])| {
             let listed = |value: &Value| match value {
-                Value::Array(members) => members.iter().filter_map(text_of).filter_map(|member| event(&member)).collect(),
+                Value::Array(members) => {
+                    members.iter().filter_map(text_of).filter_map(|member| event(&member)).collect()
+                }
                 _ => Vec::new(),
             };
             let mut events: Vec<NodeEvent> = listed(&parts[2]);
             events.reverse();
             events.extend(listed(&parts[3]));
             let is_cut = number_of(&parts[4]).is_some_and(|count| count >= KEPT);
-            NodeEvents { node, last_seen: instant(&parts[0]), started_at: instant(&parts[1]), events, is_cut }
+            NodeEvents {
+                node,
+                last_seen: instant(&parts[0]),
+                started_at: instant(&parts[1]),
+                events,
+                is_cut,
+            }
         };
         Ok(names.into_iter().zip(answers.chunks_exact(5)).map(read).collect())
     }
@@ -144,13 +167,23 @@ fn written(event: &NodeEvent) -> String {
         fields["to"] = json!(to.as_i64());
     }
     match &event.what {
-        NodeEventKind::Started { seen_before: Some(at) } => fields["seen_before"] = json!(at.as_i64()),
+        NodeEventKind::Started { seen_before: Some(at) } => {
+            fields["seen_before"] = json!(at.as_i64());
+        }
         NodeEventKind::SlotsTaken { queue } => fields["queue"] = json!(queue.as_str()),
-        NodeEventKind::QueuePaused { queue, by } => (fields["queue"], fields["by"]) = (json!(queue.as_str()), json!(by)),
-        NodeEventKind::QueueFull { queue, limit } => (fields["queue"], fields["limit"]) = (json!(queue.as_str()), json!(limit)),
-        NodeEventKind::QueueRated { queue, rate } => (fields["queue"], fields["rate"]) = (json!(queue.as_str()), json!(rate)),
+        NodeEventKind::QueuePaused { queue, by } => {
+            (fields["queue"], fields["by"]) = (json!(queue.as_str()), json!(by));
+        }
+        NodeEventKind::QueueFull { queue, limit } => {
+            (fields["queue"], fields["limit"]) = (json!(queue.as_str()), json!(limit));
+        }
+        NodeEventKind::QueueRated { queue, rate } => {
+            (fields["queue"], fields["rate"]) = (json!(queue.as_str()), json!(rate));
+        }
         NodeEventKind::ClockStepped { by_ms } => fields["by_ms"] = json!(by_ms),
-        NodeEventKind::FileRefused { why } | NodeEventKind::AtLimit { why } => fields["why"] = json!(why),
+        NodeEventKind::FileRefused { why } | NodeEventKind::AtLimit { why } => {
+            fields["why"] = json!(why);
+        }
         NodeEventKind::Started { seen_before: None }
         | NodeEventKind::Stopped
         | NodeEventKind::RedisAway
@@ -172,12 +205,19 @@ fn event(member: &str) -> Option<NodeEvent> {
         "stopped" => NodeEventKind::Stopped,
         "redis_away" => NodeEventKind::RedisAway,
         "slots_taken" => NodeEventKind::SlotsTaken { queue: queue()? },
-        "queue_paused" => NodeEventKind::QueuePaused { queue: queue()?, by: text("by").unwrap_or_default().to_owned() },
+        "queue_paused" => NodeEventKind::QueuePaused {
+            queue: queue()?,
+            by: text("by").unwrap_or_default().to_owned(),
+        },
         "queue_full" => {
-            let limit = fields["limit"].as_u64().and_then(|limit| u32::try_from(limit).ok()).unwrap_or(0);
+            let limit =
+                fields["limit"].as_u64().and_then(|limit| u32::try_from(limit).ok()).unwrap_or(0);
             NodeEventKind::QueueFull { queue: queue()?, limit }
         }
-        "queue_rated" => NodeEventKind::QueueRated { queue: queue()?, rate: text("rate").unwrap_or_default().to_owned() },
+        "queue_rated" => NodeEventKind::QueueRated {
+            queue: queue()?,
+            rate: text("rate").unwrap_or_default().to_owned(),
+        },
         "claims_suspended" => NodeEventKind::ClaimsSuspended,
         NodeEventKind::AT_LIMIT => NodeEventKind::AtLimit { why: text("why")?.to_owned() },
         "restoring" => NodeEventKind::Restoring,

@@ -196,18 +196,37 @@ impl Store {
             ("boot_id", facts.boot_id.clone()),
             ("version", facts.version.to_owned()),
             ("running", facts.running.to_string()),
-            ("clock_offset_ms", facts.clock_offset_ms.map_or_else(String::new, |ms| ms.to_string())),
-            ("queues", facts.serving.queues.as_ref().map_or_else(String::new, |all| joined(all.iter().map(QueueName::as_str)))),
+            (
+                "clock_offset_ms",
+                facts.clock_offset_ms.map_or_else(String::new, |ms| ms.to_string()),
+            ),
+            (
+                "queues",
+                facts
+                    .serving
+                    .queues
+                    .as_ref()
+                    .map_or_else(String::new, |all| joined(all.iter().map(QueueName::as_str))),
+            ),
             ("labels", joined(facts.serving.labels.iter().map(Label::as_str))),
             ("limits", facts.limits.as_ref().map_or_else(String::new, listed)),
             ("limits_why", facts.limits_why.clone()),
             ("most_files", facts.most_files.map_or_else(String::new, |most| most.to_string())),
-            ("cgroups", facts.has_cgroups.map_or("", |has| if has { OWN } else { NO_CGROUPS }).to_owned()),
+            (
+                "cgroups",
+                facts.has_cgroups.map_or("", |has| if has { OWN } else { NO_CGROUPS }).to_owned(),
+            ),
             ("users", facts.users.clone()),
             ("users_why", facts.users_why.clone()),
             ("own_user", facts.own_user.clone()),
             ("at_limit", facts.at_limit.as_ref().map_or_else(String::new, |(why, _)| why.clone())),
-            ("at_limit_since", facts.at_limit.as_ref().map_or_else(String::new, |(_, since)| since.as_i64().to_string())),
+            (
+                "at_limit_since",
+                facts
+                    .at_limit
+                    .as_ref()
+                    .map_or_else(String::new, |(_, since)| since.as_i64().to_string()),
+            ),
         ];
         for (field, value) in fields {
             call = call.arg("field", field).arg("value", value);
@@ -234,7 +253,11 @@ impl Store {
             .arg("node_name", node.as_str())
             .arg("incarnation", incarnation);
         let reply = self.link.invoke(&call).await?;
-        if matches!(reply.word.as_str(), "left" | "another") { Ok(()) } else { Err(reply.unknown()) }
+        if matches!(reply.word.as_str(), "left" | "another") {
+            Ok(())
+        } else {
+            Err(reply.unknown())
+        }
     }
 
     /// Lists the nodes by their last heartbeat, the latest first, at most 1,000. Also returns
@@ -247,7 +270,12 @@ impl Store {
         let Some(Value::Array(flat)) = answer.first() else { return Ok((now, Vec::new())) };
         let seen: Vec<(NodeName, Option<UnixMillis>)> = flat
             .chunks_exact(2)
-            .filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new))))
+            .filter_map(|pair| {
+                Some((
+                    text_of(&pair[0])?.parse().ok()?,
+                    number_of(&pair[1]).and_then(UnixMillis::new),
+                ))
+            })
             .collect();
         if seen.is_empty() {
             return Ok((now, Vec::new()));
@@ -258,11 +286,15 @@ impl Store {
         }
         let records = self.link.ask(&mut pipeline).await?;
         // A key of the wrong type hides no other node. The facts of its node are unknown.
-        let read = |((name, last_seen), fields): ((NodeName, Option<UnixMillis>), Result<Value, redis::RedisError>)| {
+        let read = |((name, last_seen), fields): (
+            (NodeName, Option<UnixMillis>),
+            Result<Value, redis::RedisError>,
+        )| {
             let map: BTreeMap<String, String> = match fields {
-                Ok(Value::Array(flat)) => {
-                    flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect()
-                }
+                Ok(Value::Array(flat)) => flat
+                    .chunks_exact(2)
+                    .filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?)))
+                    .collect(),
                 _ => BTreeMap::new(),
             };
             let text = |field: &str| map.get(field).cloned().unwrap_or_default();
@@ -280,7 +312,8 @@ impl Store {
                 clock_offset_ms: text("clock_offset_ms").parse().ok(),
                 serving: Serving {
                     // A node of an older version reports no queues and serves all.
-                    queues: Some(names(&text("queues"))).filter(|queues: &BTreeSet<_>| !queues.is_empty()),
+                    queues: Some(names(&text("queues")))
+                        .filter(|queues: &BTreeSet<_>| !queues.is_empty()),
                     labels: names(&text("labels")),
                 },
                 limits: Some(kinds_in(&text("limits"))).filter(|kinds| !kinds.is_empty()),
@@ -292,7 +325,9 @@ impl Store {
                 users: text("users"),
                 users_why: text("users_why"),
                 own_user: text("own_user"),
-                at_limit: Some(text("at_limit")).filter(|why| !why.is_empty()).zip(instant("at_limit_since")),
+                at_limit: Some(text("at_limit"))
+                    .filter(|why| !why.is_empty())
+                    .zip(instant("at_limit_since")),
             }
         };
         Ok((now, seen.into_iter().zip(records).map(read).collect()))
@@ -304,8 +339,12 @@ impl Store {
         pipeline.cmd("HGETALL").arg(self.keys.queues());
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
-        let read =
-            |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(|n| u32::try_from(n).ok())?));
+        let read = |pair: &[Value]| {
+            Some((
+                text_of(&pair[0])?.parse().ok()?,
+                number_of(&pair[1]).and_then(|n| u32::try_from(n).ok())?,
+            ))
+        };
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
 }

@@ -37,22 +37,36 @@ pub struct FailedNotice {
 impl Store {
     /// Returns the notices of these hidden jobs that failed for good. Jobs without such notices are
     /// left out.
-    pub async fn read_failed_notices(&self, jobs: &[JobName]) -> Result<Vec<FailedNotice>, StoreError> {
+    pub async fn read_failed_notices(
+        &self,
+        jobs: &[JobName],
+    ) -> Result<Vec<FailedNotice>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let mut pipeline = redis::pipe();
         for job in jobs {
             pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));
-            pipeline.cmd("ZRANGE").arg(self.keys.job_dead(job)).arg(0).arg(0).arg("REV").arg("WITHSCORES");
+            pipeline
+                .cmd("ZRANGE")
+                .arg(self.keys.job_dead(job))
+                .arg(0)
+                .arg(0)
+                .arg("REV")
+                .arg("WITHSCORES");
         }
         // A key of the wrong type is a finding of its own.
-        let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
+        let answers: Vec<Option<Value>> =
+            self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         let read = |(job, answers): (&JobName, &[Option<Value>])| {
             let [Some(count), Some(Value::Array(last))] = answers else { return None };
             let run = text_of(last.first()?)?.parse().ok()?;
             let at = number_of(last.get(1)?).and_then(UnixMillis::new)?;
-            Some(FailedNotice { job: job.clone(), count: u64::try_from(number_of(count)?).ok()?, last: (run, at) })
+            Some(FailedNotice {
+                job: job.clone(),
+                count: u64::try_from(number_of(count)?).ok()?,
+                last: (run, at),
+            })
         };
         Ok(jobs.iter().zip(answers.chunks_exact(2)).filter_map(read).collect())
     }
@@ -66,7 +80,10 @@ impl Store {
 
     /// Lists notices of these hidden jobs that failed and wait for a retry, the earliest retry
     /// first.
-    pub async fn read_retried_notices(&self, jobs: &[JobName]) -> Result<Vec<RunRecord>, StoreError> {
+    pub async fn read_retried_notices(
+        &self,
+        jobs: &[JobName],
+    ) -> Result<Vec<RunRecord>, StoreError> {
         let mut ids = Vec::new();
         for job in jobs {
             ids.extend(self.list_manual(job).await?);
@@ -76,8 +93,10 @@ impl Store {
 
     async fn retried_among(&self, ids: &[RunId]) -> Result<Vec<RunRecord>, StoreError> {
         // An unreadable record is a finding of its own.
-        let records = self.read_runs(ids).await?.into_iter().filter_map(|record| record.ok().flatten());
-        let mut retried: Vec<RunRecord> = records.filter(|run| run.state == RunState::Scheduled && run.attempt > 0).collect();
+        let records =
+            self.read_runs(ids).await?.into_iter().filter_map(|record| record.ok().flatten());
+        let mut retried: Vec<RunRecord> =
+            records.filter(|run| run.state == RunState::Scheduled && run.attempt > 0).collect();
         retried.sort_by_key(|run| run.ready);
         Ok(retried)
     }

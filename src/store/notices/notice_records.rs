@@ -86,9 +86,17 @@ pub enum NoticeReply {
 impl Store {
     /// Lists `limit` waiting notifications after the first `skip`, oldest first. Also returns the
     /// number of entries read. Malformed entries are left out, because `doctor` reports them.
-    pub async fn list_notices(&self, skip: usize, limit: usize) -> Result<(Vec<NoticeRecord>, usize), StoreError> {
+    pub async fn list_notices(
+        &self,
+        skip: usize,
+        limit: usize,
+    ) -> Result<(Vec<NoticeRecord>, usize), StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.notices()).arg(skip).arg((skip + limit).saturating_sub(1));
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.notices())
+            .arg(skip)
+            .arg((skip + limit).saturating_sub(1));
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(members)) = answer.first() else { return Ok((Vec::new(), 0)) };
         let read = |member: &Value| {
@@ -100,7 +108,11 @@ impl Store {
     }
 
     /// Adds the run that delivers a notification to the due set.
-    pub async fn plant_notice(&self, notice: &NoticeRecord, order: &NoticeOrder) -> Result<NoticeReply, StoreError> {
+    pub async fn plant_notice(
+        &self,
+        notice: &NoticeRecord,
+        order: &NoticeOrder,
+    ) -> Result<NoticeReply, StoreError> {
         let mut replies = self.plant_notices(&[(notice, order)]).await?;
         replies.pop().unwrap_or_else(|| Err(StoreError::corrupt("plant_notice", "no reply")))
     }
@@ -111,7 +123,8 @@ impl Store {
         &self,
         orders: &[(&NoticeRecord, &NoticeOrder)],
     ) -> Result<Vec<Result<NoticeReply, StoreError>>, StoreError> {
-        let calls: Vec<_> = orders.iter().map(|(notice, order)| self.notice_call(notice, order)).collect();
+        let calls: Vec<_> =
+            orders.iter().map(|(notice, order)| self.notice_call(notice, order)).collect();
         let read = |reply: Result<Reply, StoreError>| {
             let reply = reply?;
             Ok(match reply.word.as_str() {
@@ -130,7 +143,8 @@ impl Store {
     fn notice_call(&self, notice: &NoticeRecord, order: &NoticeOrder) -> Invocation {
         let (keys, run) = (&self.keys, &notice.run);
         let lane = crate::domain::queue::lane::Lane::of_notices();
-        let (definition, hash) = order.definition.as_ref().map_or(("", ""), |(text, hash)| (text, hash));
+        let (definition, hash) =
+            order.definition.as_ref().map_or(("", ""), |(text, hash)| (text, hash));
         Invocation::new(&scripts::PLANT_NOTICE)
             .key("notices", keys.notices())
             .key("job", keys.job(run.job()))
@@ -168,7 +182,12 @@ impl Store {
     }
 
     /// Returns the last `bytes` bytes that an attempt wrote to both streams, in the order written.
-    pub async fn read_output_tail(&self, run: &RunId, attempt: u32, bytes: usize) -> Result<Vec<u8>, StoreError> {
+    pub async fn read_output_tail(
+        &self,
+        run: &RunId,
+        attempt: u32,
+        bytes: usize,
+    ) -> Result<Vec<u8>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.output(run, attempt)).arg(&["head", "tail"]);
         let answer = self.link.query(&mut pipeline).await?;

@@ -52,14 +52,24 @@ pub enum WatchReply {
 impl Store {
     /// Lists planned runs due before `before` whose jobs set deadlines and which are not watched
     /// yet. Reads `limit` jobs starting at `offset`. Also returns true if no more jobs follow.
-    pub async fn list_overdue(&self, before: UnixMillis, offset: usize, limit: usize) -> Result<(Vec<RunId>, bool), StoreError> {
+    pub async fn list_overdue(
+        &self,
+        before: UnixMillis,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<RunId>, bool), StoreError> {
         let mut pipeline = redis::pipe();
-        let range = pipeline.cmd("ZRANGE").arg(self.keys.jobs()).arg("-inf").arg(format!("({}", before.as_i64()));
+        let range = pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.jobs())
+            .arg("-inf")
+            .arg(format!("({}", before.as_i64()));
         range.arg("BYSCORE").arg("LIMIT").arg(offset).arg(limit);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(names)) = answer.first() else { return Ok((Vec::new(), true)) };
         let is_last = names.len() < limit;
-        let names: Vec<JobName> = names.iter().filter_map(|name| text_of(name)?.parse().ok()).collect();
+        let names: Vec<JobName> =
+            names.iter().filter_map(|name| text_of(name)?.parse().ok()).collect();
         if names.is_empty() {
             return Ok((Vec::new(), is_last));
         }
@@ -71,7 +81,8 @@ impl Store {
             // A job of the wrong type is a finding of its own.
             let Ok(Value::Array(fields)) = answer else { return None };
             let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
-            let is_timed = Kind::ALL.iter().any(|kind| text(0).contains(&format!("{}=", kind.as_str())));
+            let is_timed =
+                Kind::ALL.iter().any(|kind| text(0).contains(&format!("{}=", kind.as_str())));
             (is_timed && text(1) != text(2)).then(|| text(1).parse().ok())?
         };
         Ok((self.link.ask(&mut pipeline).await?.into_iter().filter_map(overdue).collect(), is_last))
@@ -95,9 +106,18 @@ impl Store {
 
     /// Lists at most `limit` deadlines after the first `skip`, the earliest first. A malformed
     /// entry is None.
-    pub async fn list_deadlines(&self, skip: usize, limit: usize) -> Result<Vec<Option<RunDeadline>>, StoreError> {
+    pub async fn list_deadlines(
+        &self,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Option<RunDeadline>>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.deadlines()).arg(skip).arg((skip + limit).saturating_sub(1)).arg("WITHSCORES");
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.deadlines())
+            .arg(skip)
+            .arg((skip + limit).saturating_sub(1))
+            .arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
         let read = |pair: &[Value]| {
@@ -108,7 +128,10 @@ impl Store {
     }
 
     /// Checks a deadline, and writes the notification if the run missed the deadline.
-    pub async fn judge_deadline(&self, deadline: &RunDeadline) -> Result<DeadlineReply, StoreError> {
+    pub async fn judge_deadline(
+        &self,
+        deadline: &RunDeadline,
+    ) -> Result<DeadlineReply, StoreError> {
         let (keys, run) = (&self.keys, &deadline.run);
         let call = Invocation::new(&scripts::JUDGE_DEADLINE)
             .key("deadlines", keys.deadlines())

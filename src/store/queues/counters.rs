@@ -66,7 +66,8 @@ impl Store {
             facts.ledger_counted = (before.ledger_ranges == after.ledger_ranges).then_some(ranges);
             let is_still = before.output_bytes == after.output_bytes && said == said_after;
             facts.output_counted = is_still.then(|| sizes.iter().sum());
-            facts.sizes = if is_still { wrong_sizes(&said, &counted.outputs, &sizes) } else { Vec::new() };
+            facts.sizes =
+                if is_still { wrong_sizes(&said, &counted.outputs, &sizes) } else { Vec::new() };
             facts.waiting = after.waiting;
             facts.ledger_ranges = after.ledger_ranges;
             facts.output_bytes = after.output_bytes;
@@ -77,7 +78,9 @@ impl Store {
         }
         facts.highest = self.read_leased(ALL_LEASES).await?.into_values().flatten().max();
         // A claim may have raised the fence since the counter was read.
-        if facts.highest.is_some_and(|highest| facts.fence.as_deref().is_none_or(|last| Some(highest) > fence_of(last))) {
+        if facts.highest.is_some_and(|highest| {
+            facts.fence.as_deref().is_none_or(|last| Some(highest) > fence_of(last))
+        }) {
             facts.fence = self.counters().await?.fence;
         }
         Ok(facts)
@@ -90,7 +93,11 @@ impl Store {
         pipeline.cmd("HGET").arg(self.keys.counters()).arg("trimmed_outputs");
         pipeline.cmd("ZRANGE").arg(self.keys.outputs()).arg(-1).arg(-1).arg("WITHSCORES");
         let outputs = self.link.query(&mut pipeline).await?;
-        Ok(CountMarks { counters: self.counters().await?, sizes: self.output_sizes().await?, outputs })
+        Ok(CountMarks {
+            counters: self.counters().await?,
+            sizes: self.output_sizes().await?,
+            outputs,
+        })
     }
 
     async fn counters(&self) -> Result<Counters, StoreError> {
@@ -101,7 +108,12 @@ impl Store {
         pipeline.cmd("GET").arg(self.keys.fence());
         let answers = self.link.query(&mut pipeline).await?;
         let text = |at: usize| answers.get(at).and_then(shown_member);
-        Ok(Counters { waiting: text(0), ledger_ranges: text(1), output_bytes: text(2), fence: text(3) })
+        Ok(Counters {
+            waiting: text(0),
+            ledger_ranges: text(1),
+            output_bytes: text(2),
+            fence: text(3),
+        })
     }
 
     /// Returns the counter of kept output bytes for each job.
@@ -113,7 +125,10 @@ impl Store {
             let answer = self.link.query(&mut pipeline).await?;
             let Some(Value::Array(parts)) = answer.first() else { return Ok(said) };
             let [next, Value::Array(flat)] = parts.as_slice() else { return Ok(said) };
-            said.extend(flat.chunks_exact(2).filter_map(|pair| Some((shown_member(&pair[0])?, shown_member(&pair[1])?))));
+            said.extend(
+                flat.chunks_exact(2)
+                    .filter_map(|pair| Some((shown_member(&pair[0])?, shown_member(&pair[1])?))),
+            );
             cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
             if cursor == 0 {
                 return Ok(said);
@@ -122,7 +137,12 @@ impl Store {
     }
 
     /// Returns one number for each of these keys. A key of the wrong type has the number 0.
-    async fn numbers(&self, command: &str, names: &[String], field: Option<&str>) -> Result<Vec<u64>, StoreError> {
+    async fn numbers(
+        &self,
+        command: &str,
+        names: &[String],
+        field: Option<&str>,
+    ) -> Result<Vec<u64>, StoreError> {
         let mut numbers = Vec::with_capacity(names.len());
         for some in names.chunks(PAGE) {
             let mut pipeline = redis::pipe();
@@ -133,7 +153,9 @@ impl Store {
                 }
             }
             let answers = self.link.ask(&mut pipeline).await?;
-            let number = |answer: &Result<Value, _>| answer.as_ref().ok().and_then(number_of).and_then(|n| u64::try_from(n).ok());
+            let number = |answer: &Result<Value, _>| {
+                answer.as_ref().ok().and_then(number_of).and_then(|n| u64::try_from(n).ok())
+            };
             numbers.extend(answers.iter().map(|answer| number(answer).unwrap_or(0)));
         }
         Ok(numbers)
@@ -142,19 +164,33 @@ impl Store {
 
 /// Returns the jobs whose output counter differs from the sum of their kept outputs. `said` are the
 /// counters. `sizes` are the sizes of `outputs`.
-fn wrong_sizes(said: &BTreeMap<String, String>, outputs: &[String], sizes: &[u64]) -> Vec<SizeFacts> {
+fn wrong_sizes(
+    said: &BTreeMap<String, String>,
+    outputs: &[String],
+    sizes: &[u64],
+) -> Vec<SizeFacts> {
     let mut counted: BTreeMap<&str, u64> = said.keys().map(|job| (job.as_str(), 0)).collect();
     let jobs: Vec<(String, u64)> = outputs
         .iter()
         .zip(sizes)
-        .filter_map(|(rest, size)| Some((job_of(rest.strip_prefix("output:")?)?.to_string(), *size)))
+        .filter_map(|(rest, size)| {
+            Some((job_of(rest.strip_prefix("output:")?)?.to_string(), *size))
+        })
         .collect();
     for (job, size) in &jobs {
         *counted.entry(job).or_default() += size;
     }
-    let is_wrong = |job: &str, counted: u64| said.get(job).map_or(counted != 0, |said| said.parse() != Ok(counted));
+    let is_wrong = |job: &str, counted: u64| {
+        said.get(job).map_or(counted != 0, |said| said.parse() != Ok(counted))
+    };
     let wrong = counted.into_iter().filter(|(job, counted)| is_wrong(job, *counted));
-    wrong.map(|(job, counted)| SizeFacts { job: job.to_owned(), said: said.get(job).cloned(), counted }).collect()
+    wrong
+        .map(|(job, counted)| SizeFacts {
+            job: job.to_owned(),
+            said: said.get(job).cloned(),
+            counted,
+        })
+        .collect()
 }
 
 fn fence_of(text: &str) -> Option<Fence> {

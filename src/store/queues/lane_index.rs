@@ -54,11 +54,23 @@ impl Store {
             pipeline.cmd("ZCARD").arg(self.keys.due(lane));
         }
         let counts = self.link.ask(&mut pipeline).await?.into_iter();
-        Ok(counts.map(|count| count.ok().as_ref().and_then(number_of).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)).collect())
+        Ok(counts
+            .map(|count| {
+                count
+                    .ok()
+                    .as_ref()
+                    .and_then(number_of)
+                    .and_then(|n| u64::try_from(n).ok())
+                    .unwrap_or(0)
+            })
+            .collect())
     }
 
     /// Registers that these lanes are in use. Plain lanes are not registered.
-    pub async fn note_lanes(&self, lanes: impl IntoIterator<Item = &Lane>) -> Result<(), StoreError> {
+    pub async fn note_lanes(
+        &self,
+        lanes: impl IntoIterator<Item = &Lane>,
+    ) -> Result<(), StoreError> {
         let lanes: Vec<&Lane> = lanes.into_iter().filter(|lane| !lane.is_plain()).collect();
         if lanes.is_empty() {
             return Ok(());
@@ -78,7 +90,11 @@ impl Store {
     /// a call. Returns the number of removed lanes.
     pub async fn forget_lanes(&self, before: UnixMillis) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
-        let range = pipeline.cmd("ZRANGE").arg(self.keys.lanes()).arg("-inf").arg(format!("({}", before.as_i64()));
+        let range = pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.lanes())
+            .arg("-inf")
+            .arg(format!("({}", before.as_i64()));
         range.arg("BYSCORE").arg("LIMIT").arg(0).arg(100);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(old)) = answer.first() else { return Ok(0) };
@@ -86,7 +102,9 @@ impl Store {
         if old.is_empty() {
             return Ok(0);
         }
-        let mut call = Invocation::new(&scripts::FORGET_LANES).key("lanes", self.keys.lanes()).arg("before", before.as_i64());
+        let mut call = Invocation::new(&scripts::FORGET_LANES)
+            .key("lanes", self.keys.lanes())
+            .arg("before", before.as_i64());
         for lane in &old {
             call = call.key("due", self.keys.due(lane)).arg("lane", lane.as_str());
         }

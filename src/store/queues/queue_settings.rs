@@ -61,10 +61,16 @@ pub struct RunTimes {
 
 impl Store {
     /// Sets the settings of a queue that `change` names. All other settings stay as they are.
-    pub async fn set_queue(&self, queue: &QueueName, change: &QueueChange) -> Result<QueueReply, StoreError> {
+    pub async fn set_queue(
+        &self,
+        queue: &QueueName,
+        change: &QueueChange,
+    ) -> Result<QueueReply, StoreError> {
         let is_named = |field: &str| {
             let key = match field {
-                "concurrency" if change.named.contains(&QueueKey::OwnConcurrency) => QueueKey::OwnConcurrency,
+                "concurrency" if change.named.contains(&QueueKey::OwnConcurrency) => {
+                    QueueKey::OwnConcurrency
+                }
                 "concurrency" => QueueKey::Concurrency,
                 "limit" => QueueKey::Limit,
                 "weight" | "strict" => QueueKey::Share,
@@ -82,9 +88,11 @@ impl Store {
             .arg("rule", if *queue == QueueName::default_queue() { "always" } else { "declared" })
             .arg("plain", QueueSettings::DEFAULT_CONCURRENCY)
             .arg("by", &*self.by);
-        let fields = queue_fields(&change.settings).into_iter().filter(|(field, _)| is_named(field));
+        let fields =
+            queue_fields(&change.settings).into_iter().filter(|(field, _)| is_named(field));
         let call = fields.fold(call, |call, (field, value)| {
-            call.arg("field", field).arg("value", if field == "concurrency" && is_own { String::new() } else { value })
+            call.arg("field", field)
+                .arg("value", if field == "concurrency" && is_own { String::new() } else { value })
         });
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
@@ -95,7 +103,11 @@ impl Store {
     }
 
     /// Pauses or resumes a queue.
-    pub async fn switch_queue(&self, queue: &QueueName, to: QueueSwitch) -> Result<QueueReply, StoreError> {
+    pub async fn switch_queue(
+        &self,
+        queue: &QueueName,
+        to: QueueSwitch,
+    ) -> Result<QueueReply, StoreError> {
         let call = Invocation::new(&scripts::SWITCH_QUEUE)
             .key("queue", self.keys.queue(queue))
             .key("queues", self.keys.queues())
@@ -116,7 +128,11 @@ impl Store {
 
     /// Returns the numbers of runs in each of these lanes at `now`. A key of the wrong type counts
     /// as empty, and the consistency check reports the key.
-    pub async fn read_depths(&self, lanes: &[Lane], now: UnixMillis) -> Result<Vec<QueueDepth>, StoreError> {
+    pub async fn read_depths(
+        &self,
+        lanes: &[Lane],
+        now: UnixMillis,
+    ) -> Result<Vec<QueueDepth>, StoreError> {
         if lanes.is_empty() {
             return Ok(Vec::new());
         }
@@ -129,7 +145,12 @@ impl Store {
         }
         let answers = self.link.ask(&mut pipeline).await?;
         let number = |answer: &Result<Value, redis::RedisError>| {
-            answer.as_ref().ok().and_then(number_of).and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+            answer
+                .as_ref()
+                .ok()
+                .and_then(number_of)
+                .and_then(|number| u64::try_from(number).ok())
+                .unwrap_or(0)
         };
         let read = |parts: &[Result<Value, redis::RedisError>]| {
             let (all, ready) = (number(&parts[0]), number(&parts[1]));
@@ -138,7 +159,12 @@ impl Store {
                 _ => None,
             };
             let oldest = head.filter(|head| *head <= now && ready > 0);
-            QueueDepth { ready, scheduled: all.saturating_sub(ready), running: number(&parts[3]), oldest }
+            QueueDepth {
+                ready,
+                scheduled: all.saturating_sub(ready),
+                running: number(&parts[3]),
+                oldest,
+            }
         };
         Ok(answers.chunks_exact(4).map(read).collect())
     }
@@ -146,12 +172,18 @@ impl Store {
     /// Lists the executing runs of a queue, at most `most`. The run that started first is the
     /// first. Also returns the number of all executing runs of the queue. A key of the wrong type
     /// counts as empty, and the consistency check reports the key.
-    pub async fn list_running(&self, queue: &QueueName, most: usize) -> Result<(Vec<RunId>, u64), StoreError> {
+    pub async fn list_running(
+        &self,
+        queue: &QueueName,
+        most: usize,
+    ) -> Result<(Vec<RunId>, u64), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.running(queue)).arg(0).arg(most.saturating_sub(1));
         pipeline.cmd("ZCARD").arg(self.keys.running(queue));
         let answers = self.link.ask(&mut pipeline).await?;
-        let [Ok(Value::Array(ids)), Ok(count)] = answers.as_slice() else { return Ok((Vec::new(), 0)) };
+        let [Ok(Value::Array(ids)), Ok(count)] = answers.as_slice() else {
+            return Ok((Vec::new(), 0));
+        };
         let ids = ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
         Ok((ids, number_of(count).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)))
     }
@@ -160,10 +192,16 @@ impl Store {
     /// `most`. Runs that never started are left out.
     pub async fn read_run_times(&self, most: usize) -> Result<Vec<RunTimes>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(0).arg(most.saturating_sub(1)).arg("REV");
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.history())
+            .arg(0)
+            .arg(most.saturating_sub(1))
+            .arg("REV");
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
         let Some(Ok(Value::Array(ids))) = answer else { return Ok(Vec::new()) };
-        let runs: Vec<_> = ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+        let runs: Vec<_> =
+            ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
         if runs.is_empty() {
             return Ok(Vec::new());
         }
@@ -184,11 +222,19 @@ fn times_of(value: &Value) -> Option<RunTimes> {
     let ready = number(3).or_else(|| number(2))?;
     let wait = (number(1)? == 1).then(|| u64::try_from(started - ready).unwrap_or(0));
     let lane: Lane = text_of(fields.first()?)?.parse().ok()?;
-    Some(RunTimes { queue: lane.queue().clone(), wait_ms: wait, run_ms: u64::try_from(finished - started).unwrap_or(0) })
+    Some(RunTimes {
+        queue: lane.queue().clone(),
+        wait_ms: wait,
+        run_ms: u64::try_from(finished - started).unwrap_or(0),
+    })
 }
 
 /// Returns the concurrency of an undeclared queue. The queue `default` has the default concurrency;
 /// any other queue has the empty text.
 fn undeclared(queue: &QueueName) -> String {
-    if *queue == QueueName::default_queue() { QueueSettings::DEFAULT_CONCURRENCY.to_string() } else { String::new() }
+    if *queue == QueueName::default_queue() {
+        QueueSettings::DEFAULT_CONCURRENCY.to_string()
+    } else {
+        String::new()
+    }
 }

@@ -76,14 +76,30 @@ impl Store {
             pipeline.cmd("ZCARD").arg(keys.due(lane));
         }
         let answers = self.link.query(&mut pipeline).await?;
-        let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, finished, notices, due_notices, totals, due @ ..] =
-            answers.as_slice()
+        let number =
+            |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let [
+            jobs,
+            leases,
+            history,
+            output_bytes,
+            quarantined,
+            nodes,
+            dead,
+            finished,
+            notices,
+            due_notices,
+            totals,
+            due @ ..,
+        ] = answers.as_slice()
         else {
             return Err(StoreError::corrupt("stats", "too few answers"));
         };
         let mut totals: BTreeMap<String, u64> = match totals {
-            Value::Array(flat) => flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number(&pair[1])))).collect(),
+            Value::Array(flat) => flat
+                .chunks_exact(2)
+                .filter_map(|pair| Some((text_of(&pair[0])?, number(&pair[1]))))
+                .collect(),
             _ => BTreeMap::new(),
         };
         let waiting = totals.remove("waiting").unwrap_or(0);
@@ -117,8 +133,15 @@ impl Store {
         let mut pipeline = redis::pipe();
         pipeline.cmd("INFO").arg("memory");
         let answers = self.link.ask(&mut pipeline).await?;
-        let info = answers.first().and_then(|answer| answer.as_ref().ok()).and_then(text_of).unwrap_or_default();
-        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok());
+        let info = answers
+            .first()
+            .and_then(|answer| answer.as_ref().ok())
+            .and_then(text_of)
+            .unwrap_or_default();
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
+        };
         Ok((field("used_memory"), field("maxmemory").filter(|bytes| *bytes > 0)))
     }
 }

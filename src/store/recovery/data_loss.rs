@@ -39,7 +39,9 @@ impl LossKind {
     pub fn words(self) -> &'static str {
         match self {
             Self::Flushed => "all data was deleted",
-            Self::Older => "an older state came back (a snapshot, or a failover that lost the newest writes)",
+            Self::Older => {
+                "an older state came back (a snapshot, or a failover that lost the newest writes)"
+            }
             Self::Unmarked => "the epoch key was deleted or replaced",
         }
     }
@@ -108,8 +110,9 @@ impl LossRecord {
     /// Returns the jobs that any node misses, each with its schedule.
     pub fn jobs_gone(&self) -> Vec<(JobName, String)> {
         let all = self.reports.iter().flat_map(|report| &report.gone);
-        let mut named: Vec<(JobName, String)> =
-            all.filter_map(|(name, schedule)| Some((name.parse().ok()?, schedule.clone()))).collect();
+        let mut named: Vec<(JobName, String)> = all
+            .filter_map(|(name, schedule)| Some((name.parse().ok()?, schedule.clone())))
+            .collect();
         named.sort();
         named.dedup_by(|one, next| one.0 == next.0);
         named
@@ -179,13 +182,21 @@ impl Store {
     pub async fn newest_trace(&self, until: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         for key in [self.keys.history(), self.keys.nodes()] {
-            let range = pipeline.cmd("ZRANGE").arg(key).arg(until.as_i64()).arg("-inf").arg("BYSCORE").arg("REV");
+            let range = pipeline
+                .cmd("ZRANGE")
+                .arg(key)
+                .arg(until.as_i64())
+                .arg("-inf")
+                .arg("BYSCORE")
+                .arg("REV");
             range.arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         }
         // A key of the wrong type proves nothing.
         let answers = self.link.ask(&mut pipeline).await?;
         let newest = answers.iter().filter_map(|answer| match answer {
-            Ok(redis::Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
+            Ok(redis::Value::Array(pair)) => {
+                pair.get(1).and_then(number_of).and_then(UnixMillis::new)
+            }
             _ => None,
         });
         Ok(newest.max())
@@ -193,7 +204,11 @@ impl Store {
 
     /// Stores the report of this node about a data loss. `highest` is the highest fence that this
     /// node has seen.
-    pub async fn report_loss(&self, report: &LossReport, highest: u64) -> Result<ReportReply, StoreError> {
+    pub async fn report_loss(
+        &self,
+        report: &LossReport,
+        highest: u64,
+    ) -> Result<ReportReply, StoreError> {
         let call = Invocation::new(&scripts::REPORT_LOSS)
             .key("epoch", self.keys.epoch())
             .key("data_losses", self.keys.data_losses())
@@ -214,20 +229,29 @@ impl Store {
     /// are kept. Unreadable records are skipped.
     pub async fn read_losses(&self) -> Result<Vec<LossRecord>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.data_losses()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.data_losses())
+            .arg(0)
+            .arg(READ - 1)
+            .arg("REV")
+            .arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(redis::Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
         let (mut losses, mut reports) = (Vec::new(), Vec::new());
         for pair in flat.chunks_exact(2) {
             let at = number_of(&pair[1]).and_then(UnixMillis::new);
             match text_of(&pair[0]).and_then(|text| serde_json::from_str(&text).ok()) {
-                Some(Entry::Loss(loss)) => losses.push(LossRecord { at, loss, reports: Vec::new() }),
+                Some(Entry::Loss(loss)) => {
+                    losses.push(LossRecord { at, loss, reports: Vec::new() });
+                }
                 Some(Entry::Report(report)) => reports.push(report),
                 None => {}
             }
         }
         for report in reports {
-            if let Some(record) = losses.iter_mut().find(|record| record.loss.epoch == report.epoch) {
+            if let Some(record) = losses.iter_mut().find(|record| record.loss.epoch == report.epoch)
+            {
                 record.reports.push(report);
             }
         }

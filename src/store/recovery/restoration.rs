@@ -146,7 +146,10 @@ impl LedgerAnswer {
 
 impl Store {
     /// Restores the ends of runs. The results have the order of `orders`.
-    pub async fn restore_runs(&self, orders: &[RestoreOrder]) -> Result<Vec<Result<RestoreReply, StoreError>>, StoreError> {
+    pub async fn restore_runs(
+        &self,
+        orders: &[RestoreOrder],
+    ) -> Result<Vec<Result<RestoreReply, StoreError>>, StoreError> {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
@@ -155,14 +158,16 @@ impl Store {
             lanes.extend([Some(&order.lane), order.job_lane.as_ref()].into_iter().flatten());
         }
         self.note_lanes(lanes).await?;
-        let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order, &[])).collect();
+        let calls: Vec<Invocation> =
+            orders.iter().map(|order| self.restoring(order, &[])).collect();
         let mut replies = self.link.invoke_all(&calls).await?;
         for (order, answer) in orders.iter().zip(&mut replies) {
             if let Ok(reply) = answer
                 && reply.word == "places"
             {
                 let places = Gate::all_in(&reply.text()?);
-                *answer = self.invoke_at_gates(&places, |places| self.restoring(order, places)).await;
+                *answer =
+                    self.invoke_at_gates(&places, |places| self.restoring(order, places)).await;
             }
         }
         let read = |reply: Result<crate::store::server::reply::Reply, StoreError>| {
@@ -183,13 +188,20 @@ impl Store {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
         let job_lane = order.job_lane.as_ref().unwrap_or(&order.lane);
-        let call = self.end_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, job_lane);
+        let call = self.end_keys(
+            Invocation::new(&scripts::RESTORE_RUN),
+            &order.run,
+            &order.lane,
+            job_lane,
+        );
         let run_at = |due: UnixMillis| RunId::regular(job.clone(), due);
         let taken = order.taken_from;
         let rest = taken.and_then(|taken| taken.rest);
-        let range_run = taken.map_or_else(|| order.run.clone(), |taken| run_at(taken.skipped_range.first));
+        let range_run =
+            taken.map_or_else(|| order.run.clone(), |taken| run_at(taken.skipped_range.first));
         let rest_run = rest.map(|rest| run_at(rest.first));
-        let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
+        let number =
+            |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
         let call = call
             .key("successor_run", self.successor_key(next, job))
             .key("catch_up", keys.catch_up(job))
@@ -225,15 +237,29 @@ impl Store {
             .arg("rest_count", rest.map_or(0, |rest| rest.count))
             .arg("job_lane", order.job_lane.as_ref().map_or("", Lane::as_str))
             .arg("notified_before", order.notified_before.as_i64())
-            .arg("range", order.in_ledger.as_ref().map_or_else(String::new, |ledger| ledger.range.name()))
-            .arg("left", order.in_ledger.as_ref().map_or_else(String::new, |ledger| ledger.answer.left()))
+            .arg(
+                "range",
+                order.in_ledger.as_ref().map_or_else(String::new, |ledger| ledger.range.name()),
+            )
+            .arg(
+                "left",
+                order.in_ledger.as_ref().map_or_else(String::new, |ledger| ledger.answer.left()),
+            )
             .gate_keys(keys, places);
-        order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
+        order
+            .facts
+            .iter()
+            .fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }
 
     /// Makes a run due again after its lease and record were lost. `claimed_in` is the epoch in
     /// which the run was claimed.
-    pub async fn return_run(&self, claim: &Claim, claimed_in: &str, reason: &str) -> Result<ReturnReply, StoreError> {
+    pub async fn return_run(
+        &self,
+        claim: &Claim,
+        claimed_in: &str,
+        reason: &str,
+    ) -> Result<ReturnReply, StoreError> {
         self.note_lanes([&claim.lane]).await?;
         let (keys, job) = (&self.keys, claim.run.job());
         let call = Invocation::new(&scripts::RETURN_RUN)

@@ -34,7 +34,9 @@ impl SpreadWindow {
     }
 
     fn text(window: Option<&Self>) -> String {
-        window.map_or_else(String::new, |Self { run, from, until }| format!("{run} {} {}", from.as_i64(), until.as_i64()))
+        window.map_or_else(String::new, |Self { run, from, until }| {
+            format!("{run} {} {}", from.as_i64(), until.as_i64())
+        })
     }
 }
 

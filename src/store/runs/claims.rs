@@ -193,7 +193,8 @@ impl Store {
         #[cfg(feature = "mutants")]
         self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
         let keys = &self.keys;
-        let gates: BTreeSet<&Gate> = orders.iter().flat_map(|order| order.gates.iter().chain(&order.known_places)).collect();
+        let gates: BTreeSet<&Gate> =
+            orders.iter().flat_map(|order| order.gates.iter().chain(&order.known_places)).collect();
         let gates: Vec<Gate> = gates.into_iter().cloned().collect();
         let mut call = Invocation::new(&scripts::CLAIM_RUNS)
             .key("due", keys.due(lane))
@@ -239,12 +240,21 @@ impl Store {
                 .arg("job_name", job.as_str())
                 .arg("due_ms", order.run.due().as_i64())
                 .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
-                .arg("delivery", if order.delivery == Delivery::AtMostOnce { AT_MOST_ONCE } else { "" })
+                .arg(
+                    "delivery",
+                    if order.delivery == Delivery::AtMostOnce { AT_MOST_ONCE } else { "" },
+                )
                 .arg("rev", order.rev.as_str())
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
-                .arg("max_age", order.max_age.map_or_else(String::new, |age| millis(age).to_string()))
-                .arg("latest_start", order.latest_start.map_or_else(String::new, |at| at.as_i64().to_string()))
+                .arg(
+                    "max_age",
+                    order.max_age.map_or_else(String::new, |age| millis(age).to_string()),
+                )
+                .arg(
+                    "latest_start",
+                    order.latest_start.map_or_else(String::new, |at| at.as_i64().to_string()),
+                )
                 .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
                 .arg("successor", Successor::id(order.successor.as_ref()))
                 .arg("successor_due", Successor::due(order.successor.as_ref()))
@@ -259,7 +269,10 @@ impl Store {
         }
         let now = reply.instant()?;
         if reply.number()? == 1 {
-            tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt. New fences are taken from the clock.");
+            tracing::error!(
+                key = keys.fence(),
+                "The fence counter in Redis was corrupt. New fences are taken from the clock."
+            );
         }
         orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
     }
@@ -271,11 +284,17 @@ impl Store {
     }
 }
 
-fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMillis) -> Result<ClaimReply, StoreError> {
+fn claim_reply(
+    mut reply: Reply,
+    order: &ClaimOrder,
+    lane: &Lane,
+    now: UnixMillis,
+) -> Result<ClaimReply, StoreError> {
     Ok(match reply.word.as_str() {
         "claimed" => {
             let fence = u64::try_from(reply.number()?).ok().and_then(Fence::new);
-            let fence = fence.ok_or_else(|| StoreError::corrupt("claim_runs", "a fence out of range"))?;
+            let fence =
+                fence.ok_or_else(|| StoreError::corrupt("claim_runs", "a fence out of range"))?;
             let attempt = reply.count()?;
             reply.number()?;
             ClaimReply::Claimed(Claim {
@@ -308,9 +327,11 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMilli
         "needs_own_gate" => ClaimReply::NeedsOwnGate,
         "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),
         "failed" => ClaimReply::Blocked(Blocking::Failed),
-        "wrong_type" => {
-            ClaimReply::WrongType(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? })
-        }
+        "wrong_type" => ClaimReply::WrongType(StoreError::WrongType {
+            key: reply.text()?,
+            found: reply.text()?,
+            wanted: reply.text()?,
+        }),
         _ => return Err(reply.unknown()),
     })
 }

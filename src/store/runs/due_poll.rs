@@ -156,16 +156,29 @@ impl Store {
             return Err(reply.unknown());
         }
         let micros = reply.number()?;
-        let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| StoreError::corrupt("TIME", micros.to_string()))?;
+        let now = UnixMillis::new(micros.div_euclid(1000))
+            .ok_or_else(|| StoreError::corrupt("TIME", micros.to_string()))?;
         let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
         let marks = marks(reply.text()?, &reply.text()?);
         let is_restoring = reply.number()? > 0;
-        let marks = DataMarks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
+        let marks =
+            DataMarks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
         let is_on_new_server = reply.number()? > 0;
         let (next_gate, gates) = gates(&reply.value()?)?;
-        let lanes = (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, marks, is_restoring, is_on_new_server, gates, next_gate, lanes })
+        let lanes =
+            (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
+        Ok(Poll {
+            now,
+            past_now,
+            leases,
+            marks,
+            is_restoring,
+            is_on_new_server,
+            gates,
+            next_gate,
+            lanes,
+        })
     }
 
     /// Records that nodes polled the data on `server` for the first time now. No run on that server
@@ -188,19 +201,28 @@ impl Store {
 
     /// Returns the number of runs of these lanes that are due at `now`, and the earliest ready time
     /// among these runs.
-    pub async fn count_due(&self, lanes: &[Lane], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
+    pub async fn count_due(
+        &self,
+        lanes: &[Lane],
+        now: UnixMillis,
+    ) -> Result<(u64, Option<UnixMillis>), StoreError> {
         let mut pipeline = redis::pipe();
         for lane in lanes {
             pipeline.cmd("ZCOUNT").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
-            let head = pipeline.cmd("ZRANGE").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
+            let head =
+                pipeline.cmd("ZRANGE").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
             head.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         }
         let (mut count, mut first) = (0, None);
         // A key of the wrong type is a finding of its own.
         for pair in self.link.ask(&mut pipeline).await?.chunks_exact(2) {
             let [Ok(count_reply), Ok(Value::Array(head))] = pair else { continue };
-            count += number_of(count_reply).and_then(|ready| u64::try_from(ready).ok()).unwrap_or(0);
-            let since = head.get(1).and_then(number_of).map(|since| UnixMillis::new(since).unwrap_or(UnixMillis::EPOCH));
+            count +=
+                number_of(count_reply).and_then(|ready| u64::try_from(ready).ok()).unwrap_or(0);
+            let since = head
+                .get(1)
+                .and_then(number_of)
+                .map(|since| UnixMillis::new(since).unwrap_or(UnixMillis::EPOCH));
             first = first.into_iter().chain(since).min();
         }
         Ok((count, first))
@@ -211,7 +233,8 @@ fn marks(epoch: String, fence: &str) -> DataMarks {
     // The next claim rebuilds a fence counter that is not a number.
     let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
     // An invalid epoch cannot be replaced, because the caller cannot pass back its raw bytes.
-    let is_no_epoch = !epoch.is_empty() && crate::store::recovery::data_loss::begun_at(&epoch).is_none();
+    let is_no_epoch =
+        !epoch.is_empty() && crate::store::recovery::data_loss::begun_at(&epoch).is_none();
     let is_damaged = is_no_epoch || (!fence.is_empty() && number.is_none());
     DataMarks { epoch, fence: number.unwrap_or(0), is_damaged, ..DataMarks::default() }
 }
@@ -245,7 +268,8 @@ fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
     }
     let Value::Array(flat) = second else { return Err(bad()) };
     let pairs = flat.chunks_exact(2);
-    let due = pairs.map(|pair| Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
+    let due = pairs
+        .map(|pair| Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
     let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
     let capacity = number_of(third).and_then(|capacity| usize::try_from(capacity).ok());
     let no_room = NoRoomReason::parse(&text(fourth)?);

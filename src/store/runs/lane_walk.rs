@@ -17,7 +17,12 @@ use crate::store::server::store_error::StoreError;
 impl Store {
     /// Lists at most `most` due entries of `lane` in ready order: those after the entry `after`, or
     /// the first entries without `after`. Returns None if the entry `after` is gone.
-    pub async fn list_behind(&self, lane: &Lane, after: Option<&str>, most: usize) -> Result<Option<Vec<DueEntry>>, StoreError> {
+    pub async fn list_behind(
+        &self,
+        lane: &Lane,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Option<Vec<DueEntry>>, StoreError> {
         let call = Invocation::new(&scripts::LIST_BEHIND)
             .key("due", self.keys.due(lane))
             .arg("now", self.now_arg())
@@ -30,7 +35,9 @@ impl Store {
                 let value = reply.value()?;
                 let bad = || StoreError::corrupt("list_behind", format!("{value:?}"));
                 let Value::Array(flat) = &value else { return Err(bad()) };
-                let entry = |pair: &[Value]| Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? });
+                let entry = |pair: &[Value]| {
+                    Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? })
+                };
                 flat.chunks_exact(2).map(entry).collect::<Option<_>>().map(Some).ok_or_else(bad)
             }
             _ => Err(reply.unknown()),

@@ -21,7 +21,11 @@ pub enum LeaseWord {
 
 impl Store {
     /// Renews the leases of these claims until `lease` from now. Returns one result for each claim.
-    pub async fn renew_leases(&self, lease: Duration, claims: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
+    pub async fn renew_leases(
+        &self,
+        lease: Duration,
+        claims: &[(RunId, Fence)],
+    ) -> Result<Vec<LeaseWord>, StoreError> {
         let mut call = Invocation::new(&scripts::RENEW_LEASES)
             .key("leases", self.keys.leases())
             .key("stop_requests", self.keys.stop_requests())

@@ -31,7 +31,12 @@ pub struct RunPlacement {
 impl Store {
     /// Returns the place of a run: in its lane's due set, among its job's waiting runs, or at these
     /// gates.
-    pub async fn standing(&self, run: &RunId, lane: &Lane, gates: &[Gate]) -> Result<RunPlacement, StoreError> {
+    pub async fn standing(
+        &self,
+        run: &RunId,
+        lane: &Lane,
+        gates: &[Gate],
+    ) -> Result<RunPlacement, StoreError> {
         let id = run.to_string();
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(&id);
@@ -48,20 +53,40 @@ impl Store {
         Ok(RunPlacement {
             ready: number_of(ready).and_then(UnixMillis::new),
             is_waiting: !matches!(waiting, Value::Nil),
-            gate: gates.iter().zip(queued).find(|(_, score)| !matches!(score, Value::Nil)).map(|(gate, _)| gate.clone()),
+            gate: gates
+                .iter()
+                .zip(queued)
+                .find(|(_, score)| !matches!(score, Value::Nil))
+                .map(|(gate, _)| gate.clone()),
             stop_asked_by: text_of(stop).map(by),
         })
     }
 
     /// Returns at most `limit` runs of a job that ended at `since` or later, the earliest end
     /// first.
-    pub async fn read_ended_from(&self, job: &JobName, since: UnixMillis, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
+    pub async fn read_ended_from(
+        &self,
+        job: &JobName,
+        since: UnixMillis,
+        limit: usize,
+    ) -> Result<Vec<RunRecord>, StoreError> {
         let mut pipeline = redis::pipe();
-        let range = pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(since.as_i64()).arg("+inf").arg("BYSCORE");
+        let range = pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.job_history(job))
+            .arg(since.as_i64())
+            .arg("+inf")
+            .arg("BYSCORE");
         range.arg("LIMIT").arg(0).arg(limit);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(ids)) = answer.first() else { return Ok(Vec::new()) };
-        let ids: Vec<RunId> = ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
-        Ok(self.read_runs(&ids).await?.into_iter().filter_map(|record| record.ok().flatten()).collect())
+        let ids: Vec<RunId> =
+            ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+        Ok(self
+            .read_runs(&ids)
+            .await?
+            .into_iter()
+            .filter_map(|record| record.ok().flatten())
+            .collect())
     }
 }

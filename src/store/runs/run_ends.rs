@@ -198,7 +198,8 @@ impl Store {
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
-            let call = self.end_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
+            let call =
+                self.end_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
             let call = call
                 .key("deadlines", self.keys.deadlines())
                 .key("manual", self.keys.manual(claim.run.job()))
@@ -213,7 +214,9 @@ impl Store {
                 .arg("job_lane", read)
                 .arg("gates", names_of(places))
                 .gate_keys(&self.keys, places);
-            facts.iter().fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
+            facts
+                .iter()
+                .fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
         };
         let mut reply = self.finish_with_gates(&claim.job_lane, &claim.places, call).await?;
         Ok(match reply.word.as_str() {
@@ -227,7 +230,11 @@ impl Store {
     }
 
     /// Takes a run back from a node that stopped renewing its lease.
-    pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
+    pub async fn recover_run(
+        &self,
+        lease: &ExpiredLease,
+        recovery: &Recovery,
+    ) -> Result<RecoverReply, StoreError> {
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
             self.end_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
                 .key("deadlines", self.keys.deadlines())
@@ -265,7 +272,8 @@ impl Store {
     ) -> Result<Reply, StoreError> {
         let (mut lane, mut said) = (read.clone(), read.to_string());
         loop {
-            let mut reply = self.invoke_at_gates(places, |places| call(&lane, &said, places)).await?;
+            let mut reply =
+                self.invoke_at_gates(places, |places| call(&lane, &said, places)).await?;
             if reply.word != "moved" {
                 return Ok(reply);
             }
@@ -277,7 +285,13 @@ impl Store {
     }
 
     /// Adds the keys that all scripts which end an attempt have in common.
-    pub(crate) fn end_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
+    pub(crate) fn end_keys(
+        &self,
+        call: Invocation,
+        run: &RunId,
+        lane: &Lane,
+        job_lane: &Lane,
+    ) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
             .key("job", keys.job(job))
@@ -302,9 +316,17 @@ impl Store {
 
     /// Lists at most `limit` leases, the earliest end first. A malformed lease comes back as the
     /// texts of its member and its end.
-    pub async fn list_leases(&self, limit: usize) -> Result<Vec<Result<ExpiredLease, (String, String)>>, StoreError> {
+    pub async fn list_leases(
+        &self,
+        limit: usize,
+    ) -> Result<Vec<Result<ExpiredLease, (String, String)>>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.leases()).arg(0).arg(limit.saturating_sub(1)).arg("WITHSCORES");
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.leases())
+            .arg(0)
+            .arg(limit.saturating_sub(1))
+            .arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(redis::Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
         let read = |pair: &[redis::Value]| {

@@ -24,7 +24,9 @@ impl Store {
             let run = run.to_string();
             let mut pipeline = redis::pipe();
             pipeline.cmd("ZSCORE").arg(&due).arg(&run).cmd("ZREM").arg(&due).arg(&run);
-            if let Ok([score, redis::Value::Int(1)]) = self.link.query(&mut pipeline).await.as_deref() {
+            if let Ok([score, redis::Value::Int(1)]) =
+                self.link.query(&mut pipeline).await.as_deref()
+            {
                 taken.extend(text_of(score).map(|score| (score, run)));
             }
         }

@@ -36,7 +36,9 @@ pub enum Eviction {
 
 /// An invalid Redis URL. The error never contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Redis URL {shown}is not valid: {why}; wanted redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH")]
+#[error(
+    "Redis URL {shown}is not valid: {why}; wanted redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH"
+)]
 pub struct AddressError {
     shown: String,
     why: String,
@@ -46,10 +48,16 @@ impl Address {
     /// Parses `url`. Fails unless its scheme is `redis:`, `rediss:`, `unix:` or `redis+unix:`.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let shown = without_password(url);
-        let fail = |why: &str| AddressError { shown: format!("{:?} ", as_far_as_a_place(&shown)), why: why.to_owned() };
+        let fail = |why: &str| AddressError {
+            shown: format!("{:?} ", as_far_as_a_place(&shown)),
+            why: why.to_owned(),
+        };
         let Some((scheme, _)) = url.split_once("://") else {
             // The whole text may be a password that somebody stored in place of the URL.
-            return Err(AddressError { shown: String::new(), why: "the URL has no \"://\"".to_owned() });
+            return Err(AddressError {
+                shown: String::new(),
+                why: "the URL has no \"://\"".to_owned(),
+            });
         };
         if !["redis", "rediss", "unix", "redis+unix"].contains(&scheme) {
             return Err(fail(&format!("found scheme {scheme:?}")));
@@ -61,11 +69,20 @@ impl Address {
         if let Some(why) = redis_url_text::fault_of(url) {
             return Err(fail(why));
         }
-        let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("the URL cannot be parsed")))?;
+        let info = url
+            .into_connection_info()
+            .map_err(|error| fail(error.detail().unwrap_or("the URL cannot be parsed")))?;
         // Small commands must not wait for each other's acknowledgement. A vanished peer must be
         // noticed.
-        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true).set_user_timeout(std::time::Duration::from_secs(5));
-        Ok(Self { info: info.set_tcp_settings(tcp), shown, reread: None, eviction: Eviction::Refused })
+        let tcp = redis::io::tcp::TcpSettings::default()
+            .set_nodelay(true)
+            .set_user_timeout(std::time::Duration::from_secs(5));
+        Ok(Self {
+            info: info.set_tcp_settings(tcp),
+            shown,
+            reread: None,
+            eviction: Eviction::Refused,
+        })
     }
 
     /// Returns the same address with a function that reads the URL again before each connection.
@@ -95,10 +112,12 @@ impl Address {
     /// ignored. Its file may be half written, and the next connection reads the file again.
     pub(crate) async fn info(&self) -> ConnectionInfo {
         let Some(reread) = self.reread.clone() else { return self.info.clone() };
-        let text = tokio::task::spawn_blocking(move || reread()).await.ok().flatten().unwrap_or_default();
+        let text =
+            tokio::task::spawn_blocking(move || reread()).await.ok().flatten().unwrap_or_default();
         let kept = Self::parse(text.trim()).map(|kept| kept.info).ok();
         let leads_here = |kept: &ConnectionInfo| {
-            kept.addr() == self.info.addr() && kept.redis_settings().db() == self.info.redis_settings().db()
+            kept.addr() == self.info.addr()
+                && kept.redis_settings().db() == self.info.redis_settings().db()
         };
         kept.filter(leads_here).unwrap_or_else(|| self.info.clone())
     }
@@ -138,7 +157,8 @@ fn without_password(url: &str) -> String {
 fn as_far_as_a_place(shown: &str) -> &str {
     let place = shown.find("://").map_or(0, |at| at + 3);
     let ends = |c: char| c.is_control() || c.is_whitespace() || c == ':';
-    let end = shown.get(place..).and_then(|rest| rest.find(ends)).map_or(shown.len(), |at| place + at);
+    let end =
+        shown.get(place..).and_then(|rest| rest.find(ends)).map_or(shown.len(), |at| place + at);
     shown.get(..end).unwrap_or_default()
 }
 
@@ -148,7 +168,12 @@ mod tests {
 
     #[test]
     fn a_password_is_never_shown() {
-        for url in ["redis://u:secret@h:1/0", "redis://:secret@h/", "unix:///p.sock?pass=secret", "rediss://:se@cret@h"] {
+        for url in [
+            "redis://u:secret@h:1/0",
+            "redis://:secret@h/",
+            "unix:///p.sock?pass=secret",
+            "rediss://:se@cret@h",
+        ] {
             let address = Address::parse(url);
             let text = format!("{address:?}");
             assert!(!text.contains("secret") && !text.contains("cret@"), "{text}");
@@ -168,7 +193,8 @@ mod tests {
             "redis://h:1/0 secret",
             "redis://u:x@h:1/0\rredis://:secret@h/",
         ] {
-            let message = Address::parse(text).map_or_else(|error| error.to_string(), |address| address.shown().to_owned());
+            let message = Address::parse(text)
+                .map_or_else(|error| error.to_string(), |address| address.shown().to_owned());
             assert!(!message.contains("secret"), "{message}");
         }
     }

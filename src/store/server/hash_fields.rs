@@ -26,11 +26,17 @@ impl Store {
     pub async fn read_fields(&self, keys: &[String]) -> Result<Vec<Vec<Field>>, StoreError> {
         let mut all: Vec<Vec<Field>> = vec![Vec::new(); keys.len()];
         for first in (0..keys.len()).step_by(HASHES) {
-            let mut left: Vec<(usize, u64)> = (first..keys.len().min(first + HASHES)).map(|at| (at, 0)).collect();
+            let mut left: Vec<(usize, u64)> =
+                (first..keys.len().min(first + HASHES)).map(|at| (at, 0)).collect();
             while !left.is_empty() {
                 let mut pipeline = redis::pipe();
                 for (at, cursor) in &left {
-                    pipeline.cmd("HSCAN").arg(member_bytes(&keys[*at])).arg(*cursor).arg("COUNT").arg(PAGE);
+                    pipeline
+                        .cmd("HSCAN")
+                        .arg(member_bytes(&keys[*at]))
+                        .arg(*cursor)
+                        .arg("COUNT")
+                        .arg(PAGE);
                 }
                 let answers = self.link.ask(&mut pipeline).await?;
                 left = left
@@ -53,7 +59,9 @@ impl Store {
                 pipeline.cmd("GET").arg(member_bytes(key));
             }
             let answers = self.link.ask(&mut pipeline).await?;
-            all.extend(answers.into_iter().map(|answer| answer.ok().as_ref().and_then(shown_member)));
+            all.extend(
+                answers.into_iter().map(|answer| answer.ok().as_ref().and_then(shown_member)),
+            );
         }
         Ok(all)
     }
@@ -84,6 +92,9 @@ impl Store {
 fn take(answer: Result<Value, redis::RedisError>, fields: &mut Vec<Field>) -> Option<u64> {
     let Ok(Value::Array(parts)) = answer else { return None };
     let [next, Value::Array(flat)] = parts.as_slice() else { return None };
-    fields.extend(flat.chunks_exact(2).filter_map(|pair| Some((shown_member(&pair[0])?, shown_member(&pair[1])?))));
+    fields.extend(
+        flat.chunks_exact(2)
+            .filter_map(|pair| Some((shown_member(&pair[0])?, shown_member(&pair[1])?))),
+    );
     text_of(next).and_then(|text| text.parse().ok()).filter(|cursor| *cursor != 0)
 }

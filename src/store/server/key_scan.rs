@@ -35,7 +35,11 @@ impl Store {
 
     /// Scans about `count` keys of the whole Redis, starting at `cursor`. Returns the keys that
     /// belong to the namespace, and the next cursor, which is 0 at the end.
-    pub async fn scan_some_keys(&self, cursor: u64, count: usize) -> Result<(Vec<KeyFacts>, u64), StoreError> {
+    pub async fn scan_some_keys(
+        &self,
+        cursor: u64,
+        count: usize,
+    ) -> Result<(Vec<KeyFacts>, u64), StoreError> {
         let (names, next) = self.scan_page(&self.keys.whole("*"), cursor, count).await?;
         let keys = if names.is_empty() { Vec::new() } else { self.look_at_keys(names).await? };
         Ok((keys, next))
@@ -46,7 +50,11 @@ impl Store {
         let mut pipeline = redis::pipe();
         pipeline.cmd("DBSIZE");
         let answer = self.link.query(&mut pipeline).await?;
-        Ok(answer.first().and_then(number_of).and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+        Ok(answer
+            .first()
+            .and_then(number_of)
+            .and_then(|count| u64::try_from(count).ok())
+            .unwrap_or(0))
     }
 
     async fn look_at_keys(&self, names: Vec<Vec<u8>>) -> Result<Vec<KeyFacts>, StoreError> {
@@ -94,7 +102,10 @@ impl Store {
             let (names, next) = self.scan_page(&pattern, at, PAGE).await?;
             for name in names {
                 let text = String::from_utf8_lossy(&name).into_owned();
-                let tag = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(tag, _)| tag.to_owned());
+                let tag = text
+                    .strip_prefix('{')
+                    .and_then(|rest| rest.split_once('}'))
+                    .map(|(tag, _)| tag.to_owned());
                 others.extend(tag.filter(|tag| tag != own));
             }
             cursor = Some(next).filter(|next| *next != 0);
@@ -102,7 +113,12 @@ impl Store {
         Ok(others)
     }
 
-    async fn scan_page(&self, pattern: &str, cursor: u64, count: usize) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
+    async fn scan_page(
+        &self,
+        pattern: &str,
+        cursor: u64,
+        count: usize,
+    ) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
         let answer = self.link.query(&mut pipeline).await?;
@@ -119,15 +135,25 @@ impl Store {
     /// Reads a page of each of these sorted sets, each given by its name within the namespace and a
     /// cursor. Returns the entries and the next cursor, which is 0 at the end. A key of the wrong
     /// type has no entries.
-    pub async fn scan_sets(&self, sets: &[(String, u64)]) -> Result<Vec<(Vec<DueEntry>, u64)>, StoreError> {
+    pub async fn scan_sets(
+        &self,
+        sets: &[(String, u64)],
+    ) -> Result<Vec<(Vec<DueEntry>, u64)>, StoreError> {
         let mut pipeline = redis::pipe();
         for (rest, cursor) in sets {
-            pipeline.cmd("ZSCAN").arg(member_bytes(&self.keys.whole(rest))).arg(*cursor).arg("COUNT").arg(PAGE);
+            pipeline
+                .cmd("ZSCAN")
+                .arg(member_bytes(&self.keys.whole(rest)))
+                .arg(*cursor)
+                .arg("COUNT")
+                .arg(PAGE);
         }
         let read = |answer: Result<Value, redis::RedisError>| {
             let Ok(Value::Array(parts)) = answer else { return (Vec::new(), 0) };
             let [next, Value::Array(flat)] = parts.as_slice() else { return (Vec::new(), 0) };
-            let entry = |pair: &[Value]| Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? });
+            let entry = |pair: &[Value]| {
+                Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? })
+            };
             let next = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
             (flat.chunks_exact(2).filter_map(entry).collect(), next)
         };
@@ -145,7 +171,12 @@ impl Store {
 
     /// Moves an entry of a sorted set to quarantine if the entry is unchanged. `rest` is the name
     /// of the set within the namespace, and `why` the fault of the entry.
-    pub async fn quarantine_entry(&self, rest: &str, entry: &DueEntry, why: &str) -> Result<Quarantined, StoreError> {
+    pub async fn quarantine_entry(
+        &self,
+        rest: &str,
+        entry: &DueEntry,
+        why: &str,
+    ) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.whole(rest), entry, why).await
     }
 

@@ -27,7 +27,9 @@ mod tests {
 
     #[test]
     fn any_member_is_shown_as_text_that_leads_back_to_it() {
-        for bytes in [&b"a@5"[..], b"", b"\xff\xfe", b"a\\x41", b"\\", b"\\\xff\n", "\u{e9}".as_bytes()] {
+        for bytes in
+            [&b"a@5"[..], b"", b"\xff\xfe", b"a\\x41", b"\\", b"\\\xff\n", "\u{e9}".as_bytes()]
+        {
             let shown = shown_member(&Value::BulkString(bytes.to_vec())).unwrap();
             assert_eq!(member_bytes(&shown), bytes, "{shown}");
         }

@@ -68,7 +68,11 @@ impl Mutant {
     pub(super) fn pieces(self) -> &'static [(&'static str, &'static str, &'static str)] {
         match self {
             Self::NoTokenCheck => &[
-                ("finish_run", "if not redis.call('ZSCORE', k.leases, member) then", "if false then"),
+                (
+                    "finish_run",
+                    "if not redis.call('ZSCORE', k.leases, member) then",
+                    "if false then",
+                ),
                 ("finish_run", "if whole(run[1], FENCE) > tonumber(fence) then", "if false then"),
                 ("finish_run", "if ENDS[run[7]] then", "if false then"),
             ],
@@ -93,13 +97,27 @@ impl Mutant {
             ],
             Self::GateNeverShut => &[
                 ("claim_runs", "if holder then return false end", ""),
-                ("claim_runs", "if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end", ""),
+                (
+                    "claim_runs",
+                    "if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end",
+                    "",
+                ),
             ],
-            Self::NobodyWoken => &[("finish_run", "set_gate_timer(k.gates.timers, gate, now)", "do end")],
+            Self::NobodyWoken => {
+                &[("finish_run", "set_gate_timer(k.gates.timers, gate, now)", "do end")]
+            }
             Self::TurnsForgotten => &[
-                ("claim_runs", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
+                (
+                    "claim_runs",
+                    "local rules = {gap = whole(set[3], PARKED),",
+                    "local rules = {gap = 0,",
+                ),
                 ("claim_runs", "if set[1] == 'alternate' then", "if false then"),
-                ("open_gate", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
+                (
+                    "open_gate",
+                    "local rules = {gap = whole(set[3], PARKED),",
+                    "local rules = {gap = 0,",
+                ),
                 ("open_gate", "if set[1] == 'alternate' then", "if false then"),
             ],
             Self::QueueUnbounded => &[
@@ -108,7 +126,9 @@ impl Mutant {
                 ("list_due", "local limit = whole(set[2], POOL)", "local limit = 0"),
                 ("list_due", "if count == 0 or per == 0 then", "if true then"),
             ],
-            Self::FormerBegins => &[("claim_runs", "elseif is_of_former then", "elseif false then")],
+            Self::FormerBegins => {
+                &[("claim_runs", "elseif is_of_former then", "elseif false then")]
+            }
             Self::ZremFirst
             | Self::NoStartMark
             | Self::RenewNever
@@ -123,7 +143,10 @@ impl Mutant {
         let pieces = self.pieces().iter().filter(|(script, ..)| *script == name);
         pieces.fold(text, |text, (_, piece, instead)| {
             let found = text.matches(piece).count();
-            assert!(found == 1, "{self:?} does not apply: {name}.lua has {piece:?} {found} times, wanted once");
+            assert!(
+                found == 1,
+                "{self:?} does not apply: {name}.lua has {piece:?} {found} times, wanted once"
+            );
             text.replacen(piece, instead, 1)
         })
     }
@@ -176,8 +199,12 @@ pub fn watched(end: &str, unchanged: Duration) -> Duration {
     if !is(Mutant::ReaperTrustsClock) {
         return unchanged;
     }
-    let skew = std::env::var("SCHEDD_MUTANT_SKEW_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_add(Duration::from_millis(skew));
+    let skew =
+        std::env::var("SCHEDD_MUTANT_SKEW_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let wall = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .saturating_add(Duration::from_millis(skew));
     let is_past = end.parse::<u64>().is_ok_and(|end| Duration::from_millis(end) < wall);
     if is_past { Duration::MAX } else { Duration::ZERO }
 }

@@ -20,19 +20,32 @@ pub struct Findings {
 
 /// Judges a server by the text of its `INFO`, and by its setting `appendfsync` if known. The error
 /// says what was found and what is wanted.
-pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -> Result<Findings, String> {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+pub(crate) fn judge(
+    info: &str,
+    appendfsync: Option<&str>,
+    eviction: Eviction,
+) -> Result<Findings, String> {
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
     if field("redis_mode") == Some("sentinel") {
-        return Err("the server is a Sentinel, not a Redis server; give the address of the primary".to_owned());
+        return Err(
+            "the server is a Sentinel, not a Redis server; give the address of the primary"
+                .to_owned(),
+        );
     }
     let (kind, version) = match (field("valkey_version"), field("redis_version")) {
         (Some(version), _) => ("valkey", version),
         (None, Some(version)) => ("redis", version),
-        (None, None) => return Err("the server reports no version, wanted Redis or Valkey".to_owned()),
+        (None, None) => {
+            return Err("the server reports no version, wanted Redis or Valkey".to_owned());
+        }
     };
     let wanted = if kind == "valkey" { (7, 2) } else { (7, 0) };
     if parse_version(version) < Some(wanted) {
-        return Err(format!("the server is {kind} {version}, wanted Redis 7.0 or later, or Valkey 7.2 or later"));
+        return Err(format!(
+            "the server is {kind} {version}, wanted Redis 7.0 or later, or Valkey 7.2 or later"
+        ));
     }
     if field("cluster_enabled") == Some("1") {
         return Err(
@@ -42,7 +55,8 @@ pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -
     if matches!(field("role"), Some("slave" | "replica")) {
         return Err("the server is a read-only replica; give the address of the primary".to_owned());
     }
-    let evicts_by = field("maxmemory_policy").filter(|policy| *policy != "noeviction").map(str::to_owned);
+    let evicts_by =
+        field("maxmemory_policy").filter(|policy| *policy != "noeviction").map(str::to_owned);
     if let Some(policy) = &evicts_by
         && eviction == Eviction::Refused
     {
@@ -88,7 +102,10 @@ mod tests {
     fn a_server_that_evicts_is_used_only_where_that_is_allowed_and_the_refusal_says_how() {
         let evicting = GOOD.replace("noeviction", "allkeys-lru");
         let error = judged(&evicting, None).unwrap_err();
-        assert!(error.contains("allkeys-lru") && error.contains("allow_eviction = true"), "{error}");
+        assert!(
+            error.contains("allkeys-lru") && error.contains("allow_eviction = true"),
+            "{error}"
+        );
         let findings = judge(&evicting, None, Eviction::Allowed).unwrap();
         assert_eq!(findings.evicts_by.as_deref(), Some("allkeys-lru"));
         assert_eq!(judge(GOOD, None, Eviction::Allowed).unwrap().evicts_by, None);
@@ -117,7 +134,10 @@ mod tests {
 
     #[test]
     fn a_server_without_an_append_only_file_is_warned_of() {
-        assert_eq!(judged(&GOOD.replace("aof_enabled:1", "aof_enabled:0"), None).unwrap().warnings.len(), 1);
+        assert_eq!(
+            judged(&GOOD.replace("aof_enabled:1", "aof_enabled:0"), None).unwrap().warnings.len(),
+            1
+        );
     }
 
     #[test]
@@ -138,7 +158,10 @@ mod tests {
 
     #[test]
     fn valkey_is_known_by_its_own_version() {
-        assert_eq!(judged(&format!("valkey_version:8.0.1\r\n{GOOD}"), None).unwrap().server, "valkey 8.0.1");
+        assert_eq!(
+            judged(&format!("valkey_version:8.0.1\r\n{GOOD}"), None).unwrap().server,
+            "valkey 8.0.1"
+        );
         assert!(judged(&format!("valkey_version:7.1.0\r\n{GOOD}"), None).is_err());
     }
 }

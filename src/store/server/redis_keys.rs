@@ -200,7 +200,15 @@ impl Keys {
     pub(crate) fn of_gate(&self, gate: &Gate) -> [String; 7] {
         let rules = gate.group().map_or_else(|| self.gate_rate(gate), |group| self.group(&group));
         let (by_job, by_lane) = (self.gate_waiters_by_job(gate), self.gate_waiters_by_lane(gate));
-        [self.gate_holders(gate), self.gate_waiters(gate), by_job, by_lane, self.gate_waiter_lanes(gate), self.gate(gate), rules]
+        [
+            self.gate_holders(gate),
+            self.gate_waiters(gate),
+            by_job,
+            by_lane,
+            self.gate_waiter_lanes(gate),
+            self.gate(gate),
+            rules,
+        ]
     }
 
     /// The effective settings of a queue, a hash. The field `src:NODE` is the hash of what the file

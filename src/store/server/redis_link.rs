@@ -15,7 +15,9 @@ use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use super::address::Address;
 use super::preflight;
 use super::preflight::Findings;
-use super::refusal::{forbidden, is_raised_in_script, wants_another_connection, with_hint, wrong_type_of};
+use super::refusal::{
+    forbidden, is_raised_in_script, wants_another_connection, with_hint, wrong_type_of,
+};
 use super::reply::Reply;
 use super::scripts::Invocation;
 use super::store_error::StoreError;
@@ -103,7 +105,8 @@ impl RedisLink {
     }
 
     fn with(address: &Address, most_silent_calls: u32) -> Result<Self, StoreError> {
-        redis::Client::open(address.given().clone()).map_err(|error| StoreError::from_redis(address.shown(), &error))?;
+        redis::Client::open(address.given().clone())
+            .map_err(|error| StoreError::from_redis(address.shown(), &error))?;
         let shared = Shared {
             address: address.clone(),
             open: Mutex::new(None),
@@ -178,13 +181,19 @@ impl RedisLink {
         let client = self.client().await?;
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
-        let info: String = self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
+        let info: String =
+            self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
         // Some users may not run CONFIG. An unknown setting is no reason to refuse the server.
-        let fsync: Result<Vec<String>, _> =
-            self.limited(ANSWER_LIMIT, redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection)).await;
+        let fsync: Result<Vec<String>, _> = self
+            .limited(
+                ANSWER_LIMIT,
+                redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection),
+            )
+            .await;
         let fsync = fsync.ok().and_then(|pair| pair.into_iter().nth(1));
         let judged = preflight::judge(&info, fsync.as_deref(), self.shared.address.eviction());
-        let findings = judged.map_err(|why| StoreError::Unfit { address: self.address().to_owned(), why })?;
+        let findings =
+            judged.map_err(|why| StoreError::Unfit { address: self.address().to_owned(), why })?;
         if let Some(policy) = &findings.evicts_by {
             tracing::warn!(
                 policy,
@@ -199,7 +208,11 @@ impl RedisLink {
         Ok(made)
     }
 
-    async fn limited<T>(&self, limit: Duration, call: impl Future<Output = Result<T, RedisError>>) -> Result<T, StoreError> {
+    async fn limited<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, StoreError> {
         match tokio::time::timeout(limit, call).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(StoreError::from_redis(self.address(), &error)),
@@ -217,7 +230,10 @@ impl RedisLink {
 
     /// Runs commands in one pipeline and returns the answer to each command. Fails only if no
     /// command could be sent or answered.
-    pub(crate) async fn ask(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+    pub(crate) async fn ask(
+        &self,
+        pipeline: &mut redis::Pipeline,
+    ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
         let open = self.open().await?;
         self.ask_on(open, pipeline).await
     }
@@ -229,11 +245,15 @@ impl RedisLink {
     ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
         let limit = limit_for(pipeline, self.shared.answer_limit);
         pipeline.ignore_errors();
-        let asked = tokio::time::timeout(limit, pipeline.query_async::<Vec<Result<Value, RedisError>>>(&mut open.connection));
+        let asked = tokio::time::timeout(
+            limit,
+            pipeline.query_async::<Vec<Result<Value, RedisError>>>(&mut open.connection),
+        );
         match asked.await {
             Ok(Ok(answers)) => {
                 self.shared.silent_calls.store(0, Ordering::Relaxed);
-                if answers.iter().any(|answer| answer.as_ref().is_err_and(wants_another_connection)) {
+                if answers.iter().any(|answer| answer.as_ref().is_err_and(wants_another_connection))
+                {
                     self.let_go(&open);
                 }
                 Ok(answers)
@@ -250,7 +270,9 @@ impl RedisLink {
     }
 
     fn note_silence(&self, open: &OpenConnection, limit: Duration) -> StoreError {
-        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1 >= self.shared.most_silent_calls {
+        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1
+            >= self.shared.most_silent_calls
+        {
             self.let_go(open);
         }
         StoreError::timed_out(self.address(), limit)
@@ -258,7 +280,10 @@ impl RedisLink {
 
     /// Runs commands in one pipeline and returns their answers. The first refused command fails the
     /// call.
-    pub(crate) async fn query(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
+    pub(crate) async fn query(
+        &self,
+        pipeline: &mut redis::Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
         let answers = self.ask(pipeline).await?;
         let read = |(command, answer): (&redis::Cmd, Result<Value, RedisError>)| match answer {
             Err(error) if error.code() == Some("WRONGTYPE") => Err(wrong_type_of(command)),
@@ -274,14 +299,23 @@ impl RedisLink {
     }
 
     /// Calls one script on the given connection and returns its reply.
-    pub(crate) async fn invoke_on(&self, open: &OpenConnection, invocation: &Invocation) -> Result<Reply, StoreError> {
+    pub(crate) async fn invoke_on(
+        &self,
+        open: &OpenConnection,
+        invocation: &Invocation,
+    ) -> Result<Reply, StoreError> {
         let mut replies = self.invoke_all_on(open, std::slice::from_ref(invocation)).await?;
-        replies.pop().unwrap_or_else(|| Err(StoreError::corrupt(invocation.script.name, "no reply")))
+        replies
+            .pop()
+            .unwrap_or_else(|| Err(StoreError::corrupt(invocation.script.name, "no reply")))
     }
 
     /// Calls scripts in one pipeline and returns the reply of each script. Scripts unknown to the
     /// server are loaded and called again; no other script is repeated.
-    pub(crate) async fn invoke_all(&self, invocations: &[Invocation]) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
+    pub(crate) async fn invoke_all(
+        &self,
+        invocations: &[Invocation],
+    ) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
         let open = self.open().await?;
         self.invoke_all_on(&open, invocations).await
     }
@@ -289,13 +323,17 @@ impl RedisLink {
     /// Sets the server whose data is known. From now on [`RedisLink::invoke_where_trusted`] calls
     /// no other server.
     pub(crate) fn trust(&self, server: &str) {
-        *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.to_owned());
+        *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(server.to_owned());
     }
 
     /// Calls a script only on the trusted server. The arguments of the script come from a poll of
     /// that server. A server that replaced the trusted server may lack the data that the poll
     /// found. So the call is refused there.
-    pub(crate) async fn invoke_where_trusted(&self, invocation: &Invocation) -> Result<Reply, StoreError> {
+    pub(crate) async fn invoke_where_trusted(
+        &self,
+        invocation: &Invocation,
+    ) -> Result<Reply, StoreError> {
         let open = self.open().await?;
         let trusted = self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if trusted.is_some_and(|server| server != open.findings.identity) {
@@ -325,15 +363,19 @@ impl RedisLink {
             }
             let mut again = redis::pipe();
             let asked = invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer));
-            let missing: BTreeMap<&str, &str> = asked.map(|(asked, _)| (asked.script.name, asked.script.text.as_str())).collect();
+            let missing: BTreeMap<&str, &str> =
+                asked.map(|(asked, _)| (asked.script.name, asked.script.text.as_str())).collect();
             for text in missing.values() {
                 again.cmd("SCRIPT").arg("LOAD").arg(*text);
             }
             let loaded = missing.len();
-            for (invocation, _) in invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer)) {
+            for (invocation, _) in
+                invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer))
+            {
                 again.add_command(invocation.command());
             }
-            let mut repeated = self.ask_on(open.clone(), &mut again).await?.into_iter().skip(loaded);
+            let mut repeated =
+                self.ask_on(open.clone(), &mut again).await?.into_iter().skip(loaded);
             for answer in answers.iter_mut().filter(|answer| unknown(answer)) {
                 if let Some(second) = repeated.next() {
                     *answer = second;
@@ -347,9 +389,10 @@ impl RedisLink {
                 error.detail().unwrap_or_default(),
             )),
             Err(error) => Err(match forbidden(&error, invocation) {
-                Some(what) => {
-                    StoreError::Denied { address: self.address().to_owned(), why: format!("the ACL forbids this user {what}") }
-                }
+                Some(what) => StoreError::Denied {
+                    address: self.address().to_owned(),
+                    why: format!("the ACL forbids this user {what}"),
+                },
                 None => StoreError::from_redis(self.address(), &error),
             }),
         };

@@ -12,17 +12,27 @@ use super::store_error::StoreError;
 /// only one side.
 pub(crate) fn with_hint(error: StoreError) -> StoreError {
     match error {
-        StoreError::Unavailable { address, why } if address.starts_with("rediss://") => StoreError::Unavailable {
-            why: format!("{why} (does the server use TLS, with a certificate that this host trusts?)"),
-            address,
-        },
-        StoreError::Unavailable { address, why } if why.contains("reset") && address.starts_with("redis://") => {
+        StoreError::Unavailable { address, why } if address.starts_with("rediss://") => {
             StoreError::Unavailable {
-                why: format!("{why} (does the server expect TLS? then use rediss://; or is maxclients reached?)"),
+                why: format!(
+                    "{why} (does the server use TLS, with a certificate that this host trusts?)"
+                ),
                 address,
             }
         }
-        StoreError::Unavailable { address, why } if why.contains("reset") || why.eq_ignore_ascii_case("broken pipe") => {
+        StoreError::Unavailable { address, why }
+            if why.contains("reset") && address.starts_with("redis://") =>
+        {
+            StoreError::Unavailable {
+                why: format!(
+                    "{why} (does the server expect TLS? then use rediss://; or is maxclients reached?)"
+                ),
+                address,
+            }
+        }
+        StoreError::Unavailable { address, why }
+            if why.contains("reset") || why.eq_ignore_ascii_case("broken pipe") =>
+        {
             StoreError::Unavailable { why: format!("{why} (is maxclients reached?)"), address }
         }
         other => other,
@@ -41,7 +51,11 @@ pub(crate) fn wrong_type_of(command: &redis::Cmd) -> StoreError {
         name if name.starts_with('H') => "hash",
         _ => "string",
     };
-    StoreError::WrongType { key: word(1), found: "value of another type".to_owned(), wanted: wanted.to_owned() }
+    StoreError::WrongType {
+        key: word(1),
+        found: "value of another type".to_owned(),
+        wanted: wanted.to_owned(),
+    }
 }
 
 /// Returns true if the connection must be made again, with the server and the password read anew. A
@@ -56,18 +70,31 @@ pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<S
     let (detail, script) = (error.detail()?, invocation.script);
     let is_refused = error.code() == Some("NOPERM");
     if detail.contains("user executing the script can't run") {
-        return Some(format!("a command of the script {} (one of {})", script.name, script.commands().join(" ")));
+        return Some(format!(
+            "a command of the script {} (one of {})",
+            script.name,
+            script.commands().join(" ")
+        ));
     }
-    if detail.contains("user executing the script can't access") || is_refused && detail.contains(" key") {
-        return Some(format!("a key of the script {} (wanted access to {})", script.name, invocation.keys_wanted()));
+    if detail.contains("user executing the script can't access")
+        || is_refused && detail.contains(" key")
+    {
+        return Some(format!(
+            "a key of the script {} (wanted access to {})",
+            script.name,
+            invocation.keys_wanted()
+        ));
     }
-    (is_refused && detail.contains("evalsha")).then(|| format!("the command EVALSHA, which calls the script {}", script.name))
+    (is_refused && detail.contains("evalsha"))
+        .then(|| format!("the command EVALSHA, which calls the script {}", script.name))
 }
 
 /// Returns true if a script started and then met data it does not expect. A repeated call would
 /// meet the same data.
 pub(crate) fn is_raised_in_script(error: &RedisError) -> bool {
-    let is_raised = |detail: &str| detail.contains("user_script") && !detail.contains("user executing the script can't");
+    let is_raised = |detail: &str| {
+        detail.contains("user_script") && !detail.contains("user executing the script can't")
+    };
     matches!(error.code(), Some("ERR" | "WRONGTYPE")) && error.detail().is_some_and(is_raised)
 }
 
@@ -77,7 +104,10 @@ mod tests {
     use crate::store::server::scripts;
 
     fn refusal(line: &str) -> RedisError {
-        redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap().extract_error().unwrap_err()
+        redis::parse_redis_value(format!("-{line}\r\n").as_bytes())
+            .unwrap()
+            .extract_error()
+            .unwrap_err()
     }
 
     #[test]
@@ -99,8 +129,9 @@ mod tests {
     fn a_script_stopped_by_the_acl_is_reported_as_a_refusal() {
         let call = Invocation::new(&scripts::LIST_DUE).key("leases", "{w}:leases");
         let denied = |line: &str| forbidden(&refusal(line), &call);
-        let command =
-            denied("ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.");
+        let command = denied(
+            "ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.",
+        );
         assert!(command.unwrap().contains("ZCARD"));
         for line in [
             "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: 5f",
@@ -109,7 +140,11 @@ mod tests {
         ] {
             assert!(denied(line).unwrap().ends_with("(wanted access to ~{w}:*)"), "{line}");
         }
-        assert!(denied("NOPERM User weak has no permissions to run the 'evalsha' command").unwrap().contains("EVALSHA"));
+        assert!(
+            denied("NOPERM User weak has no permissions to run the 'evalsha' command")
+                .unwrap()
+                .contains("EVALSHA")
+        );
         assert_eq!(denied("ERR value is not an integer script: 5f, on @user_script:7."), None);
     }
 
@@ -117,7 +152,9 @@ mod tests {
     fn a_damaged_key_is_named_by_the_command_that_met_it() {
         let mut command = redis::cmd("ZRANGE");
         command.arg("{w}:leases").arg(0).arg(9);
-        let StoreError::WrongType { key, wanted, .. } = wrong_type_of(&command) else { panic!("another error") };
+        let StoreError::WrongType { key, wanted, .. } = wrong_type_of(&command) else {
+            panic!("another error")
+        };
         assert_eq!((&*key, &*wanted), ("{w}:leases", "zset"));
     }
 }

@@ -18,13 +18,19 @@ impl Reply {
     pub(crate) fn read(script: &'static Script, value: Value) -> Result<Self, StoreError> {
         let mut reply = Self::nested(script.name, value)?;
         if reply.word == "wrong_type" {
-            return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? });
+            return Err(StoreError::WrongType {
+                key: reply.text()?,
+                found: reply.text()?,
+                wanted: reply.text()?,
+            });
         }
         Ok(reply)
     }
 
     fn nested(script: &'static str, value: Value) -> Result<Self, StoreError> {
-        let Value::Array(items) = value else { return Err(StoreError::corrupt(script, format!("{value:?}"))) };
+        let Value::Array(items) = value else {
+            return Err(StoreError::corrupt(script, format!("{value:?}")));
+        };
         let mut reply = Self { script, word: String::new(), items: items.into_iter() };
         reply.word = reply.text()?;
         Ok(reply)
@@ -38,19 +44,25 @@ impl Reply {
 
     /// Reads the next item as a raw value.
     pub(crate) fn value(&mut self) -> Result<Value, StoreError> {
-        self.items.next().ok_or_else(|| StoreError::corrupt(self.script, format!("reply {:?} is too short", self.word)))
+        self.items.next().ok_or_else(|| {
+            StoreError::corrupt(self.script, format!("reply {:?} is too short", self.word))
+        })
     }
 
     /// Reads the next item as text.
     pub(crate) fn text(&mut self) -> Result<String, StoreError> {
         let value = self.value()?;
-        text_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a text")))
+        text_of(&value).ok_or_else(|| {
+            StoreError::corrupt(self.script, format!("found {value:?}, wanted a text"))
+        })
     }
 
     /// Reads the next item as a whole number, which Redis sent as an integer or as text.
     pub(crate) fn number(&mut self) -> Result<i64, StoreError> {
         let value = self.value()?;
-        number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a number")))
+        number_of(&value).ok_or_else(|| {
+            StoreError::corrupt(self.script, format!("found {value:?}, wanted a number"))
+        })
     }
 
     /// Reads the next item as an instant in ms.

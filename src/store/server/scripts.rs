@@ -57,7 +57,11 @@ impl Script {
     /// Returns the Redis commands that the script may use, each once.
     pub(crate) fn commands(&self) -> Vec<&str> {
         let calls = self.text.split("redis.call('").skip(1);
-        calls.filter_map(|rest| rest.split('\'').next()).collect::<BTreeSet<_>>().into_iter().collect()
+        calls
+            .filter_map(|rest| rest.split('\'').next())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 }
 
@@ -193,7 +197,12 @@ impl Invocation {
     #[must_use]
     pub(crate) fn key(mut self, name: &str, key: impl ToRedisArgs) -> Self {
         let header = &self.script.header;
-        debug_assert_eq!(expected(&header.keys, &header.item_keys, self.keys.len()), Some(name), "KEYS of {}", self.script.name);
+        debug_assert_eq!(
+            expected(&header.keys, &header.item_keys, self.keys.len()),
+            Some(name),
+            "KEYS of {}",
+            self.script.name
+        );
         self.keys.extend(key.to_redis_args());
         self
     }
@@ -202,7 +211,12 @@ impl Invocation {
     #[must_use]
     pub(crate) fn arg(mut self, name: &str, value: impl ToRedisArgs) -> Self {
         let header = &self.script.header;
-        debug_assert_eq!(expected(&header.args, &header.item_args, self.args.len()), Some(name), "ARGV of {}", self.script.name);
+        debug_assert_eq!(
+            expected(&header.args, &header.item_args, self.args.len()),
+            Some(name),
+            "ARGV of {}",
+            self.script.name
+        );
         self.args.extend(value.to_redis_args());
         self
     }
@@ -259,16 +273,20 @@ mod tests {
 
     fn numbers_used(text: &str, array: &str) -> BTreeSet<usize> {
         let open = format!("{array}[");
-        text.match_indices(&open).filter_map(|(at, _)| text[at + open.len()..].split(']').next()?.parse().ok()).collect()
+        text.match_indices(&open)
+            .filter_map(|(at, _)| text[at + open.len()..].split(']').next()?.parse().ok())
+            .collect()
     }
 
     #[test]
     fn every_lua_file_is_a_script_or_shared() {
-        let files: BTreeSet<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/lua"))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        let mut known: BTreeSet<String> = all().iter().map(|script| format!("{}.lua", script.name)).collect();
+        let files: BTreeSet<String> =
+            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/lua"))
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+        let mut known: BTreeSet<String> =
+            all().iter().map(|script| format!("{}.lua", script.name)).collect();
         known.extend(["prelude.lua", "gates.lua", "ledger.lua"].map(str::to_owned));
         assert_eq!(files, known);
     }
@@ -279,10 +297,23 @@ mod tests {
             let lines: Vec<&str> = script.text.lines().collect();
             assert!(lines[0].starts_with("#!lua"), "{}: {}", script.name, lines[0]);
             let source = own_text(script);
-            let header: Vec<&str> = source.lines().take_while(|line| line.starts_with("--")).collect();
-            assert!(header.iter().any(|line| line.starts_with("-- Guard: ")), "{} has no guard", script.name);
-            assert!(header.iter().any(|line| line.starts_with("-- Reply ")), "{} has no reply", script.name);
-            assert!(header.iter().any(|line| line.starts_with("-- Reply wrong_type")), "{} checks no types", script.name);
+            let header: Vec<&str> =
+                source.lines().take_while(|line| line.starts_with("--")).collect();
+            assert!(
+                header.iter().any(|line| line.starts_with("-- Guard: ")),
+                "{} has no guard",
+                script.name
+            );
+            assert!(
+                header.iter().any(|line| line.starts_with("-- Reply ")),
+                "{} has no reply",
+                script.name
+            );
+            assert!(
+                header.iter().any(|line| line.starts_with("-- Reply wrong_type")),
+                "{} checks no types",
+                script.name
+            );
         }
     }
 
@@ -290,16 +321,25 @@ mod tests {
     fn headers_number_their_keys_and_arguments_in_order_and_the_body_uses_no_others() {
         for script in all() {
             let source = own_text(script);
-            for (kind, fixed, repeated) in
-                [("KEYS", &script.header.keys, &script.header.item_keys), ("ARGV", &script.header.args, &script.header.item_args)]
-            {
+            for (kind, fixed, repeated) in [
+                ("KEYS", &script.header.keys, &script.header.item_keys),
+                ("ARGV", &script.header.args, &script.header.item_args),
+            ] {
                 for (at, name) in fixed.iter().enumerate() {
                     let line = format!("-- {kind} {} {name}", at + 1);
-                    assert!(source.lines().any(|l| l == line || l.starts_with(&format!("{line}:"))), "{}: {line}", script.name);
+                    assert!(
+                        source.lines().any(|l| l == line || l.starts_with(&format!("{line}:"))),
+                        "{}: {line}",
+                        script.name
+                    );
                 }
                 let used = numbers_used(source, kind);
                 let declared = if repeated.is_empty() { fixed.len() } else { usize::MAX };
-                assert!(used.iter().all(|n| *n >= 1 && *n <= declared), "{} uses {kind} {used:?}", script.name);
+                assert!(
+                    used.iter().all(|n| *n >= 1 && *n <= declared),
+                    "{} uses {kind} {used:?}",
+                    script.name
+                );
                 if repeated.is_empty() {
                     let unused: Vec<_> = (1..=fixed.len()).filter(|n| !used.contains(n)).collect();
                     assert!(unused.is_empty(), "{} never uses {kind} {unused:?}", script.name);
@@ -319,7 +359,11 @@ mod tests {
                 .collect();
             for (at, _) in source.match_indices("return {'") {
                 let word = source[at + "return {'".len()..].split('\'').next().unwrap();
-                assert!(declared.contains(word), "{} answers {word:?}, which its header does not name", script.name);
+                assert!(
+                    declared.contains(word),
+                    "{} answers {word:?}, which its header does not name",
+                    script.name
+                );
             }
         }
     }
@@ -344,7 +388,11 @@ mod tests {
                 assert_eq!(broken != script.text, is_named, "{word} in {}", script.name);
                 is_of_a_script |= is_named;
             }
-            assert_eq!(is_of_a_script, !mutant.pieces().is_empty(), "{word} names a script there is not");
+            assert_eq!(
+                is_of_a_script,
+                !mutant.pieces().is_empty(),
+                "{word} names a script there is not"
+            );
         }
     }
 }

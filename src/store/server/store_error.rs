@@ -40,13 +40,17 @@ pub enum StoreError {
         address: String,
     },
     /// Redis has no memory left for new data. Existing jobs and runs continue.
-    #[error("Redis at {address} is out of memory and accepts no new data; raise its maxmemory or remove keys")]
+    #[error(
+        "Redis at {address} is out of memory and accepts no new data; raise its maxmemory or remove keys"
+    )]
     OutOfMemory {
         /// The address of Redis.
         address: String,
     },
     /// A key of the namespace has the wrong Redis type.
-    #[error("key {key} holds a {found}, wanted a {wanted}; schedctl doctor --fix moves the key to quarantine")]
+    #[error(
+        "key {key} holds a {found}, wanted a {wanted}; schedctl doctor --fix moves the key to quarantine"
+    )]
     WrongType {
         /// The key of the wrong type.
         key: String,
@@ -86,8 +90,12 @@ impl StoreError {
         let address = address.to_owned();
         let why = describe(error);
         match error.kind() {
-            ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => Self::Denied { address, why },
-            ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => Self::Unfit { address, why },
+            ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm) => {
+                Self::Denied { address, why }
+            }
+            ErrorKind::InvalidClientConfig | ErrorKind::RESP3NotSupported => {
+                Self::Unfit { address, why }
+            }
             _ => match error.code() {
                 Some("OOM") => Self::OutOfMemory { address },
                 Some("NOAUTH" | "WRONGPASS") => Self::Denied { address, why },
@@ -97,7 +105,10 @@ impl StoreError {
     }
 
     pub(crate) fn timed_out(address: &str, after: std::time::Duration) -> Self {
-        Self::Unavailable { address: address.to_owned(), why: format!("no answer within {} ms", after.as_millis()) }
+        Self::Unavailable {
+            address: address.to_owned(),
+            why: format!("no answer within {} ms", after.as_millis()),
+        }
     }
 }
 

@@ -14,7 +14,12 @@ pub(super) fn rounds(view: &View<'_>, findings: &mut Vec<Finding>) {
     for fault in view.evidence.faults.iter().filter(|fault| fault.excuse == Some(Excuse::AllDown)) {
         for job in view.evidence.jobs.values().filter(|job| job.max_count.is_some()) {
             if let Err((verdict, why)) = round(view, fault, job) {
-                findings.push(Finding::new(verdict, fault.to, format!("{} ({}): {why}", job.name, job.catch_up), &[]));
+                findings.push(Finding::new(
+                    verdict,
+                    fault.to,
+                    format!("{} ({}): {why}", job.name, job.catch_up),
+                    &[],
+                ));
             }
         }
     }
@@ -28,7 +33,8 @@ fn round(view: &View<'_>, fault: &Inflicted, job: &Job) -> Result<(), (Verdict, 
         return Ok(());
     }
     let attempts = view.of_job.get(&*job.name).map_or(&[][..], Vec::as_slice);
-    let mut starts: Vec<(Micros, Micros)> = attempts.iter().map(|attempt| (attempt.run.due, attempt.began)).collect();
+    let mut starts: Vec<(Micros, Micros)> =
+        attempts.iter().map(|attempt| (attempt.run.due, attempt.began)).collect();
     starts.sort_unstable();
     starts.dedup_by_key(|one| one.0);
     // The round is the first event after the longest silence.
@@ -42,9 +48,13 @@ fn round(view: &View<'_>, fault: &Inflicted, job: &Job) -> Result<(), (Verdict, 
         is_missed && (last..first).contains(&recorded.run.due)
     };
     let skipped: Vec<&Recorded> = view.recorded.values().filter(is_of_round).copied().collect();
-    let counted: u64 = skipped.iter().map(|recorded| recorded.skipped_range.map_or(1, |(_, count)| count)).sum();
+    let counted: u64 =
+        skipped.iter().map(|recorded| recorded.skipped_range.map_or(1, |(_, count)| count)).sum();
     if counted != silent as u64 {
-        return Err((Verdict::Missing, format!("{silent} were not run, and {counted} are recorded as skipped")));
+        return Err((
+            Verdict::Missing,
+            format!("{silent} were not run, and {counted} are recorded as skipped"),
+        ));
     }
     // The caught-up runs count back from the time of the decision. The records give it, and the
     // first start confirms it.
@@ -52,17 +62,26 @@ fn round(view: &View<'_>, fault: &Inflicted, job: &Job) -> Result<(), (Verdict, 
         return Err((Verdict::Missing, "nothing is recorded as skipped".to_owned()));
     };
     if decided > began || view.put_off(decided, decided + view.timing.clean) < began {
-        let what = format!("it was decided {:.3} s before the first start of the round", span(began - decided));
+        let what = format!(
+            "it was decided {:.3} s before the first start of the round",
+            span(began - decided)
+        );
         return Err((Verdict::Drift, what));
     }
     let run = (decided - first).div_euclid(step) + 1;
-    let is_right = if most == 0 { decided - first <= late_after(job.catch_up) } else { run == most };
+    let is_right =
+        if most == 0 { decided - first <= late_after(job.catch_up) } else { run == most };
     if !is_right {
         return Err((Verdict::Drift, format!("{run} were caught up with, where {most} are to be")));
     }
-    let behind = starts[at..].windows(2).find(|pair| most > 0 && pair[1].0 - pair[0].0 != step && pair[1].0 <= began);
+    let behind = starts[at..]
+        .windows(2)
+        .find(|pair| most > 0 && pair[1].0 - pair[0].0 != step && pair[1].0 <= began);
     match behind {
-        Some(pair) => Err((Verdict::Drift, format!("it left out those between {} and {}", pair[0].0 / 1000, pair[1].0 / 1000))),
+        Some(pair) => Err((
+            Verdict::Drift,
+            format!("it left out those between {} and {}", pair[0].0 / 1000, pair[1].0 / 1000),
+        )),
         None => Ok(()),
     }
 }

@@ -12,17 +12,24 @@ use crate::world::jobs::Job;
 /// that do not fit the due times.
 pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
     let begun = view.evidence.attempts.iter().map(|attempt| &attempt.run);
-    let mut runs: Vec<_> = begun.chain(view.evidence.history.iter().map(|recorded| &recorded.run)).collect();
+    let mut runs: Vec<_> =
+        begun.chain(view.evidence.history.iter().map(|recorded| &recorded.run)).collect();
     runs.sort();
     runs.dedup();
     for run in runs {
         let Some(job) = view.evidence.jobs.get(&run.job) else {
-            findings.push(Finding::new(Verdict::Drift, run.due, format!("{}: nobody made a job of that name", run.id), &[]));
+            findings.push(Finding::new(
+                Verdict::Drift,
+                run.due,
+                format!("{}: nobody made a job of that name", run.id),
+                &[],
+            ));
             continue;
         };
         let seen = seen_due(view, job);
         let is_allowed = |phase: &crate::world::schedule::Phase| {
-            (phase.maybe_from..phase.maybe_to).contains(&run.due) && phase.when.allows(run.due, seen)
+            (phase.maybe_from..phase.maybe_to).contains(&run.due)
+                && phase.when.allows(run.due, seen)
         };
         if !run.is_manual && !job.phases.iter().any(is_allowed) {
             let what = format!("{} is no due time of its schedule {:?}", run.id, job.phases);
@@ -30,15 +37,20 @@ pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
         }
     }
     for recorded in &view.evidence.history {
-        let (Some((last, count)), Some(job)) = (recorded.skipped_range, view.evidence.jobs.get(&recorded.run.job)) else {
+        let (Some((last, count)), Some(job)) =
+            (recorded.skipped_range, view.evidence.jobs.get(&recorded.run.job))
+        else {
             continue;
         };
         // If the schedule changed within a range, the schedule that counted it is unknown.
         if let [phase] = &*job.phases {
             let dues = phase.when.dues(recorded.run.due, last + 1, seen_due(view, job)).len();
             if dues as u64 != count {
-                let what =
-                    format!("{}: a skipped stretch of {count} up to {}, which has {dues} dues", recorded.run.id, last / 1000);
+                let what = format!(
+                    "{}: a skipped stretch of {count} up to {}, which has {dues} dues",
+                    recorded.run.id,
+                    last / 1000
+                );
                 findings.push(Finding::new(Verdict::Drift, recorded.run.due, what, &[]));
             }
         }
@@ -54,13 +66,17 @@ pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
 /// fills as many as possible.
 fn by_time(view: &View<'_>, job: &Job, findings: &mut Vec<Finding>) {
     let attempts = view.of_job.get(&*job.name).map_or(&[][..], Vec::as_slice);
-    let firsts = attempts.iter().filter(|attempt| !attempt.run.is_manual && is_first(view, attempt));
-    let mut windows: Vec<(Micros, Micros)> = firsts.map(|first| (first.run.due, latest_first(view, first))).collect();
+    let firsts =
+        attempts.iter().filter(|attempt| !attempt.run.is_manual && is_first(view, attempt));
+    let mut windows: Vec<(Micros, Micros)> =
+        firsts.map(|first| (first.run.due, latest_first(view, first))).collect();
     windows.sort_unstable();
     let mut open: Vec<(Micros, Micros)> = Vec::new();
     let mut next = windows.into_iter().peekable();
     let mut closed = Vec::new();
-    for begin in attempts.iter().filter(|attempt| !attempt.run.is_manual).map(|attempt| attempt.began) {
+    for begin in
+        attempts.iter().filter(|attempt| !attempt.run.is_manual).map(|attempt| attempt.began)
+    {
         while let Some(window) = next.next_if(|window| window.0 <= begin) {
             open.push(window);
         }
@@ -88,5 +104,7 @@ fn by_time(view: &View<'_>, job: &Job, findings: &mut Vec<Finding>) {
 }
 
 fn is_first(view: &View<'_>, attempt: &Attempt) -> bool {
-    view.attempts_of(&attempt.run.id).first().is_some_and(|first| first.fence == attempt.fence && first.began == attempt.began)
+    view.attempts_of(&attempt.run.id)
+        .first()
+        .is_some_and(|first| first.fence == attempt.fence && first.began == attempt.began)
 }

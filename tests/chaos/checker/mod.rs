@@ -73,11 +73,17 @@ impl Verdict {
     /// Returns the promise that the verdict says is broken.
     pub(crate) fn promise(self) -> &'static str {
         match self {
-            Self::Missing => "each due run is done, or ends in a state its rules allow under the faults of its time",
+            Self::Missing => {
+                "each due run is done, or ends in a state its rules allow under the faults of its time"
+            }
             Self::Early => "never early by Redis' clock",
             Self::Late => "a start is late by 1 s at most, after a fault by what its row says",
-            Self::Dup => "a second attempt only after a failed one with retries left or a lost node; at-most-once: none ever",
-            Self::Overlap => "attempts of one run never overlap, nor do runs of a job that forbids it",
+            Self::Dup => {
+                "a second attempt only after a failed one with retries left or a lost node; at-most-once: none ever"
+            }
+            Self::Overlap => {
+                "attempts of one run never overlap, nor do runs of a job that forbids it"
+            }
             Self::Above => {
                 "never more at once than a limit, a key, a group and not_while allow, nor on a node than it has room for, nor two \
                  jobs of a unique key, nor on a node without a label it requires"
@@ -85,7 +91,9 @@ impl Verdict {
             Self::Turn => "members take turns: one that waits for its turn is not passed over",
             Self::Gap => "no member begins sooner than the gap after the last ended",
             Self::Burst => "in no stretch of time more than a rate allows, and one burst",
-            Self::Rank => "a node takes strict queues first, others by their weights, and of a queue the greatest priority first",
+            Self::Rank => {
+                "a node takes strict queues first, others by their weights, and of a queue the greatest priority first"
+            }
             Self::Starved => {
                 "nothing waits for ever, nor for what is due later at a gate passed in due order, nor for its priority beyond ten starts"
             }
@@ -97,7 +105,9 @@ impl Verdict {
             Self::Phantom => "what is recorded as done was done",
             Self::Silent => "what was done is recorded",
             Self::Drift => "a job is due when plain arithmetic says so, no more and no less often",
-            Self::Leak => "nothing is left over: no process, no lease, no key of what is over, no growing memory",
+            Self::Leak => {
+                "nothing is left over: no process, no lease, no key of what is over, no growing memory"
+            }
             Self::Crash => "a node ends only when somebody ends it",
         }
     }
@@ -125,24 +135,49 @@ pub(crate) struct Finding {
 impl Finding {
     fn new(verdict: Verdict, at: Micros, what: String, attempts: &[&Attempt]) -> Self {
         let jobs = attempts.iter().map(|attempt| attempt.run.job.clone()).collect();
-        Self { verdict, what, attempts: attempts.iter().map(ToString::to_string).collect(), jobs, at }
+        Self {
+            verdict,
+            what,
+            attempts: attempts.iter().map(ToString::to_string).collect(),
+            jobs,
+            at,
+        }
     }
 
     /// Returns the finding in full, with the faults near it. Times count from `begun`.
     pub(crate) fn shown(&self, evidence: &Evidence, begun: Micros) -> String {
         use fmt::Write as _;
-        let mut text =
-            format!("{} at {:.3} s: {}\n  promise: {}\n", self.verdict, span(self.at - begun), self.what, self.verdict.promise());
+        let mut text = format!(
+            "{} at {:.3} s: {}\n  promise: {}\n",
+            self.verdict,
+            span(self.at - begun),
+            self.what,
+            self.verdict.promise()
+        );
         for attempt in &self.attempts {
             writeln!(text, "  {attempt}").unwrap();
         }
         let near = evidence.timing.recovery() * 2;
-        let is_near = |recorded: &&Recorded| self.jobs.contains(&recorded.run.job) && (recorded.run.due - self.at).abs() <= near;
-        for Recorded { run, state, attempt, finished, reason, .. } in evidence.history.iter().filter(is_near) {
-            let end = finished.map_or(String::new(), |at| format!(" at {:+.3} s", span(at - run.due)));
-            writeln!(text, "  history {}: {state}{end} after {attempt} attempts, {reason:?}", run.id).unwrap();
+        let is_near = |recorded: &&Recorded| {
+            self.jobs.contains(&recorded.run.job) && (recorded.run.due - self.at).abs() <= near
+        };
+        for Recorded { run, state, attempt, finished, reason, .. } in
+            evidence.history.iter().filter(is_near)
+        {
+            let end =
+                finished.map_or(String::new(), |at| format!(" at {:+.3} s", span(at - run.due)));
+            writeln!(
+                text,
+                "  history {}: {state}{end} after {attempt} attempts, {reason:?}",
+                run.id
+            )
+            .unwrap();
         }
-        for fault in evidence.faults.iter().filter(|fault| fault.from - near <= self.at && self.at <= fault.to + near) {
+        for fault in evidence
+            .faults
+            .iter()
+            .filter(|fault| fault.from - near <= self.at && self.at <= fault.to + near)
+        {
             let (from, to) = (span(fault.from - begun), span(fault.to - begun));
             writeln!(text, "  fault {from:.3} to {to:.3} s: {} {}", fault.row, fault.what).unwrap();
         }

@@ -8,7 +8,9 @@ use crate::world::jobs::Act;
 
 /// LEAK: a process of an attempt lived long after the attempt's end or timeout.
 pub(super) fn outlived(view: &View<'_>, findings: &mut Vec<Finding>) {
-    for &attempt in view.attempts.values().flatten().filter(|attempt| attempt.reach == Reach::Process) {
+    for &attempt in
+        view.attempts.values().flatten().filter(|attempt| attempt.reach == Reach::Process)
+    {
         let Some(job) = view.evidence.jobs.get(&attempt.run.job) else { continue };
         let over = match attempt.ended {
             Some((at, _)) => at,
@@ -17,7 +19,11 @@ pub(super) fn outlived(view: &View<'_>, findings: &mut Vec<Finding>) {
         };
         let latest = view.put_off(over, over + view.timing.kill_grace + 2 * SECOND);
         if attempt.last_sign > latest && !was_stopped(view, attempt) {
-            let what = format!("a process of {} lived {:.3} s after it was over", attempt.run.id, span(attempt.last_sign - over));
+            let what = format!(
+                "a process of {} lived {:.3} s after it was over",
+                attempt.run.id,
+                span(attempt.last_sign - over)
+            );
             findings.push(Finding::new(Verdict::Leak, latest, what, &[attempt]));
         }
     }

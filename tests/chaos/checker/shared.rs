@@ -23,7 +23,8 @@ const LONG_AGO: Micros = 60 * SECOND;
 
 /// Returns all attempts that share each thing, in the order they began.
 fn sharers<'a>(view: &View<'a>) -> Vec<(Thing, Vec<&'a Attempt>)> {
-    let mut all: Vec<(Thing, Vec<&'a Attempt>)> = view.shared.keys().map(|thing| (*thing, view.sharers(*thing))).collect();
+    let mut all: Vec<(Thing, Vec<&'a Attempt>)> =
+        view.shared.keys().map(|thing| (*thing, view.sharers(*thing))).collect();
     all.sort_by_key(|(thing, _)| *thing);
     all
 }
@@ -59,18 +60,26 @@ pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
                 }
             };
             if alive.len() >= most {
-                let what = format!("{} began when {} of {thing}, which allows {most}, lived", later.run.id, alive.len());
+                let what = format!(
+                    "{} began when {} of {thing}, which allows {most}, lived",
+                    later.run.id,
+                    alive.len()
+                );
                 alive.push(later);
                 findings.push(Finding::new(Verdict::Above, later.began, what, &alive));
             }
         }
     }
     for attempt in &view.evidence.attempts {
-        let requires = view.evidence.jobs.get(&attempt.run.job).and_then(|job| job.sharing.requires);
+        let requires =
+            view.evidence.jobs.get(&attempt.run.job).and_then(|job| job.sharing.requires);
         if let Some(label) = requires
             && !view.carriers(label).contains(&attempt.node)
         {
-            let what = format!("{} requires {label}, which {} does not carry", attempt.run.id, attempt.node);
+            let what = format!(
+                "{} requires {label}, which {} does not carry",
+                attempt.run.id, attempt.node
+            );
             findings.push(Finding::new(Verdict::Above, attempt.began, what, &[attempt]));
         }
     }
@@ -83,10 +92,16 @@ pub(super) fn gap(view: &View<'_>, findings: &mut Vec<Finding>) {
         let (before, next) = (pair[0], pair[1]);
         let soon = before.last_sign + GAP - next.began;
         // A member that began beside another counts as ABOVE, and a gap that Redis lost is unknown.
-        let is_known =
-            before.last_sign <= next.began && counts(view, before, next.began) && !lost_between(view, before.began, next.began);
+        let is_known = before.last_sign <= next.began
+            && counts(view, before, next.began)
+            && !lost_between(view, before.began, next.began);
         if soon > 0 && is_known {
-            let what = format!("{} began {:.3} s before the gap after {} was over", next.run.id, span(soon), before.run.id);
+            let what = format!(
+                "{} began {:.3} s before the gap after {} was over",
+                next.run.id,
+                span(soon),
+                before.run.id
+            );
             findings.push(Finding::new(Verdict::Gap, next.began, what, pair));
         }
     }
@@ -101,11 +116,14 @@ pub(super) fn gap(view: &View<'_>, findings: &mut Vec<Finding>) {
 /// passed over.
 pub(super) fn turn(view: &View<'_>, findings: &mut Vec<Finding>) {
     let attempts = view.sharers(Thing::Group("turns"));
-    let place = |attempt: &Attempt| ORDER.iter().position(|member| *member == attempt.run.job).unwrap_or(0);
+    let place =
+        |attempt: &Attempt| ORDER.iter().position(|member| *member == attempt.run.job).unwrap_or(0);
     for pair in attempts.windows(2) {
         let (before, next) = (pair[0], pair[1]);
         let decided = before.last_sign;
-        let is_known = decided <= next.began && counts(view, before, next.began) && !lost_between(view, before.began, next.began);
+        let is_known = decided <= next.began
+            && counts(view, before, next.began)
+            && !lost_between(view, before.began, next.began);
         // A run that was handed back by a stopping node keeps its turn.
         let is_handed_back = before.run.id == next.run.id && before.number == next.number;
         if !is_known || is_handed_back {
@@ -116,12 +134,23 @@ pub(super) fn turn(view: &View<'_>, findings: &mut Vec<Finding>) {
         for step in 1..=passed {
             let member = ORDER[(place(before) + step) % members];
             let waited = |run: &&&Attempt| {
-                let is_later = run.run.job == member && run.number == 1 && run.began > next.began && is_first(view, run);
+                let is_later = run.run.job == member
+                    && run.number == 1
+                    && run.began > next.began
+                    && is_first(view, run);
                 is_later && waits_by(view, run, decided)
             };
             if let Some(overtaken) = attempts.iter().find(waited) {
-                let what = format!("{} began though it was the turn of {member}, whose {} waited", next.run.id, overtaken.run.id);
-                findings.push(Finding::new(Verdict::Turn, next.began, what, &[before, next, overtaken]));
+                let what = format!(
+                    "{} began though it was the turn of {member}, whose {} waited",
+                    next.run.id, overtaken.run.id
+                );
+                findings.push(Finding::new(
+                    Verdict::Turn,
+                    next.began,
+                    what,
+                    &[before, next, overtaken],
+                ));
             }
         }
     }
@@ -142,14 +171,22 @@ fn is_first(view: &View<'_>, attempt: &Attempt) -> bool {
 
 /// Returns true if this first attempt waited at its gate at `at`, before it began.
 fn waits_by(view: &View<'_>, first: &Attempt, at: Micros) -> bool {
-    let reported = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from).is_some_and(|from| from < at);
+    let reported = view
+        .recorded
+        .get(&*first.run.id)
+        .and_then(|run| run.waited_from)
+        .is_some_and(|from| from < at);
     reported || first.run.due + START < at && !view.is_disturbed(first.run.due, first.began)
 }
 
 /// Returns true if Redis lost its last writes in this interval, and with them who had held what.
 pub(super) fn lost_between(view: &View<'_>, from: Micros, to: Micros) -> bool {
     let is_loss = |fault: &&Inflicted| matches!(fault.excuse, Some(Excuse::Forgot(_)));
-    view.evidence.faults.iter().filter(is_loss).any(|fault| fault.from <= to && from <= fault.to + view.timing.lease)
+    view.evidence
+        .faults
+        .iter()
+        .filter(is_loss)
+        .any(|fault| fault.from <= to && from <= fault.to + view.timing.lease)
 }
 
 /// BURST: in some interval more runs began than a rate and its burst allow.
@@ -160,14 +197,20 @@ pub(super) fn burst(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (thing, attempts) in sharers(view) {
         let rate = |attempt: &Attempt| job_of(view, attempt).sharing.rate_of(thing);
         let Some(rate) = attempts.first().and_then(|first| rate(first)) else { continue };
-        let claims: Vec<(Micros, &Attempt)> = attempts.iter().map(|attempt| (claimed_since(view, attempt), *attempt)).collect();
+        let claims: Vec<(Micros, &Attempt)> =
+            attempts.iter().map(|attempt| (claimed_since(view, attempt), *attempt)).collect();
         for part in parts(view, claims) {
             burst_within(thing, rate, &part, findings);
         }
     }
 }
 
-fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], findings: &mut Vec<Finding>) {
+fn burst_within(
+    thing: Thing,
+    rate: Rate,
+    claims: &[(Micros, &Attempt)],
+    findings: &mut Vec<Finding>,
+) {
     let mut reported = Micros::MIN;
     for &(from, _) in claims {
         let mut within: Vec<&Attempt> = Vec::new();
@@ -175,8 +218,11 @@ fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], finding
             within.push(attempt);
             let most = rate.most_within(attempt.began - from);
             if i64::try_from(within.len()).unwrap_or(i64::MAX) > most && attempt.began > reported {
-                let what =
-                    format!("{} of {thing} began within {:.3} s, where {most} may", within.len(), span(attempt.began - from));
+                let what = format!(
+                    "{} of {thing} began within {:.3} s, where {most} may",
+                    within.len(),
+                    span(attempt.began - from)
+                );
                 findings.push(Finding::new(Verdict::Burst, attempt.began, what, &within));
                 // Runs that began together give one finding.
                 reported = within.iter().map(|attempt| attempt.began).max().unwrap_or(reported);
@@ -189,8 +235,11 @@ fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], finding
 /// For the last attempt of a run its record gives the time by Redis' clock.
 /// For others it is a second before the begin, or more if the host was slow or a fault came before.
 pub(super) fn claimed_since(view: &View<'_>, attempt: &Attempt) -> Micros {
-    let near =
-        view.evidence.host_lags.iter().filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
+    let near = view
+        .evidence
+        .host_lags
+        .iter()
+        .filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
     let mut from = attempt.began - START - near.map(|(_, lag)| *lag).max().unwrap_or(0);
     loop {
         let mut earlier = from;
@@ -204,16 +253,26 @@ pub(super) fn claimed_since(view: &View<'_>, attempt: &Attempt) -> Micros {
         }
         from = earlier;
     }
-    let reported = view.recorded.get(&*attempt.run.id).filter(|run| run.fence == Some(attempt.fence)).and_then(|run| run.started);
+    let reported = view
+        .recorded
+        .get(&*attempt.run.id)
+        .filter(|run| run.fence == Some(attempt.fence))
+        .and_then(|run| run.started);
     reported.filter(|at| *at <= attempt.began).unwrap_or(from).max(attempt.run.due)
 }
 
 /// Returns the claims before and after each data loss separately, because Redis may have lost its
 /// counts.
-fn parts<'a>(view: &View<'_>, mut claims: Vec<(Micros, &'a Attempt)>) -> Vec<Vec<(Micros, &'a Attempt)>> {
+fn parts<'a>(
+    view: &View<'_>,
+    mut claims: Vec<(Micros, &'a Attempt)>,
+) -> Vec<Vec<(Micros, &'a Attempt)>> {
     let mut parts = Vec::new();
-    for fault in view.evidence.faults.iter().filter(|fault| matches!(fault.excuse, Some(Excuse::Forgot(_)))) {
-        let (before, rest): (Vec<_>, Vec<_>) = claims.into_iter().partition(|(_, attempt)| attempt.began < fault.from);
+    for fault in
+        view.evidence.faults.iter().filter(|fault| matches!(fault.excuse, Some(Excuse::Forgot(_))))
+    {
+        let (before, rest): (Vec<_>, Vec<_>) =
+            claims.into_iter().partition(|(_, attempt)| attempt.began < fault.from);
         parts.push(before);
         claims = rest.into_iter().filter(|(since, _)| *since > fault.to).collect();
     }
@@ -226,8 +285,8 @@ fn parts<'a>(view: &View<'_>, mut claims: Vec<(Micros, &'a Attempt)>) -> Vec<Vec
 pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
     for recorded in &view.evidence.history {
         let Some(job) = view.evidence.jobs.get(&recorded.run.job) else { continue };
-        let was_taken_away =
-            recorded.state == "scheduled" || recorded.state == "cancelled" && recorded.reason.contains("removed");
+        let was_taken_away = recorded.state == "scheduled"
+            || recorded.state == "cancelled" && recorded.reason.contains("removed");
         if !was_taken_away || !view.attempts_of(&recorded.run.id).is_empty() {
             continue;
         }
@@ -256,8 +315,11 @@ pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
 /// the only place was taken.
 fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mut Vec<Finding>) {
     for (at, &first) in attempts.iter().enumerate() {
-        let is_its_first_gate = job_of(view, first).sharing.things(&first.run.job).first() == Some(&thing);
-        let Some((recorded, from)) = view.recorded.get(&*first.run.id).and_then(|run| Some((run, run.waited_from?))) else {
+        let is_its_first_gate =
+            job_of(view, first).sharing.things(&first.run.job).first() == Some(&thing);
+        let Some((recorded, from)) =
+            view.recorded.get(&*first.run.id).and_then(|run| Some((run, run.waited_from?)))
+        else {
             continue;
         };
         // A manual run first waits for the open run of its job.
@@ -281,7 +343,10 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
             other.run.due > first.run.due && from < came && other.began > from && !was_let_in
         });
         if let Some((_, other)) = overtook {
-            let what = format!("{} waited for {thing} while {}, due later, was let in", first.run.id, other.run.id);
+            let what = format!(
+                "{} waited for {thing} while {}, due later, was let in",
+                first.run.id, other.run.id
+            );
             findings.push(Finding::new(Verdict::Starved, first.began, what, &[other, first]));
         }
     }
@@ -297,17 +362,29 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
 /// each other member.
 /// After that it may be as late as any other run, and any fault may delay it.
 /// The fault may have hit a run that had been given the place and never began.
-pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros) -> Option<Micros> {
+pub(super) fn begins_by(
+    view: &View<'_>,
+    job: &Job,
+    ready: Micros,
+    until: Micros,
+) -> Option<Micros> {
     let things = view.shared_with(job);
     if things.is_empty() {
         return None;
     }
     let mut free = ready;
     for &thing in &things {
-        for other in view.sharers(thing).iter().filter(|other| other.began < until && other.last_sign >= ready - LONG_AGO) {
+        for other in view
+            .sharers(thing)
+            .iter()
+            .filter(|other| other.began < until && other.last_sign >= ready - LONG_AGO)
+        {
             let seen_at = Attempt { began: until, ..(*other).clone() };
             let over = given_up(view, other, &seen_at).unwrap_or(0).max(other.last_sign);
-            let next = job_of(view, other).sharing.rate_of(thing).map_or(over, |rate| over.max(other.began + rate.interval()));
+            let next = job_of(view, other)
+                .sharing
+                .rate_of(thing)
+                .map_or(over, |rate| over.max(other.began + rate.interval()));
             let gap = if thing == Thing::Group("turns") { GAP } else { 0 };
             free = free.max(next + gap);
         }
@@ -316,9 +393,17 @@ pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros
     // given up.
     let shares = |other: &&&Recorded| {
         let job = view.evidence.jobs.get(&other.run.job);
-        other.run.due < ready && job.is_some_and(|job| job.sharing.things(&job.name).iter().any(|thing| things.contains(thing)))
+        other.run.due < ready
+            && job.is_some_and(|job| {
+                job.sharing.things(&job.name).iter().any(|thing| things.contains(thing))
+            })
     };
-    free = view.recorded.values().filter(shares).filter_map(|other| lost_unseen(view, other, until)).fold(free, Micros::max);
+    free = view
+        .recorded
+        .values()
+        .filter(shares)
+        .filter_map(|other| lost_unseen(view, other, until))
+        .fold(free, Micros::max);
     let others = Micros::try_from(ORDER.len() - 1).unwrap_or(0);
     let turn_timeout = if things.contains(&Thing::Group("turns")) { PATIENCE * others } else { 0 };
     Some(view.put_off(ready, free + turn_timeout + view.timing.clean))

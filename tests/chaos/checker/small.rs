@@ -45,11 +45,18 @@ pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
     let attempts = on_it(view);
     for (at, &later) in attempts.iter().enumerate() {
         let lives = |other: &&&Attempt| {
-            other.last_sign > later.began && counts(view, other, later.began) && view.cause(other, later).is_none()
+            other.last_sign > later.began
+                && counts(view, other, later.began)
+                && view.cause(other, later).is_none()
         };
         let mut alive: Vec<&Attempt> = attempts[..at].iter().filter(lives).copied().collect();
         if alive.len() >= ROOM {
-            let what = format!("{} began when {} of {ROOM} runs lived on {}", later.run.id, alive.len(), later.node);
+            let what = format!(
+                "{} began when {} of {ROOM} runs lived on {}",
+                later.run.id,
+                alive.len(),
+                later.node
+            );
             alive.push(later);
             findings.push(Finding::new(Verdict::Above, later.began, what, &alive));
         }
@@ -67,16 +74,22 @@ pub(super) fn rank(view: &View<'_>, findings: &mut Vec<Finding>) {
             findings.push(reported(later, &passed, "of the strict queue"));
         }
     }
-    let ranked: Vec<Claim<'_>> = claims.iter().filter(|claim| claim.queue == RANKED).copied().collect();
+    let ranked: Vec<Claim<'_>> =
+        claims.iter().filter(|claim| claim.queue == RANKED).copied().collect();
     let mut oldest: Option<(usize, &Claim<'_>)> = None;
     for (at, later) in ranked.iter().enumerate() {
         let passed = passed_over(&ranked, later, |first| first.priority > later.priority);
         if passed.len() < ROOM {
             continue;
         }
-        let is_too_soon = oldest.is_some_and(|(before, of)| of.due == later.due && at - before < OLDEST_EVERY - ROOM);
+        let is_too_soon = oldest
+            .is_some_and(|(before, of)| of.due == later.due && at - before < OLDEST_EVERY - ROOM);
         if is_too_soon {
-            findings.push(reported(later, &passed, "of greater priority, sooner than at each tenth start"));
+            findings.push(reported(
+                later,
+                &passed,
+                "of greater priority, sooner than at each tenth start",
+            ));
         }
         oldest = Some((at, later));
     }
@@ -93,10 +106,17 @@ pub(super) fn judged(view: &View<'_>) -> usize {
 /// on.
 /// That is soon after the node last ended another run, or returned.
 pub(super) fn latest(view: &View<'_>, ready: Micros, next: &Attempt) -> Micros {
-    let moved = on_it(view).into_iter().map(|other| other.last_sign).filter(|at| *at <= next.began).max().unwrap_or(0);
+    let moved = on_it(view)
+        .into_iter()
+        .map(|other| other.last_sign)
+        .filter(|at| *at <= next.began)
+        .max()
+        .unwrap_or(0);
     let mut end = moved.max(ready) + view.timing.clean;
     let back = || hits(view).map(|(from, until)| (from, until + view.timing.clean));
-    while let Some((_, until)) = back().find(|(from, until)| *from <= end && ready <= *until && *until > end) {
+    while let Some((_, until)) =
+        back().find(|(from, until)| *from <= end && ready <= *until && *until > end)
+    {
         end = until;
     }
     view.put_off(end, end)
@@ -113,11 +133,14 @@ fn on_it<'a>(view: &View<'a>) -> Vec<&'a Attempt> {
 /// Returns the intervals in which a fault may have affected the runs of the small node.
 fn hits(view: &View<'_>) -> impl Iterator<Item = (Micros, Micros)> {
     let small = view.evidence.small.as_deref().unwrap_or_default();
-    let concerns =
-        move |fault: &&Inflicted| fault.harm.hit.is_on(small) && (fault.harm.may_repeat || fault.harm.delay != Delay::None);
+    let concerns = move |fault: &&Inflicted| {
+        fault.harm.hit.is_on(small) && (fault.harm.may_repeat || fault.harm.delay != Delay::None)
+    };
     view.evidence.faults.iter().filter(concerns).map(|fault| match fault.harm.delay {
         Delay::Brief(slack) => (fault.from, fault.to + slack),
-        Delay::AtBegin => (fault.from, fault.to.max(view.taken_back(fault.from)) + view.timing.recovery()),
+        Delay::AtBegin => {
+            (fault.from, fault.to.max(view.taken_back(fault.from)) + view.timing.recovery())
+        }
         _ => (fault.from, fault.to + view.timing.recovery()),
     })
 }
@@ -132,9 +155,16 @@ fn calm_claims<'a>(view: &View<'a>) -> Vec<Claim<'a>> {
             .get(&*attempt.run.id)
             .filter(|reported| reported.fence == Some(attempt.fence) && attempt.number == 1)?;
         let (due, at, queue) = (attempt.run.due, reported.started?, job.sharing.queue?);
-        let is_calm = job.added < due && !hits(view).any(|(from, until)| from <= at && due <= until);
+        let is_calm =
+            job.added < due && !hits(view).any(|(from, until)| from <= at && due <= until);
         let is_its_own = job.sharing.requires == Some(SMALL);
-        (is_calm && is_its_own).then_some(Claim { at, due, queue, priority: job.sharing.priority, attempt })
+        (is_calm && is_its_own).then_some(Claim {
+            at,
+            due,
+            queue,
+            priority: job.sharing.priority,
+            attempt,
+        })
     };
     let mut claims: Vec<Claim<'a>> = view.attempts.values().filter_map(claim).collect();
     claims.sort_by_key(|claim| (claim.at, claim.attempt.fence));
@@ -142,14 +172,20 @@ fn calm_claims<'a>(view: &View<'a>) -> Vec<Claim<'a>> {
 }
 
 /// Returns the claims that come first, were due whenever `later` was, and were made after it.
-fn passed_over<'a>(claims: &[Claim<'a>], later: &Claim<'_>, comes_first: impl Fn(&Claim<'_>) -> bool) -> Vec<Claim<'a>> {
-    let is_passed = |first: &&Claim<'_>| comes_first(first) && first.due <= later.due && first.at > later.at;
+fn passed_over<'a>(
+    claims: &[Claim<'a>],
+    later: &Claim<'_>,
+    comes_first: impl Fn(&Claim<'_>) -> bool,
+) -> Vec<Claim<'a>> {
+    let is_passed =
+        |first: &&Claim<'_>| comes_first(first) && first.due <= later.due && first.at > later.at;
     claims.iter().filter(is_passed).copied().collect()
 }
 
 fn reported(later: &Claim<'_>, passed: &[Claim<'_>], which: &str) -> Finding {
     let what = format!("{} was taken while {} {which} waited", later.attempt.run.id, passed.len());
-    let about: Vec<&Attempt> = passed.iter().take(ROOM).map(|claim| claim.attempt).chain([later.attempt]).collect();
+    let about: Vec<&Attempt> =
+        passed.iter().take(ROOM).map(|claim| claim.attempt).chain([later.attempt]).collect();
     Finding::new(Verdict::Rank, later.at, what, &about)
 }
 
@@ -157,7 +193,11 @@ fn reported(later: &Claim<'_>, passed: &[Claim<'_>], which: &str) -> Finding {
 /// these and itself.
 fn starved(ranked: &[Claim<'_>], findings: &mut Vec<Finding>) {
     for claim in ranked {
-        let others = || ranked.iter().filter(|other| other.attempt.run.id != claim.attempt.run.id && other.at > claim.due);
+        let others = || {
+            ranked.iter().filter(|other| {
+                other.attempt.run.id != claim.attempt.run.id && other.at > claim.due
+            })
+        };
         let before = others().filter(|other| other.due <= claim.due).count();
         let starts = others().filter(|other| other.at < claim.at).count();
         if starts > OLDEST_EVERY * (before + 1) + ROOM {
@@ -178,15 +218,24 @@ fn shares(claims: &[Claim<'_>], findings: &mut Vec<Finding>) {
     let of = |queue: &str, due: Micros| -> Vec<&Claim<'_>> {
         claims.iter().filter(|claim| claim.queue == queue && claim.due == due).collect()
     };
-    let dues: BTreeSet<Micros> = claims.iter().filter(|claim| claim.queue == heavy).map(|claim| claim.due).collect();
+    let dues: BTreeSet<Micros> =
+        claims.iter().filter(|claim| claim.queue == heavy).map(|claim| claim.due).collect();
     for due in dues {
         let both = [of(heavy, due), of(light, due)];
-        let [Some(end), Some(other)] = [&both[0], &both[1]].map(|of| of.last().map(|claim| claim.at)) else { continue };
+        let [Some(end), Some(other)] =
+            [&both[0], &both[1]].map(|of| of.last().map(|claim| claim.at))
+        else {
+            continue;
+        };
         let end = end.min(other);
-        let [first, second] = both.map(|of| of.into_iter().filter(|claim| claim.at <= end).collect::<Vec<_>>());
+        let [first, second] =
+            both.map(|of| of.into_iter().filter(|claim| claim.at <= end).collect::<Vec<_>>());
         let (got, all) = (wide(first.len()), wide(first.len() + second.len()));
         if (got * (times + 1) - all * times).abs() > ODD_PARTS {
-            let what = format!("{heavy} got {got} of {all} slots, where it has {times} parts of {}", times + 1);
+            let what = format!(
+                "{heavy} got {got} of {all} slots, where it has {times} parts of {}",
+                times + 1
+            );
             let about: Vec<&Attempt> = second.iter().map(|claim| claim.attempt).collect();
             findings.push(Finding::new(Verdict::Rank, end, what, &about));
         }

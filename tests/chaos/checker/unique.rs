@@ -23,9 +23,15 @@ pub(super) fn unique(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
     for (key, jobs) in by_key {
         for first in &jobs {
-            let others = jobs.iter().filter(|other| other[0].run.job != first[0].run.job).filter_map(|other| other.first());
+            let others = jobs
+                .iter()
+                .filter(|other| other[0].run.job != first[0].run.job)
+                .filter_map(|other| other.first());
             for second in others.filter(|second| is_within(view, first, second.began)) {
-                let what = format!("{} began while {} held the unique key {key}", second.run.id, first[0].run.job);
+                let what = format!(
+                    "{} began while {} held the unique key {key}",
+                    second.run.id, first[0].run.job
+                );
                 let mut about = first.to_vec();
                 about.push(second);
                 findings.push(Finding::new(Verdict::Above, second.began, what, &about));
@@ -37,6 +43,8 @@ pub(super) fn unique(view: &View<'_>, findings: &mut Vec<Finding>) {
 /// Returns true if a job with these attempts had begun and was not over at `at`.
 fn is_within(view: &View<'_>, attempts: &[&Attempt], at: Micros) -> bool {
     let Some(first) = attempts.first().filter(|first| first.began < at) else { return false };
-    let is_to_end = attempts.iter().any(|attempt| attempt.began > at || attempt.last_sign > at && counts(view, attempt, at));
+    let is_to_end = attempts
+        .iter()
+        .any(|attempt| attempt.began > at || attempt.last_sign > at && counts(view, attempt, at));
     is_to_end && !lost_between(view, first.run.due.min(first.began), at)
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, RunName, SECOND, Timing};
+use crate::evidence::{
+    Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, RunName, SECOND, Timing,
+};
 use crate::world::jobs::{Check, Job};
 use crate::world::sharing::Thing;
 use crate::world::small::SMALL;
@@ -26,7 +28,8 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn of(evidence: &'a Evidence) -> Self {
-        let (mut attempts, mut of_job) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
+        let (mut attempts, mut of_job) =
+            (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
         let mut shared = BTreeMap::<_, Vec<_>>::new();
         let mut sorted: Vec<&Attempt> = evidence.attempts.iter().collect();
         sorted.sort_by_key(|attempt| (attempt.began, attempt.fence));
@@ -38,7 +41,8 @@ impl<'a> View<'a> {
                 shared.entry(thing).or_default().push(attempt);
             }
         }
-        let recorded = evidence.history.iter().map(|recorded| (&*recorded.run.id, recorded)).collect();
+        let recorded =
+            evidence.history.iter().map(|recorded| (&*recorded.run.id, recorded)).collect();
         Self { evidence, timing: evidence.timing, attempts, recorded, of_job, shared }
     }
 
@@ -107,7 +111,10 @@ impl<'a> View<'a> {
         let concerns = |fault: &Inflicted| {
             let after = first.run.due - fault.from;
             let is_unanswered = (-UNDER_WAY..=2 * UNDER_WAY).contains(&after);
-            first.number > 1 || first.node.is_empty() || is_unanswered || fault.harm.hit.is_on(&first.node)
+            first.number > 1
+                || first.node.is_empty()
+                || is_unanswered
+                || fault.harm.hit.is_on(&first.node)
         };
         self.put_off_by(first.run.due, first.run.due + slack, concerns)
     }
@@ -115,7 +122,9 @@ impl<'a> View<'a> {
     /// Returns the latest start of a first attempt that only few nodes may run. A fault of any of
     /// these excuses it, because it may have left none.
     pub(super) fn latest_of_few(&self, first: &Attempt, slack: Micros) -> Micros {
-        let concerns = |fault: &Inflicted| self.evidence.labelled.iter().any(|node| fault.harm.hit.is_on(node));
+        let concerns = |fault: &Inflicted| {
+            self.evidence.labelled.iter().any(|node| fault.harm.hit.is_on(node))
+        };
         self.put_off_by(first.run.due, first.run.due + slack, concerns)
     }
 
@@ -125,11 +134,20 @@ impl<'a> View<'a> {
         self.put_off_by(ready, end, |_| true)
     }
 
-    fn put_off_by(&self, ready: Micros, mut end: Micros, concerns: impl Fn(&Inflicted) -> bool) -> Micros {
+    fn put_off_by(
+        &self,
+        ready: Micros,
+        mut end: Micros,
+        concerns: impl Fn(&Inflicted) -> bool,
+    ) -> Micros {
         // A start needs a processor many times in a row, so the lost times of all measurements of
         // the host add up.
         let lag = |end: Micros| {
-            let near = self.evidence.host_lags.iter().filter(|(at, lag)| ready - lag - SECOND <= *at && *at <= end + SECOND);
+            let near = self
+                .evidence
+                .host_lags
+                .iter()
+                .filter(|(at, lag)| ready - lag - SECOND <= *at && *at <= end + SECOND);
             near.map(|(_, lag)| *lag).sum::<Micros>()
         };
         loop {
@@ -139,15 +157,25 @@ impl<'a> View<'a> {
                     continue;
                 }
                 let until = match fault.harm.delay {
-                    Delay::Brief(slack) if fault.to + slack >= ready => fault.to + slack + self.timing.clean,
-                    Delay::AtBegin if fault.from >= ready - UNDER_WAY => self.taken_back(fault.from),
-                    Delay::Throughout if fault.to >= ready - UNDER_WAY => fault.to + self.timing.recovery(),
-                    // After a data loss no node claims anything for a lease from when it notices
-                    // the loss.
-                    Delay::Throughout if is_loss(fault) && fault.to + self.timing.lease + BACK >= ready => {
+                    Delay::Brief(slack) if fault.to + slack >= ready => {
+                        fault.to + slack + self.timing.clean
+                    }
+                    Delay::AtBegin if fault.from >= ready - UNDER_WAY => {
+                        self.taken_back(fault.from)
+                    }
+                    Delay::Throughout if fault.to >= ready - UNDER_WAY => {
                         fault.to + self.timing.recovery()
                     }
-                    Delay::Throughout if fault.to + BACK >= ready => fault.to + BACK + self.timing.clean,
+                    // After a data loss no node claims anything for a lease from when it notices
+                    // the loss.
+                    Delay::Throughout
+                        if is_loss(fault) && fault.to + self.timing.lease + BACK >= ready =>
+                    {
+                        fault.to + self.timing.recovery()
+                    }
+                    Delay::Throughout if fault.to + BACK >= ready => {
+                        fault.to + BACK + self.timing.clean
+                    }
                     _ => continue,
                 };
                 later = later.max(until);
@@ -165,9 +193,17 @@ impl<'a> View<'a> {
     pub(super) fn taken_back(&self, lost: Micros) -> Micros {
         let recovery = self.timing.recovery();
         let watched_by = |node: &String| {
-            let is_away =
-                |fault: &&Inflicted| matches!(fault.harm.delay, Delay::AtBegin | Delay::Throughout) && fault.harm.hit.is_on(node);
-            let mut away: Vec<_> = self.evidence.faults.iter().filter(is_away).map(|fault| (fault.from, fault.to)).collect();
+            let is_away = |fault: &&Inflicted| {
+                matches!(fault.harm.delay, Delay::AtBegin | Delay::Throughout)
+                    && fault.harm.hit.is_on(node)
+            };
+            let mut away: Vec<_> = self
+                .evidence
+                .faults
+                .iter()
+                .filter(is_away)
+                .map(|fault| (fault.from, fault.to))
+                .collect();
             away.sort_unstable();
             let mut since = lost;
             for (from, to) in away {
@@ -187,23 +223,31 @@ impl<'a> View<'a> {
     }
 
     /// Returns all these faults; each may have delayed the next attempt.
-    pub(super) fn causes(&self, before: &Attempt, next: &Attempt) -> impl Iterator<Item = &'a Inflicted> {
+    pub(super) fn causes(
+        &self,
+        before: &Attempt,
+        next: &Attempt,
+    ) -> impl Iterator<Item = &'a Inflicted> {
         let fits = move |fault: &&Inflicted| {
             let harm = &fault.harm;
             if Self::is_forgotten_by(fault, &before.run.id) {
                 return fault.from <= next.began;
             }
             let is_hit = before.node.is_empty() || harm.hit.is_on(&before.node);
-            let held_from = before.began - if harm.delay == Delay::Throughout { self.timing.lease } else { UNDER_WAY };
+            let held_from = before.began
+                - if harm.delay == Delay::Throughout { self.timing.lease } else { UNDER_WAY };
             let held_to = match before.ended {
                 // The end is reported within moments after the last process it left, unless a fault
                 // prevents that.
                 Some((at, _)) => at.max(before.last_sign) + UNDER_WAY,
                 None => next.began,
             };
-            harm.may_repeat && is_hit && fault.from <= held_to && fault.to >= held_from && fault.from <= next.began && {
-                before.ended.is_none_or(|(at, _)| fault.to >= at - UNDER_WAY)
-            }
+            harm.may_repeat
+                && is_hit
+                && fault.from <= held_to
+                && fault.to >= held_from
+                && fault.from <= next.began
+                && { before.ended.is_none_or(|(at, _)| fault.to >= at - UNDER_WAY) }
         };
         self.evidence.faults.iter().filter(fits)
     }
@@ -230,25 +274,36 @@ impl<'a> View<'a> {
     /// Returns how long a run may wait because a fault kept its check from answering, so that it
     /// was asked again.
     pub(super) fn asked_again(&self, run: &RunName, latest: Micros) -> Micros {
-        let Some(job) = self.evidence.jobs.get(&run.job).filter(|job| job.check != Check::Never) else { return 0 };
+        let Some(job) = self.evidence.jobs.get(&run.job).filter(|job| job.check != Check::Never)
+        else {
+            return 0;
+        };
         let is_near = |fault: &Inflicted| fault.from <= latest && run.due <= fault.to + SECOND;
-        if self.evidence.faults.iter().any(is_near) { job.retry_delay * Micros::from(job.retries) } else { 0 }
+        if self.evidence.faults.iter().any(is_near) {
+            job.retry_delay * Micros::from(job.retries)
+        } else {
+            0
+        }
     }
 
     /// Returns true if a data loss excuses that `before` lived on at `at`: its holder learns of the
     /// loss at its next renewal.
     pub(super) fn is_unaware(&self, before: &Attempt, at: Micros) -> bool {
-        self.evidence
-            .faults
-            .iter()
-            .any(|fault| Self::is_forgotten_by(fault, &before.run.id) && fault.from <= at && at <= fault.to + self.timing.lease)
+        self.evidence.faults.iter().any(|fault| {
+            Self::is_forgotten_by(fault, &before.run.id)
+                && fault.from <= at
+                && at <= fault.to + self.timing.lease
+        })
     }
 
     /// Returns true if a frozen host excuses that a process of `before` lived on at `at`.
     pub(super) fn is_frozen(&self, before: &Attempt, at: Micros) -> bool {
         self.evidence.faults.iter().any(|fault| {
             let is_hit = fault.harm.hit.is_on(&before.node);
-            fault.harm.may_overlap && is_hit && fault.from <= at && at <= fault.to + self.timing.recovery()
+            fault.harm.may_overlap
+                && is_hit
+                && fault.from <= at
+                && at <= fault.to + self.timing.recovery()
         })
     }
 }

@@ -10,7 +10,9 @@
 use super::shared::claimed_since;
 use super::view::View;
 use super::{Finding, Verdict};
-use crate::evidence::{Attempt, Doing, Excuse, Generation, Micros, Operation, Recorded, RunName, SECOND};
+use crate::evidence::{
+    Attempt, Doing, Excuse, Generation, Micros, Operation, Recorded, RunName, SECOND,
+};
 use crate::world::schedule::When;
 
 /// The suffix of backfill runs, by which their ids differ from other manual runs.
@@ -29,7 +31,12 @@ pub(super) fn wrong(view: &View<'_>, findings: &mut Vec<Finding>) {
         if let Err(why) = judge(view, of_name, attempt) {
             let version = attempt.version.map_or(String::new(), |version| version.to_string());
             let what = format!("{} executed version {version}: {why}", attempt.run.id);
-            findings.push(Finding::new(Verdict::Wrong, attempt.began, what, view.attempts_of(&attempt.run.id)));
+            findings.push(Finding::new(
+                Verdict::Wrong,
+                attempt.began,
+                what,
+                view.attempts_of(&attempt.run.id),
+            ));
         }
     }
 }
@@ -42,39 +49,64 @@ fn judge(view: &View<'_>, of_name: &[Generation], attempt: &Attempt) -> Result<(
     }
     let has_version = |generation: &Generation| Some(generation.version) == attempt.version;
     let is_live = |generation: &Generation| meet(claim, (generation.added.0, generation.removed.1));
-    if is_first(view, attempt) && attempt.number == 1 && !may_have_begun(view, &attempt.run, of_name, &own) {
+    if is_first(view, attempt)
+        && attempt.number == 1
+        && !may_have_begun(view, &attempt.run, of_name, &own)
+    {
         let begins = |at: &usize| has_version(&of_name[*at]) && is_live(&of_name[*at]);
         let edits = own.iter().flat_map(|at| edits_of(of_name, *at));
         return if own.iter().copied().chain(edits).any(|at| begins(&at)) {
             Ok(())
         } else if of_name.iter().any(|other| has_version(other) && is_live(other)) {
-            Err("it was planned by an earlier job of this name and had not begun when that was removed")
+            Err(
+                "it was planned by an earlier job of this name and had not begun when that was removed",
+            )
         } else {
             Err("that was not the definition of the job when it was claimed")
         };
     }
     // A removed job keeps its definition until another job has the name.
     let until = |at: usize| of_name.get(at + 1).map_or(Micros::MAX, |next| next.added.1);
-    let goes_on = |at: usize| has_version(&of_name[at]) && meet(claim, (of_name[at].added.0, until(at)));
+    let goes_on =
+        |at: usize| has_version(&of_name[at]) && meet(claim, (of_name[at].added.0, until(at)));
     let is_right = own.iter().any(|at| goes_on(*at) || same_as(of_name, *at).any(goes_on));
-    if is_right { Ok(()) } else { Err("it had begun with another definition than the job has that was added later") }
+    if is_right {
+        Ok(())
+    } else {
+        Err("it had begun with another definition than the job has that was added later")
+    }
 }
 
 /// Returns the jobs that may have planned a run.
 fn planned_by(view: &View<'_>, of_name: &[Generation], run: &RunName) -> Vec<usize> {
-    let lives =
-        |from: Micros, to: Micros| move |generation: &Generation| meet((from, to), (generation.added.0, generation.removed.1));
-    let all = |is_of: &dyn Fn(&Generation) -> bool| (0..of_name.len()).filter(|at| is_of(&of_name[*at])).collect();
+    let lives = |from: Micros, to: Micros| {
+        move |generation: &Generation| meet((from, to), (generation.added.0, generation.removed.1))
+    };
+    let all = |is_of: &dyn Fn(&Generation) -> bool| {
+        (0..of_name.len()).filter(|at| is_of(&of_name[*at])).collect()
+    };
     if run.id.ends_with(BACKFILL) {
-        let is_asked = |operation: &&Operation| operation.what == Doing::Backfilled(run.job.clone()) && operation.to >= run.due;
-        let asked: Vec<(Micros, Micros)> =
-            view.evidence.operations.iter().filter(is_asked).map(|operation| (operation.from, operation.to)).collect();
+        let is_asked = |operation: &&Operation| {
+            operation.what == Doing::Backfilled(run.job.clone()) && operation.to >= run.due
+        };
+        let asked: Vec<(Micros, Micros)> = view
+            .evidence
+            .operations
+            .iter()
+            .filter(is_asked)
+            .map(|operation| (operation.from, operation.to))
+            .collect();
         return all(&|generation| asked.iter().any(|(from, to)| lives(*from, *to)(generation)));
     }
     if run.is_manual {
         // The due time of a manual run is the time of the request.
-        let operation = view.evidence.operations.iter().find(|operation| operation.what == Doing::Ran(run.id.clone()));
-        let (from, to) = operation.map_or((run.due, run.due + LOST), |operation| (operation.from, operation.to));
+        let operation = view
+            .evidence
+            .operations
+            .iter()
+            .find(|operation| operation.what == Doing::Ran(run.id.clone()));
+        let (from, to) =
+            operation.map_or((run.due, run.due + LOST), |operation| (operation.from, operation.to));
         return all(&lives(from, to));
     }
     all(&|generation| match generation.when {
@@ -112,7 +144,8 @@ fn may_have_begun(view: &View<'_>, run: &RunName, of_name: &[Generation], own: &
 fn is_lost(view: &View<'_>, attempt: &Attempt) -> bool {
     let from = attempt.run.due.min(attempt.began) - LOST;
     view.evidence.faults.iter().any(|fault| {
-        let is_named = |names: &std::collections::BTreeSet<String>| names.contains(&attempt.run.job);
+        let is_named =
+            |names: &std::collections::BTreeSet<String>| names.contains(&attempt.run.job);
         let is_loss = matches!(&fault.excuse, Some(Excuse::Forgot(names)) if is_named(names));
         is_loss && fault.from <= attempt.began && from <= fault.to
     })
@@ -127,7 +160,9 @@ fn meet(one: (Micros, Micros), other: (Micros, Micros)) -> bool {
 pub(super) fn was_removed(view: &View<'_>, recorded: &Recorded) -> bool {
     let Some(of_name) = view.evidence.generations.get(&recorded.run.job) else { return false };
     let finished = recorded.finished.unwrap_or(recorded.run.due);
-    planned_by(view, of_name, &recorded.run).iter().any(|at| of_name[*at].removed.0 <= finished + SECOND / 20)
+    planned_by(view, of_name, &recorded.run)
+        .iter()
+        .any(|at| of_name[*at].removed.0 <= finished + SECOND / 20)
 }
 
 /// Returns true if a job is removed and added again.

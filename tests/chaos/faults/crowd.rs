@@ -42,7 +42,8 @@ impl Fault for Crowd {
     fn inflict(&mut self, stage: &Stage) {
         let due = now() + 4 * SECOND;
         let first = (0..300).map(|at| crowded(&format!("crowd-{}-{at}", self.number), due));
-        let later = (300..320).map(|at| crowded(&format!("crowd-{}-{at}", self.number), due + SECOND));
+        let later =
+            (300..320).map(|at| crowded(&format!("crowd-{}-{at}", self.number), due + SECOND));
         self.added = first.chain(later).collect();
         add(stage, &mut self.added);
     }

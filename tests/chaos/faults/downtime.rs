@@ -16,7 +16,8 @@ use crate::world::schedule::{Phase, When};
 
 /// The `catch_up` of each job, its period and its `late_after` (both in seconds), and the most
 /// missed runs it may make up for.
-const MODES: [(&str, i64, i64, i64); 3] = [("skip", 2, 1, 0), ("latest", 1, 3, 1), ("all", 1, 3, 5)];
+const MODES: [(&str, i64, i64, i64); 3] =
+    [("skip", 2, 1, 0), ("latest", 1, 3, 1), ("all", 1, 3, 5)];
 
 /// F25.
 pub(super) struct Downtime {
@@ -27,12 +28,18 @@ pub(super) struct Downtime {
 
 impl Downtime {
     pub(super) fn draw(rng: &mut Rng, _nodes: usize) -> Box<dyn Fault> {
-        Box::new(Self { number: rng.u32(..), down: Duration::from_millis(rng.u64(15_500..19_500)), jobs: Vec::new() })
+        Box::new(Self {
+            number: rng.u32(..),
+            down: Duration::from_millis(rng.u64(15_500..19_500)),
+            jobs: Vec::new(),
+        })
     }
 
     fn line(stage: &Stage, job: &Job) -> Value {
-        let (mode, period, late_after, max_count) = *MODES.iter().find(|(mode, ..)| *mode == job.catch_up).unwrap();
-        let catch_up = if max_count > 1 { json!({"mode": mode, "max_count": max_count}) } else { json!(mode) };
+        let (mode, period, late_after, max_count) =
+            *MODES.iter().find(|(mode, ..)| *mode == job.catch_up).unwrap();
+        let catch_up =
+            if max_count > 1 { json!({"mode": mode, "max_count": max_count}) } else { json!(mode) };
         json!({
             "name": job.name, "every": format!("{period}s"), "overlap": "allow", "catch_up": catch_up,
             "late_after": format!("{late_after}s"),
@@ -46,7 +53,10 @@ impl Fault for Downtime {
         "F25"
     }
     fn what(&self) -> String {
-        format!("all nodes ended for {:?} while jobs of each catch_up are due every second or two", self.down)
+        format!(
+            "all nodes ended for {:?} while jobs of each catch_up are due every second or two",
+            self.down
+        )
     }
     fn lasts(&self) -> Duration {
         self.down
@@ -105,7 +115,8 @@ impl Fault for Downtime {
         let _ = stage.pause(Duration::from_secs(4));
         for job in &mut self.jobs {
             let begun = now();
-            let is_gone = || schedctl(stage, &["cancel", &job.name]).output().unwrap().status.success();
+            let is_gone =
+                || schedctl(stage, &["cancel", &job.name]).output().unwrap().status.success();
             let _ = stage.wait(Duration::from_secs(20), is_gone);
             for phase in &mut job.phases {
                 (phase.sure_to, phase.maybe_to) = (begun, now() + SECOND);

@@ -57,7 +57,11 @@ pub(super) struct Suspend {
 
 impl Suspend {
     pub(super) fn draw(rng: &mut Rng, nodes: usize) -> Box<dyn Fault> {
-        Box::new(Self { nodes, length: LEASE.mul_f64([2.0, 2.7][rng.usize(..2)]), stopped: Vec::new() })
+        Box::new(Self {
+            nodes,
+            length: LEASE.mul_f64([2.0, 2.7][rng.usize(..2)]),
+            stopped: Vec::new(),
+        })
     }
 }
 
@@ -98,8 +102,11 @@ fn freeze(stage: &Stage, nodes: &[usize], stopped: &mut Vec<i32>) {
     // A job may start a process during the search.
     loop {
         let jobs = stage.marked_processes().into_iter().map(|(pid, _)| pid);
-        let new: Vec<i32> =
-            jobs.filter(|pid| !stopped.contains(pid) && nodes.iter().any(|node| is_of(*pid, &name(*node)))).collect();
+        let new: Vec<i32> = jobs
+            .filter(|pid| {
+                !stopped.contains(pid) && nodes.iter().any(|node| is_of(*pid, &name(*node)))
+            })
+            .collect();
         if new.is_empty() {
             return;
         }
@@ -117,7 +124,9 @@ fn thaw(stopped: &mut Vec<i32>) {
 /// Returns true if this is a process of a job on that node.
 pub(super) fn is_of(pid: i32, node: &str) -> bool {
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environ.split(|byte| *byte == 0).any(|variable| variable == format!("SCHEDD_NODE={node}").as_bytes())
+    environ
+        .split(|byte| *byte == 0)
+        .any(|variable| variable == format!("SCHEDD_NODE={node}").as_bytes())
 }
 
 fn signal(pid: i32, signal: Signal) {

@@ -126,7 +126,12 @@ fn node(stage: &Stage, number: usize) -> &Node {
 
 /// Returns the harm of the sudden loss of one node.
 fn lost_node(node: usize) -> Harm {
-    Harm { hit: Hit::Nodes(vec![name(node)]), delay: Delay::AtBegin, may_repeat: true, may_overlap: false }
+    Harm {
+        hit: Hit::Nodes(vec![name(node)]),
+        delay: Delay::AtBegin,
+        may_repeat: true,
+        may_overlap: false,
+    }
 }
 
 /// Returns the harm of an outage of Redis of this length for the hit nodes.

@@ -60,7 +60,11 @@ impl Fault for Partition {
         let (cable, far) = (self.cable(), format!("{}x", self.cable()));
         // From here on, the guard removes both if anything fails.
         let is_over = Arc::new(AtomicBool::new(false));
-        footing.guards.push(Box::new(Guard { network: network.clone(), cable: cable.clone(), is_over: Arc::clone(&is_over) }));
+        footing.guards.push(Box::new(Guard {
+            network: network.clone(),
+            cable: cable.clone(),
+            is_over: Arc::clone(&is_over),
+        }));
         let lay = |words: String| {
             run("ip", &words.split(' ').collect::<Vec<_>>()).unwrap();
         };
@@ -87,7 +91,9 @@ impl Fault for Partition {
 fn addresses(node: usize) -> (Ipv4Addr, Ipv4Addr) {
     let [.., high, low] = std::process::id().to_be_bytes();
     let last = u8::try_from(node % 16 * 4).unwrap();
-    let net = |end: u8| Ipv4Addr::new(10, 128 | (high & 0x7f), low, (u8::from(high > 0x7f) << 6) + last + end);
+    let net = |end: u8| {
+        Ipv4Addr::new(10, 128 | (high & 0x7f), low, (u8::from(high > 0x7f) << 6) + last + end)
+    };
     (net(1), net(2))
 }
 

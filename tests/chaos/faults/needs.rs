@@ -8,9 +8,15 @@ use std::process::Command;
 /// Returns what the fault of this name lacks here; `None` if it can be made.
 pub(crate) fn missing(fault: &str) -> Option<String> {
     match fault {
-        "clock" => library().is_none().then(|| "needs libfaketime (script/setup --tests)".to_owned()),
-        "partition" => network().err().map(|why| format!("needs root and network namespaces: {why}")),
-        "full-disk" => mount().err().map(|why| format!("needs root, to mount a small file system: {why}")),
+        "clock" => {
+            library().is_none().then(|| "needs libfaketime (script/setup --tests)".to_owned())
+        }
+        "partition" => {
+            network().err().map(|why| format!("needs root and network namespaces: {why}"))
+        }
+        "full-disk" => {
+            mount().err().map(|why| format!("needs root, to mount a small file system: {why}"))
+        }
         _ => None,
     }
 }
@@ -23,10 +29,14 @@ pub(crate) const NOT_MADE: &[&str] = &[
 
 /// Returns the library that gives a process another clock.
 pub(super) fn library() -> Option<PathBuf> {
-    let known = |dir: fs::DirEntry| Some(dir.path().join("faketime/libfaketime.so.1")).filter(|file| file.exists());
+    let known = |dir: fs::DirEntry| {
+        Some(dir.path().join("faketime/libfaketime.so.1")).filter(|file| file.exists())
+    };
     ["/usr/lib", "/usr/lib64", "/usr/local/lib"].iter().find_map(|place| {
         let here = Path::new(place).join("faketime/libfaketime.so.1");
-        here.exists().then_some(here).or_else(|| fs::read_dir(place).ok()?.flatten().find_map(known))
+        here.exists()
+            .then_some(here)
+            .or_else(|| fs::read_dir(place).ok()?.flatten().find_map(known))
     })
 }
 
@@ -47,7 +57,8 @@ fn mount() -> Result<(), String> {
 
 /// Runs a program to its end. Fails with its error output.
 pub(super) fn run(program: &str, args: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(args).output().map_err(|error| format!("{program}: {error}"))?;
+    let output =
+        Command::new(program).args(args).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }

@@ -19,7 +19,13 @@ pub(super) struct Bad {
 }
 
 impl Bad {
-    fn drawn(rng: &mut Rng, nodes: usize, row: &'static str, link_state: LinkState, millis: &[u64]) -> Box<dyn Fault> {
+    fn drawn(
+        rng: &mut Rng,
+        nodes: usize,
+        row: &'static str,
+        link_state: LinkState,
+        millis: &[u64],
+    ) -> Box<dyn Fault> {
         let length = Duration::from_millis(millis[rng.usize(..millis.len())]);
         Box::new(Self { row, node: some_node(rng, nodes), link_state, length })
     }
@@ -59,7 +65,9 @@ impl Fault for Bad {
         let hit = Hit::Nodes(vec![name(self.node)]);
         match self.link_state {
             // A few round trips lie between a due time and a start.
-            LinkState::Slow(_) => Harm { hit, delay: Delay::Brief(3 * SECOND), may_repeat: false, may_overlap: false },
+            LinkState::Slow(_) => {
+                Harm { hit, delay: Delay::Brief(3 * SECOND), may_repeat: false, may_overlap: false }
+            }
             _ => outage(hit, self.length),
         }
     }

@@ -18,7 +18,10 @@ pub(super) struct Kill {
 
 impl Kill {
     pub(super) fn draw(rng: &mut Rng, nodes: usize) -> Box<dyn Fault> {
-        Box::new(Self { node: some_node(rng, nodes), down: Duration::from_millis(rng.u64(200..9_000)) })
+        Box::new(Self {
+            node: some_node(rng, nodes),
+            down: Duration::from_millis(rng.u64(200..9_000)),
+        })
     }
 }
 
@@ -96,7 +99,8 @@ impl Fault for Freeze {
         "F3"
     }
     fn what(&self) -> String {
-        let longest = self.longest.as_ref().map_or(String::new(), |run| format!(", which runs {run}"));
+        let longest =
+            self.longest.as_ref().map_or(String::new(), |run| format!(", which runs {run}"));
         format!("SIGSTOP of the daemon of {}{longest}", name(self.node))
     }
     fn lasts(&self) -> Duration {
@@ -107,12 +111,16 @@ impl Fault for Freeze {
     }
     fn seek(&mut self, stage: &Stage) {
         let runs = |attempt: &&Attempt| {
-            attempt.run.job == "longest" && attempt.ended.is_none() && attempt.last_sign > now() - SECOND / 2
+            attempt.run.job == "longest"
+                && attempt.ended.is_none()
+                && attempt.last_sign > now() - SECOND / 2
         };
         let _ = stage.wait(Duration::from_secs(6), || {
             let attempts = effects::so_far(stage.dir());
             let Some(attempt) = attempts.iter().rfind(runs) else { return false };
-            let Some(at) = stage.nodes().iter().position(|node| node.name == attempt.node) else { return false };
+            let Some(at) = stage.nodes().iter().position(|node| node.name == attempt.node) else {
+                return false;
+            };
             (self.node, self.longest) = (at, Some(attempt.run.id.clone()));
             true
         });

@@ -40,8 +40,11 @@ impl Fault for KillJobs {
     }
     fn inflict(&mut self, stage: &Stage) {
         for _ in 0..8 {
-            let jobs: Vec<i32> =
-                stage.marked_processes().into_iter().filter_map(|(pid, line)| is_job(&line).then_some(pid)).collect();
+            let jobs: Vec<i32> = stage
+                .marked_processes()
+                .into_iter()
+                .filter_map(|(pid, line)| is_job(&line).then_some(pid))
+                .collect();
             if !jobs.is_empty() {
                 kill(stage, jobs[self.rng.usize(..jobs.len())]);
             }
@@ -56,13 +59,16 @@ impl Fault for KillJobs {
 /// Returns true if this is the process of an attempt, not one that it left behind or that will
 /// become it.
 fn is_job(line: &str) -> bool {
-    line.contains("job.bash") && ![" ghost ", " fork ", " poison "].iter().any(|what| line.contains(what))
+    line.contains("job.bash")
+        && ![" ghost ", " fork ", " poison "].iter().any(|what| line.contains(what))
 }
 
 /// Kills the process and reports its end in its place, unless the process reported its end itself.
 fn kill(stage: &Stage, pid: i32) {
     let environ = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let value = |name: &str| environ.split('\0').find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='));
+    let value = |name: &str| {
+        environ.split('\0').find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='))
+    };
     let reported = ["SCHEDD_RUN_ID", "SCHEDD_ATTEMPT", "SCHEDD_FENCE", "SCHEDD_NODE"].map(value);
     let [Some(run), Some(attempt), Some(fence), Some(node)] = reported else { return };
     let effects = stage.dir().join("effects");
@@ -73,7 +79,8 @@ fn kill(stage: &Stage, pid: i32) {
     let Some(process) = Pid::from_raw(pid) else { return };
     // While stopped, the process can neither begin nor end.
     let _ = kill_process(process, Signal::STOP);
-    let is_stopped = || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
+    let is_stopped =
+        || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
     let _ = stage.wait(Duration::from_millis(500), is_stopped);
     if !is_stopped() || !has_reported("B") || has_reported("E") {
         let _ = kill_process(process, Signal::CONT);

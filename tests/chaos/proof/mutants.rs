@@ -44,19 +44,37 @@ const MUTANTS: &[Mutant] = &[
         name: "zrem-first",
         rule: "a claim takes runs out before they have a lease",
         wanted: &[Verdict::Missing],
-        scene: Scene { nodes: 2, var: None, has_small: false, jobs: Vec::new, act: killed_while_claiming },
+        scene: Scene {
+            nodes: 2,
+            var: None,
+            has_small: false,
+            jobs: Vec::new,
+            act: killed_while_claiming,
+        },
     },
     Mutant {
         name: "no-start-mark",
         rule: "an at-most-once run is tried again",
         wanted: &[Verdict::Dup],
-        scene: Scene { nodes: 2, var: None, has_small: false, jobs: Vec::new, act: killed_at_most_once },
+        scene: Scene {
+            nodes: 2,
+            var: None,
+            has_small: false,
+            jobs: Vec::new,
+            act: killed_at_most_once,
+        },
     },
     Mutant {
         name: "renew-never",
         rule: "leases are not renewed",
         wanted: &[Verdict::Dup],
-        scene: Scene { nodes: 1, var: None, has_small: false, jobs: Vec::new, act: longer_than_its_lease },
+        scene: Scene {
+            nodes: 1,
+            var: None,
+            has_small: false,
+            jobs: Vec::new,
+            act: longer_than_its_lease,
+        },
     },
     Mutant {
         name: "successor-at-completion",
@@ -118,7 +136,13 @@ const MUTANTS: &[Mutant] = &[
         name: "former-begins",
         rule: "a removed job's run goes on as the job added again",
         wanted: &[Verdict::Wrong],
-        scene: Scene { nodes: 1, var: None, has_small: false, jobs: Vec::new, act: readd_while_it_executes },
+        scene: Scene {
+            nodes: 1,
+            var: None,
+            has_small: false,
+            jobs: Vec::new,
+            act: readd_while_it_executes,
+        },
     },
 ];
 
@@ -137,7 +161,11 @@ fn reported_late(play: &mut Play<'_>) -> Result<(), Interrupted> {
 fn killed_while_claiming(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.take_away(1);
     let start = Play::soon();
-    let at = |number: i64| Job::new(&format!("one-{number}"), Act::Work, 50).due(When::Once(start + number * 60_000)).owed();
+    let at = |number: i64| {
+        Job::new(&format!("one-{number}"), Act::Work, 50)
+            .due(When::Once(start + number * 60_000))
+            .owed()
+    };
     play.add((0..25).map(at).collect());
     let Some(third) = play.await_begin(3)? else { return Ok(()) };
     play.kill_until_the_end(&third.node);
@@ -170,7 +198,10 @@ fn look_on(play: &mut Play<'_>) -> Result<(), Interrupted> {
 /// Two jobs that exclude each other, due together.
 fn grouped() -> Vec<Job> {
     let sharing = Sharing { group: Some("alone"), ..Sharing::default() };
-    let one = |name: &str| Job { sharing: sharing.clone(), ..Job::new(name, Act::Work, 700).due(When::Seconds(5)) };
+    let one = |name: &str| Job {
+        sharing: sharing.clone(),
+        ..Job::new(name, Act::Work, 700).due(When::Seconds(5))
+    };
     vec![one("one"), one("other")]
 }
 
@@ -196,9 +227,15 @@ fn add_batch(play: &mut Play<'_>) -> Result<(), Interrupted> {
 fn queueing() -> Vec<Job> {
     let of = |queue: &'static str, number: usize| {
         let sharing = Sharing { queue: Some(queue), ..Sharing::default() };
-        Job { sharing, ..Job::new(&format!("{queue}-{number}"), Act::Work, 400).due(When::Seconds(5)) }
+        Job {
+            sharing,
+            ..Job::new(&format!("{queue}-{number}"), Act::Work, 400).due(When::Seconds(5))
+        }
     };
-    (0..4).map(|number| of("narrow", number)).chain((0..6).map(|number| of("paced", number))).collect()
+    (0..4)
+        .map(|number| of("narrow", number))
+        .chain((0..6).map(|number| of("paced", number)))
+        .collect()
 }
 
 fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {
@@ -208,7 +245,8 @@ fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {
 /// Removes a job and adds it again with another definition while a run of it executes. The run
 /// fails and is tried again.
 fn readd_while_it_executes(play: &mut Play<'_>) -> Result<(), Interrupted> {
-    let failing = Job { retries: 1, retry_delay: SECOND, ..Job::new("readded", Act::FailFirst(1), 2_500) };
+    let failing =
+        Job { retries: 1, retry_delay: SECOND, ..Job::new("readded", Act::FailFirst(1), 2_500) };
     let when = When::Seconds(10);
     play.add_first(Readded::new(failing.due(when), Place::Api), when)?;
     if play.await_begin(1)?.is_none() {
@@ -239,10 +277,15 @@ struct Row {
 /// Plays the mutant of this name, or all mutants one after the other, and prints a table.
 /// Fails if a mutant is not noticed, or if the daemon without a broken rule gives a finding.
 pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
-    let chosen: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| name.is_none_or(|name| name == mutant.name)).collect();
+    let chosen: Vec<&Mutant> =
+        MUTANTS.iter().filter(|mutant| name.is_none_or(|name| name == mutant.name)).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
-        return Err(Failure::Test(format!("no mutant {:?}; there are {}", name.unwrap_or_default(), names.join(", "))));
+        return Err(Failure::Test(format!(
+            "no mutant {:?}; there are {}",
+            name.unwrap_or_default(),
+            names.join(", ")
+        )));
     }
     let begun = now();
     let mut rows = Vec::new();
@@ -250,7 +293,10 @@ pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<E
         println!("  {}: {}", mutant.name, mutant.rule);
         rows.push(prove(mutant, interrupted)?);
     }
-    println!("\n{:<24}| {:<50}| {:<28}| {:>7} | without it", "mutant", "rule broken", "caught by", "after s");
+    println!(
+        "\n{:<24}| {:<50}| {:<28}| {:>7} | without it",
+        "mutant", "rule broken", "caught by", "after s"
+    );
     for Row { name, rule, caught, after, control } in &rows {
         let caught = if caught.is_empty() { "NOT CAUGHT" } else { caught };
         let after = after.map_or("-".to_owned(), |after| format!("{after:.1}"));
@@ -288,7 +334,8 @@ fn prove(mutant: &Mutant, interrupted: &Arc<AtomicBool>) -> Result<Row, Failure>
     for finding in findings.iter().filter(is_wanted).take(1) {
         println!("    {}: {}", finding.verdict, finding.what);
     }
-    let after = findings.iter().filter(is_wanted).map(|finding| span(finding.at - begun)).reduce(f64::min);
+    let after =
+        findings.iter().filter(is_wanted).map(|finding| span(finding.at - begun)).reduce(f64::min);
     Ok(Row {
         name: mutant.name,
         rule: mutant.rule,

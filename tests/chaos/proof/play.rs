@@ -14,7 +14,9 @@ use rustix::process::Signal;
 
 use super::soak;
 use super::trial::{Ended, Failure, await_jobs, close_phases, open_phases};
-use crate::evidence::{Attempt, Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now};
+use crate::evidence::{
+    Attempt, Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now,
+};
 use crate::stage::{Interrupted, Node, Stage};
 use crate::world::adding;
 use crate::world::grounds::Grounds;
@@ -26,7 +28,8 @@ use crate::world::schedule::When;
 use crate::world::small;
 use crate::{effects, metronome, settle};
 
-const TIMING: Timing = Timing { lease: 3 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
+const TIMING: Timing =
+    Timing { lease: 3 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
 /// The time a scene waits for a job's line, and in the end for owed runs. With a broken rule it may
 /// wait in vain.
 const PATIENCE: Duration = Duration::from_secs(12);
@@ -53,7 +56,12 @@ pub(crate) struct Play<'a> {
 
 impl Scene {
     /// Plays the scene in `dir`, with daemons that break a rule or none.
-    pub(crate) fn play(&self, dir: &Path, mutant: Option<&str>, interrupted: Arc<AtomicBool>) -> Result<Evidence, Failure> {
+    pub(crate) fn play(
+        &self,
+        dir: &Path,
+        mutant: Option<&str>,
+        interrupted: Arc<AtomicBool>,
+    ) -> Result<Evidence, Failure> {
         let store = HttpStore::start();
         let mut jobs = (self.jobs)();
         let set_at = now();
@@ -69,25 +77,33 @@ impl Scene {
         open_phases(&mut jobs, set_at, ready);
         let usage = soak::usage(&stage);
         let mut play = Play { stage: &stage, jobs, readded: Vec::new(), log: Vec::new() };
-        let (stopped, history, reported, leftovers, crashes, host_lags) = std::thread::scope(|scope| {
-            let metronome = scope.spawn(|| metronome::tick(&stage));
-            let reader = scope.spawn(|| read_on(&stage));
-            let ended = Ended(&stage);
-            (self.act)(&mut play)?;
-            play.readded.iter_mut().try_for_each(|readded| readded.remove(&stage))?;
-            for node in stage.nodes() {
-                node.start_again(stage.dir());
-            }
-            let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
-            let mut leftovers = settle::await_owed(&stage, PATIENCE)?;
-            leftovers.extend(settle::leftovers(&stage, &usage)?);
-            let mut history = settle::read_history(&stage).map_err(Failure::Test)?;
-            settle::read_waits(&stage, &mut history);
-            let (crashes, left) = settle::stop_nodes(&stage)?;
-            leftovers.extend(left);
-            drop(ended);
-            Ok::<_, Failure>((stopped, history, reader.join().unwrap(), leftovers, crashes, metronome.join().unwrap()))
-        })?;
+        let (stopped, history, reported, leftovers, crashes, host_lags) =
+            std::thread::scope(|scope| {
+                let metronome = scope.spawn(|| metronome::tick(&stage));
+                let reader = scope.spawn(|| read_on(&stage));
+                let ended = Ended(&stage);
+                (self.act)(&mut play)?;
+                play.readded.iter_mut().try_for_each(|readded| readded.remove(&stage))?;
+                for node in stage.nodes() {
+                    node.start_again(stage.dir());
+                }
+                let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
+                let mut leftovers = settle::await_owed(&stage, PATIENCE)?;
+                leftovers.extend(settle::leftovers(&stage, &usage)?);
+                let mut history = settle::read_history(&stage).map_err(Failure::Test)?;
+                settle::read_waits(&stage, &mut history);
+                let (crashes, left) = settle::stop_nodes(&stage)?;
+                leftovers.extend(left);
+                drop(ended);
+                Ok::<_, Failure>((
+                    stopped,
+                    history,
+                    reader.join().unwrap(),
+                    leftovers,
+                    crashes,
+                    metronome.join().unwrap(),
+                ))
+            })?;
         let Play { mut jobs, readded, log, .. } = play;
         close_phases(&mut jobs, stopped);
         let mut generations = BTreeMap::new();
@@ -139,7 +155,11 @@ impl Play<'_> {
     }
 
     /// Adds this job with its first definition.
-    pub(crate) fn add_first(&mut self, mut readded: Readded, when: When) -> Result<(), Interrupted> {
+    pub(crate) fn add_first(
+        &mut self,
+        mut readded: Readded,
+        when: When,
+    ) -> Result<(), Interrupted> {
         readded.add(self.stage, when, 1)?;
         self.readded.push(readded);
         Ok(())
@@ -187,7 +207,11 @@ impl Play<'_> {
     }
 
     /// Inflicts F3 on this node until `until` returns.
-    pub(crate) fn freeze(&mut self, node: &str, until: impl FnOnce(&Self) -> Result<(), Interrupted>) -> Result<(), Interrupted> {
+    pub(crate) fn freeze(
+        &mut self,
+        node: &str,
+        until: impl FnOnce(&Self) -> Result<(), Interrupted>,
+    ) -> Result<(), Interrupted> {
         let from = now();
         self.named(node).daemon().signal_if_alive(Signal::STOP);
         let waited = until(self);

@@ -84,7 +84,11 @@ struct Seen {
 }
 
 /// Plays one seed and judges it.
-pub(crate) fn run(seed: u64, length: Duration, interrupted: Arc<AtomicBool>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    seed: u64,
+    length: Duration,
+    interrupted: Arc<AtomicBool>,
+) -> Result<ExitCode, Failure> {
     println!("chaos: seed={seed} steps of Redis' clock for {length:?}");
     self_test();
     let dir = tempfile::Builder::new().prefix("schedd-chaos-").tempdir_in("/tmp").unwrap();
@@ -99,7 +103,10 @@ pub(crate) fn run(seed: u64, length: Duration, interrupted: Arc<AtomicBool>) -> 
         return Ok(ExitCode::SUCCESS);
     }
     println!("\nlogs and effects are kept in {}", dir.keep().display());
-    println!("\nchaos: FAIL seed={seed} redis-clock attempts={attempts} steps={steps} findings={}", findings.len());
+    println!(
+        "\nchaos: FAIL seed={seed} redis-clock attempts={attempts} steps={steps} findings={}",
+        findings.len()
+    );
     Ok(ExitCode::FAILURE)
 }
 
@@ -113,7 +120,12 @@ fn toml(dir: &Path) -> String {
     text
 }
 
-fn play(dir: &Path, seed: u64, length: Duration, interrupted: Arc<AtomicBool>) -> Result<Seen, Failure> {
+fn play(
+    dir: &Path,
+    seed: u64,
+    length: Duration,
+    interrupted: Arc<AtomicBool>,
+) -> Result<Seen, Failure> {
     let store = HttpStore::start();
     let mut rng = Rng::with_seed(seed);
     let grounds = Grounds::plain(dir, store.address(), 3);
@@ -149,25 +161,46 @@ fn play(dir: &Path, seed: u64, length: Duration, interrupted: Arc<AtomicBool>) -
         leftovers.extend(crashes.into_iter().chain(more));
         drop(ended);
         let attempts = effects::so_far(dir);
-        Ok(Seen { from, to, wrong, kills, attempts, once, host_lags: metronome.join().unwrap(), leftovers })
+        Ok(Seen {
+            from,
+            to,
+            wrong,
+            kills,
+            attempts,
+            once,
+            host_lags: metronome.join().unwrap(),
+            leftovers,
+        })
     })
 }
 
 /// Sets the clock wrong for a while, sometimes twice, and sometimes kills a node or Redis
 /// meanwhile.
-fn step(stage: &Stage, rng: &mut Rng, seconds: i64, kills: &mut Vec<(String, Micros)>) -> Result<Vec<Wrong>, Interrupted> {
+fn step(
+    stage: &Stage,
+    rng: &mut Rng,
+    seconds: i64,
+    kills: &mut Vec<(String, Micros)>,
+) -> Result<Vec<Wrong>, Interrupted> {
     let mut steps = vec![seconds];
     if rng.u32(..4) == 0 {
         steps.push(STEPS[rng.usize(..STEPS.len())]);
     }
-    let (node, is_killed, is_restarted) = (&stage.nodes()[rng.usize(..3)], rng.u32(..3) == 0, rng.u32(..3) == 0);
+    let (node, is_killed, is_restarted) =
+        (&stage.nodes()[rng.usize(..3)], rng.u32(..3) == 0, rng.u32(..3) == 0);
     let mut wrong = Vec::new();
     for seconds in steps {
         println!("  F17 the clock of Redis {seconds:+} s");
         let from = now();
         stage.redis().set_clock(seconds);
         stage.pause(Duration::from_millis(rng.u64(1_000..5_000)))?;
-        wrong.push(Wrong { from, to: now(), seconds, all_there: 0, has_kill: is_killed || is_restarted });
+        wrong.push(Wrong {
+            from,
+            to: now(),
+            seconds,
+            all_there: 0,
+            has_kill: is_killed || is_restarted,
+        });
     }
     if is_killed {
         println!("      kill -9 of {}", node.name);
@@ -188,7 +221,8 @@ fn step(stage: &Stage, rng: &mut Rng, seconds: i64, kills: &mut Vec<(String, Mic
     node.start_again(stage.dir());
     // A run of a killed node is taken back after the end of its lease.
     // On a restarted Redis a node waits a moment before it claims.
-    let lost = if is_killed { LEASE + 3 * SECOND } else { 0 } + if is_restarted { 3 * SECOND } else { 0 };
+    let lost =
+        if is_killed { LEASE + 3 * SECOND } else { 0 } + if is_restarted { 3 * SECOND } else { 0 };
     let right = now();
     for wrong in &mut wrong {
         wrong.all_there = right + lost;
@@ -202,7 +236,8 @@ fn step(stage: &Stage, rng: &mut Rng, seconds: i64, kills: &mut Vec<(String, Mic
 /// Adds five one-shots that are due within five seconds and fail once. Returns the names that were
 /// acknowledged.
 fn add_once(stage: &Stage, number: usize) -> Vec<String> {
-    let command = json!(["bash", stage.dir().join("job.bash"), stage.dir(), "fail-first", "30", "1"]);
+    let command =
+        json!(["bash", stage.dir().join("job.bash"), stage.dir(), "fail-first", "30", "1"]);
     let line = |place: usize| {
         json!({"name": format!("once-{}", number + place), "in": format!("{}s", 1 + place), "command": command,
             "retry": {"limit": 5, "delay": "2s", "backoff": "fixed", "jitter": false}})
@@ -213,23 +248,34 @@ fn add_once(stage: &Stage, number: usize) -> Vec<String> {
 fn findings_of_doctor(stage: &Stage) -> Vec<String> {
     let output = schedctl(stage, &["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let Some(findings) = report["findings"].as_array() else { return vec!["doctor told nothing".to_owned()] };
+    let Some(findings) = report["findings"].as_array() else {
+        return vec!["doctor told nothing".to_owned()];
+    };
     findings.iter().map(|finding| format!("doctor: {finding}")).collect()
 }
 
 /// Returns a finding for each broken promise.
 fn judge(seen: &Seen) -> Vec<String> {
-    let mut findings: Vec<String> = seen.leftovers.iter().map(|left| format!("LEAK {left}")).collect();
+    let mut findings: Vec<String> =
+        seen.leftovers.iter().map(|left| format!("LEAK {left}")).collect();
     let mut of_run: BTreeMap<&str, Vec<&Attempt>> = BTreeMap::new();
     for attempt in &seen.attempts {
         of_run.entry(&attempt.run.id).or_default().push(attempt);
-        let by_redis =
-            |at: Micros| seen.wrong.iter().find(|wrong| (wrong.from..wrong.to).contains(&at)).map_or(0, |wrong| wrong.seconds);
-        let may_be = [attempt.began - MOMENT, attempt.began].map(|at| attempt.began + by_redis(at) * SECOND);
+        let by_redis = |at: Micros| {
+            seen.wrong
+                .iter()
+                .find(|wrong| (wrong.from..wrong.to).contains(&at))
+                .map_or(0, |wrong| wrong.seconds)
+        };
+        let may_be =
+            [attempt.began - MOMENT, attempt.began].map(|at| attempt.began + by_redis(at) * SECOND);
         // A run that was claimed while the clock was ahead goes on when the clock is right, which may
         // be before its due time: it failed, or its claim got no answer because of a kill.
-        let was_due_then = |wrong: &Wrong| wrong.to <= attempt.began && wrong.to + wrong.seconds * SECOND >= attempt.run.due;
-        let may_go_on = attempt.number > 1 || seen.wrong.iter().any(|wrong| wrong.has_kill && was_due_then(wrong));
+        let was_due_then = |wrong: &Wrong| {
+            wrong.to <= attempt.began && wrong.to + wrong.seconds * SECOND >= attempt.run.due
+        };
+        let may_go_on = attempt.number > 1
+            || seen.wrong.iter().any(|wrong| wrong.has_kill && was_due_then(wrong));
         if !may_go_on && may_be.iter().all(|at| *at < attempt.run.due) {
             findings.push(format!("EARLY {attempt}"));
         }
@@ -237,8 +283,9 @@ fn judge(seen: &Seen) -> Vec<String> {
     for attempts in of_run.values() {
         for pair in attempts.windows(2) {
             // A killed node may not have reported the end of its run.
-            let is_lost =
-                |(node, at): &(String, Micros)| *node == pair[0].node && (0..SECOND).contains(&(at - pair[0].last_sign));
+            let is_lost = |(node, at): &(String, Micros)| {
+                *node == pair[0].node && (0..SECOND).contains(&(at - pair[0].last_sign))
+            };
             let is_done = pair[0].is_done() && !seen.kills.iter().any(is_lost);
             if is_done || pair[1].number < pair[0].number {
                 findings.push(format!("DUP {}, then {}", pair[0], pair[1]));
@@ -249,7 +296,11 @@ fn judge(seen: &Seen) -> Vec<String> {
         }
     }
     for name in &seen.once {
-        let done = seen.attempts.iter().filter(|attempt| attempt.run.job == *name && attempt.is_done()).count();
+        let done = seen
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.run.job == *name && attempt.is_done())
+            .count();
         if done != 1 {
             findings.push(format!("MISSING {name} was done {done} times"));
         }
@@ -279,33 +330,64 @@ fn right_times(seen: &Seen) -> Vec<(Micros, Micros)> {
 /// Returns what is wrong with a job in an interval in which the clock was right.
 /// A due time has no start or a late start, or no due time came for longer than the period.
 /// For the job with a delay it is the time from an end to the next start.
-fn in_right_time(seen: &Seen, job: &str, period: Micros, from: Micros, to: Micros) -> Option<String> {
-    let lag: Micros =
-        seen.host_lags.iter().filter(|(at, _)| (from - SECOND..to + SECOND).contains(at)).map(|(_, lag)| *lag).max().unwrap_or(0);
+fn in_right_time(
+    seen: &Seen,
+    job: &str,
+    period: Micros,
+    from: Micros,
+    to: Micros,
+) -> Option<String> {
+    let lag: Micros = seen
+        .host_lags
+        .iter()
+        .filter(|(at, _)| (from - SECOND..to + SECOND).contains(at))
+        .map(|(_, lag)| *lag)
+        .max()
+        .unwrap_or(0);
     // A member of a group waits for the other member's turn.
     let slack = CLEAN + lag + if job.starts_with("turn") { SECOND } else { 0 };
     let begun = seen.attempts.iter().filter(|attempt| attempt.run.job == job);
-    let begun: Vec<&Attempt> = begun.filter(|attempt| (from - period - slack..to).contains(&attempt.began)).collect();
+    let begun: Vec<&Attempt> =
+        begun.filter(|attempt| (from - period - slack..to).contains(&attempt.began)).collect();
     if period == 0 {
         let mut last = from;
         for at in begun.iter().map(|attempt| attempt.began).chain([to]) {
             if at - last > 2 * SECOND + slack {
-                return Some(format!("LATE {job}: nothing began between {} and {}", at_second(last), at_second(at)));
+                return Some(format!(
+                    "LATE {job}: nothing began between {} and {}",
+                    at_second(last),
+                    at_second(at)
+                ));
             }
             last = last.max(at);
         }
         return None;
     }
-    let dues: Vec<Micros> = begun.iter().map(|attempt| attempt.run.due).filter(|due| (from - period..to).contains(due)).collect();
+    let dues: Vec<Micros> = begun
+        .iter()
+        .map(|attempt| attempt.run.due)
+        .filter(|due| (from - period..to).contains(due))
+        .collect();
     let first = dues.iter().min().copied().unwrap_or(to);
     if first - from > period {
-        return Some(format!("MISSING {job}: nothing began that was due between {} and {}", at_second(from), at_second(first)));
+        return Some(format!(
+            "MISSING {job}: nothing began that was due between {} and {}",
+            at_second(from),
+            at_second(first)
+        ));
     }
     let mut due = first;
     while due < to - slack {
         match begun.iter().find(|attempt| attempt.run.due == due) {
-            None => return Some(format!("MISSING {job}: what was due at {} did not begin", at_second(due))),
-            Some(attempt) if due >= from && attempt.began - due > slack => return Some(format!("LATE {attempt}")),
+            None => {
+                return Some(format!(
+                    "MISSING {job}: what was due at {} did not begin",
+                    at_second(due)
+                ));
+            }
+            Some(attempt) if due >= from && attempt.began - due > slack => {
+                return Some(format!("LATE {attempt}"));
+            }
             Some(_) => due += period,
         }
     }
@@ -325,7 +407,8 @@ fn self_test() {
     let attempt = |job: &str, due: i64, began: i64, number: u32, code: Option<i32>| {
         let run = RunName::parse(&format!("{job}@{}", due * 1_000)).unwrap();
         let began = began * SECOND + SECOND / 100;
-        let (fence, ended) = (u64::try_from(began).unwrap(), code.map(|code| (began + 30_000, code)));
+        let (fence, ended) =
+            (u64::try_from(began).unwrap(), code.map(|code| (began + 30_000, code)));
         Attempt {
             run,
             number,
@@ -339,17 +422,31 @@ fn self_test() {
             version: None,
         }
     };
-    let wrong = Wrong { from: 20 * SECOND, to: 25 * SECOND, seconds: HOUR, all_there: 25 * SECOND, has_kill: false };
+    let wrong = Wrong {
+        from: 20 * SECOND,
+        to: 25 * SECOND,
+        seconds: HOUR,
+        all_there: 25 * SECOND,
+        has_kill: false,
+    };
     let sound = || {
         let mut attempts = Vec::new();
         for (job, period, _) in JOBS {
             let step = usize::try_from(period.max(1)).unwrap();
-            attempts.extend((0..20).chain(25..50).step_by(step).map(|second| attempt(job, second, second, 1, Some(0))));
+            attempts.extend(
+                (0..20)
+                    .chain(25..50)
+                    .step_by(step)
+                    .map(|second| attempt(job, second, second, 1, Some(0))),
+            );
             attempts.push(attempt(job, 22 + HOUR, 22, 1, Some(0)));
         }
         // The periods of this job begin anew after the step.
-        attempts.retain(|one| !(one.run.job == "all" && one.run.due > 24 * SECOND && one.run.due < HOUR * SECOND));
-        attempts.extend((27..50).step_by(3).map(|second| attempt("all", second, second, 1, Some(0))));
+        attempts.retain(|one| {
+            !(one.run.job == "all" && one.run.due > 24 * SECOND && one.run.due < HOUR * SECOND)
+        });
+        attempts
+            .extend((27..50).step_by(3).map(|second| attempt("all", second, second, 1, Some(0))));
         attempts.push(attempt("once-0", 30, 30, 1, Some(1)));
         attempts.push(attempt("once-0", 30, 33, 2, Some(0)));
         attempts.sort_by_key(|attempt| attempt.began);
@@ -369,18 +466,30 @@ fn self_test() {
     let mut claimed_ahead = sound();
     claimed_ahead.wrong[0].has_kill = true;
     claimed_ahead.attempts.push(attempt("every", 24 + HOUR, 45, 1, Some(0)));
-    assert_eq!(judge(&claimed_ahead), Vec::<String>::new(), "a run claimed before the kill goes on");
+    assert_eq!(
+        judge(&claimed_ahead),
+        Vec::<String>::new(),
+        "a run claimed before the kill goes on"
+    );
     let broken: [(&str, Harm<'_>); 7] = [
-        ("MISSING second", &|seen| seen.attempts.retain(|one| one.run.job != "second" || one.run.due != 40 * SECOND)),
-        ("MISSING every", &|seen| seen.attempts.retain(|one| one.run.job != "every" || one.began < 25 * SECOND)),
-        ("LATE delay", &|seen| seen.attempts.retain(|one| one.run.job != "delay" || one.began < 31 * SECOND)),
+        ("MISSING second", &|seen| {
+            seen.attempts.retain(|one| one.run.job != "second" || one.run.due != 40 * SECOND)
+        }),
+        ("MISSING every", &|seen| {
+            seen.attempts.retain(|one| one.run.job != "every" || one.began < 25 * SECOND)
+        }),
+        ("LATE delay", &|seen| {
+            seen.attempts.retain(|one| one.run.job != "delay" || one.began < 31 * SECOND)
+        }),
         ("EARLY", &|seen| seen.attempts.push(attempt("every", 60, 45, 1, Some(0)))),
         ("EARLY", &|seen| {
             seen.wrong[0].has_kill = true;
             seen.attempts.push(attempt("every", 26 + HOUR, 45, 1, Some(0)));
         }),
         ("DUP", &|seen| seen.attempts.push(attempt("every", 45, 48, 2, Some(0)))),
-        ("MISSING once-0", &|seen| seen.attempts.retain(|one| one.run.job != "once-0" || one.number == 1)),
+        ("MISSING once-0", &|seen| {
+            seen.attempts.retain(|one| one.run.job != "once-0" || one.number == 1)
+        }),
     ];
     for (word, harm) in broken {
         let mut seen = sound();

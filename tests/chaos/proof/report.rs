@@ -14,27 +14,50 @@ const SHOWN: usize = 5;
 pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
     println!("\n-- faults, in seconds from the start");
     for fault in &evidence.faults {
-        println!("{:>8.3} {:>8.3}  {:<4} {}", span(fault.from - begun), span(fault.to - begun), fault.row, fault.what);
+        println!(
+            "{:>8.3} {:>8.3}  {:<4} {}",
+            span(fault.from - begun),
+            span(fault.to - begun),
+            fault.row,
+            fault.what
+        );
     }
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     for recorded in &evidence.history {
         *states.entry(&recorded.state).or_default() += 1;
     }
-    let requests = evidence.attempts.iter().filter(|attempt| attempt.reach != Reach::Process).count();
+    let requests =
+        evidence.attempts.iter().filter(|attempt| attempt.reach != Reach::Process).count();
     let cut = evidence.attempts.iter().filter(|attempt| attempt.ended.is_none()).count();
     let again = evidence.attempts.iter().filter(|attempt| attempt.number > 1).count();
     println!("\n-- what was done");
-    println!("jobs {}, runs in history {}: {states:?}", evidence.jobs.len(), evidence.history.len());
-    println!("attempts {} ({requests} by HTTP), cut short {cut}, second or later {again}", evidence.attempts.len());
-    let shares = |job: &str| evidence.jobs.get(job).is_some_and(|job| !job.sharing.things(&job.name).is_empty());
+    println!(
+        "jobs {}, runs in history {}: {states:?}",
+        evidence.jobs.len(),
+        evidence.history.len()
+    );
+    println!(
+        "attempts {} ({requests} by HTTP), cut short {cut}, second or later {again}",
+        evidence.attempts.len()
+    );
+    let shares = |job: &str| {
+        evidence.jobs.get(job).is_some_and(|job| !job.sharing.things(&job.name).is_empty())
+    };
     let of_shared: Vec<_> = evidence.history.iter().filter(|run| shares(&run.run.job)).collect();
     let waited = of_shared.iter().filter(|run| run.waited_from.is_some()).count();
     println!("runs that share something {}, of which waited at a gate {waited}", of_shared.len());
-    let readded: usize = evidence.generations.values().map(|of_name| of_name.len().saturating_sub(1)).sum();
+    let readded: usize =
+        evidence.generations.values().map(|of_name| of_name.len().saturating_sub(1)).sum();
     let of_readded = |job: &str| evidence.generations.contains_key(job);
     let reported = evidence.attempts.iter().filter(|attempt| of_readded(&attempt.run.job)).count();
-    let given_up = evidence.history.iter().filter(|run| of_readded(&run.run.job) && run.state == "cancelled").count();
-    println!("jobs removed and added again {readded} times: attempts {reported}, runs that ended with their job {given_up}");
+    let given_up = evidence
+        .history
+        .iter()
+        .filter(|run| of_readded(&run.run.job) && run.state == "cancelled")
+        .count();
+    println!(
+        "jobs removed and added again {readded} times: attempts {reported}, runs that ended with their job {given_up}"
+    );
     if let Some(small) = &evidence.small {
         let there = evidence.attempts.iter().filter(|attempt| attempt.node == *small).count();
         println!(
@@ -51,19 +74,37 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
         println!("{row}");
     }
     if evidence.faults.iter().any(|fault| matches!(fault.excuse, Some(Excuse::Forgot(_)))) {
-        println!("one-shots accepted, and lost with Redis' last bytes: {}", checker::forgotten(evidence));
+        println!(
+            "one-shots accepted, and lost with Redis' last bytes: {}",
+            checker::forgotten(evidence)
+        );
     }
-    let mut late: Vec<Micros> =
-        evidence.attempts.iter().filter(|attempt| attempt.number == 1).map(|attempt| attempt.began - attempt.run.due).collect();
+    let mut late: Vec<Micros> = evidence
+        .attempts
+        .iter()
+        .filter(|attempt| attempt.number == 1)
+        .map(|attempt| attempt.began - attempt.run.due)
+        .collect();
     late.sort_unstable();
     if let Some(most) = late.last() {
         let at = |share: usize| span(late[(late.len() - 1) * share / 100]);
-        println!("first attempts after due, s: p50 {:.3}, p90 {:.3}, p99 {:.3}, most {:.3}", at(50), at(90), at(99), span(*most));
+        println!(
+            "first attempts after due, s: p50 {:.3}, p90 {:.3}, p99 {:.3}, most {:.3}",
+            at(50),
+            at(90),
+            at(99),
+            span(*most)
+        );
     }
     let worst = evidence.host_lags.iter().map(|(_, lag)| *lag).max().unwrap_or(0);
-    println!("the host itself was slow {} times, at worst by {:.3} s", evidence.host_lags.len(), span(worst));
+    println!(
+        "the host itself was slow {} times, at worst by {:.3} s",
+        evidence.host_lags.len(),
+        span(worst)
+    );
     for verdict in Verdict::ALL {
-        let those: Vec<&Finding> = findings.iter().filter(|finding| finding.verdict == verdict).collect();
+        let those: Vec<&Finding> =
+            findings.iter().filter(|finding| finding.verdict == verdict).collect();
         for finding in those.iter().take(SHOWN) {
             println!("\n{}", finding.shown(evidence, begun).trim_end());
         }
@@ -73,7 +114,10 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
     }
     println!("\n-- verdicts");
     for verdict in Verdict::ALL {
-        println!("{verdict:<8} {:>5}", findings.iter().filter(|finding| finding.verdict == verdict).count());
+        println!(
+            "{verdict:<8} {:>5}",
+            findings.iter().filter(|finding| finding.verdict == verdict).count()
+        );
     }
 }
 

@@ -39,11 +39,14 @@ pub(crate) fn usage(stage: &Stage) -> Vec<(String, Usage)> {
     let one = |node: &crate::stage::Node| {
         let daemon = node.daemon();
         let keepers = daemon.keepers().into_iter().map(|keeper| keeper.as_raw_nonzero().get());
-        let sum = keepers.chain([daemon.pid().cast_signed()]).map(usage_of).fold(Usage::default(), |sum, one| Usage {
-            kib: sum.kib + one.kib,
-            files: sum.files + one.files,
-            threads: sum.threads + one.threads,
-        });
+        let sum = keepers.chain([daemon.pid().cast_signed()]).map(usage_of).fold(
+            Usage::default(),
+            |sum, one| Usage {
+                kib: sum.kib + one.kib,
+                files: sum.files + one.files,
+                threads: sum.threads + one.threads,
+            },
+        );
         (node.name.clone(), sum)
     };
     stage.nodes().iter().map(one).collect()
@@ -76,19 +79,37 @@ pub(crate) fn watch(stage: &Stage) -> Vec<String> {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
-    let text = samples.iter().fold("at_us\tkeys\tredis_bytes\tnodes: kib files threads\n".to_owned(), |mut text, sample| {
-        writeln!(text, "{}\t{}\t{}\t{:?}", sample.at, sample.keys, sample.redis_bytes, sample.nodes).unwrap();
-        text
-    });
+    let text = samples.iter().fold(
+        "at_us\tkeys\tredis_bytes\tnodes: kib files threads\n".to_owned(),
+        |mut text, sample| {
+            writeln!(
+                text,
+                "{}\t{}\t{}\t{:?}",
+                sample.at, sample.keys, sample.redis_bytes, sample.nodes
+            )
+            .unwrap();
+            text
+        },
+    );
     fs::write(stage.dir().join("soak.tsv"), text).unwrap();
-    let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return vec!["no sample could be taken".to_owned()] };
+    let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+        return vec!["no sample could be taken".to_owned()];
+    };
     let warm = warm.map(|at| &samples[at]);
     println!("\n-- usage");
-    for (word, sample) in [("at first", Some(first)), ("warmed up", warm), ("at last", Some(last))] {
+    for (word, sample) in [("at first", Some(first)), ("warmed up", warm), ("at last", Some(last))]
+    {
         let Some(sample) = sample else { continue };
-        println!("{word}, {:.0} s: Redis {} keys, {} KiB", span(sample.at - first.at), sample.keys, sample.redis_bytes / 1024);
+        println!(
+            "{word}, {:.0} s: Redis {} keys, {} KiB",
+            span(sample.at - first.at),
+            sample.keys,
+            sample.redis_bytes / 1024
+        );
         for (node, Usage { kib, files, threads }) in &sample.nodes {
-            println!("  {node}: {kib} KiB resident, {files} open files, {threads} threads (daemon and keeper)");
+            println!(
+                "  {node}: {kib} KiB resident, {files} open files, {threads} threads (daemon and keeper)"
+            );
         }
     }
     warm.map_or_else(Vec::new, |warm| grown(warm, last))
@@ -101,7 +122,8 @@ fn take(stage: &Stage) -> Option<Sample> {
     connection.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
     let keys = redis::cmd("DBSIZE").query(&mut connection).ok()?;
     let info: String = redis::cmd("INFO").arg("memory").query(&mut connection).ok()?;
-    let redis_bytes = info.lines().find_map(|line| line.strip_prefix("used_memory:"))?.trim().parse().ok()?;
+    let redis_bytes =
+        info.lines().find_map(|line| line.strip_prefix("used_memory:"))?.trim().parse().ok()?;
     Some(Sample { at: now(), nodes: usage(stage), keys, redis_bytes })
 }
 

@@ -12,7 +12,9 @@ use serde_json::Value;
 
 use super::{report, soak};
 use crate::checker;
-use crate::evidence::{Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now};
+use crate::evidence::{
+    Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now,
+};
 use crate::faults::Fault;
 use crate::stage::{Death, Interrupted, Stage, schedctl};
 use crate::world::grounds::Grounds;
@@ -27,7 +29,8 @@ use crate::world::{sharing, small};
 use crate::{effects, metronome, settle};
 
 /// The promised times, with the lease that the nodes have.
-pub(crate) const TIMING: Timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
+pub(crate) const TIMING: Timing =
+    Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
 /// The calm after the last fault, in which everything must return to normal.
 const CALM: Duration = Duration::from_secs(8);
 
@@ -80,10 +83,13 @@ impl Trial {
             let kept: PathBuf = dir.keep();
             println!("\nlogs, effects and history are kept in {}", kept.display());
         }
-        let (seed, runs, attempts, faults) = (self.seed, evidence.history.len(), evidence.attempts.len(), evidence.faults.len());
+        let (seed, runs, attempts, faults) =
+            (self.seed, evidence.history.len(), evidence.attempts.len(), evidence.faults.len());
         let took = (now() - begun) / SECOND;
         if findings.is_empty() {
-            println!("\nchaos: PASS seed={seed} runs={runs} attempts={attempts} faults={faults} seconds={took}");
+            println!(
+                "\nchaos: PASS seed={seed} runs={runs} attempts={attempts} faults={faults} seconds={took}"
+            );
             return Ok(ExitCode::SUCCESS);
         }
         println!(
@@ -122,7 +128,10 @@ impl Trial {
             if is_soak || !self.jobs.is_empty() { Spite::None } else { Spite::Poison },
         );
         let mut readded = readding::zoo();
-        readded.retain(|readded| self.jobs.is_empty() || self.jobs.iter().any(|name| readded.name().starts_with(name.as_str())));
+        readded.retain(|readded| {
+            self.jobs.is_empty()
+                || self.jobs.iter().any(|name| readded.name().starts_with(name.as_str()))
+        });
         let mut readding = Readding::new(&stage, Rng::with_seed(self.seed ^ 1), readded);
         let is_enough = AtomicBool::new(false);
         let played = std::thread::scope(|scope| {
@@ -151,9 +160,19 @@ impl Trial {
             leftovers.extend(watch.join().unwrap());
             let (crashes, left) = settle::stop_nodes(&stage)?;
             leftovers.extend(left);
-            Ok::<_, Failure>((log, added, reported, stopped, history, leftovers, crashes, metronome.join().unwrap()))
+            Ok::<_, Failure>((
+                log,
+                added,
+                reported,
+                stopped,
+                history,
+                leftovers,
+                crashes,
+                metronome.join().unwrap(),
+            ))
         });
-        let (mut log, added, reported, stopped, history, leftovers, mut crashes, host_lags) = played?;
+        let (mut log, added, reported, stopped, history, leftovers, mut crashes, host_lags) =
+            played?;
         let Hands { mut jobs, mut operations, .. } = hands;
         close_phases(&mut jobs, stopped);
         jobs.extend(added);
@@ -165,7 +184,10 @@ impl Trial {
         for death in stage.deaths() {
             match attempts.iter().find(|attempt| is_poisoned(attempt, &death)) {
                 Some(_) => log.push(poisoning(&death)),
-                None => crashes.push(format!("{} ended by itself ({}) at {}", death.node, death.how, death.at)),
+                None => crashes.push(format!(
+                    "{} ended by itself ({}) at {}",
+                    death.node, death.how, death.at
+                )),
             }
         }
         log.sort_by_key(|fault| fault.from);
@@ -203,13 +225,17 @@ impl Drop for Ended<'_> {
 pub(crate) fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure> {
     let are_known = || {
         let listed = schedctl(stage, &["list", "--json"]).output().unwrap();
-        serde_json::from_slice::<Value>(&listed.stdout).is_ok_and(|jobs| jobs.as_array().is_some_and(|jobs| jobs.len() == count))
+        serde_json::from_slice::<Value>(&listed.stdout)
+            .is_ok_and(|jobs| jobs.as_array().is_some_and(|jobs| jobs.len() == count))
     };
     if stage.wait(Duration::from_secs(30), are_known)? {
         return Ok(now());
     }
     stage.keep_logs();
-    Err(Failure::Test(format!("the nodes do not know the {count} jobs after 30 s: {}", stage.nodes()[0].daemon().log())))
+    Err(Failure::Test(format!(
+        "the nodes do not know the {count} jobs after 30 s: {}",
+        stage.nodes()[0].daemon().log()
+    )))
 }
 
 /// Sets the time from which recurring jobs are owed, and the bounds of their anchors.
@@ -237,8 +263,13 @@ pub(crate) fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
 type Conducted = (Vec<Inflicted>, Vec<Job>, Vec<Recorded>);
 
 /// Inflicts the faults one after the other and heals each, also when interrupted.
-fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Duration) -> Result<Conducted, Failure> {
-    let (mut log, mut jobs, mut reported, end) = (Vec::new(), Vec::new(), Vec::new(), Instant::now() + length);
+fn conduct(
+    stage: &Stage,
+    faults: Vec<(Duration, Box<dyn Fault>)>,
+    length: Duration,
+) -> Result<Conducted, Failure> {
+    let (mut log, mut jobs, mut reported, end) =
+        (Vec::new(), Vec::new(), Vec::new(), Instant::now() + length);
     for (calm, mut fault) in faults {
         stage.pause(calm)?;
         fault.seek(stage);

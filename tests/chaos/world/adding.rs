@@ -23,7 +23,13 @@ pub(crate) fn add_lines(stage: &Stage, lines: &[Value]) -> Vec<String> {
     let _ = adding.stdin.take().unwrap().write_all(text.as_bytes());
     let output = adding.wait_with_output().unwrap();
     let reported: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    reported.as_array().into_iter().flatten().filter_map(|added| added["name"].as_str()).map(str::to_owned).collect()
+    reported
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|added| added["name"].as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Adds these jobs, which are due once, and marks those that were acknowledged.

@@ -50,11 +50,18 @@ impl Footing {
     /// Writes the program that starts a node in this environment.
     pub(crate) fn starter(&self, dir: &Path, node: &str) -> PathBuf {
         let default = || env!("CARGO_BIN_EXE_schedd").into();
-        let program = PathBuf::from(std::env::var_os("SCHEDD_CHAOS_PROGRAM").unwrap_or_else(default));
-        let enter = self.network.as_ref().map_or(String::new(), |name| format!("nsenter --net=/run/netns/{name} "));
+        let program =
+            PathBuf::from(std::env::var_os("SCHEDD_CHAOS_PROGRAM").unwrap_or_else(default));
+        let enter = self
+            .network
+            .as_ref()
+            .map_or(String::new(), |name| format!("nsenter --net=/run/netns/{name} "));
         let full = full_log(dir, node);
-        let text =
-            format!("#!/bin/sh\n[ ! -e {} ] || exec 2>/dev/full\nexec {enter}{} \"$@\"\n", full.display(), program.display());
+        let text = format!(
+            "#!/bin/sh\n[ ! -e {} ] || exec 2>/dev/full\nexec {enter}{} \"$@\"\n",
+            full.display(),
+            program.display()
+        );
         let starter = dir.join(format!("start.{node}"));
         write_program(&starter, text);
         starter

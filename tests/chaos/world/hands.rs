@@ -110,14 +110,19 @@ impl<'a> Hands<'a> {
             if self.has(job)
                 && let Some(reported) = self.insist(&["run", job, "--quiet"])?
             {
-                self.operations.push(Operation { from, to: now(), what: Doing::Ran(reported.trim().to_owned()) });
+                self.operations.push(Operation {
+                    from,
+                    to: now(),
+                    what: Doing::Ran(reported.trim().to_owned()),
+                });
             }
         }
         Ok(())
     }
 
     fn pause_for_a_while(&mut self) -> Result<(), Interrupted> {
-        let jobs: Vec<&str> = ["pausing", ORDER[1]].into_iter().filter(|job| self.has(job)).collect();
+        let jobs: Vec<&str> =
+            ["pausing", ORDER[1]].into_iter().filter(|job| self.has(job)).collect();
         let from = now();
         let mut is_paused = false;
         for job in &jobs {
@@ -130,7 +135,11 @@ impl<'a> Hands<'a> {
         // made.
         for job in jobs {
             self.insist(&["resume", job])?;
-            self.operations.push(Operation { from, to: now(), what: Doing::Paused(job.to_owned()) });
+            self.operations.push(Operation {
+                from,
+                to: now(),
+                what: Doing::Paused(job.to_owned()),
+            });
         }
         Ok(())
     }
@@ -139,7 +148,9 @@ impl<'a> Hands<'a> {
         if !self.has("stopping") {
             return Ok(());
         }
-        let Some(text) = self.insist(&["history", "stopping", "--json", "--limit", "3"])? else { return Ok(()) };
+        let Some(text) = self.insist(&["history", "stopping", "--json", "--limit", "3"])? else {
+            return Ok(());
+        };
         let runs: Value = serde_json::from_str(&text).unwrap_or_default();
         let running = runs.as_array().into_iter().flatten().find(|run| run["state"] == "running");
         if let Some(run) = running.and_then(|run| run["run_id"].as_str()) {
@@ -147,7 +158,11 @@ impl<'a> Hands<'a> {
             // The call is made once: by a second try the run may be over, which gives another exit
             // code.
             let _ = schedctl(self.stage, &["cancel", run]).output();
-            self.operations.push(Operation { from, to: now(), what: Doing::Cancelled(run.to_owned()) });
+            self.operations.push(Operation {
+                from,
+                to: now(),
+                what: Doing::Cancelled(run.to_owned()),
+            });
         }
         Ok(())
     }
@@ -167,7 +182,12 @@ impl<'a> Hands<'a> {
             maybe_from: begun,
             maybe_to: Micros::MAX,
         });
-        let of_file: Vec<Job> = self.jobs.iter().filter(|job| !matches!(job.phases[0].when, When::Once(_))).cloned().collect();
+        let of_file: Vec<Job> = self
+            .jobs
+            .iter()
+            .filter(|job| !matches!(job.phases[0].when, When::Once(_)))
+            .cloned()
+            .collect();
         self.stage.write_jobs(&toml_of(&of_file, self.stage.dir(), TIMING.lease));
         let wanted = format!("*/{new} * * * * *");
         let is_seen = || {

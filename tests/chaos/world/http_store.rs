@@ -93,11 +93,14 @@ fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             fields.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
-        let length = fields.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        let length =
+            fields.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
         let status = if shared.take(&fields) { "200 Taken" } else { "409 Older fence" };
-        stream.get_mut().write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())?;
+        stream
+            .get_mut()
+            .write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())?;
     }
     Ok(())
 }
@@ -108,7 +111,10 @@ impl Shared {
         let field = |name: &str| fields.get(name).map(String::as_str);
         let Some(run) = field("idempotency-key").and_then(RunName::parse) else { return false };
         let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok());
-        let (Some(attempt), Some(fence)) = (number("schedd-attempt"), number("schedd-fence")) else { return false };
+        let (Some(attempt), Some(fence)) = (number("schedd-attempt"), number("schedd-fence"))
+        else {
+            return false;
+        };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let highest = seen.highest.entry(run.id.clone()).or_default();
         let accepted = fence >= *highest;

@@ -18,7 +18,8 @@ pub(crate) const VERSION: &str = "version-";
 pub(crate) const CROWD_SLOTS: usize = 4;
 
 /// The jobs of the queue `aside`, which all nodes serve.
-const ASIDE: [&str; 6] = ["long-cron", "replacing", "allowing", "failing", "daemonising", "orphaning"];
+const ASIDE: [&str; 6] =
+    ["long-cron", "replacing", "allowing", "failing", "daemonising", "orphaning"];
 
 /// The overlap rule of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +144,13 @@ impl Job {
     }
 
     pub(crate) fn due(mut self, when: When) -> Self {
-        self.phases = vec![Phase { when, sure_from: Micros::MAX, sure_to: Micros::MAX, maybe_from: 0, maybe_to: Micros::MAX }];
+        self.phases = vec![Phase {
+            when,
+            sure_from: Micros::MAX,
+            sure_to: Micros::MAX,
+            maybe_from: 0,
+            maybe_to: Micros::MAX,
+        }];
         self
     }
 
@@ -162,13 +169,19 @@ impl Job {
             Act::Deaf => ("deaf", String::new()),
             Act::Probe => ("probe", String::new()),
             Act::Fork(count) => ("fork", count.to_string()),
-            Act::Exits(codes) => ("exits", codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
+            Act::Exits(codes) => {
+                ("exits", codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+            }
             Act::Grow(ms) => ("grow", ms.to_string()),
             Act::Poison => ("poison", String::new()),
             Act::Work | Act::Post(_) => ("work", String::new()),
         };
-        let (work, version) = ((self.work / 1000).to_string(), self.version.map(|version| format!("{VERSION}{version}")));
-        let args: Vec<&str> = [what, &work, &number].into_iter().chain(version.as_deref()).collect();
+        let (work, version) = (
+            (self.work / 1000).to_string(),
+            self.version.map(|version| format!("{VERSION}{version}")),
+        );
+        let args: Vec<&str> =
+            [what, &work, &number].into_iter().chain(version.as_deref()).collect();
         script(dir, &args)
     }
 
@@ -183,7 +196,11 @@ impl Job {
 
     /// Returns the delay after this many failures, at least one.
     pub(crate) fn waits_after(&self, failures: u32) -> Micros {
-        if self.is_backing_off { self.retry_delay << failures.saturating_sub(1).min(10) } else { self.retry_delay }
+        if self.is_backing_off {
+            self.retry_delay << failures.saturating_sub(1).min(10)
+        } else {
+            self.retry_delay
+        }
     }
 
     /// Returns its table in `jobs.toml`.
@@ -195,7 +212,10 @@ impl Job {
             _ => {}
         }
         match &self.act {
-            Act::Post(url) => writeln!(text, "http = {{ method = \"POST\", url = \"{url}\", body = \"{{}}\" }}").unwrap(),
+            Act::Post(url) => {
+                writeln!(text, "http = {{ method = \"POST\", url = \"{url}\", body = \"{{}}\" }}")
+                    .unwrap()
+            }
             _ => writeln!(text, "command = {:?}", self.command(dir)).unwrap(),
         }
         let overlap = match self.overlap {
@@ -204,7 +224,11 @@ impl Job {
             Overlap::Replace => "\"replace\"",
             Overlap::Allow => "\"allow\"",
         };
-        let spread = if self.spread > 0 { format!(", spread = \"{}ms\"", self.spread / 1000) } else { String::new() };
+        let spread = if self.spread > 0 {
+            format!(", spread = \"{}ms\"", self.spread / 1000)
+        } else {
+            String::new()
+        };
         let catch_up = format!("{{ mode = \"{}\"{spread} }}", self.catch_up);
         writeln!(text, "overlap = {overlap}\ncatch_up = {catch_up}\nlate_after = \"3s\"").unwrap();
         text.push_str(&self.sharing.toml());
@@ -233,7 +257,12 @@ impl Job {
             Check::OnRetry => "retry",
             Check::Always => "always",
         };
-        writeln!(text, "done_check = {{ command = {:?}, on = \"{on}\" }}", script(dir, &["is-done", "0"])).unwrap();
+        writeln!(
+            text,
+            "done_check = {{ command = {:?}, on = \"{on}\" }}",
+            script(dir, &["is-done", "0"])
+        )
+        .unwrap();
         text
     }
 
@@ -242,7 +271,8 @@ impl Job {
         let When::Once(due) = self.phases.first()?.when else { return None };
         let at = jiff::Timestamp::from_microsecond(due).ok()?.to_string();
         let delivery = if self.is_at_most_once { "at-most-once" } else { "at-least-once" };
-        let queue = if self.is_in_crowd { "crowd" } else { self.sharing.queue.unwrap_or("default") };
+        let queue =
+            if self.is_in_crowd { "crowd" } else { self.sharing.queue.unwrap_or("default") };
         let mut line = json!({
             "name": self.name, "at": at, "queue": queue, "command": self.command(dir), "delivery": delivery, "timeout": "60s", "kill_grace": "1s",
             "env": {"CHAOS": dir.display().to_string()},
@@ -286,7 +316,8 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
         jobs.push(Job::new(&format!("quick-{number}"), Act::Work, rng.i64(0..900)).due(cron(rng)));
     }
     for (number, catch_up) in ["skip", "latest", "all"].into_iter().enumerate() {
-        let job = Job::new(&format!("caught-{catch_up}"), Act::Work, 200).due(every(3 + i64::try_from(number).unwrap()));
+        let job = Job::new(&format!("caught-{catch_up}"), Act::Work, 200)
+            .due(every(3 + i64::try_from(number).unwrap()));
         jobs.push(Job { catch_up, ..job });
     }
     // These jobs run longer than the lease, which is renewed meanwhile.
@@ -294,33 +325,82 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     jobs.push(Job::new("long-cron", Act::Work, rng.i64(6_000..9_000)).due(When::Seconds(15)));
     // This job is so long and frequent that another node always has a run before one ends. A
     // process that is not stopped in time is therefore noticed.
-    jobs.push(Job { overlap: Overlap::Allow, ..Job::new("longest", Act::Work, 19_000).due(every(5)) });
-    jobs.push(Job { catch_up: "all", spread: 4 * SECOND, ..Job::new("spread", Act::Work, 200).due(every(4)) });
-    jobs.push(Job { overlap: Overlap::Queue, ..Job::new("queueing", Act::Work, rng.i64(2_000..5_500)).due(When::Seconds(4)) });
-    jobs.push(Job { overlap: Overlap::Replace, ..Job::new("replacing", Act::Work, rng.i64(3_000..8_000)).due(every(6)) });
-    jobs.push(Job { overlap: Overlap::Allow, ..Job::new("allowing", Act::Work, rng.i64(2_000..6_000)).due(When::Seconds(4)) });
-    jobs.push(Job { is_at_most_once: true, ..Job::new("once-short", Act::Work, rng.i64(100..2_000)).due(cron(rng)) });
-    jobs.push(Job { is_at_most_once: true, ..Job::new("once-long", Act::Work, rng.i64(6_000..8_000)).due(every(10)) });
-    jobs.push(Job { retries: 3, ..Job::new("failing", Act::FailFirst(2), 300).due(every(rng.i64(8..12))) });
+    jobs.push(Job {
+        overlap: Overlap::Allow,
+        ..Job::new("longest", Act::Work, 19_000).due(every(5))
+    });
+    jobs.push(Job {
+        catch_up: "all",
+        spread: 4 * SECOND,
+        ..Job::new("spread", Act::Work, 200).due(every(4))
+    });
+    jobs.push(Job {
+        overlap: Overlap::Queue,
+        ..Job::new("queueing", Act::Work, rng.i64(2_000..5_500)).due(When::Seconds(4))
+    });
+    jobs.push(Job {
+        overlap: Overlap::Replace,
+        ..Job::new("replacing", Act::Work, rng.i64(3_000..8_000)).due(every(6))
+    });
+    jobs.push(Job {
+        overlap: Overlap::Allow,
+        ..Job::new("allowing", Act::Work, rng.i64(2_000..6_000)).due(When::Seconds(4))
+    });
+    jobs.push(Job {
+        is_at_most_once: true,
+        ..Job::new("once-short", Act::Work, rng.i64(100..2_000)).due(cron(rng))
+    });
+    jobs.push(Job {
+        is_at_most_once: true,
+        ..Job::new("once-long", Act::Work, rng.i64(6_000..8_000)).due(every(10))
+    });
+    jobs.push(Job {
+        retries: 3,
+        ..Job::new("failing", Act::FailFirst(2), 300).due(every(rng.i64(8..12)))
+    });
     // The first job is retried twice and then fails by a code that is not retried. The second is
     // retried unless its code forbids it.
-    let backing_off =
-        Job { retries: 5, retry_delay: SECOND / 2, is_backing_off: true, ..Job::new("by-code", Act::Exits(&[75, 75, 3]), 100) };
+    let backing_off = Job {
+        retries: 5,
+        retry_delay: SECOND / 2,
+        is_backing_off: true,
+        ..Job::new("by-code", Act::Exits(&[75, 75, 3]), 100)
+    };
     jobs.push(Job { retried: Retried::On(&[75]), ..backing_off }.due(every(rng.i64(8..12))));
-    let never = Job { retries: 2, retry_delay: SECOND / 2, ..Job::new("but-by-code", Act::Exits(&[1, 3]), 100) };
+    let never = Job {
+        retries: 2,
+        retry_delay: SECOND / 2,
+        ..Job::new("but-by-code", Act::Exits(&[1, 3]), 100)
+    };
     jobs.push(Job { retried: Retried::NeverOn(&[3]), ..never }.due(every(rng.i64(8..12))));
     // A run killed before it is done is tried again; a run killed just after is not.
-    let checked = Job { retries: 3, check: Check::OnRetry, ..Job::new("checked-retry", Act::FailFirst(1), rng.i64(300..900)) };
+    let checked = Job {
+        retries: 3,
+        check: Check::OnRetry,
+        ..Job::new("checked-retry", Act::FailFirst(1), rng.i64(300..900))
+    };
     jobs.push(checked.due(every(rng.i64(4..7))));
-    let checked = Job { retries: 3, check: Check::Always, ..Job::new("checked-always", Act::Work, rng.i64(300..3_000)) };
+    let checked = Job {
+        retries: 3,
+        check: Check::Always,
+        ..Job::new("checked-always", Act::Work, rng.i64(300..3_000))
+    };
     jobs.push(checked.due(every(rng.i64(4..7))));
     jobs.push(Job::new("daemonising", Act::Daemonise, 700).due(every(rng.i64(8..16))));
-    jobs.push(Job { retries: 1, ..Job::new("orphaning", Act::Orphan(1), 200).due(every(rng.i64(9..13))) });
-    jobs.push(Job { timeout: 2 * SECOND, ..Job::new("deaf", Act::Deaf, 60_000).due(every(rng.i64(10..14))) });
+    jobs.push(Job {
+        retries: 1,
+        ..Job::new("orphaning", Act::Orphan(1), 200).due(every(rng.i64(9..13)))
+    });
+    jobs.push(Job {
+        timeout: 2 * SECOND,
+        ..Job::new("deaf", Act::Deaf, 60_000).due(every(rng.i64(10..14)))
+    });
     jobs.push(Job::new("probing", Act::Probe, 100).due(every(rng.i64(7..11))));
     jobs.push(Job::new("flooding", Act::Flood(100_000_000), 100).due(When::Seconds(20)));
     for number in 0..3 {
-        jobs.push(Job::new(&format!("posting-{number}"), Act::Post(url.to_owned()), 0).due(cron(rng)));
+        jobs.push(
+            Job::new(&format!("posting-{number}"), Act::Post(url.to_owned()), 0).due(cron(rng)),
+        );
     }
     jobs.push(Job::new("by-hand", Act::Work, 400).due(When::ByHand));
     jobs.push(Job::new("pausing", Act::Work, 300).due(When::Seconds(3)));
@@ -338,7 +418,8 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
 pub(crate) fn burst(rng: &mut Rng, number: usize, count: usize, due: Micros) -> Vec<Job> {
     let one = |rng: &mut Rng, at: usize| {
         let due = (due + rng.i64(0..2_000) * 1000) / 1000 * 1000;
-        let job = Job::new(&format!("burst{number}-{at}"), Act::Work, rng.i64(0..300)).due(When::Once(due));
+        let job = Job::new(&format!("burst{number}-{at}"), Act::Work, rng.i64(0..300))
+            .due(When::Once(due));
         Job { is_at_most_once: rng.u32(..4) == 0, ..job }.owed()
     };
     (0..count).map(|at| one(rng, at)).collect()
@@ -347,7 +428,11 @@ pub(crate) fn burst(rng: &mut Rng, number: usize, count: usize, due: Micros) -> 
 /// Returns `count` jobs of the queue `paced`, all due at the same time.
 pub(crate) fn paced(number: usize, count: usize, due: Micros) -> Vec<Job> {
     let sharing = Sharing { queue: Some("paced"), ..Sharing::default() };
-    let one = |at| Job::new(&format!("paced{number}-{at}"), Act::Work, 50).due(When::Once(due / 1000 * 1000)).owed();
+    let one = |at| {
+        Job::new(&format!("paced{number}-{at}"), Act::Work, 50)
+            .due(When::Once(due / 1000 * 1000))
+            .owed()
+    };
     (0..count).map(|at| Job { sharing: sharing.clone(), ..one(at) }).collect()
 }
 
@@ -364,7 +449,10 @@ pub(crate) fn unique(number: usize, count: usize, due: Micros) -> Vec<Job> {
 
 /// Returns a job of the queue `crowd` with this due time.
 pub(crate) fn crowded(name: &str, due: Micros) -> Job {
-    Job { is_in_crowd: true, ..Job::new(name, Act::Work, 30).due(When::Once(due / 1000 * 1000)).owed() }
+    Job {
+        is_in_crowd: true,
+        ..Job::new(name, Act::Work, 30).due(When::Once(due / 1000 * 1000)).owed()
+    }
 }
 
 /// Returns a job with this due time that leaves `count` processes behind.

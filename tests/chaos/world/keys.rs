@@ -9,11 +9,26 @@ use crate::evidence::Micros;
 
 /// Returns the keys that only live runs have, each with its content.
 pub(crate) fn live(connection: &mut Connection) -> Vec<String> {
-    let live = ["leases", "stop_requests", "due:", "open:", "waiting:", "gate_holders:", "gate_waiters:", "running:"];
-    let of_these = all(connection).into_iter().filter(|key| live.iter().any(|kind| key.starts_with(kind)));
+    let live = [
+        "leases",
+        "stop_requests",
+        "due:",
+        "open:",
+        "waiting:",
+        "gate_holders:",
+        "gate_waiters:",
+        "running:",
+    ];
+    let of_these =
+        all(connection).into_iter().filter(|key| live.iter().any(|kind| key.starts_with(kind)));
     of_these
         .map(|key| {
-            let held: Vec<String> = redis::cmd("ZRANGE").arg(whole(&key)).arg(0).arg(5).query(connection).unwrap_or_default();
+            let held: Vec<String> = redis::cmd("ZRANGE")
+                .arg(whole(&key))
+                .arg(0)
+                .arg(5)
+                .query(connection)
+                .unwrap_or_default();
             format!("{key} {}", held.join(" "))
         })
         .collect()
@@ -23,12 +38,14 @@ pub(crate) fn live(connection: &mut Connection) -> Vec<String> {
 /// list.
 pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
     let members = |connection: &mut Connection, key: &str| -> BTreeSet<String> {
-        let members: Vec<String> = redis::cmd("ZRANGE").arg(whole(key)).arg(0).arg(-1).query(connection).unwrap();
+        let members: Vec<String> =
+            redis::cmd("ZRANGE").arg(whole(key)).arg(0).arg(-1).query(connection).unwrap();
         members.into_iter().collect()
     };
     let runs = members(connection, "history");
     let outputs = members(connection, "outputs");
-    let jobs: BTreeSet<String> = members(connection, "jobs").union(&members(connection, "finished")).cloned().collect();
+    let jobs: BTreeSet<String> =
+        members(connection, "jobs").union(&members(connection, "finished")).cloned().collect();
     let is_stray = |key: &String| match key.split_once(':') {
         Some(("run", run)) => !runs.contains(run),
         Some(("output", output)) => !outputs.contains(output),
@@ -42,8 +59,11 @@ pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
 /// in, by its record.
 pub(crate) fn waits_of(connection: &mut Connection, run: &str) -> [Option<Micros>; 2] {
     let mut command = redis::cmd("HMGET");
-    let fields: [Option<String>; 2] =
-        command.arg(whole(&format!("run:{run}"))).arg(&["waited_from", "waited_to"]).query(connection).unwrap();
+    let fields: [Option<String>; 2] = command
+        .arg(whole(&format!("run:{run}")))
+        .arg(&["waited_from", "waited_to"])
+        .query(connection)
+        .unwrap();
     fields.map(|ms| ms?.parse::<Micros>().ok()?.checked_mul(1000))
 }
 

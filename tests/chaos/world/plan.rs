@@ -48,26 +48,38 @@ impl Plan {
             jobs.retain(|job| wanted.jobs.iter().any(|name| job.name.starts_with(name.as_str())));
         }
         let known: Vec<&str> = DECK.iter().map(|(name, _, _)| *name).collect();
-        if let Some(unknown) = wanted.faults.iter().find(|name| !known.contains(&name.as_str()) && *name != "none") {
+        if let Some(unknown) =
+            wanted.faults.iter().find(|name| !known.contains(&name.as_str()) && *name != "none")
+        {
             return Err(format!("no fault {unknown:?}; there are {}", known.join(", ")));
         }
         let deck = |(name, reaches, draw): &(&str, Reaches, Draw)| {
             if wanted.steady && *reaches == Reaches::Processes {
                 return None;
             }
-            (wanted.faults.is_empty() || wanted.faults.iter().any(|wanted| wanted == name)).then_some(*draw)
+            (wanted.faults.is_empty() || wanted.faults.iter().any(|wanted| wanted == name))
+                .then_some(*draw)
         };
         let is_possible = |(name, ..): &&(&str, Reaches, Draw)| {
             needs::missing(name).inspect(|why| println!("left out: {name}: {why}")).is_none()
         };
-        let deck: Vec<Draw> = DECK.iter().filter(|one| deck(one).is_some()).filter(is_possible).filter_map(deck).collect();
+        let deck: Vec<Draw> = DECK
+            .iter()
+            .filter(|one| deck(one).is_some())
+            .filter(is_possible)
+            .filter_map(deck)
+            .collect();
         let faults = Self::schedule(&mut rng, &deck, wanted);
         Ok(Self { jobs, faults, rng })
     }
 
     /// Returns the faults until the time is used up, each after a calm.
     /// The kinds come in a random order, which is drawn anew when all have been used.
-    fn schedule(rng: &mut Rng, deck: &[Draw], wanted: &Wanted<'_>) -> Vec<(Duration, Box<dyn Fault>)> {
+    fn schedule(
+        rng: &mut Rng,
+        deck: &[Draw],
+        wanted: &Wanted<'_>,
+    ) -> Vec<(Duration, Box<dyn Fault>)> {
         let (mut faults, mut left, mut hand) = (Vec::new(), wanted.length, Vec::new());
         while !deck.is_empty() {
             if hand.is_empty() {
@@ -77,7 +89,11 @@ impl Plan {
             let Some(draw) = hand.pop() else { break };
             let fault = draw(rng, wanted.nodes);
             // Now and then the next fault comes before schedd can have recovered from the last.
-            let calm = Duration::from_millis(if rng.u32(..3) == 0 { rng.u64(0..500) } else { rng.u64(2_000..6_000) });
+            let calm = Duration::from_millis(if rng.u32(..3) == 0 {
+                rng.u64(0..500)
+            } else {
+                rng.u64(2_000..6_000)
+            });
             let takes = calm + fault.lasts();
             if takes > left {
                 break;

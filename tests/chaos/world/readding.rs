@@ -64,8 +64,19 @@ impl Readded {
     }
 
     /// Adds the job with this version of its definition, and waits until that is seen.
-    pub(crate) fn add(&mut self, stage: &Stage, when: When, version: u32) -> Result<(), Interrupted> {
-        let phase = Phase { when, sure_from: Micros::MAX, sure_to: Micros::MAX, maybe_from: 0, maybe_to: Micros::MAX };
+    pub(crate) fn add(
+        &mut self,
+        stage: &Stage,
+        when: When,
+        version: u32,
+    ) -> Result<(), Interrupted> {
+        let phase = Phase {
+            when,
+            sure_from: Micros::MAX,
+            sure_to: Micros::MAX,
+            maybe_from: 0,
+            maybe_to: Micros::MAX,
+        };
         let job = Job { phases: vec![phase], version: Some(version), ..self.job.clone() };
         let from = now();
         self.generations.push(Generation {
@@ -81,7 +92,9 @@ impl Readded {
         }
         let line = line(&job, &text, stage);
         let is_added = || {
-            if self.place == Place::Api && add_lines(stage, std::slice::from_ref(&line)) == [job.name.clone()] {
+            if self.place == Place::Api
+                && add_lines(stage, std::slice::from_ref(&line)) == [job.name.clone()]
+            {
                 return true;
             }
             match seen(stage, &job.name, version) {
@@ -106,7 +119,8 @@ impl Readded {
         self.begin_to_remove(stage);
         let (name, place) = (&self.job.name, self.place);
         let is_removed = || {
-            place == Place::Api && schedctl(stage, &["cancel", name]).output().unwrap().status.success()
+            place == Place::Api
+                && schedctl(stage, &["cancel", name]).output().unwrap().status.success()
                 || seen(stage, name, 0) == Some(Seen::Gone)
         };
         let is_done = stage.wait(PATIENCE, is_removed)?;
@@ -158,7 +172,8 @@ impl Readded {
 /// Returns what Redis has under this name; `None` if that is unknown.
 fn seen(stage: &Stage, name: &str, version: u32) -> Option<Seen> {
     let listed = schedctl(stage, &["list", "--json"]).output().unwrap();
-    let jobs: Value = serde_json::from_slice(&listed.stdout).ok().filter(|_| listed.status.success())?;
+    let jobs: Value =
+        serde_json::from_slice(&listed.stdout).ok().filter(|_| listed.status.success())?;
     if !jobs.as_array()?.iter().any(|job| job["name"] == name) {
         return Some(Seen::Gone);
     }
@@ -243,7 +258,8 @@ impl<'a> Readding<'a> {
     fn when(&mut self, at: usize) -> When {
         match self.readded[at].job.phases.first().map(|phase| phase.when) {
             Some(When::Once(_)) => {
-                let ahead = if self.rng.u32(..3) == 0 { 600_000 } else { self.rng.i64(1_000..3_000) };
+                let ahead =
+                    if self.rng.u32(..3) == 0 { 600_000 } else { self.rng.i64(1_000..3_000) };
                 When::Once((now() / 1000 + ahead) * 1000)
             }
             Some(when) => when,
@@ -271,7 +287,8 @@ impl<'a> Readding<'a> {
 
     /// Returns the operator's actions, and the jobs as the checker must know them.
     pub(crate) fn reported(self) -> (Vec<Operation>, Vec<Job>, BTreeMap<String, Vec<Generation>>) {
-        let (jobs, generations): (Vec<Job>, Vec<Vec<Generation>>) = self.readded.into_iter().map(Readded::reported).unzip();
+        let (jobs, generations): (Vec<Job>, Vec<Vec<Generation>>) =
+            self.readded.into_iter().map(Readded::reported).unzip();
         let generations = jobs.iter().map(|job| job.name.clone()).zip(generations).collect();
         (self.operations, jobs, generations)
     }
@@ -283,12 +300,14 @@ pub(crate) fn zoo() -> Vec<Readded> {
     let in_group = Sharing { group: Some(READDING), ..Sharing::default() };
     let in_queue = Sharing { queue: Some("narrow"), ..Sharing::default() };
     let one = |name: &str, place: Place, when: When, job: Job, sharing: &Sharing| {
-        let job = Job { name: format!("readded-{name}"), sharing: sharing.clone(), ..job }.due(when);
+        let job =
+            Job { name: format!("readded-{name}"), sharing: sharing.clone(), ..job }.due(when);
         Readded::new(job, place)
     };
     let work = |ms: i64| Job::new("", Act::Work, ms);
     // The delay is so long that a run nearly always waits for its next attempt.
-    let failing = || Job { retries: 3, retry_delay: 2 * SECOND, ..Job::new("", Act::FailFirst(2), 100) };
+    let failing =
+        || Job { retries: 3, retry_delay: 2 * SECOND, ..Job::new("", Act::FailFirst(2), 100) };
     let spread = Job { catch_up: "all", spread: 4 * SECOND, ..work(100) };
     let (alone, due_once) = (&Sharing::default(), When::Once(0));
     vec![

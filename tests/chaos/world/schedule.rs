@@ -39,13 +39,19 @@ impl When {
     /// Returns the due times from `from` to before `to`. `seen` is any observed due time of the
     /// job, which gives a period's anchor.
     pub(crate) fn dues(self, from: Micros, to: Micros, seen: Option<Micros>) -> Vec<Micros> {
-        let seconds = || (from.div_euclid(SECOND)..=to.div_euclid(SECOND)).map(|second| second * SECOND);
+        let seconds =
+            || (from.div_euclid(SECOND)..=to.div_euclid(SECOND)).map(|second| second * SECOND);
         let within = |due: &Micros| (from..to).contains(due);
         match self {
-            Self::Seconds(step) => seconds().filter(|due| (due / SECOND) % 60 % step == 0).filter(within).collect(),
+            Self::Seconds(step) => {
+                seconds().filter(|due| (due / SECOND) % 60 % step == 0).filter(within).collect()
+            }
             Self::Every { period, .. } => {
                 let Some(seen) = seen else { return Vec::new() };
-                seconds().filter(|due| (due - seen) % (period * SECOND) == 0).filter(within).collect()
+                seconds()
+                    .filter(|due| (due - seen) % (period * SECOND) == 0)
+                    .filter(within)
+                    .collect()
             }
             Self::Once(due) => Some(due).filter(within).into_iter().collect(),
             Self::ByHand => Vec::new(),
@@ -61,7 +67,9 @@ impl When {
                 // The due time must lie whole periods after some second that the nodes may have
                 // chosen.
                 let first = anchor.0.div_euclid(SECOND)..=anchor.1.div_euclid(SECOND);
-                is_in_step && due % SECOND == 0 && first.into_iter().any(|second| (due - second * SECOND) % step == 0)
+                is_in_step
+                    && due % SECOND == 0
+                    && first.into_iter().any(|second| (due - second * SECOND) % step == 0)
             }
             Self::ByHand => false,
             _ => !self.dues(due, due + 1, seen).is_empty(),

@@ -104,7 +104,11 @@ impl Sharing {
     pub(crate) fn things(&self, name: &str) -> Vec<Thing> {
         let beside = self.not_while.or((name == "backup").then_some("backup"));
         let queue = self.queue.filter(|queue| matches!(*queue, "narrow" | "paced"));
-        let gates = [self.group.map(Thing::Group), beside.map(Thing::Beside), self.key.map(|key| Thing::Key(key.name))];
+        let gates = [
+            self.group.map(Thing::Group),
+            beside.map(Thing::Beside),
+            self.key.map(|key| Thing::Key(key.name)),
+        ];
         gates.into_iter().chain([queue.map(Thing::Queue)]).flatten().collect()
     }
 
@@ -120,7 +124,8 @@ impl Sharing {
     /// Returns its keys in `jobs.toml`.
     pub(crate) fn toml(&self) -> String {
         let mut text = String::new();
-        let mut line = |key: &str, value: &dyn fmt::Display| writeln!(text, "{key} = {value}").unwrap();
+        let mut line =
+            |key: &str, value: &dyn fmt::Display| writeln!(text, "{key} = {value}").unwrap();
         let quoted = |word: &str| format!("{word:?}");
         if let Some(queue) = self.queue {
             line("queue", &quoted(queue));
@@ -142,7 +147,12 @@ impl Sharing {
             match rate {
                 None => line("per_key", &at_once),
                 Some(Rate { count, seconds, burst }) => {
-                    line("per_key", &format!("{{ limit = {at_once}, rate = \"{count}/{seconds}s\", burst = {burst} }}"));
+                    line(
+                        "per_key",
+                        &format!(
+                            "{{ limit = {at_once}, rate = \"{count}/{seconds}s\", burst = {burst} }}"
+                        ),
+                    );
                 }
             }
         }
@@ -186,29 +196,62 @@ pub(crate) fn zoo(rng: &mut Rng) -> Vec<Job> {
     }
     let paced = Sharing { queue: Some("paced"), ..Sharing::default() };
     add("paced-cron", rng.i64(50..300), When::Seconds(4), paced);
-    let key = |name, at_once, rate| Sharing { key: Some(Key { name, at_once, rate }), ..Sharing::default() };
+    let key = |name, at_once, rate| Sharing {
+        key: Some(Key { name, at_once, rate }),
+        ..Sharing::default()
+    };
     add("one-a", rng.i64(300..1_200), When::Seconds(4), key("customer-1", 1, None));
     add("one-b", rng.i64(300..1_200), every(rng.i64(3..6)), key("customer-1", 1, None));
     for number in 0..3 {
-        add(&format!("two-{number}"), rng.i64(600..1_500), When::Seconds(5), key("customer-2", 2, Some(CUSTOMER)));
+        add(
+            &format!("two-{number}"),
+            rng.i64(600..1_500),
+            When::Seconds(5),
+            key("customer-2", 2, Some(CUSTOMER)),
+        );
     }
     // These jobs run in due order over two queues. One of them also has to pass a key while it has
     // its place in the group.
     let alone = Sharing { group: Some("alone"), ..Sharing::default() };
     add("alone-a", rng.i64(300..1_000), every(rng.i64(4..7)), alone.clone());
-    add("alone-b", rng.i64(300..1_000), When::Seconds(5), Sharing { queue: Some("aside"), ..alone.clone() });
-    add("alone-both", rng.i64(200..600), every(rng.i64(6..9)), Sharing { group: Some("alone"), ..key("customer-1", 1, None) });
+    add(
+        "alone-b",
+        rng.i64(300..1_000),
+        When::Seconds(5),
+        Sharing { queue: Some("aside"), ..alone.clone() },
+    );
+    add(
+        "alone-both",
+        rng.i64(200..600),
+        every(rng.i64(6..9)),
+        Sharing { group: Some("alone"), ..key("customer-1", 1, None) },
+    );
     // The last two are due together, the first only every second time. The middle one is paused now
     // and then.
     for (name, step) in ORDER.into_iter().zip([10, 5, 5]) {
-        add(name, rng.i64(200..500), When::Seconds(step), Sharing { group: Some("turns"), ..Sharing::default() });
+        add(
+            name,
+            rng.i64(200..500),
+            When::Seconds(step),
+            Sharing { group: Some("turns"), ..Sharing::default() },
+        );
     }
     add("backup", rng.i64(800..2_000), every(rng.i64(5..8)), Sharing::default());
     for number in 0..2 {
         let sharing = Sharing { not_while: Some("backup"), ..Sharing::default() };
         add(&format!("report-{number}"), rng.i64(300..900), When::Seconds(3 + number), sharing);
     }
-    add("holding", rng.i64(1_000..2_000), When::Seconds(3), Sharing { group: Some(READDING), ..Sharing::default() });
-    add("labelled", rng.i64(200..900), When::Seconds(3), Sharing { requires: Some(LABEL), ..Sharing::default() });
+    add(
+        "holding",
+        rng.i64(1_000..2_000),
+        When::Seconds(3),
+        Sharing { group: Some(READDING), ..Sharing::default() },
+    );
+    add(
+        "labelled",
+        rng.i64(200..900),
+        When::Seconds(3),
+        Sharing { requires: Some(LABEL), ..Sharing::default() },
+    );
     jobs
 }

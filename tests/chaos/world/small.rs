@@ -28,7 +28,9 @@ const SERVED: &str = "aside,crowd";
 /// Returns the queues, for `jobs.toml`.
 pub(crate) fn queues() -> String {
     let (heavy, light, times) = SHARES;
-    format!("[queues.{STRICT}]\nstrict = true\n[queues.{RANKED}]\n[queues.{heavy}]\nweight = {times}\n[queues.{light}]\n")
+    format!(
+        "[queues.{STRICT}]\nstrict = true\n[queues.{RANKED}]\n[queues.{heavy}]\nweight = {times}\n[queues.{light}]\n"
+    )
 }
 
 /// Makes this node the small one.
@@ -36,7 +38,8 @@ pub(crate) fn make(node: &mut Footing) {
     let (heavy, light, _) = SHARES;
     node.daemon = format!("max_running = {ROOM}\n");
     node.vars.push(("SCHEDD_LABELS".to_owned(), SMALL.to_owned()));
-    node.vars.push(("SCHEDD_QUEUES".to_owned(), format!("{STRICT},{RANKED},{heavy},{light},{SERVED}")));
+    node.vars
+        .push(("SCHEDD_QUEUES".to_owned(), format!("{STRICT},{RANKED},{heavy},{light},{SERVED}")));
 }
 
 /// Returns more runs than the small node has room for, which only it may take, due at `due` and
@@ -49,9 +52,17 @@ pub(crate) fn batch(number: usize, due: Micros) -> Vec<Job> {
     let mut jobs = Vec::new();
     let mut add = |queue: &'static str, priority: i64, count: usize, due: Micros| {
         for _ in 0..count {
-            let sharing = Sharing { queue: Some(queue), priority, requires: Some(SMALL), ..Sharing::default() };
+            let sharing = Sharing {
+                queue: Some(queue),
+                priority,
+                requires: Some(SMALL),
+                ..Sharing::default()
+            };
             let name = format!("small{number}-{queue}-{:02}", jobs.len());
-            jobs.push(Job { sharing, ..Job::new(&name, Act::Work, 80).due(When::Once(due)).owed() });
+            jobs.push(Job {
+                sharing,
+                ..Job::new(&name, Act::Work, 80).due(When::Once(due)).owed()
+            });
         }
     };
     add(STRICT, 0, 8, due - SECOND / 10);

@@ -69,11 +69,18 @@ fn names_of_jobs_and_ids_of_runs_are_offered() {
     // Bash takes an id apart, and is given what belongs behind the sign.
     let planned = bash(&bench.ctl, "schedctl logs backup @");
     assert!(planned.len() == 1 && planned[0].parse::<i64>().is_ok(), "{planned:?}");
-    assert_eq!(bash(&bench.ctl, &format!("schedctl cancel backup @ {}", &planned[0][..5])), planned);
+    assert_eq!(
+        bash(&bench.ctl, &format!("schedctl cancel backup @ {}", &planned[0][..5])),
+        planned
+    );
     assert!(bash(&bench.ctl, "schedctl que").contains(&"queues".to_owned()));
     assert_eq!(bash(&bench.ctl, "schedctl show --no-h"), ["--no-headers"]);
     let fish = script(&bench.ctl, "fish");
-    if let Some(offered) = in_shell(&bench.ctl, "fish", &["-c", &format!("source {fish}; complete -C 'schedctl show ba'")]) {
+    if let Some(offered) = in_shell(
+        &bench.ctl,
+        "fish",
+        &["-c", &format!("source {fish}; complete -C 'schedctl show ba'")],
+    ) {
         assert_eq!(offered.split_whitespace().collect::<Vec<_>>(), ["backup", "basic"]);
     }
 }

@@ -12,18 +12,24 @@ use crate::support::redis::TestRedis;
 fn flags_come_before_the_environment_and_that_before_the_file() {
     let (right, wrong) = (TestRedis::start(), TestRedis::start());
     Schedctl::on(&right).run(&["add", "--name", "here", "--", "x"]).good();
-    let sees_it =
-        |ctl: &Schedctl, args: &[&str]| ctl.run(&[&["list", "--json"], args].concat()).good().json() != serde_json::json!([]);
+    let sees_it = |ctl: &Schedctl, args: &[&str]| {
+        ctl.run(&[&["list", "--json"], args].concat()).good().json() != serde_json::json!([])
+    };
     let by_flag = Schedctl::on(&wrong);
     assert!(sees_it(&by_flag, &["--redis", &right.url()]));
     assert!(!sees_it(&by_flag, &[]));
 
     let by_variable = Schedctl::on(&right);
-    fs::write(by_variable.home().join("jobs.toml"), format!("[redis]\nurl = \"{}\"\n", wrong.url())).unwrap();
+    fs::write(
+        by_variable.home().join("jobs.toml"),
+        format!("[redis]\nurl = \"{}\"\n", wrong.url()),
+    )
+    .unwrap();
     assert!(sees_it(&by_variable, &[]));
 
     let by_file = Schedctl::alone();
-    fs::write(by_file.home().join("jobs.toml"), format!("[redis]\nurl = \"{}\"\n", right.url())).unwrap();
+    fs::write(by_file.home().join("jobs.toml"), format!("[redis]\nurl = \"{}\"\n", right.url()))
+        .unwrap();
     assert!(sees_it(&by_file, &[]));
 
     let by_named_file = Schedctl::alone().env("SCHEDD_REDIS_URL", "");
@@ -58,14 +64,21 @@ fn a_file_that_is_being_edited_keeps_nobody_from_looking() {
     let sees = |text: &str| {
         fs::write(alone.home().join("jobs.toml"), text).unwrap();
         let finished = alone.run(&["list", "--json"]).good();
-        assert!(finished.stderr.contains("jobs.toml has") && finished.stderr.contains("schedctl check"), "{finished:?}");
+        assert!(
+            finished.stderr.contains("jobs.toml has") && finished.stderr.contains("schedctl check"),
+            "{finished:?}"
+        );
         finished.json().as_array().unwrap().len()
     };
     assert_eq!(sees("[jobs.a]\ncomand = [\"x\"]\n"), 1);
     assert_eq!(sees("[jobs.a\n"), 1);
     assert_eq!(sees(&format!("[jobs.a]\nshel = 1\n{named}")), 0);
     // Which one is meant cannot be known.
-    for text in [format!("[jobs.a\n{named}"), format!("{named}url = \"x\"\n"), "[redis]\nurll = \"x\"\n".to_owned()] {
+    for text in [
+        format!("[jobs.a\n{named}"),
+        format!("{named}url = \"x\"\n"),
+        "[redis]\nurll = \"x\"\n".to_owned(),
+    ] {
         fs::write(alone.home().join("jobs.toml"), &text).unwrap();
         assert_eq!(alone.run(&["list"]).code, 78, "{text}");
     }
@@ -95,9 +108,19 @@ fn the_private_socket_is_found_by_itself() {
 fn no_redis_at_all_is_reported_with_where_it_was_looked_for() {
     let alone = Schedctl::alone();
     let place = alone.home().join(".local/state/schedd/redis.sock");
-    for args in [&["list"][..], &["list", "--json"], &["stats"], &["add", "--", "x"], &["cancel", "x"], &["run", "x"]] {
+    for args in [
+        &["list"][..],
+        &["list", "--json"],
+        &["stats"],
+        &["add", "--", "x"],
+        &["cancel", "x"],
+        &["run", "x"],
+    ] {
         let finished = alone.run(args);
-        finished.refused(69, &["schedd is not running", place.to_str().unwrap(), "/var/lib/schedd", "--redis URL"]);
+        finished.refused(
+            69,
+            &["schedd is not running", place.to_str().unwrap(), "/var/lib/schedd", "--redis URL"],
+        );
         assert_eq!(finished.stdout, "");
     }
 }
@@ -106,7 +129,10 @@ fn no_redis_at_all_is_reported_with_where_it_was_looked_for() {
 fn a_socket_nobody_answers_on_is_reported_as_such() {
     let alone = Schedctl::alone();
     drop(UnixListener::bind(state_dir(&alone).join("redis.sock")).unwrap());
-    alone.run(&["list"]).refused(69, &["schedd is not running", "redis.sock", "Connection refused", "start schedd"]);
+    alone.run(&["list"]).refused(
+        69,
+        &["schedd is not running", "redis.sock", "Connection refused", "start schedd"],
+    );
 }
 
 #[test]
@@ -114,15 +140,27 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason_and_without_the_passw
     let bench = Bench::start();
     let mut connection = bench.redis.connection();
     let mut config = |key: &str, value: &str| {
-        let () = redis::cmd("CONFIG").arg("SET").arg(key).arg(value).query(&mut connection).unwrap();
+        let () =
+            redis::cmd("CONFIG").arg("SET").arg(key).arg(value).query(&mut connection).unwrap();
     };
     config("maxmemory-policy", "allkeys-lru");
-    bench.ctl.run(&["list"]).refused(69, &["allkeys-lru", "noeviction", "allow_eviction = true in [redis]"]);
+    bench
+        .ctl
+        .run(&["list"])
+        .refused(69, &["allkeys-lru", "noeviction", "allow_eviction = true in [redis]"]);
     // The file may say so although the address comes from elsewhere, and whatever its jobs are like.
-    std::fs::write(bench.ctl.home().join("jobs.toml"), "[redis]\nallow_eviction = true\n[jobs.a]\nshel = 1\n").unwrap();
+    std::fs::write(
+        bench.ctl.home().join("jobs.toml"),
+        "[redis]\nallow_eviction = true\n[jobs.a]\nshel = 1\n",
+    )
+    .unwrap();
     let finished = bench.ctl.run(&["list"]).good();
-    assert!(finished.stderr.contains("warning: ") && finished.stderr.contains("allkeys-lru"), "{finished:?}");
-    std::fs::write(bench.ctl.home().join("jobs.toml"), "[redis]\nallow_eviction = false\n").unwrap();
+    assert!(
+        finished.stderr.contains("warning: ") && finished.stderr.contains("allkeys-lru"),
+        "{finished:?}"
+    );
+    std::fs::write(bench.ctl.home().join("jobs.toml"), "[redis]\nallow_eviction = false\n")
+        .unwrap();
     bench.ctl.run(&["list"]).refused(69, &["allkeys-lru"]);
     std::fs::remove_file(bench.ctl.home().join("jobs.toml")).unwrap();
     config("maxmemory-policy", "noeviction");
@@ -160,13 +198,19 @@ fn an_address_that_is_none_is_bad_usage() {
         let finished = alone.run(&["list", "--redis", url]);
         finished.refused(2, &[words, "redis://HOST:PORT/DB"]);
         assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
-        std::fs::write(alone.home().join("jobs.toml"), format!("[redis]\nurl = \"{url}\"\n")).unwrap();
+        std::fs::write(alone.home().join("jobs.toml"), format!("[redis]\nurl = \"{url}\"\n"))
+            .unwrap();
         let finished = alone.run(&["check", "jobs.toml"]);
         assert!(finished.code == 78 && finished.stderr.contains(words), "{finished:?}");
-        assert!(finished.stderr.lines().count() == 1 && !finished.stderr.contains("hunter2"), "{finished:?}");
+        assert!(
+            finished.stderr.lines().count() == 1 && !finished.stderr.contains("hunter2"),
+            "{finished:?}"
+        );
     }
     std::fs::remove_file(alone.home().join("jobs.toml")).unwrap();
-    alone.run(&["list", "--redis", "redis://127.0.0.1:1/"]).refused(69, &["redis://127.0.0.1:1/", "refused"]);
+    alone
+        .run(&["list", "--redis", "redis://127.0.0.1:1/"])
+        .refused(69, &["redis://127.0.0.1:1/", "refused"]);
 }
 
 #[test]
@@ -176,7 +220,10 @@ fn a_bad_file_is_reported_of_problem_by_problem() {
     let finished = alone.run(&["list"]);
     assert_eq!(finished.code, 78);
     let lines: Vec<&str> = finished.stderr.lines().collect();
-    assert!(lines.len() == 2 && lines.iter().all(|line| line.starts_with("schedctl: jobs.toml:")), "{lines:?}");
+    assert!(
+        lines.len() == 2 && lines.iter().all(|line| line.starts_with("schedctl: jobs.toml:")),
+        "{lines:?}"
+    );
     let missing = alone.run(&["list", "--jobs", "/no/such.toml"]);
     missing.refused(78, &["/no/such.toml", "no such file"]);
     fs::write(alone.home().join("jobs.toml"), "[redis]\nurl_file = \"/no/such\"\n").unwrap();

@@ -58,7 +58,9 @@ impl Host {
 #[test]
 fn waiting_for_a_run_ends_with_the_jobs_own_code() {
     let host = Host::start("");
-    for (name, line, code) in [("fine", "true", 0), ("three", "exit 3", 3), ("killed", "kill -9 $$", 128 + 9)] {
+    for (name, line, code) in
+        [("fine", "true", 0), ("three", "exit 3", 3), ("killed", "kill -9 $$", 128 + 9)]
+    {
         host.add(&["--name", name, "--shell", line]);
         let (id, finished) = host.run_and_wait(name);
         assert_eq!(finished.code, code, "{finished:?}");
@@ -70,7 +72,11 @@ fn waiting_for_a_run_ends_with_the_jobs_own_code() {
             _ => json!(["failed", null, 9]),
         };
         assert_eq!(json!([run["state"], run["exit_code"], run["signal"]]), wanted);
-        assert_eq!(finished.stderr.contains(&format!("schedctl logs {id}")), code != 0, "{finished:?}");
+        assert_eq!(
+            finished.stderr.contains(&format!("schedctl logs {id}")),
+            code != 0,
+            "{finished:?}"
+        );
     }
 }
 
@@ -103,7 +109,10 @@ fn waiting_for_a_run_that_is_skipped_or_cancelled_ends_with_75() {
     let mut command = host.ctl.command(&["run", "long", "--wait"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let run = host.wait_for("long", "running");
-    let asked = host.ctl.run(&["cancel", run["run_id"].as_str().unwrap(), open["run_id"].as_str().unwrap()]).good();
+    let asked = host
+        .ctl
+        .run(&["cancel", run["run_id"].as_str().unwrap(), open["run_id"].as_str().unwrap()])
+        .good();
     assert!(asked.stdout.lines().all(|line| line.contains("asked to stop")), "{asked:?}");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(75), "{output:?}");
@@ -127,7 +136,10 @@ fn an_interrupt_ends_the_waiting_and_the_run_goes_on_to_its_end() {
     assert!(String::from_utf8(output.stderr).unwrap().contains(&format!("run {id} continues")));
     assert_eq!(host.history("waits")[0]["state"], "running");
     let early = host.ctl.run(&["logs", id]).good();
-    assert!(early.stdout.is_empty() && early.stderr.contains("has written nothing yet"), "{early:?}");
+    assert!(
+        early.stdout.is_empty() && early.stderr.contains("has written nothing yet"),
+        "{early:?}"
+    );
     fs::write(release, "").unwrap();
     assert_eq!(host.wait_for("waits", "succeeded")["run_id"], id);
     assert_eq!(host.ctl.run(&["logs", id]).good().stdout, "let go\n");
@@ -142,7 +154,12 @@ fn logs_are_what_a_run_wrote_each_stream_to_its_own_with_the_bytes_left_out_coun
     assert_eq!((logs.stdout.as_str(), logs.stderr.as_str()), ("out\n", "err\n"));
     assert_eq!(host.ctl.run(&["logs", "talks"]).good().stdout, "out\n");
 
-    host.add(&["--name", "floods", "--shell", "printf first; head -c 200000 /dev/zero | tr '\\0' x; printf last"]);
+    host.add(&[
+        "--name",
+        "floods",
+        "--shell",
+        "printf first; head -c 200000 /dev/zero | tr '\\0' x; printf last",
+    ]);
     let (id, finished) = host.run_and_wait("floods");
     finished.good();
     let json = host.ctl.run(&["logs", &id, "--json"]).good().json();
@@ -152,7 +169,10 @@ fn logs_are_what_a_run_wrote_each_stream_to_its_own_with_the_bytes_left_out_coun
     assert_eq!(kept.len() as u64 + dropped, 200_009);
     let logs = host.ctl.run(&["logs", &id]).good();
     assert_eq!(logs.stdout, kept);
-    assert!(logs.stderr.contains(&format!("{dropped} bytes in the middle were not stored")), "{logs:?}");
+    assert!(
+        logs.stderr.contains(&format!("{dropped} bytes in the middle were not stored")),
+        "{logs:?}"
+    );
 }
 
 #[test]
@@ -206,7 +226,10 @@ fn a_cancelled_recurring_job_leaves_its_run_alone_unless_reported_to_stop_it() {
     let said = host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout;
     assert!(said.contains("was already cancelled; its run is being stopped"), "{said}");
     assert_eq!(host.wait_for("beat", "cancelled")["run_id"], id);
-    assert_eq!(host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout, "beat was already cancelled\n");
+    assert_eq!(
+        host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout,
+        "beat was already cancelled\n"
+    );
 }
 
 #[test]
@@ -219,8 +242,15 @@ fn a_run_that_was_tried_again_shows_each_of_its_attempts() {
     let run = host.ctl.run(&["show", &id, "--json"]).good().json();
     assert_eq!(json!([run["state"], run["attempt"], run["failures"]]), json!(["succeeded", 3, 2]));
     let attempts = run["attempts"].as_array().unwrap();
-    let facts: Vec<Value> = attempts.iter().map(|it| json!([it["attempt"], it["state"], it["exit_code"], it["node"]])).collect();
-    let wanted = [json!([1, "failed", 1, "web-1"]), json!([2, "failed", 1, "web-1"]), json!([3, "succeeded", 0, "web-1"])];
+    let facts: Vec<Value> = attempts
+        .iter()
+        .map(|it| json!([it["attempt"], it["state"], it["exit_code"], it["node"]]))
+        .collect();
+    let wanted = [
+        json!([1, "failed", 1, "web-1"]),
+        json!([2, "failed", 1, "web-1"]),
+        json!([3, "succeeded", 0, "web-1"]),
+    ];
     assert_eq!(facts, wanted);
     let fences: Vec<u64> = attempts.iter().map(|it| it["fence"].as_u64().unwrap()).collect();
     assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
@@ -237,13 +267,17 @@ fn a_live_node_is_listed_with_its_bad_file_and_the_numbers_add_up() {
     assert_eq!(host.run_and_wait("bad").1.code, 1);
     let nodes = host.ctl.run(&["nodes", "--json"]).good().json();
     let node = &nodes[0];
-    assert_eq!(json!([nodes.as_array().unwrap().len(), node["name"], node["state"]]), json!([1, "web-1", "running"]));
+    assert_eq!(
+        json!([nodes.as_array().unwrap().len(), node["name"], node["state"]]),
+        json!([1, "web-1", "running"])
+    );
     assert!(node["config_error"].is_null() && node["pid"].as_u64().is_some(), "{node}");
     for field in ["started_at", "last_seen"] {
         node[field].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     }
     let stats = host.ctl.run(&["stats", "--json"]).good().json();
-    let numbers = ["jobs", "running", "scheduled", "succeeded", "failed", "nodes", "history"].map(|word| stats[word].clone());
+    let numbers = ["jobs", "running", "scheduled", "succeeded", "failed", "nodes", "history"]
+        .map(|word| stats[word].clone());
     assert_eq!(json!(numbers), json!([2, 0, 0, 1, 1, 1, 2]));
 
     fs::write(host.daemon.jobs_file(), "[jobs.ok]\nshel = \"true\"\n").unwrap();
@@ -274,7 +308,11 @@ fn nodes_whose_files_differ_in_a_job_say_so_until_they_agree() {
     assert_eq!(differs("nb"), json!([{"job": "both", "from": ["na"]}]));
     assert!(ctl.run(&["nodes"]).good().stdout.contains("job both differs from nb"));
     let shown = ctl.run(&["show", "both"]).good().stdout;
-    assert!(shown.contains("file of nodes na, nb, last changed by nb") && shown.contains("/bin/sh -c two"), "{shown}");
+    assert!(
+        shown.contains("file of nodes na, nb, last changed by nb")
+            && shown.contains("/bin/sh -c two"),
+        "{shown}"
+    );
     fs::write(first.jobs_file(), jobs("two")).unwrap();
     first.hup();
     until("the nodes agree", LONG, || (differs("na") == json!([])).then_some(()));
@@ -283,22 +321,47 @@ fn nodes_whose_files_differ_in_a_job_say_so_until_they_agree() {
 
 #[test]
 fn an_http_job_sends_what_it_is_reported_and_the_status_is_its_result() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let sink = runtime.block_on(HttpSink::start([Answer::status(204), Answer::status(503).body("busy")]));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let sink =
+        runtime.block_on(HttpSink::start([Answer::status(204), Answer::status(503).body("busy")]));
     let host = Host::start("");
     let url = sink.url("/ping?x=1");
-    host.add(&["--name", "ping", "--http", &url, "--method", "PUT", "--header", "X-From: schedd", "--body", "hello"]);
+    host.add(&[
+        "--name",
+        "ping",
+        "--http",
+        &url,
+        "--method",
+        "PUT",
+        "--header",
+        "X-From: schedd",
+        "--body",
+        "hello",
+    ]);
     let (id, finished) = host.run_and_wait("ping");
     finished.good();
     let request = sink.requests().remove(0);
-    assert_eq!((request.method.as_str(), request.target.as_str(), request.body.as_str()), ("PUT", "/ping?x=1", "hello"));
+    assert_eq!(
+        (request.method.as_str(), request.target.as_str(), request.body.as_str()),
+        ("PUT", "/ping?x=1", "hello")
+    );
     let run = host.ctl.run(&["show", &id, "--json"]).good().json();
     let sent = |name: &str| request.header(name).unwrap_or_default().to_owned();
-    assert_eq!([sent("x-from"), sent("idempotency-key"), sent("schedd-job")], ["schedd", id.as_str(), "ping"]);
-    assert_eq!([sent("schedd-attempt"), sent("schedd-fence")], ["1".to_owned(), run["fence"].to_string()]);
+    assert_eq!(
+        [sent("x-from"), sent("idempotency-key"), sent("schedd-job")],
+        ["schedd", id.as_str(), "ping"]
+    );
+    assert_eq!(
+        [sent("schedd-attempt"), sent("schedd-fence")],
+        ["1".to_owned(), run["fence"].to_string()]
+    );
     let due: jiff::Timestamp = run["due"].as_str().unwrap().parse().unwrap();
     assert_eq!(sent("schedd-due").parse::<jiff::Timestamp>().unwrap(), due);
-    assert_eq!(json!([run["state"], run["http_status"], run["exit_code"]]), json!(["succeeded", 204, null]));
+    assert_eq!(
+        json!([run["state"], run["http_status"], run["exit_code"]]),
+        json!(["succeeded", 204, null])
+    );
 
     let (id, finished) = host.run_and_wait("ping");
     assert_eq!(finished.code, 1, "{finished:?}");
@@ -313,19 +376,41 @@ fn a_job_is_given_the_small_fixed_environment_and_nothing_of_the_daemons() {
     let daemon = Schedd::on(&redis).node("web-1").env("SECRET", "of the daemon").start();
     daemon.wait_for_log("Started.");
     let ctl = Schedctl::on(&redis);
-    ctl.run(&["add", "--name", "e", "--env", "TEAM=ops", "--cwd", "/tmp", "--shell", "/bin/pwd; exec env"]).good();
+    ctl.run(&[
+        "add",
+        "--name",
+        "e",
+        "--env",
+        "TEAM=ops",
+        "--cwd",
+        "/tmp",
+        "--shell",
+        "/bin/pwd; exec env",
+    ])
+    .good();
     let id = ctl.run(&["run", "e", "--wait"]).good().stdout.trim_end().to_owned();
     let said = ctl.run(&["logs", &id]).good().stdout;
     let (cwd, lines) = said.split_once('\n').unwrap();
     assert_eq!(cwd, "/tmp");
     // The shell itself adds where it is.
-    let mut names: Vec<&str> = lines.lines().map(|line| line.split_once('=').unwrap().0).filter(|name| *name != "PWD").collect();
+    let mut names: Vec<&str> = lines
+        .lines()
+        .map(|line| line.split_once('=').unwrap().0)
+        .filter(|name| *name != "PWD")
+        .collect();
     names.sort_unstable();
     let wanted = "HOME LANG PATH SCHEDD_ATTEMPT SCHEDD_DUE SCHEDD_DUE_MS SCHEDD_FENCE SCHEDD_JOB SCHEDD_NODE SCHEDD_RUN_ID SHELL TEAM USER";
     assert_eq!(names.join(" "), wanted);
     let has = |line: &str| lines.lines().any(|found| found == line);
-    assert!(has("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") && has("SHELL=/bin/sh"), "{lines}");
-    assert!(has("LANG=C.UTF-8") && has("TEAM=ops") && has("SCHEDD_JOB=e") && has("SCHEDD_NODE=web-1"), "{lines}");
+    assert!(
+        has("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            && has("SHELL=/bin/sh"),
+        "{lines}"
+    );
+    assert!(
+        has("LANG=C.UTF-8") && has("TEAM=ops") && has("SCHEDD_JOB=e") && has("SCHEDD_NODE=web-1"),
+        "{lines}"
+    );
     assert!(has(&format!("SCHEDD_RUN_ID={id}")) && has("SCHEDD_ATTEMPT=1"), "{lines}");
 }
 
@@ -333,7 +418,9 @@ fn a_job_is_given_the_small_fixed_environment_and_nothing_of_the_daemons() {
 fn an_empty_variable_is_one_that_is_not_set() {
     let redis = TestRedis::start();
     let names = ["JOBS", "NAMESPACE", "NODE", "QUEUES", "LABELS", "LOG_FORMAT", "LOG"];
-    let daemon = names.iter().fold(Schedd::on(&redis), |daemon, name| daemon.env(&format!("SCHEDD_{name}"), ""));
+    let daemon = names
+        .iter()
+        .fold(Schedd::on(&redis), |daemon, name| daemon.env(&format!("SCHEDD_{name}"), ""));
     daemon.jobs("").start().wait_for_log("All jobs of the jobs file are applied");
 }
 
@@ -343,31 +430,47 @@ fn what_reports_of_a_job_is_shown_as_the_job_says_now() {
     host.add(&["--name", "a", "--on-failure", "echo before", "--shell", "exit 1"]);
     host.run_and_wait("a");
     host.wait_for("a/on_failure", "succeeded");
-    let action = |text: &str| text.lines().find(|line| line.starts_with("action ")).unwrap().to_owned();
+    let action =
+        |text: &str| text.lines().find(|line| line.starts_with("action ")).unwrap().to_owned();
     let shown = || host.ctl.run(&["show", "a/on_failure"]).good().stdout;
     assert!(action(&shown()).contains("echo before"), "{}", shown());
 
     // No run of it has been planted since.
     host.add(&["--name", "a", "--replace", "--on-failure", "echo after", "--shell", "exit 1"]);
     assert!(action(&shown()).contains("echo after"), "{}", shown());
-    let definition = host.ctl.run(&["show", "a/on_failure", "--json"]).good().json()["definition"].clone();
+    let definition =
+        host.ctl.run(&["show", "a/on_failure", "--json"]).good().json()["definition"].clone();
     assert_eq!(definition["shell"], "echo after", "{definition}");
     host.add(&["--name", "a", "--replace", "--shell", "exit 1"]);
-    assert!(action(&shown()).contains("echo before"), "one taken out leaves what was planted: {}", shown());
+    assert!(
+        action(&shown()).contains("echo before"),
+        "one taken out leaves what was planted: {}",
+        shown()
+    );
 }
 
 #[test]
 fn show_and_doctor_report_a_notice_that_cannot_be_signed_while_it_retries() {
     let host = Host::start("");
     let secret = "${credential:no-such-secret}";
-    host.add(&["--name", "a", "--on-failure", "http://127.0.0.1:9/", "--webhook-secret", secret, "--shell", "exit 1"]);
+    host.add(&[
+        "--name",
+        "a",
+        "--on-failure",
+        "http://127.0.0.1:9/",
+        "--webhook-secret",
+        secret,
+        "--shell",
+        "exit 1",
+    ]);
     host.run_and_wait("a");
     let failed_notice = until("its notice is tried again", LONG, || {
         let shown = host.ctl.run(&["show", "a", "--json"]).good().json();
         Some(shown["notices_retried"][0].clone()).filter(Value::is_object)
     });
     assert!(
-        failed_notice["retry_at"].is_string() && failed_notice["reason"].as_str().unwrap().contains("no-such-secret"),
+        failed_notice["retry_at"].is_string()
+            && failed_notice["reason"].as_str().unwrap().contains("no-such-secret"),
         "{failed_notice}"
     );
     let id = failed_notice["run_id"].as_str().unwrap();
@@ -375,7 +478,10 @@ fn show_and_doctor_report_a_notice_that_cannot_be_signed_while_it_retries() {
     for args in [&["show", "a"][..], &["doctor"]] {
         let line = until("it is told of", LONG, || {
             let reported = host.ctl.run(args).stdout;
-            reported.lines().find(|line| line.contains(id) && line.contains("is retried")).map(str::to_owned)
+            reported
+                .lines()
+                .find(|line| line.contains(id) && line.contains("is retried"))
+                .map(str::to_owned)
         });
         assert!(line.contains("no-such-secret"), "{line}");
     }

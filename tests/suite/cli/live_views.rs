@@ -39,7 +39,12 @@ impl Session {
         );
         let mut command: Command = ctl.command_of("script");
         command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (mut output, keeping) = (child.stdout.take().unwrap(), seen.clone());
         let reader = std::thread::spawn(move || {
@@ -69,7 +74,9 @@ impl Session {
 
     #[track_caller]
     fn wait_after(&self, from: usize, text: &str) {
-        until(&format!("{text:?} is seen; {:?}", self.text()), LONG, || self.text().get(from..)?.contains(text).then_some(()));
+        until(&format!("{text:?} is seen; {:?}", self.text()), LONG, || {
+            self.text().get(from..)?.contains(text).then_some(())
+        });
     }
 
     fn press(&mut self, keys: &str) {
@@ -90,7 +97,8 @@ impl Session {
 
     /// The letter of its state as the kernel has it.
     fn state(&self) -> String {
-        let line = std::fs::read_to_string(format!("/proc/{}/stat", self.number())).unwrap_or_default();
+        let line =
+            std::fs::read_to_string(format!("/proc/{}/stat", self.number())).unwrap_or_default();
         line.rsplit(") ").next().unwrap_or_default().to_owned()
     }
 
@@ -124,7 +132,8 @@ fn a_watched_list_is_drawn_in_its_place_and_the_terminal_given_back() {
     bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
     let mut session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");
     session.wait_for("1 job\u{1b}[K\u{1b}[J");
-    let input = lines(0..20, |n| format!("{{\"name\": \"b{n:02}\", \"in\": \"2h\", \"shell\": \"x\"}}"));
+    let input =
+        lines(0..20, |n| format!("{{\"name\": \"b{n:02}\", \"in\": \"2h\", \"shell\": \"x\"}}"));
     bench.ctl.run_with_input(&["add", "--stdin", "--quiet"], input.as_bytes()).good();
     session.wait_for("the first 6 jobs");
     session.press("\u{3}");
@@ -201,8 +210,13 @@ fn a_list_watched_by_a_program_is_an_array_a_line() {
         text
     };
     let arrays = watch(&["--json"], 2);
-    let arrays: Vec<Value> = arrays.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(arrays.len() >= 2 && arrays.iter().all(|array| array[0]["name"] == "a" && array[1]["name"] == "b"), "{arrays:?}");
+    let arrays: Vec<Value> =
+        arrays.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(
+        arrays.len() >= 2
+            && arrays.iter().all(|array| array[0]["name"] == "a" && array[1]["name"] == "b"),
+        "{arrays:?}"
+    );
     let tables = watch(&[], 10);
     assert_eq!(tables.lines().filter(|line| line.starts_with("NEXT")).count(), 2, "{tables}");
     for bad in ["10ms", "5", "soon"] {
@@ -229,9 +243,13 @@ fn top_shows_what_is_due_runs_and_ended_and_its_keys_act() {
     session.press("/nightly\r");
     session.wait_for("only");
     session.press("p");
-    until("the job is paused", LONG, || (bench.ctl.run(&["show", "nightly", "--json"]).json()["paused"] == true).then_some(()));
+    until("the job is paused", LONG, || {
+        (bench.ctl.run(&["show", "nightly", "--json"]).json()["paused"] == true).then_some(())
+    });
     session.press("p");
-    until("the job is resumed", LONG, || (bench.ctl.run(&["show", "nightly", "--json"]).json()["paused"] == false).then_some(()));
+    until("the job is resumed", LONG, || {
+        (bench.ctl.run(&["show", "nightly", "--json"]).json()["paused"] == false).then_some(())
+    });
     session.press("r");
     assert_eq!(bench.node.claim("nightly").run.job().as_str(), "nightly");
     session.press(&format!("/{}", BACK.repeat(8)));
@@ -241,8 +259,11 @@ fn top_shows_what_is_due_runs_and_ended_and_its_keys_act() {
     session.press("y");
     until("the run is asked to stop", LONG, || {
         let mut connection = bench.redis.connection();
-        let asked: Option<String> =
-            redis::cmd("HGET").arg("{schedd}:stop_requests").arg(busy.run.to_string()).query(&mut connection).unwrap();
+        let asked: Option<String> = redis::cmd("HGET")
+            .arg("{schedd}:stop_requests")
+            .arg(busy.run.to_string())
+            .query(&mut connection)
+            .unwrap();
         asked
     });
     session.press(&format!("3/{}ended\r\r", BACK.repeat(4)));
@@ -272,7 +293,8 @@ fn top_reports_a_job_whose_run_is_tried_again_as_list_does_and_cancels_that_run(
     session.wait_for("y/n");
     session.press("y");
     until("the run is cancelled", LONG, || {
-        (bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"] == "cancelled").then_some(())
+        (bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"] == "cancelled")
+            .then_some(())
     });
     session.press("q");
     session.end(0);
@@ -281,8 +303,11 @@ fn top_reports_a_job_whose_run_is_tried_again_as_list_does_and_cancels_that_run(
 #[test]
 fn top_gives_the_terminal_back_whatever_ends_it() {
     let bench = Bench::start();
-    let signals = [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)];
-    for (signal, code) in signals.map(|(signal, code)| (Some(signal), code)).into_iter().chain([(None, 130)]) {
+    let signals =
+        [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)];
+    for (signal, code) in
+        signals.map(|(signal, code)| (Some(signal), code)).into_iter().chain([(None, 130)])
+    {
         let mut session = Session::start(&terminal(&bench.redis), (20, 6), "top");
         session.wait_for("nodes");
         match signal {
@@ -344,16 +369,22 @@ fn a_long_bulk_add_shows_how_far_it_is_on_a_terminal_only_and_leaves_nothing() {
     let slow = |flags: &str| {
         let line = r#"{\"shell\": \"x\"}"#;
         let program = env!("CARGO_BIN_EXE_schedctl");
-        let line = format!("(for n in 1 2 3 4 5 6; do echo \"{line}\"; sleep 0.3; done) | {program} add --stdin {flags} > names");
+        let line = format!(
+            "(for n in 1 2 3 4 5 6; do echo \"{line}\"; sleep 0.3; done) | {program} add --stdin {flags} > names"
+        );
         let ctl = terminal(&bench.redis);
         let mut command = ctl.command_of("script");
-        let output = command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]).output().unwrap();
+        let output =
+            command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
     let seen = slow("");
     assert!(seen.contains(" a second") && seen.contains("lines"), "{seen:?}");
-    assert!(seen.ends_with("\u{1b}[2K") || seen.trim_end().ends_with("[2K"), "nothing is left of it: {seen:?}");
+    assert!(
+        seen.ends_with("\u{1b}[2K") || seen.trim_end().ends_with("[2K"),
+        "nothing is left of it: {seen:?}"
+    );
     assert_eq!(slow("--quiet"), "");
     let input = lines(0..3_000, |_| r#"{"shell": "x"}"#.to_owned());
     assert_eq!(bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr, "");

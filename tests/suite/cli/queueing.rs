@@ -27,21 +27,38 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
     node.wait_for_log("Started.");
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 5));
     for (words, code, wanted) in [
-        (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before the /"),
+        (
+            &["queue", "set", "mail", "rate=0/1m"][..],
+            2,
+            "rate: rate \"0/1m\" has no number from 1 to 1000000 before the /",
+        ),
         (&["queue", "set", "mail", "limt=3"], 2, "limt: unknown key, did you mean \"limit\"?"),
         (&["queue", "set", "mail", "limit"], 2, "limit: wanted KEY=VALUE such as limit=5"),
-        (&["queue", "set", "mail", "limit=0"], 2, "limit: found 0, wanted a whole number from 1 to 1000000"),
+        (
+            &["queue", "set", "mail", "limit=0"],
+            2,
+            "limit: found 0, wanted a whole number from 1 to 1000000",
+        ),
         (&["queue", "set", "mail", "rate=100"], 2, "rate: rate \"100\" has no /"),
         (&["queue", "set", "mail", "burst=3"], 2, "burst: burst says how many of a rate"),
-        (&["queue", "set", "mial", "limit=3"], 3, "no queue mial in namespace schedd: did you mean mail?"),
-        (&["queue", "pause", "zebra"], 3, "no queue zebra in namespace schedd: schedctl queues lists the queues"),
+        (
+            &["queue", "set", "mial", "limit=3"],
+            3,
+            "no queue mial in namespace schedd: did you mean mail?",
+        ),
+        (
+            &["queue", "pause", "zebra"],
+            3,
+            "no queue zebra in namespace schedd: schedctl queues lists the queues",
+        ),
         (&["queue", "pause", "No Such"], 2, "queue name \"No Such\" is not valid"),
     ] {
         let found = ctl.run(words);
         assert_eq!(found.code, code, "{words:?}: {found:?}");
         assert!(found.stderr.contains(wanted), "{words:?}: {found:?}");
     }
-    let record = eye.ask(eye.store().read_queue_settings(&["mail".parse().unwrap()])).unwrap().remove(0);
+    let record =
+        eye.ask(eye.store().read_queue_settings(&["mail".parse().unwrap()])).unwrap().remove(0);
     assert_eq!((record.settings.limit, record.set), (Some(5), None));
 }
 
@@ -49,7 +66,9 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
 fn queues_shows_what_holds_how_full_it_is_and_how_long_runs_take() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    let node = Schedd::on(&redis).jobs("[queues.mail]\nlimit = 1\nrate = \"100/1m\"\nburst = 7\nconcurrency = 4\n").start();
+    let node = Schedd::on(&redis)
+        .jobs("[queues.mail]\nlimit = 1\nrate = \"100/1m\"\nburst = 7\nconcurrency = 4\n")
+        .start();
     node.wait_for_log("Started.");
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["nodes"] == 1));
     eye.add(&json!({"name": "done", "in": "0s", "queue": "mail", "shell": "true"}));
@@ -58,7 +77,9 @@ fn queues_shows_what_holds_how_full_it_is_and_how_long_runs_take() {
         eye.add(&json!({"name": format!("m{number}"), "in": "0s", "queue": "mail", "shell": effects.shell("sleep 600")}));
     }
     eye.add(&json!({"name": "later", "in": "1h", "queue": "mail", "shell": "true"}));
-    let mail = until("it is full", LONG, || Some(queue(&ctl, "mail")).filter(|mail| mail["state"] == "full"));
+    let mail = until("it is full", LONG, || {
+        Some(queue(&ctl, "mail")).filter(|mail| mail["state"] == "full")
+    });
     for (key, wanted) in [
         ("depth", json!(2)),
         ("scheduled", json!(1)),
@@ -77,10 +98,18 @@ fn queues_shows_what_holds_how_full_it_is_and_how_long_runs_take() {
     ] {
         assert_eq!(mail[key], wanted, "{key}: {mail}");
     }
-    assert!(mail["oldest_age_ms"].is_i64() && mail["run_ms"]["p50"].is_u64() && mail["wait_ms"]["p95"].is_u64(), "{mail}");
+    assert!(
+        mail["oldest_age_ms"].is_i64()
+            && mail["run_ms"]["p50"].is_u64()
+            && mail["wait_ms"]["p95"].is_u64(),
+        "{mail}"
+    );
     let table = ctl.run(&["queues"]).stdout;
     let line = table.lines().find(|line| line.starts_with("mail")).unwrap();
-    assert!(line.contains("full") && line.contains("100%") && line.contains("100/1m burst 7"), "{table}");
+    assert!(
+        line.contains("full") && line.contains("100%") && line.contains("100/1m burst 7"),
+        "{table}"
+    );
     // Every field is there for a queue that nobody declared, too.
     let default = queue(&ctl, "default");
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -102,12 +131,19 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
     eye.add(&json!({"name": "free", "in": "0s", "shell": "true"}));
     eye.wait_for_history("free", 1);
     let why = until("explain says so", LONG, || {
-        Some(ctl.run(&["explain", "held"]).stdout).filter(|text| text.contains("Queue mail was paused by "))
+        Some(ctl.run(&["explain", "held"]).stdout)
+            .filter(|text| text.contains("Queue mail was paused by "))
     });
-    assert!(why.contains("Node n1 found queue mail paused by ") && eye.history("held").is_empty(), "{why}");
+    assert!(
+        why.contains("Node n1 found queue mail paused by ") && eye.history("held").is_empty(),
+        "{why}"
+    );
     assert_eq!(queue(&ctl, "mail")["state"], "paused");
     let resumed = ctl.run(&["queue", "resume", "mail", "--json"]);
-    assert_eq!(serde_json::from_str::<Value>(&resumed.stdout).unwrap(), json!([{"name": "mail", "result": "resumed"}]));
+    assert_eq!(
+        serde_json::from_str::<Value>(&resumed.stdout).unwrap(),
+        json!([{"name": "mail", "result": "resumed"}])
+    );
     eye.wait_for_history("held", 1);
     assert_eq!(ctl.run(&["queue", "resume", "mail"]).stdout, "mail was not paused\n");
 }
@@ -119,13 +155,21 @@ fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
     let node = Schedd::on(&redis).jobs("[queues.mail]\nlimit = 1\n").start();
     node.wait_for_log("Started.");
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 1));
-    assert_eq!(ctl.run(&["queue", "set", "mail", "limit=3", "rate=10/s"]).stdout, "mail set: limit=3 rate=10/s\n");
+    assert_eq!(
+        ctl.run(&["queue", "set", "mail", "limit=3", "rate=10/s"]).stdout,
+        "mail set: limit=3 rate=10/s\n"
+    );
     let mail = queue(&ctl, "mail");
-    assert_eq!((&mail["limit"], &mail["rate"], &mail["burst"]), (&json!(3), &json!("10/1s"), &json!(10)));
+    assert_eq!(
+        (&mail["limit"], &mail["rate"], &mail["burst"]),
+        (&json!(3), &json!("10/1s"), &json!(10))
+    );
     assert!(mail["set_by"].is_string() && mail["set_at"].is_string(), "{mail}");
     std::fs::write(node.jobs_file(), "[queues.mail]\nlimit = 2\n").unwrap();
     node.hup();
-    let mail = until("the edit is taken", LONG, || Some(queue(&ctl, "mail")).filter(|mail| mail["limit"] == 2));
+    let mail = until("the edit is taken", LONG, || {
+        Some(queue(&ctl, "mail")).filter(|mail| mail["limit"] == 2)
+    });
     assert_eq!((&mail["rate"], &mail["set_by"]), (&Value::Null, &Value::Null));
 }
 
@@ -133,12 +177,15 @@ fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
 fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_named_by_doctor() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
-    let node = Schedd::on(&redis).jobs("[groups.g]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n").start();
+    let node = Schedd::on(&redis)
+        .jobs("[groups.g]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n")
+        .start();
     let groups = || ctl.run(&["groups", "--json"]).good().json();
     until("the group is known", LONG, || Some(()).filter(|()| groups()[0]["mode"] == "alternate"));
     assert_eq!(groups()[0]["declared"], true);
     for (name, group) in [("a", "g"), ("b", "g")] {
-        ctl.run(&["add", "--name", name, "--group", group, "--every", "1h", "--shell", "true"]).good();
+        ctl.run(&["add", "--name", name, "--group", group, "--every", "1h", "--shell", "true"])
+            .good();
     }
     std::fs::write(node.jobs_file(), "").unwrap();
     node.hup();
@@ -168,10 +215,16 @@ fn a_job_nobody_has_in_not_while_is_reported_by_check_and_by_doctor() {
     let file = file.display().to_string();
     let checked = ctl.run(&["check", &file]).good();
     let wanted = "jobs.a.not_while: this file has no job bakcup, did you mean \"backup\"?";
-    assert!(checked.stderr.contains(wanted) && checked.stderr.matches("not_while").count() == 1, "{checked:?}");
+    assert!(
+        checked.stderr.contains(wanted) && checked.stderr.matches("not_while").count() == 1,
+        "{checked:?}"
+    );
     ctl.run(&["apply", &file]).good();
     let reported = ctl.run(&["doctor"]).stdout;
-    assert!(reported.contains("no such job exists, but 1 job names it in not_while (a)"), "{reported}");
+    assert!(
+        reported.contains("no such job exists, but 1 job names it in not_while (a)"),
+        "{reported}"
+    );
     ctl.run(&["add", "--name", "bakcup", "--shell", "true"]).good();
     let reported = ctl.run(&["doctor"]).stdout;
     assert!(!reported.contains("no such job exists"), "{reported}");
@@ -182,16 +235,29 @@ fn settings_that_cannot_be_read_are_reported_by_doctor() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     assert_eq!(ctl.run(&["queue", "set", "default", "limit=3"]).code, 0);
-    let _: i64 =
-        redis::cmd("HSET").arg("{schedd}:queue:default").arg("limit").arg("many").query(&mut redis.connection()).unwrap();
+    let _: i64 = redis::cmd("HSET")
+        .arg("{schedd}:queue:default")
+        .arg("limit")
+        .arg("many")
+        .query(&mut redis.connection())
+        .unwrap();
     let doctor = ctl.run(&["doctor"]).stdout;
     assert!(doctor.contains("its stored limit cannot be read and counts as not set"), "{doctor}");
-    for (key, field, value) in [("group:y", "mode", "foo"), ("group:y", "gap_ms", "abc"), ("groups", "y", "alternate")] {
-        let _: i64 =
-            redis::cmd("HSET").arg(format!("{{schedd}}:{key}")).arg(field).arg(value).query(&mut redis.connection()).unwrap();
+    for (key, field, value) in
+        [("group:y", "mode", "foo"), ("group:y", "gap_ms", "abc"), ("groups", "y", "alternate")]
+    {
+        let _: i64 = redis::cmd("HSET")
+            .arg(format!("{{schedd}}:{key}"))
+            .arg(field)
+            .arg(value)
+            .query(&mut redis.connection())
+            .unwrap();
     }
     let reported = ctl.run(&["doctor"]).stdout;
-    assert!(reported.contains("group y") && reported.contains("its stored mode, gap cannot be read"), "{reported}");
+    assert!(
+        reported.contains("group y") && reported.contains("its stored mode, gap cannot be read"),
+        "{reported}"
+    );
     assert_eq!(queue(&ctl, "default")["limit"], Value::Null);
 }
 
@@ -202,7 +268,19 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
     let node = Schedd::on(&redis).jobs("[daemon]\nqueues = [\"default\"]\n[queues.mail]\n").start();
     until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
     let add = |name: &str, queue: &str, work: &str| {
-        let flags = ["add", "--name", name, "--queue", queue, "--requires", "gpu", "--in", "0s", "--shell", work];
+        let flags = [
+            "add",
+            "--name",
+            name,
+            "--queue",
+            queue,
+            "--requires",
+            "gpu",
+            "--in",
+            "0s",
+            "--shell",
+            work,
+        ];
         ctl.run(&flags).good();
     };
     add("a", "mail", "true");
@@ -216,7 +294,10 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
     assert_eq!(queue(&ctl, "mail")["unserved"][0]["why"], "no running node serves queue mail");
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("default")).unwrap();
-    assert!(line.contains(" open ") && line.ends_with(&format!("no node takes 2 runs: {why}")), "{table}");
+    assert!(
+        line.contains(" open ") && line.ends_with(&format!("no node takes 2 runs: {why}")),
+        "{table}"
+    );
     std::fs::write(node.jobs_file(), "[daemon]\nlabels = [\"gpu\"]\n[queues.mail]\n").unwrap();
     node.hup();
     until("all are taken", LONG, || {
@@ -235,7 +316,11 @@ fn a_queue_no_node_serves_is_unserved_before_a_run_of_it_is_due() {
     until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
     ctl.run(&["add", "--name", "a", "--queue", "mail", "--in", "1h", "--shell", "true"]).good();
     let mail = queue(&ctl, "mail");
-    assert_eq!((&mail["state"], &mail["nodes"], &mail["scheduled"]), (&json!("unserved"), &json!(0), &json!(1)), "{mail}");
+    assert_eq!(
+        (&mail["state"], &mail["nodes"], &mail["scheduled"]),
+        (&json!("unserved"), &json!(0), &json!(1)),
+        "{mail}"
+    );
     assert_eq!(queue(&ctl, "default")["state"], "open");
     std::fs::write(node.jobs_file(), "[daemon]\nqueues = [\"mail\"]\n[queues.mail]\n").unwrap();
     node.hup();
@@ -247,10 +332,12 @@ fn of_a_queue_whose_nodes_all_claim_nothing_a_remark_says_so() {
     let redis = TestRedis::start();
     let (ctl, effects) = (Schedctl::on(&redis), Effects::new());
     let file = |most: &str| format!("[daemon]\n{most}\n[queues.mail]\n");
-    let nodes = ["n1", "n2"].map(|name| Schedd::on(&redis).node(name).jobs(&file("max_running = 1")).start());
+    let nodes = ["n1", "n2"]
+        .map(|name| Schedd::on(&redis).node(name).jobs(&file("max_running = 1")).start());
     until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
     for job in ["a", "b"] {
-        ctl.run(&["add", "--name", job, "--in", "0s", "--shell", &effects.shell("sleep 600")]).good();
+        ctl.run(&["add", "--name", job, "--in", "0s", "--shell", &effects.shell("sleep 600")])
+            .good();
     }
     let held = || queue(&ctl, "mail")["at_limit"].as_array().unwrap().clone();
     until("both are held", LONG, || (held().len() == 2).then_some(()));
@@ -270,7 +357,9 @@ fn a_job_without_a_turn_is_refused_as_in_a_file() {
     let ctl = Schedctl::on(&redis);
     let file = "[groups.feed]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n";
     let _node = Schedd::on(&redis).jobs(file).start();
-    let add = |name: &str| ctl.run(&["add", "--name", name, "--group", "feed", "--in", "1h", "--shell", "true"]);
+    let add = |name: &str| {
+        ctl.run(&["add", "--name", name, "--group", "feed", "--in", "1h", "--shell", "true"])
+    };
     until("the group is declared", LONG, || (add("a").code == 0).then_some(()));
     add("c").refused(2, &["group feed has an order of turns without c, wanted one of a, b"]);
 }
@@ -285,9 +374,17 @@ fn a_job_whose_queue_is_paused_says_so_in_list_and_show() {
     assert!(listed.contains("queue paused"), "{listed}");
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(true));
     let shown = ctl.run(&["show", "held"]).good().stdout;
-    assert!(shown.contains("blocked     queue default is paused since ") && shown.contains("queue resume default"), "{shown}");
+    assert!(
+        shown.contains("blocked     queue default is paused since ")
+            && shown.contains("queue resume default"),
+        "{shown}"
+    );
     ctl.run(&["run", "held"]).good();
-    let by_hand = redis::cmd("ZRANGE").arg("{schedd}:due:default").arg(0).arg(0).query::<Vec<String>>(&mut redis.connection());
+    let by_hand = redis::cmd("ZRANGE")
+        .arg("{schedd}:due:default")
+        .arg(0)
+        .arg(0)
+        .query::<Vec<String>>(&mut redis.connection());
     let shown = ctl.run(&["show", &by_hand.unwrap()[0]]).good().stdout;
     assert!(shown.contains("blocked     queue default is paused since "), "{shown}");
     ctl.run(&["queue", "resume", "default"]).good();

@@ -8,8 +8,8 @@ use super::Bench;
 use crate::support::ctl::Schedctl;
 
 const VERBS: [&str; 17] = [
-    "add", "list", "cancel", "show", "history", "logs", "next", "describe", "run", "rerun", "backfill", "pause", "resume",
-    "check", "stats", "top", "nodes",
+    "add", "list", "cancel", "show", "history", "logs", "next", "describe", "run", "rerun",
+    "backfill", "pause", "resume", "check", "stats", "top", "nodes",
 ];
 
 #[test]
@@ -41,9 +41,14 @@ fn no_help_is_broken_in_its_middle_on_a_terminal_wide_enough() {
         let texts = [command.get_after_help(), command.get_after_long_help()];
         for text in texts.into_iter().flatten().map(ToString::to_string) {
             let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();
-            assert!(long.is_empty(), "{path}: longer than the 100 columns it is broken at: {long:#?}");
+            assert!(
+                long.is_empty(),
+                "{path}: longer than the 100 columns it is broken at: {long:#?}"
+            );
         }
-        command.get_subcommands().for_each(|inner| walk(inner, &format!("{path} {}", inner.get_name())));
+        command
+            .get_subcommands()
+            .for_each(|inner| walk(inner, &format!("{path} {}", inner.get_name())));
     }
     walk(&schedd::cli::command(), "schedctl");
 }
@@ -68,7 +73,9 @@ fn a_mistyped_flag_of_add_is_reported_with_the_help_to_read() {
     finished.refused(2, &["'--nam'", "'--name'", "see schedctl add --help"]);
     assert!(!finished.stderr.contains("as a value"), "{finished:?}");
     alone.run(&["add", "--in", "5m"]).refused(2, &["a command goes after --", "schedctl add"]);
-    alone.run(&["list", "--state", "bad"]).refused(2, &["scheduled, running, retrying, paused", "see schedctl list --help"]);
+    alone
+        .run(&["list", "--state", "bad"])
+        .refused(2, &["scheduled, running, retrying, paused", "see schedctl list --help"]);
 }
 
 #[test]
@@ -94,9 +101,14 @@ fn a_narrow_terminal_or_none_loses_nothing() {
     let bench = Bench::start();
     let name = "a".repeat(63);
     bench.add(&["--name", &name, "--in", "1h", "--", "x"]);
-    for vars in [&[("COLUMNS", "20"), ("TERM", "xterm"), ("NO_COLOR", "1")][..], &[("LANG", "C"), ("TERM", "dumb")]] {
-        let ctl = vars.iter().fold(Schedctl::on(&bench.redis), |ctl, (var, value)| ctl.env(var, value));
-        for seen in [ctl.run(&["list"]).good().stdout, ctl.run_on_terminal(&["list"]).good().stdout] {
+    for vars in [
+        &[("COLUMNS", "20"), ("TERM", "xterm"), ("NO_COLOR", "1")][..],
+        &[("LANG", "C"), ("TERM", "dumb")],
+    ] {
+        let ctl =
+            vars.iter().fold(Schedctl::on(&bench.redis), |ctl, (var, value)| ctl.env(var, value));
+        for seen in [ctl.run(&["list"]).good().stdout, ctl.run_on_terminal(&["list"]).good().stdout]
+        {
             assert!(seen.contains(&name) && seen.contains("scheduled"), "{seen}");
         }
     }
@@ -136,7 +148,11 @@ fn what_a_job_wrote_cannot_steer_the_terminal_unless_it_may() {
 
     for args in [&["history", "a"][..], &["show", "a"], &["show", &claim.run.to_string()]] {
         let seen = bench.ctl.run(args).good().stdout;
-        assert!(!seen.contains(['\u{1b}', '\u{202e}']) && seen.contains("no \\u{1b}[31mred\\n\\u{202e}line"), "{seen}");
+        assert!(
+            !seen.contains(['\u{1b}', '\u{202e}'])
+                && seen.contains("no \\u{1b}[31mred\\n\\u{202e}line"),
+            "{seen}"
+        );
     }
 }
 
@@ -149,7 +165,8 @@ fn no_verb_minds_a_reader_that_has_gone() {
     bench.node.write(&claim, b"out\n", b"", 0);
     bench.node.finish(&claim, RunState::Failed, &[("exit_code", "3")]);
     let id = claim.run.to_string();
-    std::fs::write(bench.ctl.home().join("jobs.toml"), "[jobs.f]\nevery = \"1h\"\nshell = \"x\"\n").unwrap();
+    std::fs::write(bench.ctl.home().join("jobs.toml"), "[jobs.f]\nevery = \"1h\"\nshell = \"x\"\n")
+        .unwrap();
     for args in [
         &["--help"][..],
         &["--version"],
@@ -183,11 +200,15 @@ fn no_verb_minds_a_reader_that_has_gone() {
         &["add", "--in", "1h", "--", "x"],
         &["cancel", "a"],
     ] {
-        let mut child = bench.ctl.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            bench.ctl.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(!said.contains("panicked") && !said.contains("cannot be written"), "{args:?}: {said}");
+        assert!(
+            !said.contains("panicked") && !said.contains("cannot be written"),
+            "{args:?}: {said}"
+        );
         assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
     }
 }
@@ -200,11 +221,23 @@ fn a_text_that_cannot_be_read_is_pointed_at_on_a_terminal() {
         (&["next", "0 60 * * *"], "  0 60 * * *\r\n    ^\r\n"),
         (&["add", "--at", "tomorow 9", "--", "x"], "  tomorow 9\r\n  ^\r\n"),
         (&["add", "--cron", "0 60 * * *", "--", "x"], "  0 60 * * *\r\n    ^\r\n"),
-        (&["add", "--cron", "@daily", "--cron", "0 9 * * 8", "--", "x"], "  0 9 * * 8\r\n          ^\r\n"),
+        (
+            &["add", "--cron", "@daily", "--cron", "0 9 * * 8", "--", "x"],
+            "  0 9 * * 8\r\n          ^\r\n",
+        ),
         (&["add", "--cron", "@every 0s", "--", "x"], "  @every 0s\r\n         ^\r\n"),
-        (&["add", "--calendar", "Mon..Fri 25:00", "--", "x"], "  Mon..Fri 25:00\r\n           ^\r\n"),
-        (&["add", "--rrule", "FREQ=DAILLY", "--dtstart", "2026-01-05T09:00", "--", "x"], "  FREQ=DAILLY\r\n       ^\r\n"),
-        (&["next", "@daily", "--from", "tomorrow 9am sharp"], "  tomorrow 9am sharp\r\n               ^\r\n"),
+        (
+            &["add", "--calendar", "Mon..Fri 25:00", "--", "x"],
+            "  Mon..Fri 25:00\r\n           ^\r\n",
+        ),
+        (
+            &["add", "--rrule", "FREQ=DAILLY", "--dtstart", "2026-01-05T09:00", "--", "x"],
+            "  FREQ=DAILLY\r\n       ^\r\n",
+        ),
+        (
+            &["next", "@daily", "--from", "tomorrow 9am sharp"],
+            "  tomorrow 9am sharp\r\n               ^\r\n",
+        ),
     ] {
         let seen = alone.run_on_terminal(args);
         assert_eq!(seen.code, 2);

@@ -10,18 +10,33 @@ use crate::support::ctl::Schedctl;
 /// The words of a line, single quotes around those with blanks.
 fn words(line: &str) -> Vec<&str> {
     let parts = line.split('\'').enumerate();
-    parts.flat_map(|(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() }).collect()
+    parts
+        .flat_map(
+            |(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() },
+        )
+        .collect()
 }
 
 /// A line without what another day would show otherwise.
 fn timeless(line: &str) -> String {
-    let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
-    let is_when = |cell: &str| cell.ends_with(" ago") || cell.starts_with("in ") && cell.contains(|c: char| c.is_ascii_digit());
+    let cells: Vec<&str> =
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    let is_when = |cell: &str| {
+        cell.ends_with(" ago")
+            || cell.starts_with("in ") && cell.contains(|c: char| c.is_ascii_digit())
+    };
     let is_row = cells.get(2).is_some_and(|cell| is_when(cell)) && cells[1].ends_with('Z');
-    let cells: Vec<&str> = cells.iter().enumerate().map(|(at, cell)| if is_row && at == 2 { "..." } else { *cell }).collect();
+    let cells: Vec<&str> = cells
+        .iter()
+        .enumerate()
+        .map(|(at, cell)| if is_row && at == 2 { "..." } else { *cell })
+        .collect();
     let line = cells.join("  ");
     let Some((before, after)) = line.split_once("\"relative_s\":") else { return line };
-    format!("{before}\"relative_s\":...{}", after.trim_start_matches(|c: char| c == '-' || c.is_ascii_digit()))
+    format!(
+        "{before}\"relative_s\":...{}",
+        after.trim_start_matches(|c: char| c == '-' || c.is_ascii_digit())
+    )
 }
 
 /// Makes each call of a transcript again and tells it as the transcript should be.

@@ -162,7 +162,8 @@ impl Desk {
         let before = self.world.snapshot();
         let exam = examine(&store).await.unwrap();
         demand(&exam.findings, code, subject);
-        let reported = exam.findings.iter().find(|finding| finding.code() == code).unwrap().to_string();
+        let reported =
+            exam.findings.iter().find(|finding| finding.code() == code).unwrap().to_string();
         assert!(reported.contains(word), "{reported}");
         let (_, left) = exam.mend(&store).await.unwrap();
         demand(&left.findings, code, subject);
@@ -182,6 +183,8 @@ pub(super) fn unreadable(key: &str) -> String {
 
 #[track_caller]
 pub(super) fn demand(findings: &[Inconsistency], code: &str, subject: &str) {
-    let is_there = findings.iter().any(|finding| finding.code() == code && finding.subject.to_string().contains(subject));
+    let is_there = findings
+        .iter()
+        .any(|finding| finding.code() == code && finding.subject.to_string().contains(subject));
     assert!(is_there, "no {code} of {subject}: {findings:#?}");
 }

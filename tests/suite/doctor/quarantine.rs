@@ -21,7 +21,10 @@ fn a_corrupt_definition_set_aside_is_restored_only_once_it_can_be_read() {
     let _: () = redis.connection().hset("{schedd}:job:a", "def", "{\"every\":").unwrap();
     let reported = ctl.run(&["doctor"]);
     assert!(reported.code == 1 && reported.stdout.contains("--set-aside a"), "{reported:?}");
-    let aside = ctl.run(&["doctor", "--set-aside", "a", "--json"]).good().json()["aside"].as_str().unwrap().to_owned();
+    let aside = ctl.run(&["doctor", "--set-aside", "a", "--json"]).good().json()["aside"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     // What named it is mended without it.
     ctl.run(&["doctor", "--fix"]).good();
     let entries = ctl.run(&["doctor", "--json"]).good().json()["quarantine"]["entries"].clone();
@@ -40,7 +43,10 @@ fn a_corrupt_definition_set_aside_is_restored_only_once_it_can_be_read() {
 fn a_job_of_a_file_that_was_set_aside_comes_back_with_the_file() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n").start();
+    let node = Schedd::on(&redis)
+        .node("one")
+        .jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n")
+        .start();
     node.wait_for_log("All jobs of the jobs file are applied");
     let _: () = redis.connection().hset("{schedd}:job:a", "def", "{\"every\":").unwrap();
     Schedctl::on(&redis).run(&["doctor", "--set-aside", "a"]).good();
@@ -54,16 +60,23 @@ fn a_job_of_a_file_that_was_set_aside_comes_back_with_the_file() {
 fn a_file_job_that_lost_its_record_comes_back_on_reload_mended_or_not() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n").start();
+    let node = Schedd::on(&redis)
+        .node("one")
+        .jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n")
+        .start();
     node.wait_for_log("All jobs of the jobs file are applied");
     for is_mended in [true, false] {
         // A push that was under way defines it again: then once more.
         until("doctor tells that it is gone, and mends it where it is to", LONG, || {
             let _: () = redis.connection().del("{schedd}:job:a").unwrap();
             let reported = ctl.run(&["doctor"]);
-            let is_reported =
-                reported.code == 1 && reported.stdout.contains("the jobs file of node one lists it, and it has no record");
-            let is_off = || ctl.run(&["doctor", "--fix"]).good().stdout.contains("taken off the list of one");
+            let is_reported = reported.code == 1
+                && reported
+                    .stdout
+                    .contains("the jobs file of node one lists it, and it has no record");
+            let is_off = || {
+                ctl.run(&["doctor", "--fix"]).good().stdout.contains("taken off the list of one")
+            };
             (is_reported && (!is_mended || is_off())).then_some(())
         });
         let pushes = || node.log().matches("All jobs of the jobs file are applied").count();
@@ -96,32 +109,49 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     let ctl = Schedctl::on(&redis);
     let put = |member: &str| {
         let entry = json!({"key": "{schedd}:due:default", "score": "2", "why": "the job does not plan this run", "at": "5"});
-        let _: i64 = redis.connection().hset("{schedd}:quarantine", member, entry.to_string()).unwrap();
+        let _: i64 =
+            redis.connection().hset("{schedd}:quarantine", member, entry.to_string()).unwrap();
     };
     for member in ["a@99", "b@99", "c@99"] {
         put(member);
     }
     let reported = ctl.run(&["doctor"]).good().stdout;
-    assert!(reported.contains("3 of at most 10,000") && reported.contains("--discard ENTRY"), "{reported}");
+    assert!(
+        reported.contains("3 of at most 10,000") && reported.contains("--discard ENTRY"),
+        "{reported}"
+    );
     let gone = ctl.run(&["doctor", "--discard", "a@99"]).good().stdout;
     assert_eq!(
-        gone, "a@99, out of {schedd}:due:default at 2: the job does not plan this run\n1 entry of quarantine discarded\n",
+        gone,
+        "a@99, out of {schedd}:due:default at 2: the job does not plan this run\n1 entry of quarantine discarded\n",
         "what went is printed"
     );
     ctl.run(&["doctor", "--discard", "a@99"]).refused(3, &["no entry \"a@99\""]);
-    for wrong in [&["--yes"][..], &["--discard", "b@99", "--fix"], &["--discard", "b@99", "--restore", "b@99"], &["--discard"]] {
+    for wrong in [
+        &["--yes"][..],
+        &["--discard", "b@99", "--fix"],
+        &["--discard", "b@99", "--restore", "b@99"],
+        &["--discard"],
+    ] {
         ctl.run(&[&["doctor"], wrong].concat()).refused(2, &["--discard"]);
     }
-    ctl.run(&["doctor", "--discard", "all"]).refused(2, &["every entry in the quarantine of namespace schedd", "--yes"]);
+    ctl.run(&["doctor", "--discard", "all"])
+        .refused(2, &["every entry in the quarantine of namespace schedd", "--yes"]);
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "y\n");
     assert!(
-        asked.code == 2 && asked.stdout.contains("2 entries of quarantine of namespace schedd will be discarded"),
+        asked.code == 2
+            && asked
+                .stdout
+                .contains("2 entries of quarantine of namespace schedd will be discarded"),
         "{asked:?}"
     );
     assert!(asked.stdout.contains("nothing is discarded"), "{asked:?}");
     assert_eq!(ctl.run(&["stats", "--json"]).good().json()["quarantined"], 2);
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "schedd\n");
-    assert!(asked.code == 0 && asked.stdout.contains("2 entries of quarantine discarded"), "{asked:?}");
+    assert!(
+        asked.code == 0 && asked.stdout.contains("2 entries of quarantine discarded"),
+        "{asked:?}"
+    );
     put("d@99");
     let _: i64 = redis.connection().hset("{schedd}:counters", "quarantine_dropped", 4).unwrap();
     assert!(ctl.run(&["doctor"]).good().stdout.contains("4 entries did not fit"));
@@ -136,7 +166,11 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     );
     let document = ctl.run(&["doctor", "--json"]).good().json();
     let notes = document["quarantine"]["discarded"].as_array().unwrap();
-    assert!(notes.len() == 4 && notes.iter().all(|note| note["by"].as_str().is_some_and(|by| by.contains('@'))), "{document}");
+    assert!(
+        notes.len() == 4
+            && notes.iter().all(|note| note["by"].as_str().is_some_and(|by| by.contains('@'))),
+        "{document}"
+    );
     let empty = ctl.run(&["doctor", "--discard", "all", "--yes"]).good().stdout;
     assert_eq!(empty, "0 entries of quarantine discarded\n");
 }

@@ -6,8 +6,10 @@ use super::desk::{Desk, demand};
 
 /// How often Redis was asked `command` since it last forgot.
 fn calls(desk: &Desk, command: &str) -> u64 {
-    let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut desk.redis.connection()).unwrap();
-    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    let stats: String =
+        redis::cmd("INFO").arg("commandstats").query(&mut desk.redis.connection()).unwrap();
+    let line =
+        stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
     line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 
@@ -22,7 +24,11 @@ async fn what_many_findings_have_in_common_is_read_once_a_page_of_them() {
     desk.break_by("DEL", "due:default", &[]);
     // Runs that wait for nothing: whether one asked for by hand is out is looked up in the whole due set.
     for run in &runs[..150] {
-        desk.break_by("ZADD", &format!("waiting:{}", run.job()), &["5", &format!("{}@5", run.job())]);
+        desk.break_by(
+            "ZADD",
+            &format!("waiting:{}", run.job()),
+            &["5", &format!("{}@5", run.job())],
+        );
     }
     let store = desk.at(0);
     let exam = examine(&store).await.unwrap();

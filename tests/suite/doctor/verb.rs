@@ -11,7 +11,10 @@ use crate::support::wait::{LONG, until};
 
 fn level(document: &Value, group: &str, name: &str) -> String {
     let lines = document[group].as_array().unwrap_or_else(|| panic!("no {group}: {document:#}"));
-    let line = lines.iter().find(|line| line["name"] == name).unwrap_or_else(|| panic!("no {name}: {lines:#?}"));
+    let line = lines
+        .iter()
+        .find(|line| line["name"] == name)
+        .unwrap_or_else(|| panic!("no {name}: {lines:#?}"));
     line["level"].as_str().unwrap().to_owned()
 }
 
@@ -20,9 +23,18 @@ fn nothing_wrong_is_code_0_with_every_group_there_and_warnings_change_no_code() 
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let reported = ctl.run(&["doctor"]).good();
-    for word in
-        ["redis", "nodes", "sources", "consistency", "quarantine", "host", "eviction", "memory", "script time", "replicas"]
-    {
+    for word in [
+        "redis",
+        "nodes",
+        "sources",
+        "consistency",
+        "quarantine",
+        "host",
+        "eviction",
+        "memory",
+        "script time",
+        "replicas",
+    ] {
         assert!(reported.stdout.contains(word), "no {word}: {}", reported.stdout);
     }
     let document = ctl.run(&["doctor", "--json"]).good().json();
@@ -40,7 +52,11 @@ fn a_finding_is_code_1_and_mending_it_says_what_was_done_and_is_code_0() {
     let _: () = redis.connection().zrem("{schedd}:jobs", "a").unwrap();
     let reported = ctl.run(&["doctor"]);
     assert_eq!(reported.code, 1, "{reported:?}");
-    assert!(reported.stdout.contains("missing:jobs") && reported.stdout.contains("--fix puts it there"), "{}", reported.stdout);
+    assert!(
+        reported.stdout.contains("missing:jobs") && reported.stdout.contains("--fix puts it there"),
+        "{}",
+        reported.stdout
+    );
     let document = ctl.run(&["doctor", "--fix", "--json"]).good().json();
     assert_eq!(document["mended"][0]["finding"], "missing:jobs", "{document:#}");
     assert_eq!(document["mended"][0]["done"], json!(["put into the index"]));
@@ -58,22 +74,38 @@ fn no_node_checking_the_records_for_long_is_a_warning_only_while_a_node_runs() {
     let mut reported = |started: i64, looked: Option<i64>| {
         // Seen last in a moment to come, so that it stays there however slow the test is.
         let _: i64 = connection.zadd("{schedd}:nodes", "one", now + 600_000).unwrap();
-        let fields = [("state", "running".to_owned()), ("incarnation", "i".to_owned()), ("version", "0".to_owned())];
+        let fields = [
+            ("state", "running".to_owned()),
+            ("incarnation", "i".to_owned()),
+            ("version", "0".to_owned()),
+        ];
         let _: () = connection.hset_multiple("{schedd}:node:one", &fields).unwrap();
         let _: () = connection.hset("{schedd}:node:one", "started_at", started).unwrap();
         if let Some(at) = looked {
             let _: () = connection
-                .hset_multiple("{schedd}:consistency_check", &[("at", at), ("findings", 0), ("round_at", ago(60))])
+                .hset_multiple(
+                    "{schedd}:consistency_check",
+                    &[("at", at), ("findings", 0), ("round_at", ago(60))],
+                )
                 .unwrap();
         }
         let document = ctl.run(&["doctor", "--json"]).good().json();
-        let row = document["consistency"].as_array().unwrap().iter().find(|row| row["name"] == "slow check").unwrap().clone();
+        let row = document["consistency"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["name"] == "slow check")
+            .unwrap()
+            .clone();
         (row["level"].as_str().unwrap().to_owned(), row["text"].as_str().unwrap().to_owned())
     };
     assert_eq!(reported(ago(5), None).0, "ok", "it has hardly begun");
     assert_eq!(reported(ago(300), None).0, "warn");
     let (level, text) = reported(ago(300), Some(ago(120)));
-    assert!(level == "warn" && text.contains("last checked 2h") && text.contains("due each minute"), "{level} {text}");
+    assert!(
+        level == "warn" && text.contains("last checked 2h") && text.contains("due each minute"),
+        "{level} {text}"
+    );
     let (level, text) = reported(ago(300), Some(ago(2)));
     assert!(level == "ok" && text.contains("the last whole round ended 1h"), "{level} {text}");
     // After a night in which no node was there nothing is wrong yet.
@@ -83,15 +115,27 @@ fn no_node_checking_the_records_for_long_is_a_warning_only_while_a_node_runs() {
 #[test]
 fn a_redis_that_may_drop_keys_is_reported_and_is_code_1() {
     let redis = TestRedis::start();
-    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").query(&mut redis.connection()).unwrap();
+    let () = redis::cmd("CONFIG")
+        .arg("SET")
+        .arg("maxmemory-policy")
+        .arg("allkeys-lru")
+        .query(&mut redis.connection())
+        .unwrap();
     let reported = Schedctl::on(&redis).run(&["doctor"]);
     assert_eq!(reported.code, 1, "{reported:?}");
-    assert!(reported.stdout.contains("allkeys-lru") && reported.stdout.contains("noeviction"), "{}", reported.stdout);
+    assert!(
+        reported.stdout.contains("allkeys-lru") && reported.stdout.contains("noeviction"),
+        "{}",
+        reported.stdout
+    );
 }
 
 #[test]
 fn a_redis_nobody_reaches_is_code_69() {
-    Schedctl::alone().env("SCHEDD_REDIS_URL", "redis://127.0.0.1:1").run(&["doctor"]).refused(69, &["reached"]);
+    Schedctl::alone()
+        .env("SCHEDD_REDIS_URL", "redis://127.0.0.1:1")
+        .run(&["doctor"])
+        .refused(69, &["reached"]);
 }
 
 #[test]
@@ -106,7 +150,8 @@ fn a_namespace_spelt_otherwise_is_reported() {
 fn a_node_publishes_how_far_its_clock_is_off_and_a_file_it_does_not_take_is_code_1() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
-    let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n").start();
+    let node =
+        Schedd::on(&redis).node("one").jobs("[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n").start();
     let nodes = until("its clock is known", LONG, || {
         let nodes = ctl.run(&["nodes", "--json"]).good().json();
         Some(nodes).filter(|nodes| nodes[0]["clock_offset_ms"].is_i64())
@@ -121,8 +166,9 @@ fn a_node_publishes_how_far_its_clock_is_off_and_a_file_it_does_not_take_is_code
     assert_eq!(level(&reported, "nodes", "two"), "warn", "{reported:#}");
     std::fs::write(node.jobs_file(), "[jobs.a]\nevry = \"1h\"\n").unwrap();
     node.hup();
-    let reported =
-        until("the file is refused", LONG, || Some(ctl.run(&["doctor", "--json"])).filter(|reported| reported.code == 1));
+    let reported = until("the file is refused", LONG, || {
+        Some(ctl.run(&["doctor", "--json"])).filter(|reported| reported.code == 1)
+    });
     assert_eq!(level(&reported.json(), "sources", "one"), "fail");
 }
 
@@ -144,27 +190,39 @@ fn recent_data_loss_is_a_warning_with_details_and_after_a_week_a_note() {
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let row = |ctl: &Schedctl| -> (Value, Value) {
         let reported = ctl.run(&["doctor", "--json"]).json();
-        let row = reported["redis"].as_array().unwrap().iter().find(|row| row["name"] == "data loss").unwrap().clone();
+        let row = reported["redis"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["name"] == "data loss")
+            .unwrap()
+            .clone();
         (row["level"].clone(), row["text"].clone())
     };
     let node = Schedd::on(&redis).start();
     eye.add(&json!({"name": "a", "every": "1h", "shell": "true"}));
     until("the node's journal knows the job", LONG, || {
-        let files = std::fs::read_dir(node.state_home().join("schedd")).into_iter().flatten().flatten();
+        let files =
+            std::fs::read_dir(node.state_home().join("schedd")).into_iter().flatten().flatten();
         let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
         texts.into_iter().any(|text| text.contains("\"n\":\"a\"")).then_some(())
     });
     assert_eq!(row(&ctl), (json!("ok"), json!("none: no node ever found data missing")));
     let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
-    let (_, text) = until("the loss is told", LONG, || Some(row(&ctl)).filter(|(level, _)| *level == "warn"));
+    let (_, text) =
+        until("the loss is told", LONG, || Some(row(&ctl)).filter(|(level, _)| *level == "warn"));
     let text = text.as_str().unwrap().to_owned();
     for word in ["(flushed)", "1 loss in all, listed by schedctl data-loss"] {
         assert!(text.contains(word), "{text}");
     }
-    until("what is gone is told", LONG, || row(&ctl).1.as_str().filter(|text| text.contains("1 job gone")).map(|_| ()));
-    let members: Vec<(String, i64)> = redis.connection().zrange_withscores("{schedd}:data_losses", 0, -1).unwrap();
+    until("what is gone is told", LONG, || {
+        row(&ctl).1.as_str().filter(|text| text.contains("1 job gone")).map(|_| ())
+    });
+    let members: Vec<(String, i64)> =
+        redis.connection().zrange_withscores("{schedd}:data_losses", 0, -1).unwrap();
     for (member, at) in members {
-        let _: i64 = redis.connection().zadd("{schedd}:data_losses", member, at - 8 * 86_400_000).unwrap();
+        let _: i64 =
+            redis.connection().zadd("{schedd}:data_losses", member, at - 8 * 86_400_000).unwrap();
     }
     assert_eq!(row(&ctl).0, "note");
 }

@@ -53,14 +53,16 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => (1..4_usize).prop_map(Operation::Backfill),
         1 => Just(Operation::DropBackfill),
     ];
-    (steps(), prop::collection::vec((any::<prop::sample::Index>(), more), 0..20)).prop_map(|(steps, more)| {
-        let mut operations: Vec<Operation> = steps.into_iter().map(Operation::Of).collect();
-        for (at, operation) in more {
-            let at = at.index(operations.len() + 1);
-            operations.insert(at, operation);
-        }
-        operations
-    })
+    (steps(), prop::collection::vec((any::<prop::sample::Index>(), more), 0..20)).prop_map(
+        |(steps, more)| {
+            let mut operations: Vec<Operation> = steps.into_iter().map(Operation::Of).collect();
+            for (at, operation) in more {
+                let at = at.index(operations.len() + 1);
+                operations.insert(at, operation);
+            }
+            operations
+        },
+    )
 }
 
 async fn dead(play: &Play) -> Vec<schedd::domain::name::names::RunId> {
@@ -90,7 +92,9 @@ async fn do_it(play: &mut Play, operation: &Operation) {
             }
         }
         Operation::Purge => drop(store.purge_dead(&dead(play).await).await.unwrap()),
-        Operation::Trim(most) => drop(store.forget_runs(None, UnixMillis::EPOCH, *most).await.unwrap()),
+        Operation::Trim(most) => {
+            store.forget_runs(None, UnixMillis::EPOCH, *most).await.unwrap();
+        }
         Operation::Notice => report(play).await,
         Operation::Noticed(is_good) => reported(play, *is_good).await,
         Operation::Judge => {
@@ -121,11 +125,19 @@ async fn backfill(play: &Play, most: usize) {
 async fn report(play: &Play) {
     let store = play.world.at(play.now);
     for notice in store.list_notices(0, 100).await.unwrap().0 {
-        let reported = store.read_job(notice.about.job()).await.unwrap().map(|record| Definition::of(record).unwrap());
-        let hidden =
-            reported.and_then(|reported| notice_job(&reported.spec, notice.kind)).map(|hidden| config::to_canonical(&hidden));
+        let reported = store
+            .read_job(notice.about.job())
+            .await
+            .unwrap()
+            .map(|record| Definition::of(record).unwrap());
+        let hidden = reported
+            .and_then(|reported| notice_job(&reported.spec, notice.kind))
+            .map(|hidden| config::to_canonical(&hidden));
         let definition = hidden.map(|text| (text.clone(), config::hash(&text)));
-        store.plant_notice(&notice, &NoticeOrder { definition, tz: "UTC".to_owned() }).await.unwrap();
+        store
+            .plant_notice(&notice, &NoticeOrder { definition, tz: "UTC".to_owned() })
+            .await
+            .unwrap();
     }
 }
 
@@ -141,7 +153,8 @@ async fn reported(play: &Play, is_good: bool) {
         return;
     }
     let order = play.world.order(&run).await;
-    let replies = store.claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+    let replies =
+        store.claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
     if let Some(ClaimReply::Claimed(claim)) = replies.into_iter().next() {
         let state = if is_good { RunState::Succeeded } else { RunState::Failed };
         play.world.finish(play.now, &claim, Verdict::Final(state)).await;
@@ -150,22 +163,28 @@ async fn reported(play: &Play, is_good: bool) {
 
 /// Rules of a job that wants this and that told, and whose runs may have to pass a gate one by one.
 fn reporting_rules() -> impl Strategy<Value = Value> {
-    let within = prop::option::of(prop::sample::select(vec![("30s", "2m"), ("1m", "300d"), ("200d", "300d")]));
-    (rules(), any::<[bool; 4]>(), within, any::<bool>()).prop_map(|(mut rules, wanted, within, has_key)| {
-        let keys = rules.as_object_mut().unwrap();
-        let kinds = ["on_failure", "on_success", "on_recovered", "on_late"];
-        for (kind, _) in kinds.into_iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
-            keys.insert(kind.to_owned(), json!({"shell": "true"}));
-        }
-        if let Some((start, finish)) = within.filter(|_| wanted[3]) {
-            keys.insert("must_start_within".to_owned(), json!(start));
-            keys.insert("must_finish_within".to_owned(), json!(finish));
-        }
-        if has_key {
-            keys.insert("key".to_owned(), json!("k"));
-        }
-        rules
-    })
+    let within = prop::option::of(prop::sample::select(vec![
+        ("30s", "2m"),
+        ("1m", "300d"),
+        ("200d", "300d"),
+    ]));
+    (rules(), any::<[bool; 4]>(), within, any::<bool>()).prop_map(
+        |(mut rules, wanted, within, has_key)| {
+            let keys = rules.as_object_mut().unwrap();
+            let kinds = ["on_failure", "on_success", "on_recovered", "on_late"];
+            for (kind, _) in kinds.into_iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
+                keys.insert(kind.to_owned(), json!({"shell": "true"}));
+            }
+            if let Some((start, finish)) = within.filter(|_| wanted[3]) {
+                keys.insert("must_start_within".to_owned(), json!(start));
+                keys.insert("must_finish_within".to_owned(), json!(finish));
+            }
+            if has_key {
+                keys.insert("key".to_owned(), json!("k"));
+            }
+            rules
+        },
+    )
 }
 
 async fn walk(rules: Value, operations: &[Operation]) {
@@ -176,7 +195,11 @@ async fn walk(rules: Value, operations: &[Operation]) {
         backfill_plan::advance(&play.world.at(play.now), &name("a")).await.unwrap();
         if at % 8 == 7 || at + 1 == operations.len() {
             let exam = examine(&play.world.at(play.now)).await.unwrap();
-            assert!(exam.findings.is_empty() && exam.partial.is_none(), "after {operation:?}: {:#?}", exam.findings);
+            assert!(
+                exam.findings.is_empty() && exam.partial.is_none(),
+                "after {operation:?}: {:#?}",
+                exam.findings
+            );
             play.assert_accounted().await;
         }
     }
@@ -185,8 +208,12 @@ async fn walk(rules: Value, operations: &[Operation]) {
 #[test]
 fn after_any_operations_and_crashes_the_ledger_is_complete_and_doctor_clean() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config =
-        ProptestConfig { cases: cases(50), failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: cases(50),
+        failure_persistence: None,
+        max_shrink_iters: 100,
+        ..ProptestConfig::default()
+    };
     proptest!(config, |(rules in reporting_rules(), operations in operations())| {
         runtime.block_on(walk(rules, &operations));
     });

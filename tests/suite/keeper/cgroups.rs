@@ -26,19 +26,24 @@ impl Plot {
     /// One of this test's own; none where that cannot be.
     fn new(name: &str) -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 ")).and_then(|line| line.split(' ').nth(4));
+        let mount = mounts
+            .lines()
+            .find(|line| line.contains(" - cgroup2 "))
+            .and_then(|line| line.split(' ').nth(4));
         let own = fs::read_to_string("/proc/self/cgroup").unwrap();
         let own = own.lines().find_map(|line| line.strip_prefix("0::/")).map(str::to_owned);
         let (Some(mount), Some(own)) = (mount, own) else {
             eprintln!("not tested: no cgroups of version 2 here");
             return None;
         };
-        let base = Path::new(mount).join(own).join(format!("schedd-test-{}-{name}", std::process::id()));
+        let base =
+            Path::new(mount).join(own).join(format!("schedd-test-{}-{name}", std::process::id()));
         if let Err(error) = fs::create_dir(&base) {
             eprintln!("not tested: {}: {error}", base.display());
             return None;
         }
-        rustix::fs::setxattr(&base, "user.delegate", b"1", rustix::fs::XattrFlags::empty()).unwrap();
+        rustix::fs::setxattr(&base, "user.delegate", b"1", rustix::fs::XattrFlags::empty())
+            .unwrap();
         Some(Self { base, dir: tempfile::tempdir().unwrap() })
     }
 
@@ -46,9 +51,15 @@ impl Plot {
     fn with_controllers(name: &str) -> Option<Self> {
         let plot = Self::new(name)?;
         let there = fs::read_to_string(plot.base.join("cgroup.controllers")).unwrap();
-        let is_whole = ["memory", "cpu", "pids"].iter().all(|wanted| there.split_whitespace().any(|found| found == *wanted));
+        let is_whole = ["memory", "cpu", "pids"]
+            .iter()
+            .all(|wanted| there.split_whitespace().any(|found| found == *wanted));
         if !is_whole {
-            eprintln!("not tested: the controllers memory, cpu and pids are not in {} ({})", plot.base.display(), there.trim());
+            eprintln!(
+                "not tested: the controllers memory, cpu and pids are not in {} ({})",
+                plot.base.display(),
+                there.trim()
+            );
         }
         is_whole.then_some(plot)
     }
@@ -56,7 +67,11 @@ impl Plot {
     fn daemon(&self, redis: &TestRedis) -> ScheddBuilder {
         let program = self.dir.path().join("schedd");
         let door = self.base.join("cgroup.procs");
-        let script = format!("#!/bin/sh\necho 0 >{} && exec {} \"$@\"\n", door.display(), env!("CARGO_BIN_EXE_schedd"));
+        let script = format!(
+            "#!/bin/sh\necho 0 >{} && exec {} \"$@\"\n",
+            door.display(),
+            env!("CARGO_BIN_EXE_schedd")
+        );
         write_program(&program, script);
         Schedd::on(redis).played_by(&program)
     }
@@ -67,13 +82,17 @@ impl Plot {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten();
             entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
         };
-        let homes = below(&self.base).into_iter().filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("runs-"));
+        let homes = below(&self.base)
+            .into_iter()
+            .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("runs-"));
         homes.flat_map(|home| below(&home)).collect()
     }
 
     /// How many processes live in it, those of the daemon left out.
     fn count(&self) -> usize {
-        let count = |dir: &PathBuf| fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines().count();
+        let count = |dir: &PathBuf| {
+            fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines().count()
+        };
         self.runs().iter().map(count).sum()
     }
 }
@@ -101,7 +120,8 @@ fn ended(eye: &Eye, job: &str) -> RunRecord {
 
 /// Leaves a process behind that has another session, no environment and a parent that is gone, beside a run that goes on, so
 /// that nothing but its cgroup tells whose it is.
-const RUNAWAY: &str = "(setsid env -i sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' &) ; sleep 0.2";
+const RUNAWAY: &str =
+    "(setsid env -i sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' &) ; sleep 0.2";
 
 #[test]
 fn a_run_has_its_own_cgroup_that_contains_hidden_processes_and_goes_with_it() {
@@ -119,7 +139,11 @@ fn a_run_has_its_own_cgroup_that_contains_hidden_processes_and_goes_with_it() {
     assert_eq!((run.state, run.left_processes), (RunState::Succeeded, true), "{run:?}");
     let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
     let inside = String::from_utf8(output.stdout).unwrap();
-    assert!(inside.contains("/runs-") && inside.contains(plot.base.file_name().unwrap().to_str().unwrap()), "{inside}");
+    assert!(
+        inside.contains("/runs-")
+            && inside.contains(plot.base.file_name().unwrap().to_str().unwrap()),
+        "{inside}"
+    );
     assert_eq!(plot.count(), 1, "only the other run is left");
     until("its cgroup is removed", LONG, || (plot.runs().len() == 1).then_some(()));
     node.term();
@@ -143,8 +167,11 @@ fn runs_die_with_the_daemon_and_the_next_kills_what_a_dead_keeper_left() {
     rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
     // A test beside this one may have made this process the heir of orphans, who leaves it unburied.
     until("the keeper is dead", LONG, || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", keeper.as_raw_nonzero())).unwrap_or_default();
-        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z')).then_some(())
+        let stat = fs::read_to_string(format!("/proc/{}/stat", keeper.as_raw_nonzero()))
+            .unwrap_or_default();
+        stat.rsplit_once(')')
+            .is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
+            .then_some(())
     });
     assert!(plot.count() >= 1, "the runaway lives");
     let homes = || {
@@ -176,23 +203,37 @@ fn limits_nobody_enforces_are_reported_of_the_run_and_by_the_doctor() {
     eye.add(&json!({"name": "bound", "in": "0s", "shell": "ulimit -n; ulimit -Hn; nice", "limits": limits}));
     eye.add(&json!({"name": "later", "in": "1h", "shell": "true", "limits": {"cpu": 0.5}}));
     let run = ended(&eye, "bound");
-    assert_eq!((run.state, run.not_enforced.as_deref()), (RunState::Succeeded, Some("memory, pids")));
+    assert_eq!(
+        (run.state, run.not_enforced.as_deref()),
+        (RunState::Succeeded, Some("memory, pids"))
+    );
     let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
     assert_eq!(output.stdout, b"64\n64\n7\n");
     let ctl = Schedctl::on(&redis);
     let shown = ctl.run(&["show", &run.run.to_string()]).good().stdout;
     assert!(shown.contains("not enforced: memory, pids"), "{shown}");
-    assert_eq!(ctl.run(&["history", "bound", "--json"]).good().json()[0]["not_enforced"], "memory, pids");
+    assert_eq!(
+        ctl.run(&["history", "bound", "--json"]).good().json()[0]["not_enforced"],
+        "memory, pids"
+    );
     // An attempt that another one followed keeps it too.
     let twice = json!({"limit": 1, "delay": "0s"});
     eye.add(&json!({"name": "twice", "in": "0s", "shell": "exit 3", "retry": twice, "limits": {"pids": 5}}));
     let again = ended(&eye, "twice").run.to_string();
     let shown = ctl.run(&["show", &again, "--json"]).good().json();
-    let kept: Vec<&str> = shown["attempts"].as_array().unwrap().iter().map(|it| it["not_enforced"].as_str().unwrap()).collect();
+    let kept: Vec<&str> = shown["attempts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["not_enforced"].as_str().unwrap())
+        .collect();
     assert_eq!(kept, ["pids", "pids"]);
     for verb in [["show", &again], ["explain", &again]] {
         let reported = ctl.run(&verb).good().stdout;
-        assert!(reported.contains("exit code 3 (the node did not enforce these limits: pids)"), "{reported}");
+        assert!(
+            reported.contains("exit code 3 (the node did not enforce these limits: pids)"),
+            "{reported}"
+        );
     }
     let reported = ctl.run(&["explain", "bound", "--last"]).good().stdout;
     assert!(reported.contains("the node did not enforce these limits: memory, pids"), "{reported}");
@@ -200,8 +241,14 @@ fn limits_nobody_enforces_are_reported_of_the_run_and_by_the_doctor() {
         let text = ctl.run(&["doctor"]).good().stdout;
         text.contains("not enforced: limits of memory, cpu, pids").then_some(text)
     });
-    assert!(doctor.contains("limits.cpu") && doctor.contains("asked for by later; not enforced by"), "{doctor}");
-    assert!(!doctor.contains("limits.files") && doctor.contains("not enforced without cgroups"), "{doctor}");
+    assert!(
+        doctor.contains("limits.cpu") && doctor.contains("asked for by later; not enforced by"),
+        "{doctor}"
+    );
+    assert!(
+        !doctor.contains("limits.files") && doctor.contains("not enforced without cgroups"),
+        "{doctor}"
+    );
 }
 
 #[test]
@@ -222,9 +269,15 @@ fn more_open_files_than_the_node_may_give_are_named_of_the_run_and_by_the_doctor
     }
     let (many, enough) = (ended(&eye, "many"), ended(&eye, "enough"));
     for run in [&many, &enough] {
-        assert_eq!(eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap().stdout, b"300\n");
+        assert_eq!(
+            eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap().stdout,
+            b"300\n"
+        );
     }
-    assert_eq!((many.not_enforced.as_deref(), enough.not_enforced.as_deref()), (Some("files (only 300)"), None));
+    assert_eq!(
+        (many.not_enforced.as_deref(), enough.not_enforced.as_deref()),
+        (Some("files (only 300)"), None)
+    );
     let ctl = Schedctl::on(&redis);
     let shown = ctl.run(&["show", &many.run.to_string()]).good().stdout;
     assert!(shown.contains("not enforced: files (only 300)"), "{shown}");
@@ -252,7 +305,10 @@ fn a_limit_whose_controller_is_not_handed_on_is_reported_and_the_run_goes_on() {
     let limits = json!({"memory": "64M", "files": 64});
     eye.add(&json!({"name": "bound", "in": "0s", "shell": "ulimit -n; grep ^0: /proc/self/cgroup", "limits": limits}));
     let run = ended(&eye, "bound");
-    assert_eq!((run.state, run.not_enforced.as_deref(), run.error.as_deref()), (RunState::Succeeded, Some("memory"), None));
+    assert_eq!(
+        (run.state, run.not_enforced.as_deref(), run.error.as_deref()),
+        (RunState::Succeeded, Some("memory"), None)
+    );
     let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
     let inside = String::from_utf8(output.stdout).unwrap();
     assert!(inside.starts_with("64\n") && inside.contains("/runs-"), "{inside}");
@@ -273,7 +329,11 @@ fn a_run_past_its_memory_is_reported_as_such_and_one_past_its_pids_cannot_fork()
     node.wait_for_log("This node enforces all limits of jobs");
     eye.add(&json!({"name": "eats", "in": "0s", "shell": "head -c 200m /dev/zero | tail -c 200m >/dev/null", "limits": {"memory": "32M"}}));
     let run = ended(&eye, "eats");
-    assert_eq!((run.state, run.signal, run.not_enforced.as_deref()), (RunState::Failed, Some(9), None), "{run:?}");
+    assert_eq!(
+        (run.state, run.signal, run.not_enforced.as_deref()),
+        (RunState::Failed, Some(9), None),
+        "{run:?}"
+    );
     assert_eq!(run.error.as_deref(), Some("killed: out of memory (the limit of the run is 32MiB)"));
     eye.add(&json!({"name": "forks", "in": "0s", "shell": "for i in 1 2 3 4 5 6 7 8 9; do sleep 5 & done; wait", "limits": {"pids": 4}}));
     let run = ended(&eye, "forks");

@@ -25,7 +25,13 @@ async fn when_the_keeper_is_killed_its_jobs_die_and_the_next_attempt_works() {
     let pid = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
     let outcome = running.task.await.unwrap();
-    assert_eq!(outcome, AttemptOutcome { error: Some("the keeper died".to_owned()), ..AttemptOutcome::bare(Ending::LeaseLost) });
+    assert_eq!(
+        outcome,
+        AttemptOutcome {
+            error: Some("the keeper died".to_owned()),
+            ..AttemptOutcome::bare(Ending::LeaseLost)
+        }
+    );
     assert!(pids.iter().all(|pid| !exists(*pid)), "some of {pids:?} are left, dead or alive");
     let (outcome, _) = bench.run(&shell("exit 4")).await;
     assert_eq!(outcome.exit_code, Some(4));
@@ -45,7 +51,10 @@ async fn jobs_of_a_stopped_keeper_die_by_their_deadline_and_the_next_attempt_wor
     rustix::process::kill_process(pid, Signal::STOP).unwrap();
     let outcome = running.task.await.unwrap();
     // A tenth of the lease lies between the deadline and whoever may take over.
-    assert!(BootInstant::now() < deadline.saturating_add(Duration::from_millis(400)), "it was told too late");
+    assert!(
+        BootInstant::now() < deadline.saturating_add(Duration::from_millis(400)),
+        "it was told too late"
+    );
     assert_eq!(outcome.ending, Ending::LeaseLost);
     assert!(pids.iter().all(|pid| !exists(*pid)), "some of {pids:?} are left, dead or alive");
     let (outcome, _) = bench.run(&shell("exit 4")).await;
@@ -81,9 +90,11 @@ async fn when_the_daemon_closes_the_socket_everything_dies_and_the_mark_is_left(
     assert_eq!(running.task.await.unwrap().ending, Ending::LeaseLost);
     assert!(pids.iter().all(|pid| !exists(*pid)), "some of {pids:?} are left, dead or alive");
     assert_eq!(bench.keeper.pid(), None);
-    let mark: serde_json::Value = serde_json::from_slice(&std::fs::read(bench.dir.path().join("ended")).unwrap()).unwrap();
+    let mark: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(bench.dir.path().join("ended")).unwrap()).unwrap();
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let wanted = serde_json::json!({ "node": "web-1", "incarnation": "one", "boot_id": boot_id.trim() });
+    let wanted =
+        serde_json::json!({ "node": "web-1", "incarnation": "one", "boot_id": boot_id.trim() });
     assert_eq!(mark, wanted);
 }
 

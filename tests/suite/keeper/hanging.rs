@@ -19,12 +19,21 @@ impl Holder {
     /// None, said, where that cannot be.
     fn of(file: &str) -> Option<Self> {
         // 1024 is F_SETLEASE, 1 is F_WRLCK.
-        let script = "$SIG{IO} = sub {}; open F, '<', $ARGV[0] or exit 1; fcntl(F, 1024, 1) or exit 1;
+        let script =
+            "$SIG{IO} = sub {}; open F, '<', $ARGV[0] or exit 1; fcntl(F, 1024, 1) or exit 1;
              $| = 1; print qq(held\\n); sleep 1000 while 1";
-        let child = Command::new("perl").args(["-e", script, file]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let child = Command::new("perl")
+            .args(["-e", script, file])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
         let mut child = child.map_err(|error| eprintln!("not tested: perl: {error}")).ok()?;
         let mut said = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut said).unwrap();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(child.stdout.take().unwrap()),
+            &mut said,
+        )
+        .unwrap();
         let holder = Self(child);
         if said != "held\n" {
             eprintln!("not tested: no lease can be taken on a file here");
@@ -43,7 +52,10 @@ impl Drop for Holder {
 /// A run that goes on beside what is tested.
 async fn beside(bench: &Bench) -> Running {
     let running = bench.begin(&shell("echo ready; sleep 1000"));
-    eventually("the run beside is ready", || stdout(&running.output).contains("ready").then_some(())).await;
+    eventually("the run beside is ready", || {
+        stdout(&running.output).contains("ready").then_some(())
+    })
+    .await;
     running
 }
 
@@ -51,7 +63,10 @@ async fn beside(bench: &Bench) -> Running {
 async fn hang(bench: &Bench, attempt: &Attempt) -> Running {
     let before = children_of(&bench.keeper).split_whitespace().count();
     let running = bench.begin(attempt);
-    eventually("the child is there", || (children_of(&bench.keeper).split_whitespace().count() > before).then_some(())).await;
+    eventually("the child is there", || {
+        (children_of(&bench.keeper).split_whitespace().count() > before).then_some(())
+    })
+    .await;
     running
 }
 
@@ -79,7 +94,10 @@ async fn a_program_not_yet_openable_blocks_no_other_run_and_is_given_up_in_time(
     let mut attempt = command(&[&file]);
     attempt.timeout = Duration::from_millis(700);
     let (outcome, output) = bench.run(&attempt).await;
-    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: {file} has not answered for 700ms")));
+    assert_eq!(
+        outcome,
+        AttemptOutcome::failed(format!("cannot start: {file} has not answered for 700ms"))
+    );
     assert_eq!(stdout(&output), "");
     let hanging = hang(&bench, &command(&[&file])).await;
     drop(holder);
@@ -99,13 +117,24 @@ async fn a_directory_on_a_mount_that_does_not_answer_is_the_end_of_that_start_al
     attempt.lease = Duration::from_millis(700);
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("sub").display().to_string();
-    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: directory {subject} has not answered for 700ms")));
+    assert_eq!(
+        outcome,
+        AttemptOutcome::failed(format!(
+            "cannot start: directory {subject} has not answered for 700ms"
+        ))
+    );
     let mut attempt = command(&["true"]);
     attempt.timeout = Duration::from_millis(700);
-    attempt.env.insert("PATH".to_owned(), format!("/no/such/place:{}:/usr/bin:/bin", mount.path("bin").display()));
+    attempt.env.insert(
+        "PATH".to_owned(),
+        format!("/no/such/place:{}:/usr/bin:/bin", mount.path("bin").display()),
+    );
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("bin/true").display().to_string();
-    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: {subject} has not answered for 700ms")));
+    assert_eq!(
+        outcome,
+        AttemptOutcome::failed(format!("cannot start: {subject} has not answered for 700ms"))
+    );
     is_well(&bench, beside, keeper).await;
     eventually("nothing is left", || children_of(&bench.keeper).is_empty().then_some(())).await;
 }
@@ -122,11 +151,23 @@ async fn a_start_the_kernel_will_not_end_keeps_neither_the_keeper_nor_other_runs
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("sub").display().to_string();
     let stuck = "the process is stuck in the kernel until then";
-    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: directory {subject} has not answered for 700ms; {stuck}")));
+    assert_eq!(
+        outcome,
+        AttemptOutcome::failed(format!(
+            "cannot start: directory {subject} has not answered for 700ms; {stuck}"
+        ))
+    );
     is_well(&bench, beside, keeper).await;
     let (alone, _) = bench.run(&shell("exit 5")).await;
-    assert_eq!((alone.exit_code, alone.left_processes), (Some(5), false), "what is stuck is nobody's");
-    eventually("only what is stuck is left", || (children_of(&bench.keeper).split_whitespace().count() == 1).then_some(())).await;
+    assert_eq!(
+        (alone.exit_code, alone.left_processes),
+        (Some(5), false),
+        "what is stuck is nobody's"
+    );
+    eventually("only what is stuck is left", || {
+        (children_of(&bench.keeper).split_whitespace().count() == 1).then_some(())
+    })
+    .await;
     bench.keeper.clone().stop().await;
     assert!(bench.dir.path().join("ended").exists(), "nothing of a job is alive");
     drop(mount);

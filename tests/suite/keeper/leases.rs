@@ -17,8 +17,14 @@ async fn a_passed_lease_is_term_before_the_deadline_and_kill_at_it() {
     attempt.kill_grace = Duration::from_secs(3600);
     let deadline = BootInstant::now().saturating_add(Duration::from_secs(3));
     let running = bench.begin_until(deadline, &attempt);
-    let warned = eventually("the job is warned", || stdout(&running.output).contains("term").then(BootInstant::now)).await;
-    assert!(warned >= deadline.saturating_sub(attempt.lease / 10) && warned < deadline, "warned at {warned:?} for {deadline:?}");
+    let warned = eventually("the job is warned", || {
+        stdout(&running.output).contains("term").then(BootInstant::now)
+    })
+    .await;
+    assert!(
+        warned >= deadline.saturating_sub(attempt.lease / 10) && warned < deadline,
+        "warned at {warned:?} for {deadline:?}"
+    );
     let outcome = running.task.await.unwrap();
     let ended = BootInstant::now();
     assert_eq!((outcome.ending, outcome.signal), (Ending::LeaseLost, Some(9)));
@@ -35,7 +41,8 @@ async fn a_renewed_lease_lets_the_job_run_on() {
     attempt.lease = Duration::from_secs(1);
     let start = BootInstant::now();
     let running = bench.begin_until(start.saturating_add(Duration::from_secs(2)), &attempt);
-    eventually("the job is ready", || stdout(&running.output).contains("ready").then_some(())).await;
+    eventually("the job is ready", || stdout(&running.output).contains("ready").then_some(()))
+        .await;
     running.deadline.send_replace(start.saturating_add(Duration::from_secs(60)));
     assert_eq!(running.task.await.unwrap().ending, Ending::Succeeded);
 }

@@ -15,7 +15,8 @@ fn keeper_of(bench: &Bench) -> Pid {
 
 /// Has the keeper have descriptors below this number only, which it may have below 256 at most from then on.
 fn allow(keeper: Pid, files: u64) {
-    prlimit(Some(keeper), Resource::Nofile, Rlimit { current: Some(files), maximum: Some(256) }).unwrap();
+    prlimit(Some(keeper), Resource::Nofile, Rlimit { current: Some(files), maximum: Some(256) })
+        .unwrap();
 }
 
 #[tokio::test]
@@ -32,13 +33,21 @@ async fn a_run_the_keeper_has_no_descriptors_for_is_not_started_wherever_it_runs
             break;
         }
         let reported = "not started: this node cannot start processes: Too many open files";
-        assert_eq!((outcome.ending, outcome.error.as_deref()), (Ending::NotStarted, Some(reported)), "with {files}");
+        assert_eq!(
+            (outcome.ending, outcome.error.as_deref()),
+            (Ending::NotStarted, Some(reported)),
+            "with {files}"
+        );
         assert_eq!(bench.executors.short_of().as_deref(), reported.strip_prefix("not started: "));
         not_started += 1;
     }
     // More than one descriptor is needed, so it ran short in several places.
     assert!(not_started > 5, "{not_started}");
-    assert_eq!((bench.executors.short_of(), bench.executors.capacity()), (None, usize::MAX), "a start has succeeded");
+    assert_eq!(
+        (bench.executors.short_of(), bench.executors.capacity()),
+        (None, usize::MAX),
+        "a start has succeeded"
+    );
 }
 
 #[tokio::test]
@@ -55,7 +64,8 @@ async fn a_user_who_may_have_no_more_processes_is_a_failure_of_the_job() {
         attempt
     };
     let first = bench.begin(&as_daemon("echo begun; exec sleep 600"));
-    eventually("its user has a process", || stdout(&first.output).contains("begun").then_some(())).await;
+    eventually("its user has a process", || stdout(&first.output).contains("begun").then_some(()))
+        .await;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     prlimit(Some(keeper_of(&bench)), Resource::Nproc, none).unwrap();
     let (outcome, _) = bench.run(&as_daemon("true")).await;
@@ -70,7 +80,10 @@ async fn an_end_is_not_reported_while_the_keeper_cannot_look_for_what_was_left()
     let keeper = keeper_of(&bench);
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let go = dir.path().join("go");
-    let line = format!("setsid sleep 600 & echo begun; until test -e {}; do sleep 0.01; done", go.display());
+    let line = format!(
+        "setsid sleep 600 & echo begun; until test -e {}; do sleep 0.01; done",
+        go.display()
+    );
     let attempt = shell(&line);
     let mut running = bench.begin(&attempt);
     eventually("it has begun", || stdout(&running.output).contains("begun").then_some(())).await;

@@ -20,11 +20,17 @@ use crate::support::host::program::{copy_program, write_program};
 async fn the_exit_code_and_the_output_are_the_jobs_own() {
     let bench = Bench::start().await;
     let (outcome, output) = bench.run(&shell("echo out; echo err >&2; exit 3")).await;
-    assert_eq!(outcome, AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) });
+    assert_eq!(
+        outcome,
+        AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) }
+    );
     assert_eq!(output.snapshot().stream(ExcerptStream::Stdout), b"out\n");
     assert_eq!(output.snapshot().stream(ExcerptStream::Stderr), b"err\n");
     let (outcome, _) = bench.run(&shell("true")).await;
-    assert_eq!(outcome, AttemptOutcome { exit_code: Some(0), ..AttemptOutcome::bare(Ending::Succeeded) });
+    assert_eq!(
+        outcome,
+        AttemptOutcome { exit_code: Some(0), ..AttemptOutcome::bare(Ending::Succeeded) }
+    );
     assert_eq!(children_of(&bench.keeper), "");
 }
 
@@ -65,13 +71,18 @@ async fn umask_input_and_shell_are_what_the_job_says() {
     attempt.action = Action::Shell("exit 7".to_owned());
     attempt.process.shell_program = Some("/no/such/shell".into());
     let (outcome, _) = bench.run(&attempt).await;
-    assert_eq!(outcome.error.as_deref(), Some("cannot start: /no/such/shell: No such file or directory"));
+    assert_eq!(
+        outcome.error.as_deref(),
+        Some("cannot start: /no/such/shell: No such file or directory")
+    );
 }
 
 #[tokio::test]
 async fn the_child_has_a_session_of_its_own_an_empty_mask_and_ignores_nothing() {
     let bench = Bench::start().await;
-    let (_, output) = bench.run(&command(&["grep", "-E", "^(Pid|NSsid|SigBlk|SigIgn)", "/proc/self/status"])).await;
+    let (_, output) = bench
+        .run(&command(&["grep", "-E", "^(Pid|NSsid|SigBlk|SigIgn)", "/proc/self/status"]))
+        .await;
     let text = stdout(&output);
     let field = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
@@ -88,16 +99,21 @@ async fn the_environment_is_exactly_what_the_design_says() {
     let bench = Bench::start().await;
     let mut attempt = command(&["env", "-0"]);
     let own = [("LANG", "de_DE.UTF-8"), ("GREETING", "a b\n=c"), ("SCHEDD_FENCE", "0")];
-    attempt.env = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    attempt.env =
+        own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (outcome, output) = bench.run(&attempt).await;
     assert_eq!(outcome.ending, Ending::Succeeded);
     let text = stdout(&output);
-    let mut found: BTreeMap<&str, &str> =
-        text.split('\0').filter(|part| !part.is_empty()).map(|part| part.split_once('=').unwrap()).collect();
+    let mut found: BTreeMap<&str, &str> = text
+        .split('\0')
+        .filter(|part| !part.is_empty())
+        .map(|part| part.split_once('=').unwrap())
+        .collect();
     assert!(Path::new(found.remove("HOME").unwrap()).is_absolute());
     assert!(!found.remove("USER").unwrap().is_empty());
     let (due, fence) = (attempt.run.due(), attempt.fence);
-    let (run, due_text, due_ms, fence) = (attempt.run.to_string(), due.to_string(), due.as_i64().to_string(), fence.to_string());
+    let (run, due_text, due_ms, fence) =
+        (attempt.run.to_string(), due.to_string(), due.as_i64().to_string(), fence.to_string());
     let wanted = BTreeMap::from([
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         ("SHELL", "/bin/sh"),
@@ -123,7 +139,10 @@ async fn a_process_starts_in_its_directory_or_says_why_it_cannot() {
     assert_eq!(PathBuf::from(stdout(&output).trim_end()), bench.dir.path().canonicalize().unwrap());
     attempt.cwd = Some(PathBuf::from("/no/such/place"));
     let (outcome, _) = bench.run(&attempt).await;
-    assert_eq!(outcome, AttemptOutcome::failed("cannot start: directory /no/such/place: No such file or directory"));
+    assert_eq!(
+        outcome,
+        AttemptOutcome::failed("cannot start: directory /no/such/place: No such file or directory")
+    );
 }
 
 #[tokio::test]
@@ -163,10 +182,16 @@ async fn a_missing_home_falls_back_to_another_directory_and_an_unusable_one_fail
         match error {
             None => {
                 assert_eq!((report.exit_code, &report.error), (Some(0), &None), "{program}");
-                assert_eq!(PathBuf::from(stdout(&output).trim_end()), other.canonicalize().unwrap());
+                assert_eq!(
+                    PathBuf::from(stdout(&output).trim_end()),
+                    other.canonicalize().unwrap()
+                );
             }
             Some(words) => {
-                assert_eq!(report.error, Some(format!("cannot start: directory {}: {words}", home.display())));
+                assert_eq!(
+                    report.error,
+                    Some(format!("cannot start: directory {}: {words}", home.display()))
+                );
                 assert_eq!((report.exit_code, stdout(&output).as_str()), (None, ""));
             }
         }
@@ -189,7 +214,11 @@ async fn what_cannot_start_is_127_if_it_is_not_there_and_126_if_it_cannot_be_exe
         ("no-such-program", 127, "no-such-program: No such file or directory"),
         ("/no/such/program", 127, "/no/such/program: No such file or directory"),
         (&plain, 126, "plain: Permission denied"),
-        (&no_interpreter, 126, "no-interpreter: interpreter of the script: No such file or directory"),
+        (
+            &no_interpreter,
+            126,
+            "no-interpreter: interpreter of the script: No such file or directory",
+        ),
         (&wrong_arch, 126, "wrong-arch: Exec format error"),
         ("/tmp", 126, "/tmp: Permission denied"),
     ];

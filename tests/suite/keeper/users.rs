@@ -36,8 +36,9 @@ async fn a_job_runs_as_its_user_with_nothing_of_schedds_rights_left() {
     let (outcome, output) = bench.run(&attempt).await;
     assert_eq!((outcome.ending, &outcome.error), (Ending::Succeeded, &None), "{outcome:?}");
     let none = "0000000000000000";
-    let wanted =
-        format!("daemon\ndaemon\n1\n/usr/sbin daemon daemon /bin/sh\n/usr/sbin\ntoo\nin\n{none} {none} {none} {none} 1 ");
+    let wanted = format!(
+        "daemon\ndaemon\n1\n/usr/sbin daemon daemon /bin/sh\n/usr/sbin\ntoo\nin\n{none} {none} {none} {none} 1 "
+    );
     assert_eq!(stdout(&output), wanted);
     assert_eq!(output.snapshot().stream(schedd::executor::ExcerptStream::Stderr), b"told\n");
     attempt.action = schedd::domain::job::job_spec::Action::Shell("pwd".to_owned());
@@ -47,9 +48,11 @@ async fn a_job_runs_as_its_user_with_nothing_of_schedds_rights_left() {
     attempt.action = schedd::domain::job::job_spec::Action::Shell("id -un; id -gn".to_owned());
     // Of a host that has a user with a second group, in that one; else in its only one.
     let groups = std::fs::read_to_string("/etc/group").unwrap();
-    let mut members =
-        groups.lines().filter_map(|line| Some((line.rsplit_once(':')?.1.split(',').next()?, line.split_once(':')?.0)));
-    let (user, group) = members.find(|(user, _)| !["", "root"].contains(user)).unwrap_or(("daemon", "daemon"));
+    let mut members = groups.lines().filter_map(|line| {
+        Some((line.rsplit_once(':')?.1.split(',').next()?, line.split_once(':')?.0))
+    });
+    let (user, group) =
+        members.find(|(user, _)| !["", "root"].contains(user)).unwrap_or(("daemon", "daemon"));
     attempt.process.user = Some(format!("{user}:{group}").parse().unwrap());
     let (_, output) = bench.run(&attempt).await;
     assert_eq!(stdout(&output), format!("{user}\n{group}\n"));
@@ -61,7 +64,8 @@ async fn a_job_of_another_user_is_killed_with_all_it_started_like_any_other() {
         return;
     }
     let bench = Bench::start().await;
-    let mut attempt = shell("(setsid sh -c 'trap \"\" TERM; sleep 1000' &); trap '' TERM; sleep 1000");
+    let mut attempt =
+        shell("(setsid sh -c 'trap \"\" TERM; sleep 1000' &); trap '' TERM; sleep 1000");
     attempt.process.user = Some("nobody".parse().unwrap());
     attempt.timeout = Duration::from_millis(300);
     let (outcome, _) = bench.run(&attempt).await;
@@ -82,7 +86,10 @@ async fn who_cannot_be_and_where_that_one_may_not_go_is_reported() {
             "daemon:mail",
             "cannot start: user daemon:mail: the user is not a member of group mail on this host, wanted a group of the user",
         ),
-        ("daemon:no-such-group", "cannot start: user daemon:no-such-group: this host has no group no-such-group"),
+        (
+            "daemon:no-such-group",
+            "cannot start: user daemon:no-such-group: this host has no group no-such-group",
+        ),
     ] {
         attempt.process.user = Some(user.parse().unwrap());
         let (outcome, _) = bench.run(&attempt).await;
@@ -124,10 +131,18 @@ async fn an_env_file_may_belong_to_the_user_of_its_job_and_to_no_other() {
         attempt.process.user = user.map(|user| user.parse().unwrap());
         let (outcome, output) = bench.run(&attempt).await;
         if is_used {
-            assert_eq!((outcome.error, stdout(&output)), (None, "me".to_owned()), "of {owner} for {user:?}");
+            assert_eq!(
+                (outcome.error, stdout(&output)),
+                (None, "me".to_owned()),
+                "of {owner} for {user:?}"
+            );
         } else {
             let error = outcome.error.unwrap();
-            assert!(error.contains(&format!("own.env cannot be used: belongs to user {}", id_of(owner))), "{error}");
+            assert!(
+                error
+                    .contains(&format!("own.env cannot be used: belongs to user {}", id_of(owner))),
+                "{error}"
+            );
         }
     }
     // A link of that user shows it no file that only root may read.
@@ -147,7 +162,8 @@ async fn a_job_that_cannot_become_its_user_says_which_step_failed() {
     for (right, call) in [("setgid", "setgroups"), ("setuid", "setresuid")] {
         // The keeper has fewer rights than the daemon, as behind a filter of system calls.
         let dir = tempfile::tempdir().unwrap();
-        let bench = bench_by(&dir, &format!("{setpriv} --bounding-set -{right} --inh-caps -{right}")).await;
+        let bench =
+            bench_by(&dir, &format!("{setpriv} --bounding-set -{right} --inh-caps -{right}")).await;
         let mut attempt = shell("true");
         attempt.process.user = Some("daemon".parse().unwrap());
         let (outcome, _) = bench.run(&attempt).await;
@@ -158,7 +174,8 @@ async fn a_job_that_cannot_become_its_user_says_which_step_failed() {
 
 /// The program `setpriv(1)`.
 fn setpriv() -> Option<&'static str> {
-    let found = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists());
+    let found =
+        ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists());
     if found.is_none() {
         eprintln!("not tested: there is no setpriv(1) here");
     }
@@ -179,10 +196,15 @@ async fn what_a_job_of_another_user_leaves_behind_is_found_by_a_keeper_that_is_n
     let dir = tempfile::tempdir().unwrap();
     let caps = "-all,+setuid,+setgid,+kill";
     let who = "--reuid 65534 --regid 65534 --clear-groups";
-    let bench = bench_by(&dir, &format!("{setpriv} {who} --inh-caps={caps} --ambient-caps={caps}")).await;
+    let bench =
+        bench_by(&dir, &format!("{setpriv} {who} --inh-caps={caps} --ambient-caps={caps}")).await;
     let beside = bench.begin(&shell("echo ready; sleep 1000"));
-    eventually("the run beside is ready", || stdout(&beside.output).contains("ready").then_some(())).await;
-    let mut attempt = shell("setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.3");
+    eventually("the run beside is ready", || {
+        stdout(&beside.output).contains("ready").then_some(())
+    })
+    .await;
+    let mut attempt =
+        shell("setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.3");
     attempt.process.user = Some("daemon".parse().unwrap());
     attempt.cwd = Some("/".into());
     let (outcome, _) = bench.run(&attempt).await;
@@ -195,7 +217,9 @@ async fn what_a_job_of_another_user_leaves_behind_is_found_by_a_keeper_that_is_n
 async fn a_process_another_job_started_as_the_same_user_is_not_counted_as_left() {
     let Some(setpriv) = setpriv().filter(|_| is_root()) else { return };
     let caps = "-all,+setuid,+setgid,+kill";
-    let rights = format!("--reuid 65534 --regid 65534 --clear-groups --inh-caps={caps} --ambient-caps={caps}");
+    let rights = format!(
+        "--reuid 65534 --regid 65534 --clear-groups --inh-caps={caps} --ambient-caps={caps}"
+    );
     for rights in ["--inh-caps -setpcap", &rights] {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -205,22 +229,34 @@ async fn a_process_another_job_started_as_the_same_user_is_not_counted_as_left()
         let bench = bench_by(&dir, &format!("{setpriv} {rights}")).await;
         let become_daemon = format!("{} --reuid 1 --regid 1 --clear-groups", sudo.display());
         let worker = "env -i setsid sh -c 'id -u; echo $$; exec sleep 1000'";
-        let beside = bench.begin(&shell(&format!("({become_daemon} {worker} &) || echo cannot 0; sleep 1000")));
+        let beside = bench
+            .begin(&shell(&format!("({become_daemon} {worker} &) || echo cannot 0; sleep 1000")));
         let reported = eventually("the worker is there", || {
             let reported = stdout(&beside.output);
             (reported.split_whitespace().count() == 2).then_some(reported)
         })
         .await;
-        let Some(worker) = reported.strip_prefix("1\n").map(|pid| pid.trim().parse::<i32>().unwrap()) else {
+        let Some(worker) =
+            reported.strip_prefix("1\n").map(|pid| pid.trim().parse::<i32>().unwrap())
+        else {
             eprintln!("not tested: no program becomes another user here: {reported}");
             return;
         };
-        let is_orphan = || children_of(&bench.keeper).split_whitespace().any(|pid| pid.parse() == Ok(worker)).then_some(());
+        let is_orphan = || {
+            children_of(&bench.keeper)
+                .split_whitespace()
+                .any(|pid| pid.parse() == Ok(worker))
+                .then_some(())
+        };
         eventually("the worker is the keeper's", is_orphan).await;
         let mut attempt = shell("true");
         attempt.process.user = Some("daemon".parse().unwrap());
         let (outcome, _) = bench.run(&attempt).await;
-        assert_eq!((outcome.ending, outcome.left_processes), (Ending::Succeeded, false), "{rights}: {outcome:?}");
+        assert_eq!(
+            (outcome.ending, outcome.left_processes),
+            (Ending::Succeeded, false),
+            "{rights}: {outcome:?}"
+        );
         assert!(exists(worker), "{rights}");
         beside.stop.send_replace(Some(schedd::executor::StopReason::Cancelled));
         assert_eq!(beside.task.await.unwrap().ending, Ending::Stopped);

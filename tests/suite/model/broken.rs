@@ -22,13 +22,21 @@ fn without_the_token_check_two_ends_of_a_run_are_taken() {
 
 #[test]
 fn a_claim_in_two_calls_loses_the_run_with_its_node() {
-    assert_breaks("ZREM first", with(Broken::ZremFirst, Budget { crashes: 1, ..NONE }), Property::NothingLost);
+    assert_breaks(
+        "ZREM first",
+        with(Broken::ZremFirst, Budget { crashes: 1, ..NONE }),
+        Property::NothingLost,
+    );
 }
 
 #[test]
 fn without_a_start_mark_an_at_most_once_run_starts_twice() {
     let rules = with(Broken::NoStartMark, Budget { crashes: 1, ..NONE });
-    assert_breaks("no start mark", Rules { delivery: Delivery::AtMostOnce, ..rules }, Property::OneStart);
+    assert_breaks(
+        "no start mark",
+        Rules { delivery: Delivery::AtMostOnce, ..rules },
+        Property::OneStart,
+    );
 }
 
 #[test]
@@ -55,12 +63,20 @@ fn a_reaper_that_trusts_the_clock_takes_a_run_from_a_node_at_work() {
 #[test]
 fn a_claim_that_ignores_the_job_of_a_run_begins_it_under_a_later_job() {
     let may = Budget { removals: 1, failures: 1, ..NONE };
-    assert_breaks("a former job's run begins", with(Broken::FormerBegins, may), Property::OwnDefinition);
+    assert_breaks(
+        "a former job's run begins",
+        with(Broken::FormerBegins, may),
+        Property::OwnDefinition,
+    );
 }
 
 #[test]
 fn a_retry_that_does_not_name_the_fence_it_read_brings_a_run_back_that_died_again() {
     let may = Budget { failures: 2, retries: 1, losses: 1, ..NONE };
     let rules = with(Broken::RetryOfAnyFence, may);
-    assert_breaks("a retry of any fence", Rules { occurrences: 1, ..rules }, Property::RetriedAsAsked);
+    assert_breaks(
+        "a retry of any fence",
+        Rules { occurrences: 1, ..rules },
+        Property::RetriedAsAsked,
+    );
 }

@@ -95,10 +95,17 @@ async fn walk(real: &mut Real, seed: u64) -> BTreeSet<String> {
         }
         if let Some((call, reply)) = did {
             let answered = real.call(call, reply, &next.redis).await;
-            assert_eq!(answered, reply, "what the script answered (left), and the model (right):\n{reported}");
+            assert_eq!(
+                answered, reply,
+                "what the script answered (left), and the model (right):\n{reported}"
+            );
             met.insert(format!("{reply:?}").split('(').next().unwrap().to_owned());
         }
-        assert_eq!(real.held(), real.wanted(&next.redis), "what Redis holds (left), and the model (right):\n{reported}");
+        assert_eq!(
+            real.held(),
+            real.wanted(&next.redis),
+            "what Redis holds (left), and the model (right):\n{reported}"
+        );
         state = next;
     }
     met

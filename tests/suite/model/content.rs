@@ -20,14 +20,31 @@ impl Real {
             let found = &redis.runs[run];
             let record = found.record.map(|record| {
                 let fence = (record.fence > 0).then(|| self.fence(record.fence));
-                let settled = record.settled.map(|(fence, verdict)| (self.fence(fence), word(verdict).to_owned()));
-                let by = fence.map(|_| format!("n{} {}", record.claim.node, record.claim.incarnation));
+                let settled = record
+                    .settled
+                    .map(|(fence, verdict)| (self.fence(fence), word(verdict).to_owned()));
+                let by =
+                    fence.map(|_| format!("n{} {}", record.claim.node, record.claim.incarnation));
                 let counts = [record.attempt, record.recoveries, record.unclear].map(u64::from);
                 line(record.state, counts, fence, settled.as_ref(), by.as_deref())
             });
             let lease = found.lease.map(|lease| self.fence(lease.fence).as_u64());
-            let indexes = [found.due, found.waiting, found.open, found.stop, found.is_over(), found.is_dead(), found.is_dead()];
-            writeln!(text, "{}: {indexes:?} lease {lease:?}, {}", id(run), record.unwrap_or_default()).unwrap();
+            let indexes = [
+                found.due,
+                found.waiting,
+                found.open,
+                found.stop,
+                found.is_over(),
+                found.is_dead(),
+                found.is_dead(),
+            ];
+            writeln!(
+                text,
+                "{}: {indexes:?} lease {lease:?}, {}",
+                id(run),
+                record.unwrap_or_default()
+            )
+            .unwrap();
         }
         let pending = redis.pending.map(|run| id(run.into()).to_string()).unwrap_or_default();
         let once = if redis.is_once_pending { id(ONCE).to_string() } else { String::new() };
@@ -42,13 +59,21 @@ impl Real {
         let runs: Vec<usize> = State::runs(&self.rules).collect();
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.world.key("leases")).arg(0).arg(-1);
-        for (job, fields) in [("cron", &["pending", "ended"][..]), ("once", &["pending", "ended"])] {
+        for (job, fields) in [("cron", &["pending", "ended"][..]), ("once", &["pending", "ended"])]
+        {
             pipeline.cmd("HMGET").arg(self.world.key(&format!("job:{job}"))).arg(fields);
         }
         for run in &runs {
             let (run, job) = (id(*run).to_string(), job_of(*run));
             let of_job = |index: &str| format!("{index}:{job}");
-            for index in ["due:default", &of_job("waiting"), &of_job("open"), &of_job("history"), "dead", &of_job("dead")] {
+            for index in [
+                "due:default",
+                &of_job("waiting"),
+                &of_job("open"),
+                &of_job("history"),
+                "dead",
+                &of_job("dead"),
+            ] {
                 pipeline.cmd("ZSCORE").arg(self.world.key(index)).arg(&run);
             }
             pipeline.cmd("HGET").arg(self.world.key("stop_requests")).arg(&run);
@@ -62,16 +87,29 @@ impl Real {
         let mut text = String::new();
         for run in runs {
             let run = id(run);
-            let [due, waiting, open, history, dead, job_dead, stop] = std::array::from_fn(|_| next() != Value::Nil);
+            let [due, waiting, open, history, dead, job_dead, stop] =
+                std::array::from_fn(|_| next() != Value::Nil);
             let indexes = [due, waiting, open, stop, history, dead, job_dead];
-            let fences: Vec<u64> =
-                leases.iter().filter_map(|lease| lease.strip_prefix(&format!("{run}#"))?.parse().ok()).collect();
+            let fences: Vec<u64> = leases
+                .iter()
+                .filter_map(|lease| lease.strip_prefix(&format!("{run}#"))?.parse().ok())
+                .collect();
             assert!(fences.len() <= 1, "{leases:?}");
             let record: HashMap<String, String> = redis::from_redis_value(next()).unwrap();
-            writeln!(text, "{run}: {indexes:?} lease {:?}, {}", fences.first(), record_line(&record)).unwrap();
+            writeln!(
+                text,
+                "{run}: {indexes:?} lease {:?}, {}",
+                fences.first(),
+                record_line(&record)
+            )
+            .unwrap();
         }
         let (cron, once) = (cron.unwrap_or_default(), once.unwrap_or_default());
-        text + &format!("pending {cron:?} and {once:?}, removed: {}, one-shot over: {}\n", removed.is_some(), ended.is_some())
+        text + &format!(
+            "pending {cron:?} and {once:?}, removed: {}, one-shot over: {}\n",
+            removed.is_some(),
+            ended.is_some()
+        )
     }
 }
 

@@ -19,8 +19,17 @@ fn assert_holds(what: &str, rules: Rules, properties: &[Property], floor: usize)
     let start = Instant::now();
     match explore(&rules, properties) {
         Ok(explored) => {
-            println!("{what}: {} states, {} steps, {:.1} s", explored.states, explored.steps, start.elapsed().as_secs_f32());
-            assert!(explored.states > floor, "{what}: only {} states: the model has become trivial", explored.states);
+            println!(
+                "{what}: {} states, {} steps, {:.1} s",
+                explored.states,
+                explored.steps,
+                start.elapsed().as_secs_f32()
+            );
+            assert!(
+                explored.states > floor,
+                "{what}: only {} states: the model has become trivial",
+                explored.states
+            );
         }
         Err(Violation { property, trace }) => panic!("{what}: {property:?} is broken:\n{trace}"),
     }
@@ -52,23 +61,44 @@ fn every_promise_holds_through_a_crash_an_expiry_and_a_lost_answer_at_any_step()
 
 #[test]
 fn one_run_keeps_every_promise_through_two_crashes_or_losses_and_an_expiry() {
-    for may in [Budget { crashes: 2, expiries: 1, ..NONE }, Budget { expiries: 1, losses: 2, ..NONE }] {
-        assert_holds("one occurrence", Rules { occurrences: 1, may, ..Rules::CALM }, &Property::ALL, 1_000);
+    for may in
+        [Budget { crashes: 2, expiries: 1, ..NONE }, Budget { expiries: 1, losses: 2, ..NONE }]
+    {
+        assert_holds(
+            "one occurrence",
+            Rules { occurrences: 1, may, ..Rules::CALM },
+            &Property::ALL,
+            1_000,
+        );
     }
 }
 
 #[test]
 fn every_promise_holds_for_a_one_shot_beside_a_cron_job() {
-    for may in [Budget { crashes: 1, cancels: 1, ..NONE }, Budget { expiries: 1, losses: 1, ..NONE }] {
-        assert_holds("a one-shot", Rules { occurrences: 1, has_once: true, may, ..Rules::CALM }, &Property::ALL, 5_000);
+    for may in
+        [Budget { crashes: 1, cancels: 1, ..NONE }, Budget { expiries: 1, losses: 1, ..NONE }]
+    {
+        assert_holds(
+            "a one-shot",
+            Rules { occurrences: 1, has_once: true, may, ..Rules::CALM },
+            &Property::ALL,
+            5_000,
+        );
     }
 }
 
 #[test]
 fn every_promise_holds_under_each_overlap_rule() {
     for overlap in [Overlap::Skip, Overlap::Replace, Overlap::Allow, QUEUE] {
-        for may in [Budget { crashes: 1, cancels: 1, ..NONE }, Budget { losses: 1, failures: 1, ..NONE }] {
-            assert_holds(&format!("{overlap:?}"), Rules { overlap, may, ..Rules::CALM }, &Property::ALL, 1_000);
+        for may in
+            [Budget { crashes: 1, cancels: 1, ..NONE }, Budget { losses: 1, failures: 1, ..NONE }]
+        {
+            assert_holds(
+                &format!("{overlap:?}"),
+                Rules { overlap, may, ..Rules::CALM },
+                &Property::ALL,
+                1_000,
+            );
         }
     }
 }
@@ -76,7 +106,12 @@ fn every_promise_holds_under_each_overlap_rule() {
 #[test]
 fn every_promise_holds_for_three_occurrences_in_a_row() {
     let may = Budget { crashes: 1, expiries: 1, ..NONE };
-    assert_holds("three occurrences", Rules { occurrences: 3, may, ..Rules::CALM }, &Property::ALL, 5_000);
+    assert_holds(
+        "three occurrences",
+        Rules { occurrences: 3, may, ..Rules::CALM },
+        &Property::ALL,
+        5_000,
+    );
 }
 
 #[test]
@@ -88,20 +123,36 @@ fn every_promise_holds_for_runs_that_fail_are_handed_back_and_cancelled() {
 #[test]
 fn every_promise_holds_for_dead_runs_that_a_user_retries() {
     for overlap in [Overlap::Skip, Overlap::Replace, Overlap::Allow, QUEUE] {
-        for may in
-            [Budget { failures: 1, retries: 1, cancels: 1, ..NONE }, Budget { crashes: 1, failures: 1, retries: 1, ..NONE }]
-        {
-            assert_holds(&format!("retried, {overlap:?}"), Rules { overlap, may, ..Rules::CALM }, &Property::ALL, 1_000);
+        for may in [
+            Budget { failures: 1, retries: 1, cancels: 1, ..NONE },
+            Budget { crashes: 1, failures: 1, retries: 1, ..NONE },
+        ] {
+            assert_holds(
+                &format!("retried, {overlap:?}"),
+                Rules { overlap, may, ..Rules::CALM },
+                &Property::ALL,
+                1_000,
+            );
         }
     }
     let may = Budget { failures: 2, retries: 2, losses: 1, ..NONE };
-    assert_holds("retried twice", Rules { occurrences: 1, may, ..Rules::CALM }, &Property::ALL, 1_000);
+    assert_holds(
+        "retried twice",
+        Rules { occurrences: 1, may, ..Rules::CALM },
+        &Property::ALL,
+        1_000,
+    );
     let may = Budget { failures: 1, retries: 1, losses: 1, ..NONE };
     let once = Rules { occurrences: 1, has_once: true, ..Rules::CALM };
     assert_holds("retried, a one-shot", Rules { may, ..once }, &Property::ALL, 1_000);
     let may = Budget { crashes: 1, retries: 1, losses: 1, ..NONE };
     let delivery = Delivery::AtMostOnce;
-    assert_holds("retried, at most once", Rules { delivery, may, ..Rules::CALM }, &Property::ALL, 1_000);
+    assert_holds(
+        "retried, at most once",
+        Rules { delivery, may, ..Rules::CALM },
+        &Property::ALL,
+        1_000,
+    );
 }
 
 #[test]
@@ -109,8 +160,16 @@ fn every_promise_holds_for_a_job_that_is_removed_and_added_again() {
     for overlap in [Overlap::Skip, Overlap::Replace, Overlap::Allow, QUEUE] {
         // Under `allow` a crash as well gives ten times as many states.
         let crashes = u8::from(overlap != Overlap::Allow);
-        for may in [Budget { removals: 1, failures: 1, crashes, ..NONE }, Budget { removals: 1, losses: 1, ..NONE }] {
-            assert_holds(&format!("readded, {overlap:?}"), Rules { overlap, may, ..Rules::CALM }, &Property::ALL, 1_000);
+        for may in [
+            Budget { removals: 1, failures: 1, crashes, ..NONE },
+            Budget { removals: 1, losses: 1, ..NONE },
+        ] {
+            assert_holds(
+                &format!("readded, {overlap:?}"),
+                Rules { overlap, may, ..Rules::CALM },
+                &Property::ALL,
+                1_000,
+            );
         }
     }
     let may = Budget { removals: 2, failures: 1, retries: 1, ..NONE };
@@ -123,7 +182,12 @@ fn every_promise_holds_for_runs_asked_about_without_a_clear_answer() {
         let may = Budget { unclear: 2, crashes: 1, cancels: 1, ..NONE };
         assert_holds("unclear", Rules { delivery, may, ..Rules::CALM }, &Property::ALL, 1_000);
         let may = Budget { unclear: 1, losses: 1, expiries: 1, ..NONE };
-        assert_holds("unclear", Rules { occurrences: 1, delivery, may, ..Rules::CALM }, &Property::ALL, 500);
+        assert_holds(
+            "unclear",
+            Rules { occurrences: 1, delivery, may, ..Rules::CALM },
+            &Property::ALL,
+            500,
+        );
     }
 }
 
@@ -138,9 +202,19 @@ fn under_replace_every_promise_holds_for_three_occurrences_of_which_the_newest_w
 fn an_at_most_once_run_starts_once_whatever_happens() {
     let at_most_once = Rules { delivery: Delivery::AtMostOnce, ..Rules::CALM };
     let may = Budget { crashes: 1, expiries: 1, losses: 1, hand_backs: 1, ..NONE };
-    assert_holds("at most once", Rules { occurrences: 1, may, ..at_most_once }, &Property::ALL, 5_000);
+    assert_holds(
+        "at most once",
+        Rules { occurrences: 1, may, ..at_most_once },
+        &Property::ALL,
+        5_000,
+    );
     let may = Budget { crashes: 1, losses: 1, ..NONE };
-    assert_holds("at most once, two occurrences", Rules { may, ..at_most_once }, &Property::ALL, 5_000);
+    assert_holds(
+        "at most once, two occurrences",
+        Rules { may, ..at_most_once },
+        &Property::ALL,
+        5_000,
+    );
 }
 
 #[test]
@@ -148,7 +222,12 @@ fn a_frozen_host_may_overlap_but_its_end_is_refused_and_nothing_is_lost() {
     let may = Budget { expiries: 1, losses: 1, ..NONE };
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
         let rules = Rules { hosts: Hosts::Frozen, delivery, may, ..Rules::CALM };
-        assert_holds("a frozen host", rules, &all_but(&[Property::NoOverlap, Property::OneOfAJob]), 1_000);
+        assert_holds(
+            "a frozen host",
+            rules,
+            &all_but(&[Property::NoOverlap, Property::OneOfAJob]),
+            1_000,
+        );
     }
     let rules = Rules { hosts: Hosts::Frozen, may, ..Rules::CALM };
     assert_breaks("a frozen host", rules, Property::NoOverlap);
@@ -174,15 +253,29 @@ fn after_a_lossy_failover_every_known_run_ends_and_no_stale_end_is_taken() {
         let rules = Rules { delivery, may, ..Rules::CALM };
         assert_holds("a failover", rules, &all_but(&LOST_WITH_THE_TAIL), 5_000);
     }
-    let rules = Rules { occurrences: 1, has_once: true, may: Budget { failovers: 1, ..NONE }, ..Rules::CALM };
+    let rules = Rules {
+        occurrences: 1,
+        has_once: true,
+        may: Budget { failovers: 1, ..NONE },
+        ..Rules::CALM
+    };
     assert_holds("a failover with a one-shot", rules, &all_but(&LOST_WITH_THE_TAIL), 1_000);
 }
 
 #[test]
 fn a_lossy_failover_breaks_the_promises_that_need_every_acknowledged_write() {
-    let rules = Rules { occurrences: 1, has_once: true, may: Budget { failovers: 1, ..NONE }, ..Rules::CALM };
+    let rules = Rules {
+        occurrences: 1,
+        has_once: true,
+        may: Budget { failovers: 1, ..NONE },
+        ..Rules::CALM
+    };
     for property in LOST_WITH_THE_TAIL {
-        let delivery = if property == Property::OneStart { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
+        let delivery = if property == Property::OneStart {
+            Delivery::AtMostOnce
+        } else {
+            Delivery::AtLeastOnce
+        };
         let needs_two = matches!(property, Property::PlantedOnce | Property::OneOfAJob);
         let occurrences = if needs_two { 2 } else { 1 };
         assert_breaks("a failover", Rules { occurrences, delivery, ..rules }, property);

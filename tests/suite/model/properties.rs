@@ -56,17 +56,26 @@ impl Property {
     /// Returns true if the promise holds in `state`. The search judges promises about the future.
     pub(super) fn holds(self, state: &State, rules: &Rules) -> bool {
         let (redis, seen) = (&state.redis, &state.seen);
-        let is_taken = |run| state.nodes.iter().any(|node| node.taken.map(usize::from) == Some(run));
+        let is_taken =
+            |run| state.nodes.iter().any(|node| node.taken.map(usize::from) == Some(run));
         match self {
             Self::NothingLost => (0..RUNS).all(|run| {
                 let found = &redis.runs[run];
-                let is_somewhere = found.due || found.waiting || found.lease.is_some() || found.is_over();
+                let is_somewhere =
+                    found.due || found.waiting || found.lease.is_some() || found.is_over();
                 seen.planted[run] == 0 || is_somewhere || is_taken(run)
             }),
-            Self::OneResult => (0..RUNS).all(|run| seen.ended[run] == seen.retried[run] + u8::from(redis.runs[run].is_over())),
+            Self::OneResult => (0..RUNS).all(|run| {
+                seen.ended[run] == seen.retried[run] + u8::from(redis.runs[run].is_over())
+            }),
             Self::NoStaleEnd => !seen.took_stale_end,
-            Self::RetriedAsAsked => seen.retried.iter().sum::<u8>() <= rules.may.retries - state.may.retries,
-            Self::OneStart => !rules.is_at_most_once() || (0..RUNS).all(|run| seen.starts[run] <= 1 + seen.retried[run]),
+            Self::RetriedAsAsked => {
+                seen.retried.iter().sum::<u8>() <= rules.may.retries - state.may.retries
+            }
+            Self::OneStart => {
+                !rules.is_at_most_once()
+                    || (0..RUNS).all(|run| seen.starts[run] <= 1 + seen.retried[run])
+            }
             Self::StartsHaveCauses => {
                 let removals = rules.may.removals - state.may.removals;
                 let causes = rules.may.sum() - state.may.sum() - removals;
@@ -74,12 +83,14 @@ impl Property {
             }
             Self::NoOverlap => (0..RUNS).all(|run| state.processes(run) <= 1),
             Self::OneOfAJob => {
-                let executed = (0..rules.occurrences).filter(|run| state.processes(*run) > 0).count();
+                let executed =
+                    (0..rules.occurrences).filter(|run| state.processes(*run) > 0).count();
                 rules.overlap == Overlap::Allow || executed <= 1
             }
             Self::PlantedOnce => seen.planted.iter().all(|planted| *planted <= 1),
             Self::SuccessorPlanted => {
-                let is_followed = |run: usize| redis.runs[run - 1].record.is_none() || redis.runs[run].is_known();
+                let is_followed =
+                    |run: usize| redis.runs[run - 1].record.is_none() || redis.runs[run].is_known();
                 redis.cron.is_removed || (1..rules.occurrences).all(is_followed)
             }
             Self::OwnDefinition => !seen.is_wrong,
@@ -92,6 +103,7 @@ impl State {
     /// Returns true if every run that Redis must know is over.
     pub(super) fn is_settled(&self, rules: &Rules) -> bool {
         let once = &self.redis.runs[ONCE];
-        self.redis.runs[..rules.occurrences].iter().all(super::redis::Run::is_over) && (once.is_over() || !once.is_known())
+        self.redis.runs[..rules.occurrences].iter().all(super::redis::Run::is_over)
+            && (once.is_over() || !once.is_known())
     }
 }

@@ -13,9 +13,9 @@ use schedd::domain::name::names::{Fence, RunId};
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, Beside, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant, ExpiredLease, FinishReply,
-    LeaseWord, RecoverReply, RemoveReply, RetryOrder, RetryReply, Rev, SkipOrder, SkipReply, StopRunning, Store,
-    Verdict as RealVerdict,
+    ApplyOrder, ApplyReply, Beside, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant,
+    ExpiredLease, FinishReply, LeaseWord, RecoverReply, RemoveReply, RetryOrder, RetryReply, Rev,
+    SkipOrder, SkipReply, StopRunning, Store, Verdict as RealVerdict,
 };
 
 use super::redis::{Call, ONCE, Redis, Reply, Token, Verdict};
@@ -133,7 +133,9 @@ impl Real {
                 self.revs.insert(("once", 0), self.world.job("once").await.rev);
                 Reply::Planted
             }
-            Call::Claim { run, token, rev } => self.claim(&store, run.into(), (token, rev), reply).await,
+            Call::Claim { run, token, rev } => {
+                self.claim(&store, run.into(), (token, rev), reply).await
+            }
             Call::Renew { run, fence } => {
                 let held = [(id(run.into()), self.fence(fence))];
                 match &store.renew_leases(LEASE, &held).await.unwrap()[..] {
@@ -143,11 +145,16 @@ impl Real {
                     other => panic!("{other:?}"),
                 }
             }
-            Call::Finish { run, fence, verdict } => self.finish(&store, run.into(), fence, verdict).await,
-            Call::Recover { run, fence, end, is_poison } => self.recover(&store, run.into(), (fence, end), is_poison).await,
+            Call::Finish { run, fence, verdict } => {
+                self.finish(&store, run.into(), fence, verdict).await
+            }
+            Call::Recover { run, fence, end, is_poison } => {
+                self.recover(&store, run.into(), (fence, end), is_poison).await
+            }
             Call::Skip { run } => self.skip(&store, run.into()).await,
             Call::Cancel { run } => {
-                let order = self.world.cancelling(&id(run.into()), self.due_after(run.into())).await;
+                let order =
+                    self.world.cancelling(&id(run.into()), self.due_after(run.into())).await;
                 match store.cancel_run(&order).await.unwrap() {
                     CancelReply::Cancelled => Reply::Cancelled,
                     CancelReply::Requested => Reply::Requested,
@@ -159,8 +166,15 @@ impl Real {
                 let order = RetryOrder {
                     run: id(run.into()),
                     fence: Some(self.fence(fence)),
-                    job: Some((self.revs[&(job_of(run.into()), rev)].clone(), Lane::default_lane())),
-                    beside: if self.rules.overlap == Overlap::Allow { Beside::Allowed } else { Beside::Waits },
+                    job: Some((
+                        self.revs[&(job_of(run.into()), rev)].clone(),
+                        Lane::default_lane(),
+                    )),
+                    beside: if self.rules.overlap == Overlap::Allow {
+                        Beside::Allowed
+                    } else {
+                        Beside::Waits
+                    },
                     past: "{}".to_owned(),
                 };
                 match store.retry_run(&order).await.unwrap() {
@@ -202,7 +216,13 @@ impl Real {
         (run + 1 < self.rules.occurrences).then(|| due_of(run + 1))
     }
 
-    async fn claim(&mut self, store: &Store, run: usize, (by, rev): (Token, u8), wanted: Reply) -> Reply {
+    async fn claim(
+        &mut self,
+        store: &Store,
+        run: usize,
+        (by, rev): (Token, u8),
+        wanted: Reply,
+    ) -> Reply {
         let order = ClaimOrder {
             run: id(run),
             rev: self.revs[&(job_of(run), rev)].clone(),
@@ -217,15 +237,22 @@ impl Real {
             known_places: Vec::new(),
             per_key: schedd::domain::queue::gate::PerKey::default(),
         };
-        let claimant =
-            Claimant { node: format!("n{}", by.node).parse().unwrap(), incarnation: by.incarnation.to_string(), lease: LEASE };
+        let claimant = Claimant {
+            node: format!("n{}", by.node).parse().unwrap(),
+            incarnation: by.incarnation.to_string(),
+            lease: LEASE,
+        };
         let call = if by.number == 0 { token() } else { format!("{by:?} of {run}") };
-        let replies = store.claim_runs(&claimant, &queue("default"), &call, &[order]).await.unwrap();
+        let replies =
+            store.claim_runs(&claimant, &queue("default"), &call, &[order]).await.unwrap();
         match &replies[..] {
             [ClaimReply::Claimed(claim)] => {
                 let Reply::Claimed(fence) = wanted else { return Reply::Claimed(0) };
                 if usize::from(fence) == self.fences.len() + 1 {
-                    assert!(self.fences.last().is_none_or(|last| *last < claim.fence), "fences rise");
+                    assert!(
+                        self.fences.last().is_none_or(|last| *last < claim.fence),
+                        "fences rise"
+                    );
                     self.fences.push(claim.fence);
                 }
                 assert_eq!(self.fence(fence), claim.fence);
@@ -256,7 +283,8 @@ impl Real {
         };
         // The count in the record is the one its claim answered: nobody else writes it while the
         // lease is held.
-        let unclear: Option<u8> = self.world.raw("HGET", &format!("run:{}", claim.run), &["unclear"]);
+        let unclear: Option<u8> =
+            self.world.raw("HGET", &format!("run:{}", claim.run), &["unclear"]);
         let facts = [("unclear", verdict.unclear_after(unclear.unwrap_or(0)).to_string())];
         let verdict = match verdict {
             Verdict::Succeeded => RealVerdict::Final(RunState::Succeeded),
@@ -276,9 +304,23 @@ impl Real {
         }
     }
 
-    async fn recover(&self, store: &Store, run: usize, (fence, end): (u8, u8), is_poison: bool) -> Reply {
-        let lease = ExpiredLease { run: id(run), fence: self.fence(fence), end: self.watched[&(run, fence, end)].clone() };
-        let verdict = if self.rules.is_at_most_once() { Some(RunState::Lost) } else { is_poison.then_some(RunState::Failed) };
+    async fn recover(
+        &self,
+        store: &Store,
+        run: usize,
+        (fence, end): (u8, u8),
+        is_poison: bool,
+    ) -> Reply {
+        let lease = ExpiredLease {
+            run: id(run),
+            fence: self.fence(fence),
+            end: self.watched[&(run, fence, end)].clone(),
+        };
+        let verdict = if self.rules.is_at_most_once() {
+            Some(RunState::Lost)
+        } else {
+            is_poison.then_some(RunState::Failed)
+        };
         match store.recover_run(&lease, &recovery(verdict)).await.unwrap() {
             RecoverReply::Recovered => Reply::Recovered,
             RecoverReply::Ended => Reply::Ended,

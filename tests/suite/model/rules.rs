@@ -103,7 +103,27 @@ impl Rules {
 impl Budget {
     /// Returns the number of faults that remain, of all kinds together.
     pub(super) fn sum(self) -> u8 {
-        let Self { crashes, expiries, losses, failures, hand_backs, unclear, cancels, retries, failovers, removals } = self;
-        crashes + expiries + losses + failures + hand_backs + unclear + cancels + retries + failovers + removals
+        let Self {
+            crashes,
+            expiries,
+            losses,
+            failures,
+            hand_backs,
+            unclear,
+            cancels,
+            retries,
+            failovers,
+            removals,
+        } = self;
+        crashes
+            + expiries
+            + losses
+            + failures
+            + hand_backs
+            + unclear
+            + cancels
+            + retries
+            + failovers
+            + removals
     }
 }

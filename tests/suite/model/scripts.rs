@@ -28,7 +28,9 @@ pub(super) fn call(redis: &mut Redis, seen: &mut Seen, rules: &Rules, call: Call
         Call::Claim { run, token, rev } => script.claim_runs(run.into(), token, rev),
         Call::Renew { run, fence } => script.renew_leases(run.into(), fence),
         Call::Finish { run, fence, verdict } => script.finish_run(run.into(), fence, verdict),
-        Call::Recover { run, fence, end, is_poison } => script.recover_run(run.into(), fence, end, is_poison),
+        Call::Recover { run, fence, end, is_poison } => {
+            script.recover_run(run.into(), fence, end, is_poison)
+        }
         Call::Skip { run } => script.skip_run(run.into()),
         Call::Cancel { run } => script.cancel_run(run.into()),
         Call::Retry { run, fence, rev } => script.retry_run(run.into(), fence, rev),
@@ -133,7 +135,11 @@ impl Script<'_> {
         let record = self.run(run).record;
         if !self.run(run).due && broken != Some(Broken::ZremFirst) {
             return match record {
-                Some(record) if record.state == RunState::Running && record.claim == token && token.number > 0 => {
+                Some(record)
+                    if record.state == RunState::Running
+                        && record.claim == token
+                        && token.number > 0 =>
+                {
                     Reply::Claimed(record.fence)
                 }
                 _ => Reply::Gone,
@@ -195,7 +201,8 @@ impl Script<'_> {
     fn wait(&mut self, run: usize) {
         if self.rules.overlap == Overlap::Replace {
             let job = self.job(run);
-            for other in self.redis.runs[job].iter_mut().filter(|other| other.open || other.waiting) {
+            for other in self.redis.runs[job].iter_mut().filter(|other| other.open || other.waiting)
+            {
                 other.stop = true;
                 other.due |= std::mem::take(&mut other.waiting);
             }
@@ -220,7 +227,8 @@ impl Script<'_> {
     fn finish_run(&mut self, run: usize, fence: u8, verdict: Verdict) -> Reply {
         let found = *self.run(run);
         let Some(record) = found.record else { return Reply::Lost };
-        let is_held = found.lease.is_some_and(|lease| lease.fence == fence) && record.fence == fence;
+        let is_held =
+            found.lease.is_some_and(|lease| lease.fence == fence) && record.fence == fence;
         if !is_held && self.rules.broken != Some(Broken::NoTokenCheck) {
             if record.fence != fence || record.settled != Some((fence, verdict)) {
                 return Reply::Lost;
@@ -256,7 +264,10 @@ impl Script<'_> {
         }
         self.end_run(run, state);
         self.run(run).lease = None;
-        if self.rules.broken == Some(Broken::SuccessorAtCompletion) && verdict == Verdict::Succeeded && self.is_pending(run) {
+        if self.rules.broken == Some(Broken::SuccessorAtCompletion)
+            && verdict == Verdict::Succeeded
+            && self.is_pending(run)
+        {
             self.plant_successor(run);
         }
         self.after_end(run);
@@ -270,7 +281,8 @@ impl Script<'_> {
             _ => return Reply::Gone,
         }
         let is_stopped = self.run(run).stop;
-        let may_not_repeat = self.rules.is_at_most_once() && self.rules.broken != Some(Broken::NoStartMark);
+        let may_not_repeat =
+            self.rules.is_at_most_once() && self.rules.broken != Some(Broken::NoStartMark);
         let found = self.run(run);
         found.lease = None;
         let record = found.record();

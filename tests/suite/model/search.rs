@@ -69,7 +69,10 @@ pub(super) fn explore(rules: &Rules, properties: &[Property]) -> Result<Explored
     if properties.contains(&Property::EveryRunEnds)
         && let Some(dead_end) = dead_end(rules, &states, edges)
     {
-        return Err(Violation { property: Property::EveryRunEnds, trace: trace(rules, &states, &ways, dead_end) });
+        return Err(Violation {
+            property: Property::EveryRunEnds,
+            trace: trace(rules, &states, &ways, dead_end),
+        });
     }
     Ok(Explored { states: states.len(), steps: steps_taken })
 }
@@ -78,7 +81,8 @@ pub(super) fn explore(rules: &Rules, properties: &[Property]) -> Result<Explored
 fn dead_end(rules: &Rules, states: &[State], mut edges: Vec<(u32, u32)>) -> Option<usize> {
     edges.sort_unstable();
     let mut reaches: Vec<bool> = states.iter().map(|state| state.is_settled(rules)).collect();
-    let mut todo: Vec<u32> = (0u32..).zip(&reaches).filter(|(_, reaches)| **reaches).map(|(number, _)| number).collect();
+    let mut todo: Vec<u32> =
+        (0u32..).zip(&reaches).filter(|(_, reaches)| **reaches).map(|(number, _)| number).collect();
     while let Some(to) = todo.pop() {
         let start = edges.partition_point(|(end, _)| *end < to);
         for (_, from) in edges[start..].iter().take_while(|(end, _)| *end == to) {

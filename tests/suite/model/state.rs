@@ -72,7 +72,14 @@ impl State {
         redis.runs[0].due = true;
         let mut seen = Seen { revs: 1, ..Seen::default() };
         (seen.planted[0], seen.planted_by[0]) = (1, 1);
-        Self { redis, replica: None, nodes: [Node::default(); NODES], late: [None; LATE], may: rules.may, seen }
+        Self {
+            redis,
+            replica: None,
+            nodes: [Node::default(); NODES],
+            late: [None; LATE],
+            may: rules.may,
+            seen,
+        }
     }
 
     /// Returns the runs of a configuration.
@@ -95,7 +102,9 @@ impl State {
         let (lease, record) = (self.redis.runs[run].lease?, self.redis.runs[run].record?);
         (0..NODES).find(|at| {
             let node = &self.nodes[*at];
-            let asks = node.asking.is_some_and(|asking| usize::from(asking.run) == run && asking.token == record.claim);
+            let asks = node.asking.is_some_and(|asking| {
+                usize::from(asking.run) == run && asking.token == record.claim
+            });
             node.tasks[run].is_some_and(|task| task.fence == lease.fence) || asks
         })
     }
@@ -114,8 +123,10 @@ impl State {
         for node in &mut self.nodes {
             node.tasks[run].take_if(|task| task.fence == fence && !matches!(task.at, At::Ended(_)));
             node.orphans[run].take_if(|orphan| *orphan == fence);
-            if let Some(asking) =
-                node.asking.as_mut().filter(|asking| Some(asking.token) == claim && usize::from(asking.run) == run)
+            if let Some(asking) = node
+                .asking
+                .as_mut()
+                .filter(|asking| Some(asking.token) == claim && usize::from(asking.run) == run)
             {
                 asking.is_too_late = true;
             }

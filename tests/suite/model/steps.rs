@@ -119,7 +119,8 @@ pub(super) enum Answer {
 impl Step {
     /// Returns true if the step is a fault, or may never come.
     pub(super) fn is_fault(self, before: &State, after: &State) -> bool {
-        before.may.sum() != after.may.sum() || matches!(self, Self::LateCall { .. } | Self::FailOver)
+        before.may.sum() != after.may.sum()
+            || matches!(self, Self::LateCall { .. } | Self::FailOver)
     }
 }
 
@@ -139,7 +140,11 @@ pub(super) fn possible(state: &State, rules: &Rules) -> Vec<Step> {
     for run in State::runs(rules) {
         steps_of_run(state, rules, run, &mut steps);
     }
-    steps.extend((0..state.late.len()).filter(|at| state.late[*at].is_some()).map(|at| Step::LateCall { at }));
+    steps.extend(
+        (0..state.late.len())
+            .filter(|at| state.late[*at].is_some())
+            .map(|at| Step::LateCall { at }),
+    );
     if rules.has_once && state.seen.planted[ONCE] == 0 {
         steps.push(Step::Add);
     }
@@ -193,9 +198,9 @@ fn steps_of_node(state: &State, rules: &Rules, node: usize, steps: &mut Vec<Step
             }
         }
         let is_predecessors = found.lease.is_some()
-            && found
-                .record
-                .is_some_and(|record| usize::from(record.claim.node) == node && record.claim.incarnation < own.incarnation);
+            && found.record.is_some_and(|record| {
+                usize::from(record.claim.node) == node && record.claim.incarnation < own.incarnation
+            });
         if is_predecessors && own.orphans.iter().all(Option::is_none) {
             steps.push(Step::TakeBack { node, run });
         }
@@ -217,11 +222,17 @@ fn steps_of_node(state: &State, rules: &Rules, node: usize, steps: &mut Vec<Step
                     steps.push(Step::End { node, run, verdict: Verdict::Failed });
                 }
             }
-            At::Ended(_) => steps.extend(answers.iter().map(|&answer| Step::Finish { node, run, answer })),
+            At::Ended(_) => {
+                steps.extend(answers.iter().map(|&answer| Step::Finish { node, run, answer }));
+            }
         }
         if state.may.hand_backs > 0 && !matches!(task.at, At::Ended(_)) {
             let has_started = task.at == At::Running;
-            let verdict = if has_started && rules.is_at_most_once() { Verdict::Lost } else { Verdict::Release };
+            let verdict = if has_started && rules.is_at_most_once() {
+                Verdict::Lost
+            } else {
+                Verdict::Release
+            };
             steps.push(Step::End { node, run, verdict });
         }
         // A renewal that would change nothing is left out.
@@ -232,7 +243,9 @@ fn steps_of_node(state: &State, rules: &Rules, node: usize, steps: &mut Vec<Step
         if is_felt && !matches!(task.at, At::Ended(_)) && rules.broken != Some(Broken::RenewNever) {
             steps.push(Step::Renew { node, run, answer: Answer::Comes });
         }
-        if answers.contains(&Answer::CallIsLate) && found.lease.is_some_and(|lease| lease.fence == task.fence) {
+        if answers.contains(&Answer::CallIsLate)
+            && found.lease.is_some_and(|lease| lease.fence == task.fence)
+        {
             steps.push(Step::Renew { node, run, answer: Answer::CallIsLate });
         }
     }
@@ -250,7 +263,10 @@ fn steps_of_run(state: &State, rules: &Rules, run: usize, steps: &mut Vec<Step>)
             steps.extend(answers.map(|&answer| Step::Recover { run, answer }));
         }
     }
-    if run != ONCE && found.due && state.redis.pending.is_some_and(|pending| usize::from(pending) == run) {
+    if run != ONCE
+        && found.due
+        && state.redis.pending.is_some_and(|pending| usize::from(pending) == run)
+    {
         steps.push(Step::Skip { run });
     }
     if state.may.cancels > 0 && found.is_known() {

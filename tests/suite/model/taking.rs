@@ -26,9 +26,18 @@ impl State {
         match step {
             Step::Add => Some(self.call(rules, Call::Add)),
             Step::Claim { node, run, answer } => {
-                let token = Token { node: small(node), incarnation: self.nodes[node].incarnation, number: 0 };
+                let token = Token {
+                    node: small(node),
+                    incarnation: self.nodes[node].incarnation,
+                    number: 0,
+                };
                 let rev = self.redis.rev_of(run);
-                self.claim(rules, node, Asking { run: small(run), token, rev, is_too_late: false }, answer)
+                self.claim(
+                    rules,
+                    node,
+                    Asking { run: small(run), token, rev, is_too_late: false },
+                    answer,
+                )
             }
             Step::ClaimAgain { node, answer } => {
                 self.nodes[node].asking.and_then(|asking| self.claim(rules, node, asking, answer))
@@ -43,9 +52,18 @@ impl State {
             }
             Step::Lock { node } => {
                 let run = self.nodes[node].taken.take()?;
-                let token = Token { node: small(node), incarnation: self.nodes[node].incarnation, number: 0 };
+                let token = Token {
+                    node: small(node),
+                    incarnation: self.nodes[node].incarnation,
+                    number: 0,
+                };
                 let rev = self.redis.rev_of(run.into());
-                self.claim(rules, node, Asking { run, token, rev, is_too_late: false }, Answer::Comes)
+                self.claim(
+                    rules,
+                    node,
+                    Asking { run, token, rev, is_too_late: false },
+                    Answer::Comes,
+                )
             }
             Step::Start { node, run } => {
                 let task = self.nodes[node].tasks[run].as_mut()?;
@@ -65,7 +83,9 @@ impl State {
                 None
             }
             Step::Finish { node, run, answer } => {
-                let Task { fence, at: At::Ended(verdict) } = self.nodes[node].tasks[run]? else { return None };
+                let Task { fence, at: At::Ended(verdict) } = self.nodes[node].tasks[run]? else {
+                    return None;
+                };
                 let call = Call::Finish { run: small(run), fence, verdict };
                 if answer == Answer::CallIsLate {
                     return self.put_off(call);
@@ -92,7 +112,8 @@ impl State {
                 Some(did)
             }
             Step::RunOut { run } => {
-                let is_free = self.holder(run).is_none() || rules.broken == Some(Broken::RenewNever);
+                let is_free =
+                    self.holder(run).is_none() || rules.broken == Some(Broken::RenewNever);
                 self.may.expiries -= u8::from(!is_free);
                 self.let_run_out(run, rules);
                 None

@@ -46,7 +46,10 @@ impl Scene {
 
     /// Nodes that `start` starts, of a name and with that jobs file.
     pub(crate) fn on(redis: TestRedis, start: impl Fn(&str, &str) -> Schedd, lease: &str) -> Self {
-        let (effects, pulses) = (Effects::new(), tempfile::Builder::new().prefix("schedd-pulses-").tempdir_in("/tmp").unwrap());
+        let (effects, pulses) = (
+            Effects::new(),
+            tempfile::Builder::new().prefix("schedd-pulses-").tempdir_in("/tmp").unwrap(),
+        );
         let eye = Eye::on(&redis);
         let jobs = format!(
             "[daemon]\nlease = \"{lease}\"\n[jobs.beat]\nevery = \"1s\"\nshell = {:?}\ncatch_up = {{ mode = \"all\" }}\n",
@@ -55,7 +58,10 @@ impl Scene {
         let nodes: Vec<Schedd> = ["one", "two"].iter().map(|name| start(name, &jobs)).collect();
         for name in LONG_ONES {
             let suspend_detector = pulses.path().join(name);
-            let work = format!("n=0; while [ $n -lt 60 ]; do echo >>{}; n=$((n+1)); sleep 0.1; done", suspend_detector.display());
+            let work = format!(
+                "n=0; while [ $n -lt 60 ]; do echo >>{}; n=$((n+1)); sleep 0.1; done",
+                suspend_detector.display()
+            );
             eye.add(&json!({"name": name, "in": "0s", "shell": effects.shell(&work)}));
         }
         for number in 0..SHORT_ONES {
@@ -87,7 +93,10 @@ impl Scene {
 
     /// How often the long runs have told that they live.
     fn pulses(&self) -> u64 {
-        LONG_ONES.iter().map(|name| fs::metadata(self.pulses.path().join(name)).map_or(0, |about| about.len())).sum()
+        LONG_ONES
+            .iter()
+            .map(|name| fs::metadata(self.pulses.path().join(name)).map_or(0, |about| about.len()))
+            .sum()
     }
 
     /// Waits until the long runs are dead, which is to be before `lease` is over, counted from now.
@@ -104,8 +113,15 @@ impl Scene {
                 (count, last) = (now, Instant::now());
             }
         }
-        assert!(last.duration_since(begun) < lease, "a job lived {:?} on", last.duration_since(begun));
-        assert!(LONG_ONES.iter().all(|name| self.effects.of(name)[0].ended.is_none()), "a job ended by itself meanwhile");
+        assert!(
+            last.duration_since(begun) < lease,
+            "a job lived {:?} on",
+            last.duration_since(begun)
+        );
+        assert!(
+            LONG_ONES.iter().all(|name| self.effects.of(name)[0].ended.is_none()),
+            "a job ended by itself meanwhile"
+        );
     }
 
     /// Every run was done, in one attempt.
@@ -122,9 +138,17 @@ impl Scene {
     pub(crate) fn assert_all_done_and_the_long_ones_again(self) {
         let by_run = self.settled();
         for (run, attempts) in &by_run {
-            assert!(attempts.windows(2).all(|pair| pair[0].fence < pair[1].fence && pair[0].ended.is_none()), "{attempts:?}");
+            assert!(
+                attempts
+                    .windows(2)
+                    .all(|pair| pair[0].fence < pair[1].fence && pair[0].ended.is_none()),
+                "{attempts:?}"
+            );
             let is_long = LONG_ONES.iter().any(|name| run.starts_with(name));
-            assert!(attempts.len() == 1 || is_long || run.starts_with("short"), "{run}: {attempts:?}");
+            assert!(
+                attempts.len() == 1 || is_long || run.starts_with("short"),
+                "{run}: {attempts:?}"
+            );
             assert!(!is_long || attempts.len() == 2, "{run}: {attempts:?}");
         }
     }
@@ -133,7 +157,10 @@ impl Scene {
     #[track_caller]
     fn settled(&self) -> BTreeMap<String, Vec<Effect>> {
         let eye = self.eye();
-        let names = LONG_ONES.iter().map(|name| (*name).to_owned()).chain((0..SHORT_ONES).map(|n| format!("short{n}")));
+        let names = LONG_ONES
+            .iter()
+            .map(|name| (*name).to_owned())
+            .chain((0..SHORT_ONES).map(|n| format!("short{n}")));
         for name in names {
             let run = eye.wait_for_history(&name, 1).remove(0);
             assert_eq!((run.state, run.failures), (RunState::Succeeded, 0), "{name}");
@@ -142,7 +169,8 @@ impl Scene {
         let beats = eye.history("beat").len();
         // Not one second without its run, and not one with two. One given to a keeper that stands still ends after later ones.
         until("every second has its one run", LONG, || {
-            let mut dues: Vec<i64> = eye.history("beat").iter().map(|run| run.run.due().as_i64()).collect();
+            let mut dues: Vec<i64> =
+                eye.history("beat").iter().map(|run| run.run.due().as_i64()).collect();
             dues.sort_unstable();
             let is_whole = dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000);
             (is_whole && dues.len() >= beats + 3).then_some(())
@@ -163,10 +191,16 @@ impl Scene {
 pub(crate) fn assert_calm(log: &str) {
     let mut said: HashMap<String, jiff::Timestamp> = HashMap::new();
     for line in log.lines() {
-        let Some((at, text)) = line.strip_prefix("ts=").and_then(|rest| rest.split_once(' ')) else { continue };
+        let Some((at, text)) = line.strip_prefix("ts=").and_then(|rest| rest.split_once(' '))
+        else {
+            continue;
+        };
         let at: jiff::Timestamp = at.parse().unwrap();
         let counts = ["ms=", "after_ms=", "for_s=", "late_ms=", "left_s="];
-        let text: Vec<&str> = text.split(' ').filter(|word| !counts.iter().any(|count| word.starts_with(count))).collect();
+        let text: Vec<&str> = text
+            .split(' ')
+            .filter(|word| !counts.iter().any(|count| word.starts_with(count)))
+            .collect();
         if let Some(before) = said.insert(text.join(" "), at) {
             let apart = at.duration_since(before);
             assert!(apart.as_millis() >= 1_000, "said again after {apart:?}: {line}\n{log}");

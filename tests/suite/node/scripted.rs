@@ -19,7 +19,9 @@ fn end_of(node: &ScriptedNode) -> RunRecord {
 #[test]
 fn a_failed_attempt_is_retried_and_the_record_keeps_both() {
     let node = ScriptedNode::start(&[("work", &[Act::End(exit(3)), Act::End(exit(0))])]);
-    node.eye.add(&json!({"name": "a", "in": "0s", "shell": "work", "retry": {"limit": 1, "delay": "0s"}}));
+    node.eye.add(
+        &json!({"name": "a", "in": "0s", "shell": "work", "retry": {"limit": 1, "delay": "0s"}}),
+    );
     let run = end_of(&node);
     assert_eq!((run.state, run.attempt, run.exit_code), (RunState::Succeeded, 2, Some(0)));
     assert_eq!(node.executor.made("work"), [1, 2]);
@@ -39,8 +41,10 @@ fn the_last_failure_ends_the_run_as_failed_with_its_output() {
 #[test]
 fn an_unclear_question_is_asked_again_and_a_clear_no_starts_the_work() {
     let node = ScriptedNode::start(&[("asked", &[Act::End(exit(2)), Act::End(exit(1))])]);
-    node.eye.add(&json!({"name": "a", "in": "0s", "shell": "work", "retry": {"limit": 0, "delay": "0s"},
-        "done_check": {"shell": "asked", "on": "always"}}));
+    node.eye.add(
+        &json!({"name": "a", "in": "0s", "shell": "work", "retry": {"limit": 0, "delay": "0s"},
+        "done_check": {"shell": "asked", "on": "always"}}),
+    );
     let run = end_of(&node);
     assert_eq!((run.state, run.unclear), (RunState::Succeeded, 0));
     assert_eq!((node.executor.made("asked").len(), node.executor.made("work").len()), (2, 1));
@@ -51,7 +55,10 @@ fn work_that_is_done_is_not_started() {
     let node = ScriptedNode::start(&[("asked", &[Act::End(exit(0))])]);
     node.eye.add(&json!({"name": "a", "in": "0s", "shell": "work", "done_check": {"shell": "asked", "on": "always"}}));
     let run = end_of(&node);
-    assert_eq!((run.state, run.reason.as_deref()), (RunState::Succeeded, Some("done_check: already done")));
+    assert_eq!(
+        (run.state, run.reason.as_deref()),
+        (RunState::Succeeded, Some("done_check: already done"))
+    );
     assert!(node.executor.made("work").is_empty());
 }
 
@@ -68,7 +75,10 @@ fn a_cancelled_run_is_stopped_and_ends_with_the_reason() {
 
 #[test]
 fn an_attempt_that_could_not_start_goes_back_without_counting() {
-    let refused = AttemptOutcome { error: Some("not started: no room".to_owned()), ..AttemptOutcome::bare(Ending::NotStarted) };
+    let refused = AttemptOutcome {
+        error: Some("not started: no room".to_owned()),
+        ..AttemptOutcome::bare(Ending::NotStarted)
+    };
     let node = ScriptedNode::start(&[("work", &[Act::End(refused)])]);
     node.eye.add(&json!({"name": "a", "in": "0s", "shell": "work"}));
     let run = end_of(&node);

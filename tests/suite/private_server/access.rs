@@ -46,7 +46,8 @@ async fn it_listens_nowhere_else_forgets_nothing_and_hears_no_ctrl_c() {
         ("aof-use-rdb-preamble", "yes"),
         ("enable-protected-configs", "no"),
     ] {
-        let (_, found): (String, String) = redis::cmd("CONFIG").arg("GET").arg(setting).query(&mut connection).unwrap();
+        let (_, found): (String, String) =
+            redis::cmd("CONFIG").arg("GET").arg(setting).query(&mut connection).unwrap();
         assert_eq!(found, wanted, "{setting}");
     }
     let pid = state.server_pid();
@@ -60,11 +61,15 @@ fn it_inherits_no_open_file_of_its_daemon_or_of_the_daemons_caller() {
     let mut daemon = daemon_process(&state, "0022");
     let pid = state.server_pid();
     let dir = state.dir.canonicalize().unwrap();
-    let mut open: Vec<PathBuf> =
-        fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|fd| fs::read_link(fd.unwrap().path()).ok()).collect();
+    let mut open: Vec<PathBuf> = fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|fd| fs::read_link(fd.unwrap().path()).ok())
+        .collect();
     open.retain(|target| target.is_absolute() && target != Path::new("/dev/null"));
     assert!(open.contains(&dir.join("redis.log")), "{open:?}");
-    open.retain(|target| target.file_name().unwrap() != "redis.log" && !target.starts_with(dir.join("appendonlydir")));
+    open.retain(|target| {
+        target.file_name().unwrap() != "redis.log" && !target.starts_with(dir.join("appendonlydir"))
+    });
     assert!(open.is_empty(), "{open:?}");
     daemon.kill().unwrap();
     daemon.wait().unwrap();

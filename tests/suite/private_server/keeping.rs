@@ -16,8 +16,11 @@ async fn a_second_daemon_is_refused_and_reported_the_first() {
     let mut first = daemon_process(&state, "0022");
     let error = PrivateServer::start(&state.dir, Access::User).await.unwrap_err();
     let dir = state.dir.canonicalize().unwrap();
-    let wanted =
-        format!("state directory {} is in use by schedd pid {}; give --redis URL to share one Redis", dir.display(), first.id());
+    let wanted = format!(
+        "state directory {} is in use by schedd pid {}; give --redis URL to share one Redis",
+        dir.display(),
+        first.id()
+    );
     assert_eq!(error.to_string(), wanted);
     first.kill().unwrap();
     first.wait().unwrap();

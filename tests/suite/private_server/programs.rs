@@ -23,8 +23,14 @@ async fn a_program_too_old_or_without_a_version_is_named() {
     ] {
         let state = State::new();
         let (dir, search) = fake_program(name, line);
-        let error = PrivateServer::start_with(&state.dir, Access::User, search).await.unwrap_err().to_string();
-        assert!(error.starts_with(dir.path().join(name).to_str().unwrap()) && error.contains(wanted), "{error}");
+        let error = PrivateServer::start_with(&state.dir, Access::User, search)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with(dir.path().join(name).to_str().unwrap()) && error.contains(wanted),
+            "{error}"
+        );
     }
 }
 
@@ -32,6 +38,12 @@ async fn a_program_too_old_or_without_a_version_is_named() {
 async fn a_server_that_ends_at_once_is_reported_with_its_last_words() {
     let state = State::new();
     let (_keep, search) = fake_program("redis-server", "Redis server v=7.0.0");
-    let error = PrivateServer::start_with(&state.dir, Access::User, search).await.unwrap_err().to_string();
-    assert!(error.contains("ended (exit status: 0) before it answered: Redis server v=7.0.0; its log file is "), "{error}");
+    let error =
+        PrivateServer::start_with(&state.dir, Access::User, search).await.unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "ended (exit status: 0) before it answered: Redis server v=7.0.0; its log file is "
+        ),
+        "{error}"
+    );
 }

@@ -58,7 +58,11 @@ async fn a_directory_too_deep_for_a_socket_gets_a_short_one() {
     let server = state.start().await;
     let () = connection(&server).set("k", 7).unwrap();
     let socket = PathBuf::from(fs::read_to_string(state.dir.join("socket-path")).unwrap());
-    assert!(socket.as_os_str().len() <= 107 && !socket.starts_with(state.top.path()), "{}", socket.display());
+    assert!(
+        socket.as_os_str().len() <= 107 && !socket.starts_with(state.top.path()),
+        "{}",
+        socket.display()
+    );
     assert_eq!(mode(socket.parent().unwrap()), 0o700);
     server.stop().await;
     assert!(!socket.parent().unwrap().exists(), "the short directory was left behind");

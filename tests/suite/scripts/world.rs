@@ -13,8 +13,9 @@ use schedd::domain::queue::lane::Lane;
 use schedd::domain::run::run_state::RunState;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::store::{
-    Address, ApplyOrder, ApplyReply, CancelOrder, Claim, ClaimOrder, ClaimReply, Claimant, DefinitionChange, Existing,
-    FinishReply, JobRecord, Keys, RunRecord, SourceKind, Store, Successor, Takers, Verdict,
+    Address, ApplyOrder, ApplyReply, CancelOrder, Claim, ClaimOrder, ClaimReply, Claimant,
+    DefinitionChange, Existing, FinishReply, JobRecord, Keys, RunRecord, SourceKind, Store,
+    Successor, Takers, Verdict,
 };
 
 use crate::support::redis::TestRedis;
@@ -108,7 +109,9 @@ impl World {
     }
 
     pub(crate) fn on(redis: TestRedis, namespace: &str) -> Self {
-        let store = Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new(namespace).unwrap()).unwrap();
+        let store =
+            Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new(namespace).unwrap())
+                .unwrap();
         Self { redis, store, namespace: namespace.to_owned() }
     }
 
@@ -124,7 +127,11 @@ impl World {
     /// A command on the key `rest` of the namespace.
     #[track_caller]
     pub(crate) fn raw<T: FromRedisValue>(&self, command: &str, rest: &str, args: &[&str]) -> T {
-        redis::cmd(command).arg(self.key(rest)).arg(args).query(&mut self.redis.connection()).unwrap()
+        redis::cmd(command)
+            .arg(self.key(rest))
+            .arg(args)
+            .query(&mut self.redis.connection())
+            .unwrap()
     }
 
     #[track_caller]
@@ -240,12 +247,18 @@ impl World {
 
     /// The same with the overlap rule and the successor's due as ms from zero.
     pub(crate) async fn order_with(&self, run: &RunId, overlap: Overlap, next: i64) -> ClaimOrder {
-        ClaimOrder { overlap, successor: Some(successor(run.job().as_str(), next)), ..self.order(run).await }
+        ClaimOrder {
+            overlap,
+            successor: Some(successor(run.job().as_str(), next)),
+            ..self.order(run).await
+        }
     }
 
     pub(crate) async fn claim(&self, offset: i64, order: &ClaimOrder) -> ClaimReply {
         let at = self.at(offset);
-        let replies = at.claim_runs(&claimant("n1"), &order.job_lane, &token(), std::slice::from_ref(order)).await;
+        let replies = at
+            .claim_runs(&claimant("n1"), &order.job_lane, &token(), std::slice::from_ref(order))
+            .await;
         replies.unwrap().pop().unwrap()
     }
 
@@ -263,12 +276,21 @@ impl World {
     }
 
     /// Claims a run for sure and plants its successor.
-    pub(crate) async fn win_with(&self, offset: i64, run: &RunId, overlap: Overlap, next: i64) -> Claim {
+    pub(crate) async fn win_with(
+        &self,
+        offset: i64,
+        run: &RunId,
+        overlap: Overlap,
+        next: i64,
+    ) -> Claim {
         Self::won(self.claim(offset, &self.order_with(run, overlap, next).await).await)
     }
 
     pub(crate) async fn finish(&self, offset: i64, claim: &Claim, verdict: Verdict) -> FinishReply {
-        self.at(offset).finish_run(claim, &verdict, "", &[("exit_code", "0".to_owned())], "{\"x\":1}").await.unwrap()
+        self.at(offset)
+            .finish_run(claim, &verdict, "", &[("exit_code", "0".to_owned())], "{\"x\":1}")
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn succeed(&self, offset: i64, claim: &Claim) {
@@ -297,7 +319,10 @@ impl World {
 
     fn names_under(&self, prefix: &str) -> Vec<String> {
         let start = self.key(prefix);
-        self.snapshot().into_keys().filter_map(|key| key.strip_prefix(&start).map(str::to_owned)).collect()
+        self.snapshot()
+            .into_keys()
+            .filter_map(|key| key.strip_prefix(&start).map(str::to_owned))
+            .collect()
     }
 
     /// Where runs wait at gates, and where they hold places; each with the names of the gates.
@@ -309,8 +334,10 @@ impl World {
                 assert_eq!(queued.insert(run, name.clone()), None, "one waits at two gates");
             }
         }
-        let families = ["gate_waiters", "gate_waiters_by_job", "gate_waiters_by_lane", "gate_waiter_lanes"];
-        let names: BTreeSet<String> = families.iter().flat_map(|family| self.names_under(&format!("{family}:"))).collect();
+        let families =
+            ["gate_waiters", "gate_waiters_by_job", "gate_waiters_by_lane", "gate_waiter_lanes"];
+        let names: BTreeSet<String> =
+            families.iter().flat_map(|family| self.names_under(&format!("{family}:"))).collect();
         for name in &names {
             self.assert_orders_sound(name);
         }
@@ -326,16 +353,21 @@ impl World {
     #[track_caller]
     fn assert_orders_sound(&self, name: &str) {
         let state: BTreeMap<String, String> = self.raw("HGETALL", &format!("gate:{name}"), &[]);
-        let (mut by_job, mut firsts) = (BTreeSet::new(), BTreeMap::<(String, String), String>::new());
+        let (mut by_job, mut firsts) =
+            (BTreeSet::new(), BTreeMap::<(String, String), String>::new());
         for run in self.members(&format!("gate_waiters:{name}")).into_keys() {
-            let lane = state.get(&format!("lane:{run}")).unwrap_or_else(|| panic!("nobody knows where {run} goes from {name}"));
+            let lane = state
+                .get(&format!("lane:{run}"))
+                .unwrap_or_else(|| panic!("nobody knows where {run} goes from {name}"));
             let id: RunId = run.parse().unwrap();
             let dated = format!("{:015} {run}", id.due().as_i64());
             by_job.insert(format!("{} {lane} {dated}", id.job()));
-            let first = firsts.entry((lane.clone(), id.job().to_string())).or_insert_with(|| dated.clone());
+            let first =
+                firsts.entry((lane.clone(), id.job().to_string())).or_insert_with(|| dated.clone());
             *first = dated.min(first.clone());
         }
-        let by_lane: BTreeSet<String> = firsts.iter().map(|((lane, _), dated)| format!("{lane} {dated}")).collect();
+        let by_lane: BTreeSet<String> =
+            firsts.iter().map(|((lane, _), dated)| format!("{lane} {dated}")).collect();
         let mut lanes = BTreeMap::new();
         for (lane, dated) in firsts.into_iter().map(|((lane, _), dated)| (lane, dated)) {
             let first = lanes.entry(lane).or_insert_with(|| dated.clone());
@@ -345,22 +377,38 @@ impl World {
             .into_iter()
             .map(|(lane, dated)| {
                 let (due, run) = dated.split_once(' ').unwrap();
-                let stuck =
-                    state.get(&format!("stuck:{lane}")).map(|mark| -mark.split_once(' ').unwrap().1.parse::<i64>().unwrap());
+                let stuck = state
+                    .get(&format!("stuck:{lane}"))
+                    .map(|mark| -mark.split_once(' ').unwrap().1.parse::<i64>().unwrap());
                 (format!("{run} {lane}"), stuck.unwrap_or_else(|| due.parse().unwrap()))
             })
             .collect();
-        let names = |family: &str| self.members(&format!("{family}:{name}")).into_keys().collect::<BTreeSet<_>>();
+        let names = |family: &str| {
+            self.members(&format!("{family}:{name}")).into_keys().collect::<BTreeSet<_>>()
+        };
         assert_eq!(names("gate_waiters_by_job"), by_job, "those that wait at {name} by job");
-        assert_eq!(names("gate_waiters_by_lane"), by_lane, "the first of each job and lane at {name}");
-        assert_eq!(self.members(&format!("gate_waiter_lanes:{name}")), lanes, "the first of each lane at {name}");
+        assert_eq!(
+            names("gate_waiters_by_lane"),
+            by_lane,
+            "the first of each job and lane at {name}"
+        );
+        assert_eq!(
+            self.members(&format!("gate_waiter_lanes:{name}")),
+            lanes,
+            "the first of each lane at {name}"
+        );
     }
 
     /// Fails unless whoever stands at a gate is to by its record.
     #[track_caller]
-    fn assert_gates_sound(&self, queued: &BTreeMap<String, String>, held: &BTreeMap<String, Vec<String>>) {
+    fn assert_gates_sound(
+        &self,
+        queued: &BTreeMap<String, String>,
+        held: &BTreeMap<String, Vec<String>>,
+    ) {
         for (run, gates) in held {
-            let [places, state]: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["places", "state"]);
+            let [places, state]: [Option<String>; 2] =
+                self.raw("HMGET", &format!("run:{run}"), &["places", "state"]);
             assert!(
                 ["running", "scheduled"].contains(&state.as_deref().unwrap_or("none")),
                 "{run} holds {gates:?} and is {state:?}"
@@ -372,7 +420,8 @@ impl World {
             );
         }
         for (run, gate) in queued {
-            let [places, state]: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["places", "state"]);
+            let [places, state]: [Option<String>; 2] =
+                self.raw("HMGET", &format!("run:{run}"), &["places", "state"]);
             assert_eq!(state.as_deref(), Some("scheduled"), "{run} waits at {gate}");
             assert!(
                 places.as_deref().unwrap_or("").ends_with(gate.as_str()),
@@ -383,6 +432,7 @@ impl World {
 
     /// Fails unless indexes, counters and records agree.
     #[track_caller]
+    #[expect(clippy::too_many_lines, reason = "one step for each index")]
     pub(crate) fn assert_sound(&self) {
         let over_or_gone = self.stale_entries();
         assert!(over_or_gone.is_empty(), "indexes name what is over or gone: {over_or_gone:#?}");
@@ -402,8 +452,14 @@ impl World {
                 self.raw("HMGET", &format!("job:{job}"), &["pending", "ended", "paused"]);
             let pending = pending.filter(|id| !id.is_empty());
             if ended.is_none() {
-                let wanted = pending.as_ref().map_or(PARKED, |id| id.parse::<RunId>().unwrap().due().as_i64());
-                assert_eq!(jobs.get(&job), Some(&wanted), "index of {job} with pending {pending:?}");
+                let wanted = pending
+                    .as_ref()
+                    .map_or(PARKED, |id| id.parse::<RunId>().unwrap().due().as_i64());
+                assert_eq!(
+                    jobs.get(&job),
+                    Some(&wanted),
+                    "index of {job} with pending {pending:?}"
+                );
                 live.insert(job.clone());
             } else {
                 assert_eq!(pending, None, "{job} has ended");
@@ -429,36 +485,61 @@ impl World {
             }
             let waiting = self.members(&format!("waiting:{job}"));
             waiting_in_all += i64::try_from(waiting.len()).unwrap();
-            assert!(waiting.keys().all(|run| !due.contains_key(run)), "waiting and due: {waiting:?}");
+            assert!(
+                waiting.keys().all(|run| !due.contains_key(run)),
+                "waiting and due: {waiting:?}"
+            );
             let open = self.members(&format!("open:{job}"));
             let is_manual_out = due
                 .keys()
                 .chain(leases.keys())
                 .chain(queued.keys())
                 .any(|run| run.starts_with(&format!("{job}@")) && run.contains('~'));
-            assert!(waiting.is_empty() || !open.is_empty() || is_manual_out, "nothing will free {waiting:?}");
+            assert!(
+                waiting.is_empty() || !open.is_empty() || is_manual_out,
+                "nothing will free {waiting:?}"
+            );
         }
         for letter in self.members("dead").keys() {
             let state: Option<String> = self.raw("HGET", &format!("run:{letter}"), &["state"]);
-            assert!(state.is_some_and(|state| state.parse::<RunState>().unwrap().is_dead()), "{letter} is no dead letter");
+            assert!(
+                state.is_some_and(|state| state.parse::<RunState>().unwrap().is_dead()),
+                "{letter} is no dead letter"
+            );
         }
         assert_eq!(jobs.keys().cloned().collect::<BTreeSet<_>>(), live, "the index of jobs");
         assert_eq!(self.total("waiting"), waiting_in_all, "totals.waiting");
         let mut counted = BTreeMap::new();
         for name in self.names_under("running:") {
             for run in self.members(&format!("running:{name}")).into_keys() {
-                assert_eq!(counted.insert(run.clone(), name.clone()), None, "{run} is counted in two queues");
+                assert_eq!(
+                    counted.insert(run.clone(), name.clone()),
+                    None,
+                    "{run} is counted in two queues"
+                );
             }
         }
         let executing = leases.keys().filter_map(|lease| lease.split_once('#')).map(|(run, _)| {
             let lane: Option<String> = self.raw("HGET", &format!("run:{run}"), &["queue"]);
-            (run.to_owned(), lane.unwrap_or_default().split(['!', '~', '+']).next().unwrap_or_default().to_owned())
+            (
+                run.to_owned(),
+                lane.unwrap_or_default()
+                    .split(['!', '~', '+'])
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            )
         });
         assert_eq!(counted, executing.collect::<BTreeMap<_, _>>(), "what is counted as running");
         for lease in leases.keys() {
             let (run, fence) = lease.split_once('#').unwrap();
-            let record: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["state", "fence"]);
-            assert_eq!(record, [Some("running".to_owned()), Some(fence.to_owned())], "lease {lease}");
+            let record: [Option<String>; 2] =
+                self.raw("HMGET", &format!("run:{run}"), &["state", "fence"]);
+            assert_eq!(
+                record,
+                [Some("running".to_owned()), Some(fence.to_owned())],
+                "lease {lease}"
+            );
         }
         for run in self.names_under("run:") {
             let state: String = self.raw("HGET", &format!("run:{run}"), &["state"]);
@@ -469,19 +550,33 @@ impl World {
             for index in ["history".to_owned(), format!("history:{job}")] {
                 let is_there = self.members(&index).contains_key(&run);
                 // A dead letter may have left history, and is kept all the same.
-                assert!(is_final == is_there || is_dead, "{run} is {state}, in {index}: {is_there}");
+                assert!(
+                    is_final == is_there || is_dead,
+                    "{run} is {state}, in {index}: {is_there}"
+                );
             }
             for index in ["dead".to_owned(), format!("dead:{job}")] {
-                assert_eq!(self.members(&index).get(&run).copied(), ended_at.filter(|_| is_dead), "{run} is {state}, in {index}");
+                assert_eq!(
+                    self.members(&index).get(&run).copied(),
+                    ended_at.filter(|_| is_dead),
+                    "{run} is {state}, in {index}"
+                );
             }
             assert!(is_final || ended_at.is_none(), "{run} is {state} and has ended");
             if run.contains('~') {
                 let is_listed = self.members(&format!("manual:{job}")).contains_key(&run);
-                assert_eq!(is_listed, !is_final, "manual run {run} is {state} and listed: {is_listed}");
+                assert_eq!(
+                    is_listed, !is_final,
+                    "manual run {run} is {state} and listed: {is_listed}"
+                );
             }
             if is_final {
                 assert!(!due.contains_key(&run), "{run} is over and due");
-                assert_eq!(self.raw::<Option<String>>("HGET", "stop_requests", &[&run]), None, "{run} is over");
+                assert_eq!(
+                    self.raw::<Option<String>>("HGET", "stop_requests", &[&run]),
+                    None,
+                    "{run} is over"
+                );
             }
         }
     }

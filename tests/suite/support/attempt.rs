@@ -91,7 +91,8 @@ impl Bench {
         let (deadline, deadline_seen) = watch::channel(deadline);
         let (stop, stop_seen) = watch::channel(None);
         let output = OutputBuffer::new(OutputBounds::default());
-        let (executors, attempt, buffer) = (self.executors.clone(), attempt.clone(), output.clone());
+        let (executors, attempt, buffer) =
+            (self.executors.clone(), attempt.clone(), output.clone());
         let control = Control { deadline: deadline_seen, stop: stop_seen };
         let task = tokio::spawn(async move { executors.execute(&attempt, control, &buffer).await });
         Running { task, deadline, stop, output }

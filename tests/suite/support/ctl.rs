@@ -102,7 +102,12 @@ impl Schedctl {
     pub(crate) fn answer_on_terminal(&self, args: &[&str], answer: &str) -> Finished {
         let file = self.home.path().join("answer");
         std::fs::write(&file, answer).unwrap();
-        Finished::of(self.on_terminal("true", args).stdin(std::fs::File::open(&file).unwrap()).output().unwrap())
+        Finished::of(
+            self.on_terminal("true", args)
+                .stdin(std::fs::File::open(&file).unwrap())
+                .output()
+                .unwrap(),
+        )
     }
 
     /// Runs `schedctl` on a terminal of this many columns.
@@ -115,7 +120,8 @@ impl Schedctl {
     }
 
     fn on_terminal(&self, preparation: &str, args: &[&str]) -> Command {
-        let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', r"'\''"))).collect();
+        let quoted: Vec<String> =
+            args.iter().map(|arg| format!("'{}'", arg.replace('\'', r"'\''"))).collect();
         let line = format!("{preparation}; '{}' {}", self.program.display(), quoted.join(" "));
         let mut command = Command::new("script");
         self.settle(&mut command);
@@ -138,8 +144,12 @@ impl Finished {
     #[track_caller]
     pub(crate) fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
-        let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.starts_with("schedctl: warning: ")).collect();
-        assert!(matches!(lines.as_slice(), [line] if line.starts_with("schedctl: ")), "not one line: {self:?}");
+        let lines: Vec<&str> =
+            self.stderr.lines().filter(|line| !line.starts_with("schedctl: warning: ")).collect();
+        assert!(
+            matches!(lines.as_slice(), [line] if line.starts_with("schedctl: ")),
+            "not one line: {self:?}"
+        );
         for word in words {
             assert!(self.stderr.contains(word), "{word:?} is not said: {self:?}");
         }
@@ -154,6 +164,7 @@ impl Finished {
     /// Returns the JSON document on stdout.
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("no JSON document ({error}): {self:?}"))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("no JSON document ({error}): {self:?}"))
     }
 }

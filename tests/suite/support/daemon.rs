@@ -73,7 +73,11 @@ impl Schedd {
         if let Some(line) = find() {
             return line;
         }
-        until(&format!("schedd logs {text:?}; its log is in {}", self.dir.path().display()), LONG, find)
+        until(
+            &format!("schedd logs {text:?}; its log is in {}", self.dir.path().display()),
+            LONG,
+            find,
+        )
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -129,7 +133,10 @@ impl Schedd {
     /// Returns its keepers: one, or none for a moment after a keeper's death.
     #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn keepers(&self) -> Vec<Pid> {
-        keepers_of(self.pid()).iter().filter_map(|dir| Pid::from_raw(dir.rsplit('/').next()?.parse().ok()?)).collect()
+        keepers_of(self.pid())
+            .iter()
+            .filter_map(|dir| Pid::from_raw(dir.rsplit('/').next()?.parse().ok()?))
+            .collect()
     }
 
     /// Waits for the end of the daemon.
@@ -228,8 +235,12 @@ impl Drop for Schedd {
 fn keepers_of(pid: u32) -> Vec<String> {
     // A new keeper is the child of whichever thread started it.
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let children: String = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default()).collect();
-    let is_keeper = |dir: &String| fs::read_to_string(format!("{dir}/comm")).is_ok_and(|name| name.trim() == "schedd-keeper");
+    let children: String = threads
+        .map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default())
+        .collect();
+    let is_keeper = |dir: &String| {
+        fs::read_to_string(format!("{dir}/comm")).is_ok_and(|name| name.trim() == "schedd-keeper")
+    };
     children.split_whitespace().map(|child| format!("/proc/{child}")).filter(is_keeper).collect()
 }
 
@@ -256,11 +267,14 @@ fn jobs_file(dir: &TempDir) -> PathBuf {
 pub(crate) fn end_private_server(state_dir: &Path) {
     let Ok(text) = fs::read_to_string(state_dir.join("redis.pid")) else { return };
     let process = Path::new("/proc").join(text.trim());
-    let works_there = || Some(fs::read_link(process.join("cwd")).ok()? == state_dir.canonicalize().ok()?);
+    let works_there =
+        || Some(fs::read_link(process.join("cwd")).ok()? == state_dir.canonicalize().ok()?);
     if works_there() == Some(true)
         && let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw)
     {
         let _ = kill_process(pid, Signal::KILL);
-        until("the private redis-server ends", LONG, || (works_there() != Some(true)).then_some(()));
+        until("the private redis-server ends", LONG, || {
+            (works_there() != Some(true)).then_some(())
+        });
     }
 }

@@ -35,8 +35,12 @@ impl Effects {
     /// Returns a shell line that reports its begin and its end, and does `work` in between.
     pub(crate) fn shell(&self, work: &str) -> String {
         let file = self.file();
-        let report =
-            |word: &str| format!("echo {word} $SCHEDD_RUN_ID $SCHEDD_ATTEMPT $SCHEDD_FENCE $(date +%s%N) >> {}", file.display());
+        let report = |word: &str| {
+            format!(
+                "echo {word} $SCHEDD_RUN_ID $SCHEDD_ATTEMPT $SCHEDD_FENCE $(date +%s%N) >> {}",
+                file.display()
+            )
+        };
         format!("{}; {work}; code=$?; {}; exit $code", report("B"), report("E"))
     }
 
@@ -47,11 +51,21 @@ impl Effects {
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let [word, run, attempt, fence, at] = words[..] else { panic!("{line:?}") };
-            let (attempt, fence, at) = (attempt.parse().unwrap(), fence.parse().unwrap(), at.parse().unwrap());
+            let (attempt, fence, at) =
+                (attempt.parse().unwrap(), fence.parse().unwrap(), at.parse().unwrap());
             if word == "B" {
-                effects.push(Effect { run: run.to_owned(), attempt, fence, began: at, ended: None });
+                effects.push(Effect {
+                    run: run.to_owned(),
+                    attempt,
+                    fence,
+                    began: at,
+                    ended: None,
+                });
             } else {
-                let effect = effects.iter_mut().find(|effect| effect.run == run && effect.fence == fence).unwrap();
+                let effect = effects
+                    .iter_mut()
+                    .find(|effect| effect.run == run && effect.fence == fence)
+                    .unwrap();
                 effect.ended = Some(at);
             }
         }

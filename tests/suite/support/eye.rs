@@ -19,7 +19,9 @@ pub(crate) struct Eye {
 impl Eye {
     pub(crate) fn on(redis: &TestRedis) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let store = Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new("schedd").unwrap()).unwrap();
+        let store =
+            Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new("schedd").unwrap())
+                .unwrap();
         Self { runtime, store }
     }
 
@@ -41,7 +43,8 @@ impl Eye {
 
     /// Returns the ended runs of `job`, oldest first.
     pub(crate) fn history(&self, job: &str) -> Vec<RunRecord> {
-        let mut runs = self.ask(self.store.read_history(Some(&job.parse().unwrap()), 0, 1_000)).unwrap().runs;
+        let mut runs =
+            self.ask(self.store.read_history(Some(&job.parse().unwrap()), 0, 1_000)).unwrap().runs;
         runs.reverse();
         runs
     }

@@ -56,7 +56,11 @@ impl TestRedis {
         Self::start_in(directory(), persistence, None)
     }
 
-    fn start_in(dir: TempDir, persistence: &'static [&'static str], clock: Option<SteppedClock>) -> Self {
+    fn start_in(
+        dir: TempDir,
+        persistence: &'static [&'static str],
+        clock: Option<SteppedClock>,
+    ) -> Self {
         let child = spawn(&dir, persistence, clock.as_ref());
         let mut server = Self { dir, persistence, clock, child };
         server.await_answer();
@@ -104,7 +108,11 @@ impl TestRedis {
     fn await_answer(&mut self) {
         let url = self.url();
         until("the test's redis-server answers", LONG, || {
-            assert_eq!(self.child.try_wait().unwrap(), None, "the test's redis-server ended at once");
+            assert_eq!(
+                self.child.try_wait().unwrap(),
+                None,
+                "the test's redis-server ended at once"
+            );
             let mut connection = redis::Client::open(&*url).ok()?.get_connection().ok()?;
             redis::cmd("PING").query::<String>(&mut connection).ok()
         });
@@ -130,7 +138,16 @@ fn spawn(dir: &TempDir, persistence: &[&str], clock: Option<&SteppedClock>) -> C
             clock.give_to(&mut command);
         }
         command
-            .args(["--port", "0", "--unixsocket", "redis.sock", "--unixsocketperm", "600", "--dir", "."])
+            .args([
+                "--port",
+                "0",
+                "--unixsocket",
+                "redis.sock",
+                "--unixsocketperm",
+                "600",
+                "--dir",
+                ".",
+            ])
             .args(persistence)
             .args(["--save", "", "--enable-debug-command", "yes"])
             .current_dir(dir.path())

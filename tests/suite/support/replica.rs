@@ -41,9 +41,15 @@ impl Replica {
         let port = listener.local_addr().unwrap().port();
         let (target, accepting) = (socket_of(primary), way.clone());
         let listener = std::thread::spawn(move || accepting.accept(&listener, &target));
-        let () = redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query(&mut redis.connection()).unwrap();
+        let () = redis::cmd("REPLICAOF")
+            .arg("127.0.0.1")
+            .arg(port)
+            .query(&mut redis.connection())
+            .unwrap();
         let replica = Self { redis, way, listener: Some(listener) };
-        until("the replica follows", LONG, || Some(()).filter(|()| replica.info().contains("master_link_status:up")));
+        until("the replica follows", LONG, || {
+            Some(()).filter(|()| replica.info().contains("master_link_status:up"))
+        });
         replica
     }
 
@@ -51,11 +57,15 @@ impl Replica {
     #[track_caller]
     pub(crate) fn catch_up(&self, primary: &TestRedis) {
         let offset = |info: &str, field: &str| -> Option<u64> {
-            info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok())
+            info.lines()
+                .find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok())
         };
-        let info: String = redis::cmd("INFO").arg("replication").query(&mut primary.connection()).unwrap();
+        let info: String =
+            redis::cmd("INFO").arg("replication").query(&mut primary.connection()).unwrap();
         let wanted = offset(&info, "master_repl_offset").unwrap();
-        until("the replica has all", LONG, || offset(&self.info(), "slave_repl_offset").filter(|has| *has >= wanted));
+        until("the replica has all", LONG, || {
+            offset(&self.info(), "slave_repl_offset").filter(|has| *has >= wanted)
+        });
     }
 
     /// Cuts the connection: nothing more reaches the replica.
@@ -66,7 +76,11 @@ impl Replica {
 
     /// Makes the replica a primary.
     pub(crate) fn promote(&self) {
-        let () = redis::cmd("REPLICAOF").arg("NO").arg("ONE").query(&mut self.redis.connection()).unwrap();
+        let () = redis::cmd("REPLICAOF")
+            .arg("NO")
+            .arg("ONE")
+            .query(&mut self.redis.connection())
+            .unwrap();
     }
 
     fn info(&self) -> String {
@@ -94,8 +108,12 @@ impl Way {
             }
             let Ok(server) = UnixStream::connect(target) else { continue };
             client.set_nonblocking(false).unwrap();
-            self.streams.lock().unwrap().push((client.try_clone().unwrap(), server.try_clone().unwrap()));
-            let (back, forth) = ((server.try_clone().unwrap(), client.try_clone().unwrap()), (client, server));
+            self.streams
+                .lock()
+                .unwrap()
+                .push((client.try_clone().unwrap(), server.try_clone().unwrap()));
+            let (back, forth) =
+                ((server.try_clone().unwrap(), client.try_clone().unwrap()), (client, server));
             pipes.push(std::thread::spawn(move || carry(forth.0, forth.1)));
             pipes.push(std::thread::spawn(move || carry(back.0, back.1)));
         }

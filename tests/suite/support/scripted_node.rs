@@ -50,7 +50,13 @@ pub(crate) struct ScriptedExecutor {
 impl ScriptedExecutor {
     /// Returns the numbers of the attempts made with this shell line.
     pub(crate) fn made(&self, line: &str) -> Vec<u32> {
-        self.made.lock().unwrap().iter().filter(|(made, ..)| made == line).map(|(.., number)| *number).collect()
+        self.made
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(made, ..)| made == line)
+            .map(|(.., number)| *number)
+            .collect()
     }
 
     /// Returns all runs executed, in order.
@@ -97,7 +103,12 @@ impl Execute for ScriptedExecutor {
         })
     }
 
-    fn ping<'a>(&'a self, _base: &'a str, _run: &'a RunId, _ping: Ping) -> BoxFuture<'a, Result<(), String>> {
+    fn ping<'a>(
+        &'a self,
+        _base: &'a str,
+        _run: &'a RunId,
+        _ping: Ping,
+    ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
 
@@ -138,7 +149,11 @@ impl ScriptedNode {
         for (line, acts) in script {
             executor.acts.lock().unwrap().insert((*line).to_owned(), acts.to_vec().into());
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         let engine = runtime.block_on(start(eye.store().clone(), executor.clone()));
         Self { redis, eye, executor, engine: Some(engine), runtime }
     }
@@ -146,7 +161,9 @@ impl ScriptedNode {
     /// Waits until an attempt with this shell line was made.
     #[track_caller]
     pub(crate) fn wait_for(&self, line: &str) {
-        until(&format!("an attempt of {line}"), LONG, || (!self.executor.made(line).is_empty()).then_some(()));
+        until(&format!("an attempt of {line}"), LONG, || {
+            (!self.executor.made(line).is_empty()).then_some(())
+        });
     }
 
     /// Stops the node. Runs that go on are stopped at once.
@@ -175,7 +192,9 @@ async fn start(store: Store, executor: Arc<ScriptedExecutor>) -> Engine {
         free_memory: || None,
     };
     let (node, incarnation): (NodeName, _) = ("scripted".parse().unwrap(), "first");
-    let announced = engine::announce(&store, &node, Naming::Asked, incarnation, &host, &Serving::default()).await;
+    let announced =
+        engine::announce(&store, &node, Naming::Asked, incarnation, &host, &Serving::default())
+            .await;
     let (node, started_at) = announced.unwrap();
     let settings = EngineSettings {
         node,

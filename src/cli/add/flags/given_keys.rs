@@ -48,7 +48,12 @@ impl GivenKeys {
 
 impl clap::FromArgMatches for GivenKeys {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(KEY_FLAGS.iter().filter_map(|flag| Some((flag.name, flag.value_in(matches)?))).collect()))
+        Ok(Self(
+            KEY_FLAGS
+                .iter()
+                .filter_map(|flag| Some((flag.name, flag.value_in(matches)?)))
+                .collect(),
+        ))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

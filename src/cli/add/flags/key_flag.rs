@@ -109,10 +109,14 @@ impl KeyFlag {
             | ValueForm::UniqueKey(_)
             | ValueForm::Command => arg,
             ValueForm::Duration => arg.allow_hyphen_values(true),
-            ValueForm::Texts | ValueForm::Times | ValueForm::Headers | ValueForm::Variables => arg.action(ArgAction::Append),
+            ValueForm::Texts | ValueForm::Times | ValueForm::Headers | ValueForm::Variables => {
+                arg.action(ArgAction::Append)
+            }
             ValueForm::Files => arg.action(ArgAction::Append).allow_hyphen_values(true),
             ValueForm::List => arg.action(ArgAction::Append).value_delimiter(','),
-            ValueForm::Codes => arg.action(ArgAction::Append).value_delimiter(',').value_parser(value_parser!(u16)),
+            ValueForm::Codes => {
+                arg.action(ArgAction::Append).value_delimiter(',').value_parser(value_parser!(u16))
+            }
             ValueForm::Whole => arg.value_parser(value_parser!(i64)).allow_negative_numbers(true),
             ValueForm::Count => arg.value_parser(value_parser!(u32)),
             ValueForm::Processors => arg.value_parser(processors).allow_negative_numbers(true),
@@ -137,7 +141,9 @@ impl KeyFlag {
             ValueForm::Count => matches.get_one::<u32>(name).map(|number| json!(number)),
             ValueForm::Processors => matches.get_one::<f64>(name).map(|number| json!(number)),
             ValueForm::Switch => matches.get_flag(name).then_some(Value::Bool(true)),
-            ValueForm::Fold => matches.get_one::<FoldFlag>(name).map(|fold| json!(*fold == FoldFlag::Second)),
+            ValueForm::Fold => {
+                matches.get_one::<FoldFlag>(name).map(|fold| json!(*fold == FoldFlag::Second))
+            }
             ValueForm::Text
             | ValueForm::Duration
             | ValueForm::Time

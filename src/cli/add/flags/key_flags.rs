@@ -5,8 +5,8 @@
 
 use super::key_flag::KeyFlag;
 use super::key_flag::ValueForm::{
-    Codes, Command, Content, Count, Duration, Files, Fold, Headers, List, Notice, Processors, Switch, Text, Texts, Time, Times,
-    UniqueKey, Variables, Whole,
+    Codes, Command, Content, Count, Duration, Files, Fold, Headers, List, Notice, Processors,
+    Switch, Text, Texts, Time, Times, UniqueKey, Variables, Whole,
 };
 
 macro_rules! flags {

@@ -62,7 +62,11 @@ impl Event {
             "DURATION" => self.lasts = Some(lasting(line)?),
             "RRULE" => self.rules.push((line.number, line.value.clone())),
             "EXDATE" => self.left_out.extend(line.all_stated()?),
-            "RDATE" if line.parameter("VALUE").is_none_or(|kind| !kind.eq_ignore_ascii_case("PERIOD")) => {
+            "RDATE"
+                if line
+                    .parameter("VALUE")
+                    .is_none_or(|kind| !kind.eq_ignore_ascii_case("PERIOD")) =>
+            {
                 self.added.extend(line.all_stated()?);
             }
             "RDATE" => return Err(line.refuse("periods are not supported, wanted dates")),
@@ -106,18 +110,24 @@ impl Event {
             return Ok(());
         }
         effort.spend(1 + replaced.len() + self.left_out.len(), number)?;
-        let Some(begin) = &self.begin else { return Err(refuse(number, "an event without DTSTART, wanted one")) };
+        let Some(begin) = &self.begin else {
+            return Err(refuse(number, "an event without DTSTART, wanted one"));
+        };
         let zone = match begin.moment {
             Moment::Real(_) => Zone::utc(),
-            Moment::Day(_) | Moment::Local(_) => begin.zone.clone().unwrap_or_else(|| self.host.clone()),
+            Moment::Day(_) | Moment::Local(_) => {
+                begin.zone.clone().unwrap_or_else(|| self.host.clone())
+            }
         };
         let none = || refuse(number, "an event at a time there is not, wanted one of its zone");
-        let length =
-            self.length(begin).ok_or_else(|| refuse(number, "an event that ends before it begins, wanted its end behind"))?;
+        let length = self.length(begin).ok_or_else(|| {
+            refuse(number, "an event that ends before it begins, wanted its end behind")
+        })?;
         let first = begin.on_wall(&zone).ok_or_else(none)?;
         let mut begins = BTreeSet::from([first]);
         for (line, rule) in &self.rules {
-            let rule = Recurrence::new(rule, of_second(first)).map_err(|error| refuse(*line, &error.to_string()))?;
+            let rule = Recurrence::new(rule, of_second(first))
+                .map_err(|error| refuse(*line, &error.to_string()))?;
             rule.walk_local(&zone, &mut effort.steps_left, &mut |next| {
                 let is_in_time = next < UnixMillis::END / 1_000;
                 if is_in_time {
@@ -126,7 +136,10 @@ impl Event {
                 !is_in_time || begins.len() > most + 1
             });
             if begins.len() > most + 1 {
-                return Err(refuse(*line, &format!("comes more than {most} times before 2100, wanted UNTIL or COUNT")));
+                return Err(refuse(
+                    *line,
+                    &format!("comes more than {most} times before 2100, wanted UNTIL or COUNT"),
+                ));
             }
             if effort.steps_left == 0 {
                 return Err(spent(*line));
@@ -134,15 +147,26 @@ impl Event {
         }
         begins.extend(self.added.iter().filter_map(|added| self.own_wall(added, &zone)));
         let gone = self.left_out.iter().chain(replaced.iter().copied());
-        let (days, moments): (Vec<&Stated>, Vec<&Stated>) = gone.partition(|gone| matches!(gone.moment, Moment::Day(_)));
+        let (days, moments): (Vec<&Stated>, Vec<&Stated>) =
+            gone.partition(|gone| matches!(gone.moment, Moment::Day(_)));
         let days: BTreeSet<i64> = days.iter().filter_map(|day| day.on_wall(&zone)).collect();
-        let moments: BTreeSet<i64> = moments.iter().filter_map(|moment| self.own_wall(moment, &zone)).collect();
-        let is_gone = |begin: i64| moments.contains(&begin) || days.contains(&(begin - begin.rem_euclid(DAY)));
+        let moments: BTreeSet<i64> =
+            moments.iter().filter_map(|moment| self.own_wall(moment, &zone)).collect();
+        let is_gone = |begin: i64| {
+            moments.contains(&begin) || days.contains(&(begin - begin.rem_euclid(DAY)))
+        };
         for begin in begins.into_iter().filter(|begin| !is_gone(*begin)) {
-            items.extend(if self.is_all_day() { Some(days_of(begin, length)) } else { span(begin, length, &zone) });
+            items.extend(if self.is_all_day() {
+                Some(days_of(begin, length))
+            } else {
+                span(begin, length, &zone)
+            });
         }
         if items.len() > most {
-            return Err(refuse(number, &format!("more than {most} days and spans up to here, wanted fewer")));
+            return Err(refuse(
+                number,
+                &format!("more than {most} days and spans up to here, wanted fewer"),
+            ));
         }
         Ok(())
     }

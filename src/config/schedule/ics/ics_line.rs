@@ -45,7 +45,9 @@ pub(super) fn lines_of(text: &str) -> Vec<IcsLine> {
         let mut parts = head.split(';');
         let name = parts.next()?.to_ascii_uppercase();
         let parameters = parts.filter_map(|part| part.split_once('='));
-        let parameters = parameters.map(|(key, value)| (key.to_ascii_uppercase(), value.trim_matches('"').to_owned())).collect();
+        let parameters = parameters
+            .map(|(key, value)| (key.to_ascii_uppercase(), value.trim_matches('"').to_owned()))
+            .collect();
         Some(IcsLine { number, name, parameters, value: value.trim().to_owned() })
     };
     joined.into_iter().filter_map(read).collect()
@@ -80,7 +82,9 @@ impl IcsLine {
         let Some(name) = self.parameter("TZID") else { return Ok(None) };
         zone_named(name).map(Some).ok_or_else(|| {
             let name: String = name.chars().take(60).collect();
-            self.refuse(&format!("the zone {name:?} is not known here, wanted an IANA name such as Europe/Berlin"))
+            self.refuse(&format!(
+                "the zone {name:?} is not known here, wanted an IANA name such as Europe/Berlin"
+            ))
         })
     }
 
@@ -92,16 +96,23 @@ impl IcsLine {
     /// Returns the moments in a line that has a list of moments.
     pub(super) fn all_stated(&self) -> Result<Vec<Stated>, IcsError> {
         let zone = self.zone()?;
-        self.value.split(',').map(|text| Ok(Stated { moment: self.moment(text)?, zone: zone.clone() })).collect()
+        self.value
+            .split(',')
+            .map(|text| Ok(Stated { moment: self.moment(text)?, zone: zone.clone() }))
+            .collect()
     }
 
     fn moment(&self, text: &str) -> Result<Moment, IcsError> {
-        let refuse = || self.refuse("no date or time, wanted one such as 20261225 or 20261225T090000Z");
+        let refuse =
+            || self.refuse("no date or time, wanted one such as 20261225 or 20261225T090000Z");
         let digits = |from: usize, to: usize| {
-            let part = text.get(from..to).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+            let part =
+                text.get(from..to).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
             part.and_then(|part| part.parse::<i16>().ok()).ok_or_else(refuse)
         };
-        let small = |from: usize, to: usize| digits(from, to).and_then(|part| i8::try_from(part).map_err(|_| refuse()));
+        let small = |from: usize, to: usize| {
+            digits(from, to).and_then(|part| i8::try_from(part).map_err(|_| refuse()))
+        };
         let date = Date::new(digits(0, 4)?, small(4, 6)?, small(6, 8)?).map_err(|_| refuse())?;
         if !(1970..2100).contains(&date.year()) {
             return Err(self.refuse("wanted a year from 1970 to 2099"));
@@ -114,7 +125,8 @@ impl IcsLine {
             return Err(refuse());
         }
         // A leap second counts as the last second of its minute.
-        let time = Time::new(small(9, 11)?, small(11, 13)?, small(13, 15)?.min(59), 0).map_err(|_| refuse())?;
+        let time = Time::new(small(9, 11)?, small(11, 13)?, small(13, 15)?.min(59), 0)
+            .map_err(|_| refuse())?;
         let local = date.to_datetime(time);
         Ok(if is_utc { Moment::Real(second_of(local)) } else { Moment::Local(local) })
     }
@@ -126,7 +138,11 @@ impl Stated {
     pub(super) fn on_wall(&self, zone: &Zone) -> Option<i64> {
         match (self.moment, &self.zone) {
             (Moment::Day(date), _) => Some(second_of(date.to_datetime(Time::midnight()))),
-            (Moment::Local(at), own) if own.as_ref().is_none_or(|own| own.name() == zone.name()) => Some(second_of(at)),
+            (Moment::Local(at), own)
+                if own.as_ref().is_none_or(|own| own.name() == zone.name()) =>
+            {
+                Some(second_of(at))
+            }
             _ => {
                 let at = jiff::Timestamp::from_second(self.real(zone)?).ok()?;
                 Some(second_of(zone.rules().to_datetime(at)))

@@ -45,8 +45,14 @@ pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsErr
 /// than [`MOST_RULES`] rules.
 fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     let lines = lines_of(text);
-    if !lines.iter().any(|line| line.name == "BEGIN" && line.value.eq_ignore_ascii_case("VCALENDAR")) {
-        return Err(IcsError { line: 1, problem: "no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned() });
+    if !lines
+        .iter()
+        .any(|line| line.name == "BEGIN" && line.value.eq_ignore_ascii_case("VCALENDAR"))
+    {
+        return Err(IcsError {
+            line: 1,
+            problem: "no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned(),
+        });
     }
     let mut zone = zone.clone();
     let mut events = Vec::new();
@@ -58,14 +64,18 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
         let (name, value) = (line.name.as_str(), line.value.as_str());
         match (name, &mut event) {
             ("X-WR-TIMEZONE", None) => zone = zone_named(value).unwrap_or(zone),
-            ("BEGIN", None) if value.eq_ignore_ascii_case("VEVENT") => event = Some((line.number, Event::in_zone(&zone))),
+            ("BEGIN", None) if value.eq_ignore_ascii_case("VEVENT") => {
+                event = Some((line.number, Event::in_zone(&zone)));
+            }
             ("BEGIN", Some(_)) => inside += 1,
             ("END", Some(_)) if inside > 0 => inside -= 1,
             ("END", Some(_)) => events.extend(event.take()),
             (_, Some((_, event))) if inside == 0 => {
                 rules += usize::from(name == "RRULE");
                 if rules > MOST_RULES {
-                    return Err(line.refuse(&format!("more than {MOST_RULES} rules up to here, wanted fewer")));
+                    return Err(line.refuse(&format!(
+                        "more than {MOST_RULES} rules up to here, wanted fewer"
+                    )));
                 }
                 event.note(line)?;
             }
@@ -73,9 +83,10 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
         }
     }
     match event {
-        Some((number, _)) => {
-            Err(IcsError { line: number, problem: "an event without END:VEVENT, wanted a whole file".to_owned() })
-        }
+        Some((number, _)) => Err(IcsError {
+            line: number,
+            problem: "an event without END:VEVENT, wanted a whole file".to_owned(),
+        }),
         None => Ok(events),
     }
 }

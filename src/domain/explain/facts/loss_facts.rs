@@ -39,7 +39,8 @@ impl Loss {
     pub(crate) fn was_before(&self, run: &RunFacts) -> bool {
         let is_restored = run.reason.as_deref().is_some_and(|reason| reason.contains(RESTORED));
         let until = self.until().max(self.kept.unwrap_or(UnixMillis::EPOCH));
-        is_restored || run.attempts.iter().any(|attempt| attempt.started_at.is_none_or(|at| at <= until))
+        is_restored
+            || run.attempts.iter().any(|attempt| attempt.started_at.is_none_or(|at| at <= until))
     }
 
     /// Returns true if an occurrence at `at` came due before the loss, so that its run may have

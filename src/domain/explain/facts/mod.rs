@@ -168,7 +168,9 @@ impl Facts {
     /// The run in question, or the run whose record includes the occurrence in question.
     pub fn run(&self) -> Option<&RunFacts> {
         match &self.subject {
-            Subject::Run(run) | Subject::InRange { run, .. } | Subject::Behind { run, .. } => Some(run),
+            Subject::Run(run) | Subject::InRange { run, .. } | Subject::Behind { run, .. } => {
+                Some(run)
+            }
             _ => None,
         }
     }
@@ -195,12 +197,16 @@ impl Facts {
     /// The time when the job was added and by whom, if that was after the time in question. `None`
     /// if the facts are about an older job of the same name.
     pub(super) fn added_later(&self) -> Option<(UnixMillis, Option<String>)> {
-        let (Subject::NotDue { at, before: None, .. } | Subject::Unrecorded { at }) = self.subject else { return None };
+        let (Subject::NotDue { at, before: None, .. } | Subject::Unrecorded { at }) = self.subject
+        else {
+            return None;
+        };
         let job = self.job.as_ref()?;
         let (added, by) = job.created.clone().filter(|(added, _)| *added > at)?;
         let is_older = self.audit_log.iter().any(|entry| entry.at <= at);
         // A file adds its jobs again after a data loss; journals know the jobs that schedctl added.
-        let is_lost = self.losses.iter().any(|loss| loss.concerns(at)) && (job.source != Source::Api || self.gone.is_some());
+        let is_lost = self.losses.iter().any(|loss| loss.concerns(at))
+            && (job.source != Source::Api || self.gone.is_some());
         (!is_older && !is_lost).then_some((added, by))
     }
 

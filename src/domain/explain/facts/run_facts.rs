@@ -158,7 +158,10 @@ impl RunFacts {
     /// Returns true if the run is due, ready and unclaimed.
     pub(crate) fn is_owed(&self, now: UnixMillis) -> bool {
         let is_ready = self.ready.is_none_or(|ready| ready <= now);
-        self.state == RunState::Scheduled && self.run.due() <= now && is_ready && self.place == Place::Queue
+        self.state == RunState::Scheduled
+            && self.run.due() <= now
+            && is_ready
+            && self.place == Place::Queue
     }
 
     /// Returns true if a node handed the run back without a start, and no node has claimed the run

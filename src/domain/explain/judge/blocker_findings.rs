@@ -17,11 +17,13 @@ use crate::domain::run::node_event::NodeEventKind;
 pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Finding> {
     let lasting = || delay.obstacles.iter().filter(|obstacle| obstacle.to.is_none());
     let is_in_delay = |blocker: &Blocker| match blocker {
-        Blocker::Queue { hold: NoRoomReason::Full, .. } | Blocker::Slots { .. } | Blocker::WrongType { .. } => false,
+        Blocker::Queue { hold: NoRoomReason::Full, .. }
+        | Blocker::Slots { .. }
+        | Blocker::WrongType { .. } => false,
         Blocker::Queue { hold, .. } => lasting().any(|obstacle| obstacle.hold() == Some(*hold)),
-        Blocker::NodeLimit { node, .. } => {
-            lasting().any(|obstacle| matches!(obstacle.what, NodeEventKind::AtLimit { .. }) && obstacle.nodes.contains(node))
-        }
+        Blocker::NodeLimit { node, .. } => lasting().any(|obstacle| {
+            matches!(obstacle.what, NodeEventKind::AtLimit { .. }) && obstacle.nodes.contains(node)
+        }),
         Blocker::NoNode => delay.no_node.is_some_and(|no_node| no_node.until.is_none()),
     };
     let new = facts.blockers.iter().filter(|blocker| !is_in_delay(blocker));
@@ -31,8 +33,14 @@ pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Find
 /// Returns the finding for the pause of the queue, for a job without a ready run.
 pub(super) fn paused_queue(facts: &Facts) -> Vec<Finding> {
     let Some((spec, _)) = facts.definition() else { return Vec::new() };
-    let is_pause = |blocker: &&Blocker| matches!(blocker, Blocker::Queue { hold: NoRoomReason::Paused, .. });
-    facts.blockers.iter().filter(is_pause).map(|blocker| finding(facts, blocker, &spec.queue, None)).collect()
+    let is_pause =
+        |blocker: &&Blocker| matches!(blocker, Blocker::Queue { hold: NoRoomReason::Paused, .. });
+    facts
+        .blockers
+        .iter()
+        .filter(is_pause)
+        .map(|blocker| finding(facts, blocker, &spec.queue, None))
+        .collect()
 }
 
 fn finding(facts: &Facts, blocker: &Blocker, queue: &QueueName, lane: Option<&Lane>) -> Finding {
@@ -42,21 +50,31 @@ fn finding(facts: &Facts, blocker: &Blocker, queue: &QueueName, lane: Option<&La
             let text = match hold {
                 NoRoomReason::Paused => {
                     let since = after(" since ", since.map(|at| facts.shown(at)));
-                    format!("Queue {queue} is {what}{since}. schedctl queue resume {queue} resumes the queue.")
+                    format!(
+                        "Queue {queue} is {what}{since}. schedctl queue resume {queue} resumes the queue."
+                    )
                 }
-                NoRoomReason::Full => format!("Queue {queue} is {what}{}.", after(": ", running.words())),
+                NoRoomReason::Full => {
+                    format!("Queue {queue} is {what}{}.", after(": ", running.words()))
+                }
                 NoRoomReason::Rate => format!("Queue {queue} is {what}."),
             };
             ("queue_now", text)
         }
-        Blocker::WrongType { why } => ("wrong_type_now", format!("No run of lane{} starts: {why}.", after(" ", lane))),
+        Blocker::WrongType { why } => {
+            ("wrong_type_now", format!("No run of lane{} starts: {why}.", after(" ", lane)))
+        }
         Blocker::Slots { nodes, running } => {
             let running = after(": ", running.words());
-            ("slots_now", format!("All slots of queue {queue} are taken on {}{running}.", list(nodes)))
+            (
+                "slots_now",
+                format!("All slots of queue {queue} are taken on {}{running}.", list(nodes)),
+            )
         }
-        Blocker::NodeLimit { node, why, since } => {
-            ("at_limit_now", format!("Node {node} has claimed no runs since {}: {why}.", facts.shown(*since)))
-        }
+        Blocker::NodeLimit { node, why, since } => (
+            "at_limit_now",
+            format!("Node {node} has claimed no runs since {}: {why}.", facts.shown(*since)),
+        ),
         Blocker::NoNode => ("no_node_now", "No node is running.".to_owned()),
     };
     Part::Timing.finding(code, text)

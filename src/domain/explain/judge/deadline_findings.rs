@@ -15,27 +15,36 @@ use crate::domain::time::wording::span;
 pub(super) fn deadlines(facts: &Facts) -> Vec<Finding> {
     let run = match &facts.subject {
         Subject::Run(run) | Subject::InRange { run, .. } => run,
-        Subject::Job { open, .. } => match open.iter().find(|run| !run.late_notices.is_empty() || run.is_owed(facts.now)) {
-            Some(run) => run,
-            None => return Vec::new(),
-        },
+        Subject::Job { open, .. } => {
+            match open.iter().find(|run| !run.late_notices.is_empty() || run.is_owed(facts.now)) {
+                Some(run) => run,
+                None => return Vec::new(),
+            }
+        }
         _ => return Vec::new(),
     };
     let spec = facts.definition().map(|(spec, _)| spec);
     Deadline::ALL.into_iter().flat_map(|kind| of_deadline(facts, run, spec, kind)).collect()
 }
 
-fn of_deadline(facts: &Facts, run: &RunFacts, spec: Option<&JobSpec>, kind: Deadline) -> Vec<Finding> {
+fn of_deadline(
+    facts: &Facts,
+    run: &RunFacts,
+    spec: Option<&JobSpec>,
+    kind: Deadline,
+) -> Vec<Finding> {
     let notice = run.late_notices.iter().find(|notice| notice.of == kind);
     let within = spec.and_then(|spec| match kind {
         Deadline::Start => spec.must_start_within,
         Deadline::Finish => spec.must_finish_within,
     });
     // A skipped run has no deadline, unless the run it was skipped behind took too long.
-    let within = within.filter(|_| run.state != RunState::Skipped || notice.is_some() && run.behind.is_some());
+    let within = within
+        .filter(|_| run.state != RunState::Skipped || notice.is_some() && run.behind.is_some());
     let missed = within.and_then(|within| {
         let by = run.run.due().saturating_add(within.saturating_add(latest_shift(facts, run)));
-        (notice.is_some() || is_missed(facts, run, kind, by)).then_some((facts.shown(by), span(within)))
+        (notice.is_some() || is_missed(facts, run, kind, by))
+            .then_some((facts.shown(by), span(within)))
     });
     let of_notice = notice.map(|notice| of_notice(facts, notice)).or_else(|| {
         let why = "Redis has no on_late notice for it: the notice is not made yet, was one of too many, or was trimmed.";
@@ -72,11 +81,19 @@ fn of_notice(facts: &Facts, notice: &LateNotice) -> Finding {
     let (code, text) = match (state, finished_at) {
         (RunState::Succeeded, Some(at)) => {
             let from = after(" from ", node.as_ref());
-            ("reported_late", format!("The on_late notice {run} was delivered on {}{from}.", facts.shown(*at)))
+            (
+                "reported_late",
+                format!("The on_late notice {run} was delivered on {}{from}.", facts.shown(*at)),
+            )
         }
         (state, _) if state.is_final() => {
             let why = end.clone().unwrap_or_else(|| state.as_str().replace('_', " "));
-            ("unreported_late", format!("The on_late notice {run} was not delivered. Its last attempt ended with: {why}."))
+            (
+                "unreported_late",
+                format!(
+                    "The on_late notice {run} was not delivered. Its last attempt ended with: {why}."
+                ),
+            )
         }
         _ => {
             let end = after(". Its last attempt ended with: ", end.as_ref());

@@ -11,13 +11,19 @@ const NAMED: usize = 3;
 
 /// Returns the finding for a run that waits at a gate.
 pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
-    let Some(at) = &run.gate else { return Part::Became.finding("waits_at", "The run waits for a place at a gate.") };
+    let Some(at) = &run.gate else {
+        return Part::Became.finding("waits_at", "The run waits for a place at a gate.");
+    };
     let hindrance = after(": ", at.hindrance.as_ref());
     let behind = match (&at.holder, &at.stuck, &run.behind) {
         (Some((holder, true)), ..) => format!(", behind run {holder}"),
-        (Some((let_in, false)), ..) => format!(", behind run {let_in}, which has a place but has not started{hindrance}"),
+        (Some((let_in, false)), ..) => {
+            format!(", behind run {let_in}, which has a place but has not started{hindrance}")
+        }
         (None, Some((stuck, _)), _) => {
-            format!(", behind run {stuck} of its queue, which got a place but did not start{hindrance}")
+            format!(
+                ", behind run {stuck} of its queue, which got a place but did not start{hindrance}"
+            )
         }
         // A gate that only time keeps shut has no holder any more.
         (None, None, Some(behind)) if at.rate.is_none() && at.shut == Shut::default() => {
@@ -26,12 +32,17 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
         _ => String::new(),
     };
     let next = at.stuck.as_ref().filter(|_| at.holder.is_none());
-    let next = next.map(|(_, next)| format!("The next run gets a place on {}.", facts.shown(*next)));
-    let rate =
-        at.rate.map(|(rate, opens)| format!("The rate {rate} of the gate allows the next start on {}.", facts.shown(opens)));
+    let next =
+        next.map(|(_, next)| format!("The next run gets a place on {}.", facts.shown(*next)));
+    let rate = at.rate.map(|(rate, opens)| {
+        format!("The rate {rate} of the gate allows the next start on {}.", facts.shown(opens))
+    });
     let gap = at.shut.gap_words(&facts.zone);
     let turn = at.turn.as_ref().map(|job| at.shut.turn_words(job, &facts.zone));
-    let unserved = at.unserved.as_ref().map(|(lane, why)| format!("No node takes runs of its lane {lane}: {why}."));
+    let unserved = at
+        .unserved
+        .as_ref()
+        .map(|(lane, why)| format!("No node takes runs of its lane {lane}: {why}."));
     let passed_over = passed_over(at.passed_over.iter().map(ToString::to_string).collect());
     let mut sentences = vec![format!("The run waits for a place at {}{behind}.", at.gate)];
     sentences.extend([next, rate, gap, turn, unserved].into_iter().flatten());
@@ -49,9 +60,14 @@ fn passed_over(mut lanes: Vec<String>) -> String {
     }
     match lanes.as_slice() {
         [] => String::new(),
-        [lane] => format!(" Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them."),
+        [lane] => format!(
+            " Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them."
+        ),
         _ => {
-            format!(" Runs of lanes {} wait before this run. No node serves those lanes, so this run passes them.", list(&lanes))
+            format!(
+                " Runs of lanes {} wait before this run. No node serves those lanes, so this run passes them.",
+                list(&lanes)
+            )
         }
     }
 }
@@ -62,7 +78,8 @@ pub(super) fn let_in(facts: &Facts, passed: &Passed, ready: UnixMillis) -> Findi
     let Passed { gate, since, holder, unserved } = passed;
     if let Some(since) = since {
         let since = facts.shown(*since);
-        let text = format!("The run got a place at {gate} on {since}. No node has claimed the run yet.");
+        let text =
+            format!("The run got a place at {gate} on {since}. No node has claimed the run yet.");
         return Part::Became.finding("let_in", text);
     }
     let now = match holder {

@@ -41,9 +41,13 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let at = facts.at()?;
     let loss = of(facts).filter(|loss| loss.hides(at))?;
     let is_since = |run: &RunFacts| run.finished_at.is_none_or(|ended| ended >= loss.until());
-    let is_missed = |run: &RunFacts| run.state == RunState::Skipped && run.reason.as_deref() == Some("missed") && is_since(run);
+    let is_missed = |run: &RunFacts| {
+        run.state == RunState::Skipped && run.reason.as_deref() == Some("missed") && is_since(run)
+    };
     let is_unknown = match &facts.subject {
-        Subject::Run(run) | Subject::InRange { run, .. } => is_missed(run) || !run.attempts.is_empty(),
+        Subject::Run(run) | Subject::InRange { run, .. } => {
+            is_missed(run) || !run.attempts.is_empty()
+        }
         Subject::Ledger { state, reason, .. } => state == "skipped" && reason == "missed",
         Subject::Unrecorded { .. } => true,
         _ => false,
@@ -54,22 +58,37 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
 /// Returns findings for the data loss that concerns the occurrence in question, and for the records
 /// that journals restored.
 pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();
+    let mut found: Vec<Finding> =
+        of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();
     let has_run = facts.run().is_some_and(|run| !run.attempts.is_empty());
     found.extend(hidden(facts).map(|Loss { kept, reported_by, .. }| {
         let silent = silent(reported_by);
         if !has_run {
-            return finding("journals_silent", format!("{silent}, so nobody knows whether it ran."));
+            return finding(
+                "journals_silent",
+                format!("{silent}, so nobody knows whether it ran."),
+            );
         }
         let back = match kept {
             Some(kept) => format!("Redis went back to its data of {}", facts.shown(*kept)),
             None => "All earlier records were gone".to_owned(),
         };
-        finding("may_have_run", format!("{back}, so this occurrence may have run before the data loss. {silent}."))
+        finding(
+            "may_have_run",
+            format!("{back}, so this occurrence may have run before the data loss. {silent}."),
+        )
     }));
-    let restored_by = facts.run().filter(|_| matches!(facts.subject, Subject::Run(_))).and_then(RunFacts::restored_by);
+    let restored_by = facts
+        .run()
+        .filter(|_| matches!(facts.subject, Subject::Run(_)))
+        .and_then(RunFacts::restored_by);
     let restored = |node| {
-        finding("given_back", format!("Redis had lost the record of this run. The journal of node {node} restored the record."))
+        finding(
+            "given_back",
+            format!(
+                "Redis had lost the record of this run. The journal of node {node} restored the record."
+            ),
+        )
     };
     found.extend(restored_by.map(restored));
     found

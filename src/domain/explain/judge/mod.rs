@@ -17,10 +17,12 @@ use super::facts::Facts;
 use super::finding::Finding;
 
 /// The codes of outcome findings that say what a run waits for.
-const WAITS: [&str; 7] = ["waits", "waits_at", "let_in", "gave_up_place", "retry_at", "ask_at", "job_paused"];
+const WAITS: [&str; 7] =
+    ["waits", "waits_at", "let_in", "gave_up_place", "retry_at", "ask_at", "job_paused"];
 
 /// The codes of timing findings that give no cause for a delay.
-const NO_CAUSE: [&str; 6] = ["on_time", "late", "not_started", "late_unexplained", "timing_lost", "caught_up"];
+const NO_CAUSE: [&str; 6] =
+    ["on_time", "late", "not_started", "late_unexplained", "timing_lost", "caught_up"];
 
 /// Returns all findings about the job, run or time in question.
 pub fn judge(facts: &Facts) -> Vec<Finding> {
@@ -41,6 +43,13 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
 /// Returns the findings that say why the run in question has not started or started late. Empty if
 /// the records give no cause.
 pub fn causes(facts: &Facts) -> Vec<Finding> {
-    let waits = outcome_findings::outcome(facts).into_iter().filter(|found| WAITS.contains(&found.code));
-    waits.chain(timing_findings::timing(facts).into_iter().filter(|found| !NO_CAUSE.contains(&found.code))).collect()
+    let waits =
+        outcome_findings::outcome(facts).into_iter().filter(|found| WAITS.contains(&found.code));
+    waits
+        .chain(
+            timing_findings::timing(facts)
+                .into_iter()
+                .filter(|found| !NO_CAUSE.contains(&found.code)),
+        )
+        .collect()
 }

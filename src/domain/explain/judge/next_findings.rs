@@ -16,7 +16,10 @@ pub(super) fn next(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = by_schedule(facts).into_iter().collect();
     let text = match facts.making_up {
         0 => return found,
-        1 => "One past occurrence still waits for its backfill. A pause does not stop the backfill.".to_owned(),
+        1 => {
+            "One past occurrence still waits for its backfill. A pause does not stop the backfill."
+                .to_owned()
+        }
         count => {
             format!(
                 "{count} past occurrences still wait for their backfill, one after the other. A pause does not stop the backfill."
@@ -33,7 +36,8 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
         return Some(finding("next_over", "The job has no further runs."));
     };
     if job.paused_at.is_some() {
-        let text = "The schedule starts no runs while the job is paused. schedctl resume resumes the job.";
+        let text =
+            "The schedule starts no runs while the job is paused. schedctl resume resumes the job.";
         return Some(finding("next_paused", text));
     }
     let (spec, timetable) = job.definition.as_ref().ok()?;
@@ -41,20 +45,32 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
         let text = format!("The job has no schedule. schedctl run {} starts a run.", facts.name);
         return Some(finding("next_manual", text));
     }
-    let at = |at: UnixMillis| finding("next", format!("The next occurrence is due on {}.", facts.shown(at)));
-    let owed = |at: UnixMillis| {
-        finding("next_owed", format!("The next run has been due since {} and has not started.", facts.shown(at)))
+    let at = |at: UnixMillis| {
+        finding("next", format!("The next occurrence is due on {}.", facts.shown(at)))
     };
-    let is_subject = |due: UnixMillis| facts.run().is_some_and(|run| !run.run.is_manual() && run.run.due() == due);
+    let owed = |at: UnixMillis| {
+        finding(
+            "next_owed",
+            format!("The next run has been due since {} and has not started.", facts.shown(at)),
+        )
+    };
+    let is_subject = |due: UnixMillis| {
+        facts.run().is_some_and(|run| !run.run.is_manual() && run.run.due() == due)
+    };
     // The planned run is the subject, so what comes next is the run after it.
     let is_known = job.pending.is_some_and(is_subject);
-    let is_used_up = job.pending.is_none() && job.runs_left == Some(0) || is_known && job.runs_left == Some(1);
+    let is_used_up =
+        job.pending.is_none() && job.runs_left == Some(0) || is_known && job.runs_left == Some(1);
     Some(match job.pending {
         _ if is_used_up && spec.schedule.is_at_boot() => at_boot(),
-        _ if is_used_up => finding("next_used_up", "The job has had as many runs as max_runs allows."),
+        _ if is_used_up => {
+            finding("next_used_up", "The job has had as many runs as max_runs allows.")
+        }
         Some(due) if is_known => match timetable.next_after(due.max(job.since)) {
             Some(next) if next <= facts.now && spec.catch_up.mode == CatchUpMode::All => owed(next),
-            Some(next) if next <= facts.now => timetable.next_after(facts.now).map_or_else(none, at),
+            Some(next) if next <= facts.now => {
+                timetable.next_after(facts.now).map_or_else(none, at)
+            }
             Some(next) => at(next),
             None => without_time(spec),
         },
@@ -77,7 +93,10 @@ fn without_time(spec: &JobSpec) -> Finding {
     match spec.schedule {
         Schedule::Delay(delay) => {
             let delay = format_duration(delay);
-            finding("next_after_end", format!("The next run is due {delay} after the end of the open run."))
+            finding(
+                "next_after_end",
+                format!("The next run is due {delay} after the end of the open run."),
+            )
         }
         _ if spec.schedule.is_at_boot() => at_boot(),
         _ => none(),

@@ -36,14 +36,22 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
         Subject::Job { open, .. } => open.iter().find(|run| run.is_owed(facts.now)),
         _ => None,
     });
-    let claimers: Vec<&String> = run.iter().flat_map(|run| &run.attempts).filter_map(|attempt| attempt.node.as_ref()).collect();
+    let claimers: Vec<&String> = run
+        .iter()
+        .flat_map(|run| &run.attempts)
+        .filter_map(|attempt| attempt.node.as_ref())
+        .collect();
     // Nodes could start a backfill or a rerun only when it was ready.
-    let is_of_another_day = |run: &RunFacts| matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun);
+    let is_of_another_day =
+        |run: &RunFacts| matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun);
     let waited = |run: &RunFacts| match run.first_start {
         Some(start) if is_of_another_day(run) => Some(start.since(run.ready_at.max(run.run.due()))),
         _ => run.late(),
     };
-    let is_on_time = run.filter(|run| !run.is_back(facts.now)).and_then(waited).is_some_and(|waited| waited <= ON_TIME);
+    let is_on_time = run
+        .filter(|run| !run.is_back(facts.now))
+        .and_then(waited)
+        .is_some_and(|waited| waited <= ON_TIME);
     // After a data loss the life of nodes does not explain why the run did not start before it.
     let window = Window::of_nodes(facts).filter(|_| hidden(facts).is_none());
     if let (Some(window), Some(run)) = (window, run) {
@@ -56,7 +64,8 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
             // A node may have claimed the run after it was last seen.
             let says_nothing = has_claimed
                 && (["free", "unseen", "not_known", "not_serving"].contains(&code)
-                    || code == "not_running" && down(facts, node, window).is_some_and(|(_, to)| to.is_none()));
+                    || code == "not_running"
+                        && down(facts, node, window).is_some_and(|(_, to)| to.is_none()));
             if !is_on_time && !says_nothing {
                 found.extend(of_node);
             }
@@ -79,7 +88,11 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
 
 /// Returns when the node was not running within `window`: the start of that time, if known, and its
 /// end.
-fn down(facts: &Facts, node: &NodeFacts, window: Window) -> Option<(Option<UnixMillis>, Option<UnixMillis>)> {
+fn down(
+    facts: &Facts,
+    node: &NodeFacts,
+    window: Window,
+) -> Option<(Option<UnixMillis>, Option<UnixMillis>)> {
     match life(facts, node, window) {
         Life::Down(from, to) => Some((from, to.filter(|to| *to <= window.to))),
         Life::Up | Life::Unknown => None,
@@ -91,7 +104,10 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
     let mut found = Vec::new();
     let mut obstacles = obstacles_of(node, window, lane, now).peekable();
     if life(facts, node, window) == Life::Unknown && obstacles.peek().is_none() {
-        return vec![finding("not_known", format!("Redis has no record of what node {name} did at that time."))];
+        return vec![finding(
+            "not_known",
+            format!("Redis has no record of what node {name} did at that time."),
+        )];
     }
     if let Some((from, to)) = down(facts, node, window) {
         let time = time_down(facts, from, to);
@@ -125,26 +141,39 @@ fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
         if detail.is_empty() { String::new() } else { format!("{before}{detail}{close}") }
     };
     let text = match &event.what {
-        NodeEventKind::SlotsTaken { queue } => format!("All slots of node {node} for queue {queue} were taken{time}."),
+        NodeEventKind::SlotsTaken { queue } => {
+            format!("All slots of node {node} for queue {queue} were taken{time}.")
+        }
         NodeEventKind::QueuePaused { queue, by } => {
             format!("Node {node} found queue {queue} paused{}{time}.", known(" by ", by, ""))
         }
-        NodeEventKind::QueueFull { queue, limit: 0 } => format!("Node {node} found queue {queue} at its limit{time}."),
+        NodeEventKind::QueueFull { queue, limit: 0 } => {
+            format!("Node {node} found queue {queue} at its limit{time}.")
+        }
         NodeEventKind::QueueFull { queue, limit } => {
-            format!("Node {node} found queue {queue} at its limit ({limit} at once on all nodes){time}.")
+            format!(
+                "Node {node} found queue {queue} at its limit ({limit} at once on all nodes){time}."
+            )
         }
         NodeEventKind::QueueRated { queue, rate } => {
-            format!("Node {node} found queue {queue} at its rate limit{}{time}.", known(" (", rate, ")"))
+            format!(
+                "Node {node} found queue {queue} at its rate limit{}{time}.",
+                known(" (", rate, ")")
+            )
         }
         NodeEventKind::Restoring => {
-            format!("Node {node} started no runs{time}: Redis had lost data, and nodes restored records from their journals.")
+            format!(
+                "Node {node} started no runs{time}: Redis had lost data, and nodes restored records from their journals."
+            )
         }
         NodeEventKind::NewServer => {
             let why = "Redis had been restarted or replaced, and nodes checked for lost data";
             format!("Node {node} started no runs{time}: {why}.")
         }
         NodeEventKind::AtLimit { why } => format!("Node {node} claimed no runs{time}: {why}."),
-        NodeEventKind::ClaimsSuspended => format!("Node {node} claimed no runs{time}, because its keeper was not ready."),
+        NodeEventKind::ClaimsSuspended => {
+            format!("Node {node} claimed no runs{time}, because its keeper was not ready.")
+        }
         _ => format!("Node {node} could not reach Redis{time}."),
     };
     finding(event.what.word(), text)
@@ -155,9 +184,11 @@ fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     if !serving.takes_queue(lane.queue()) {
         return Some(format!("the node does not serve queue {}", lane.queue()));
     }
-    let missing: Vec<&str> = lane.requires().difference(&serving.labels).map(Label::as_str).collect();
+    let missing: Vec<&str> =
+        lane.requires().difference(&serving.labels).map(Label::as_str).collect();
     let noun = if missing.len() == 1 { "label" } else { "labels" };
-    (!missing.is_empty()).then(|| format!("the node does not have the {noun} {}", missing.join(", ")))
+    (!missing.is_empty())
+        .then(|| format!("the node does not have the {noun} {}", missing.join(", ")))
 }
 
 /// Returns findings for steps of the Redis clock near the time in question. They come from the
@@ -167,16 +198,21 @@ fn clock_steps(facts: &Facts) -> Vec<Finding> {
     let step = |node: &NodeFacts, event: &NodeEvent| {
         let NodeEventKind::ClockStepped { by_ms } = event.what else { return None };
         // A plan of that time may have meant the clock before the step, or the clock after it.
-        let before = UnixMillis::new(event.from.as_i64().saturating_sub(by_ms)).unwrap_or(event.from);
-        let is_near = |to: UnixMillis| to.since(at) <= STEPPED_LATELY && at.since(to) <= STEPPED_LATELY;
+        let before =
+            UnixMillis::new(event.from.as_i64().saturating_sub(by_ms)).unwrap_or(event.from);
+        let is_near =
+            |to: UnixMillis| to.since(at) <= STEPPED_LATELY && at.since(to) <= STEPPED_LATELY;
         let is_between = before.min(event.from) <= at && at <= before.max(event.from);
         let (node, step, to) = (&node.name, step_text(by_ms), facts.shown(event.from));
         let text = format!(
             "Node {node} saw the clock of Redis jump {step}, to {to}. Runs may have started early or late because of the jump."
         );
-        (is_near(event.from) || is_near(before) || is_between).then(|| finding("clock_stepped", text))
+        (is_near(event.from) || is_near(before) || is_between)
+            .then(|| finding("clock_stepped", text))
     };
-    let steps = |node: &NodeFacts| node.events.iter().filter_map(|event| step(node, event)).collect::<Vec<_>>();
+    let steps = |node: &NodeFacts| {
+        node.events.iter().filter_map(|event| step(node, event)).collect::<Vec<_>>()
+    };
     facts.nodes.iter().map(steps).find(|steps| !steps.is_empty()).unwrap_or_default()
 }
 
@@ -188,8 +224,9 @@ fn refused_files(facts: &Facts) -> Vec<Finding> {
         None => facts.at().unwrap_or(facts.now),
     };
     let from = facts.at().unwrap_or(facts.now).saturating_sub(REFUSED_LATELY);
-    let is_change =
-        |entry: &&AuditEntry| matches!(entry.what.as_str(), AuditEntry::ADDED | AuditEntry::EDITED) && entry.at <= until;
+    let is_change = |entry: &&AuditEntry| {
+        matches!(entry.what.as_str(), AuditEntry::ADDED | AuditEntry::EDITED) && entry.at <= until
+    };
     let live_since = facts.audit_log.iter().rev().find(is_change).map(|entry| entry.at);
     let is_now = facts.at().is_none();
     let of_node = |node: &NodeFacts| {
@@ -197,10 +234,13 @@ fn refused_files(facts: &Facts) -> Vec<Finding> {
             return None;
         }
         let (at, why) = node.events.iter().rev().find_map(|event| match &event.what {
-            NodeEventKind::FileRefused { why } if event.from >= from && event.from <= until => Some((event.from, why)),
+            NodeEventKind::FileRefused { why } if event.from >= from && event.from <= until => {
+                Some((event.from, why))
+            }
             _ => None,
         })?;
-        let text = || format!("Node {} refused its jobs file on {}: {why}.", node.name, facts.shown(at));
+        let text =
+            || format!("Node {} refused its jobs file on {}: {why}.", node.name, facts.shown(at));
         live_since.is_none_or(|since| since < at).then(|| finding("file_refused", text()))
     };
     facts.nodes.iter().filter_map(of_node).collect()

@@ -26,12 +26,19 @@ impl Window {
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         match &facts.subject {
             Subject::Run(run) => Self::of_run(run, facts.now),
-            Subject::InRange { run, .. } if run.reason.as_deref().is_some_and(|reason| reason != "missed") => None,
-            Subject::InRange { at, run } => Some(Self { from: *at, to: run.finished_at.unwrap_or(facts.now) }),
-            Subject::Behind { run, .. } => Some(Self { from: run.run.due(), to: facts.now }),
-            Subject::Job { open, .. } => {
-                open.iter().filter(|run| run.is_owed(facts.now)).find_map(|run| Self::of_run(run, facts.now))
+            Subject::InRange { run, .. }
+                if run.reason.as_deref().is_some_and(|reason| reason != "missed") =>
+            {
+                None
             }
+            Subject::InRange { at, run } => {
+                Some(Self { from: *at, to: run.finished_at.unwrap_or(facts.now) })
+            }
+            Subject::Behind { run, .. } => Some(Self { from: run.run.due(), to: facts.now }),
+            Subject::Job { open, .. } => open
+                .iter()
+                .filter(|run| run.is_owed(facts.now))
+                .find_map(|run| Self::of_run(run, facts.now)),
             _ => None,
         }
     }
@@ -42,7 +49,9 @@ impl Window {
     pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
         let window = Self::of(facts)?;
         Some(match &facts.subject {
-            Subject::Run(run) if run.first_start.is_some() && run.behind.is_some() && run.gate.is_none() => {
+            Subject::Run(run)
+                if run.first_start.is_some() && run.behind.is_some() && run.gate.is_none() =>
+            {
                 Self { from: run.run.due().min(window.from), ..window }
             }
             _ => window,
@@ -51,13 +60,21 @@ impl Window {
 
     fn of_run(run: &RunFacts, now: UnixMillis) -> Option<Self> {
         let due = run.run.due();
-        let is_skipped_missed = run.first_start.is_none() && run.reason.as_deref() == Some("missed") && run.state.is_final();
+        let is_skipped_missed = run.first_start.is_none()
+            && run.reason.as_deref() == Some("missed")
+            && run.state.is_final();
         match run.first_start {
             // A node claimed it and started nothing, so only the time since then matters.
-            Some(start) if run.is_back(now) => Some(Self { from: run.ready.unwrap_or(start).max(due), to: now }),
+            Some(start) if run.is_back(now) => {
+                Some(Self { from: run.ready.unwrap_or(start).max(due), to: now })
+            }
             Some(start) => Some(Self { from: run.ready_at.max(due).min(start), to: start }),
-            None if is_skipped_missed => Some(Self { from: due, to: run.finished_at.unwrap_or(now) }),
-            None if run.is_owed(now) => Some(Self { from: run.ready.unwrap_or(due).max(due), to: now }),
+            None if is_skipped_missed => {
+                Some(Self { from: due, to: run.finished_at.unwrap_or(now) })
+            }
+            None if run.is_owed(now) => {
+                Some(Self { from: run.ready.unwrap_or(due).max(due), to: now })
+            }
             None => None,
         }
     }
@@ -115,7 +132,9 @@ fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     });
     let gone = gone_since(node, now).filter(|seen| at > *seen);
     match before.map(|event| &event.what) {
-        Some(NodeEventKind::Stopped) => Life::Down(before.map(|event| event.from), next.map(|event| event.from)),
+        Some(NodeEventKind::Stopped) => {
+            Life::Down(before.map(|event| event.from), next.map(|event| event.from))
+        }
         Some(_) => match (next, seen_before_next) {
             // It died, and the next process of its name found when it had last been seen.
             (Some(next), Some(seen)) if at > seen => Life::Down(Some(seen), Some(next.from)),
@@ -157,9 +176,16 @@ fn before_events(
 fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     let is_within = |at: UnixMillis| window.from < at && at < window.to;
     for event in &node.events {
-        let back = || node.events.iter().find(|next| next.from > event.from && is_start(next)).map(|next| next.from);
+        let back = || {
+            node.events
+                .iter()
+                .find(|next| next.from > event.from && is_start(next))
+                .map(|next| next.from)
+        };
         match event.what {
-            NodeEventKind::Stopped if is_within(event.from) => return Life::Down(Some(event.from), back()),
+            NodeEventKind::Stopped if is_within(event.from) => {
+                return Life::Down(Some(event.from), back());
+            }
             NodeEventKind::Started { seen_before: Some(seen) } if is_within(seen) => {
                 return Life::Down(Some(seen), Some(event.from));
             }
@@ -168,7 +194,9 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     }
     // It may have lived for a while after it was last seen.
     match gone_since(node, now) {
-        Some(seen) if window.from <= seen && seen.saturating_add(GONE_AFTER) < window.to => Life::Down(Some(seen), None),
+        Some(seen) if window.from <= seen && seen.saturating_add(GONE_AFTER) < window.to => {
+            Life::Down(Some(seen), None)
+        }
         _ => Life::Up,
     }
 }
@@ -187,26 +215,31 @@ pub(super) fn obstacles_of<'f>(
         | NodeEventKind::AtLimit { .. }
         | NodeEventKind::Restoring
         | NodeEventKind::NewServer => true,
-        NodeEventKind::QueuePaused { .. } | NodeEventKind::QueueFull { .. } | NodeEventKind::QueueRated { .. } => {
-            event.what.queue() == Some(lane.queue())
-        }
+        NodeEventKind::QueuePaused { .. }
+        | NodeEventKind::QueueFull { .. }
+        | NodeEventKind::QueueRated { .. } => event.what.queue() == Some(lane.queue()),
         NodeEventKind::SlotsTaken { queue: taken } => taken == lane.queue(),
         NodeEventKind::Started { .. }
         | NodeEventKind::Stopped
         | NodeEventKind::ClockStepped { .. }
         | NodeEventKind::FileRefused { .. } => false,
     };
-    let closed = move |event: &NodeEvent| NodeEvent { to: event.to.or_else(|| process_end(node, event, now)), ..event.clone() };
+    let closed = move |event: &NodeEvent| NodeEvent {
+        to: event.to.or_else(|| process_end(node, event, now)),
+        ..event.clone()
+    };
     node.events.iter().filter(is_obstacle).map(closed).filter(move |event| window.meets(event))
 }
 
 /// Returns the time when a node's process ended, if that process recorded the start but never the
 /// end of `event`.
 fn process_end(node: &NodeFacts, event: &NodeEvent, now: UnixMillis) -> Option<UnixMillis> {
-    let end = node.events.iter().filter(|other| other.from > event.from).find_map(|other| match other.what {
-        NodeEventKind::Started { seen_before } => Some(seen_before.unwrap_or(other.from)),
-        NodeEventKind::Stopped => Some(other.from),
-        _ => None,
+    let end = node.events.iter().filter(|other| other.from > event.from).find_map(|other| {
+        match other.what {
+            NodeEventKind::Started { seen_before } => Some(seen_before.unwrap_or(other.from)),
+            NodeEventKind::Stopped => Some(other.from),
+            _ => None,
+        }
     });
     end.or_else(|| gone_since(node, now)).map(|end| end.max(event.from))
 }

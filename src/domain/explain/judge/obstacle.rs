@@ -69,12 +69,16 @@ impl Delay {
     /// Returns the reasons why no node claimed `run` while it was ready.
     pub(super) fn of(facts: &Facts, run: &RunFacts) -> Self {
         let mut delay = Self::default();
-        if let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) {
+        if let Some(window) =
+            Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME)
+        {
             delay.no_node = NoNode::within(facts, run, window);
-            delay.obstacles = KINDS.iter().flat_map(|kind| Obstacle::of_kind(facts, run, window, kind)).collect();
+            delay.obstacles =
+                KINDS.iter().flat_map(|kind| Obstacle::of_kind(facts, run, window, kind)).collect();
         }
         if run.first_start.is_none() && !run.state.is_final() {
-            let there: Vec<Serving> = facts.nodes.iter().filter_map(|node| node.serving.clone()).collect();
+            let there: Vec<Serving> =
+                facts.nodes.iter().filter_map(|node| node.serving.clone()).collect();
             delay.unserved = Unserved::of(&run.lane, &there);
         }
         delay
@@ -90,9 +94,16 @@ impl Delay {
     /// Returns the findings for all reasons of this delay.
     pub(super) fn findings(&self, facts: &Facts, run: &RunFacts) -> Vec<Finding> {
         let unserved = self.unserved.as_ref();
-        let unserved = unserved.map(|why| Part::Timing.finding("late_unserved", format!("No node takes the run: {why}.")));
+        let unserved = unserved.map(|why| {
+            Part::Timing.finding("late_unserved", format!("No node takes the run: {why}."))
+        });
         let obstacles = self.obstacles.iter().map(|obstacle| obstacle.finding(facts, run));
-        self.no_node.map(|no_node| no_node.finding(facts)).into_iter().chain(obstacles).chain(unserved).collect()
+        self.no_node
+            .map(|no_node| no_node.finding(facts))
+            .into_iter()
+            .chain(obstacles)
+            .chain(unserved)
+            .collect()
     }
 }
 
@@ -111,7 +122,8 @@ impl NoNode {
         };
         let since = periods().filter_map(|(from, _)| from).max();
         let until = periods().filter_map(|(_, to)| to).min().filter(|to| *to <= window.to);
-        let is_nothing = since.is_some_and(|since| until.unwrap_or(window.to).since(since) <= ON_TIME);
+        let is_nothing =
+            since.is_some_and(|since| until.unwrap_or(window.to).since(since) <= ON_TIME);
         // The node that claimed the run was running.
         let is_refuted = run.first_start.is_some() && until.is_none();
         (!is_nothing && !is_refuted).then_some(Self { since, until })
@@ -130,7 +142,11 @@ impl Obstacle {
     fn of_kind(facts: &Facts, run: &RunFacts, window: Window, kind: &str) -> Vec<Self> {
         let mut by_node: Vec<(String, Vec<NodeEvent>)> = Vec::new();
         // An obstacle of a node that does not take the lane delays nothing.
-        for node in facts.nodes.iter().filter(|node| node.serving.as_ref().is_none_or(|serving| serving.takes(&run.lane))) {
+        for node in facts
+            .nodes
+            .iter()
+            .filter(|node| node.serving.as_ref().is_none_or(|serving| serving.takes(&run.lane)))
+        {
             let events = obstacles_of(node, window, &run.lane, facts.now);
             let events: Vec<_> = events.filter(|event| event.what.word() == kind).collect();
             if !events.is_empty() {
@@ -140,13 +156,21 @@ impl Obstacle {
         let all = || by_node.iter().flat_map(|(_, events)| events);
         let Some(last) = all().last() else { return Vec::new() };
         let of_all = |from, to| {
-            vec![Self { what: last.what.clone(), nodes: by_node.iter().map(|(name, _)| name.clone()).collect(), from, to }]
+            vec![Self {
+                what: last.what.clone(),
+                nodes: by_node.iter().map(|(name, _)| name.clone()).collect(),
+                from,
+                to,
+            }]
         };
         // A slot was free between two such times.
         let has_gaps = kind == "slots_taken" && by_node.iter().any(|(_, events)| events.len() > 1);
         if SHARED.contains(&kind) || by_node.len() == 1 && !has_gaps {
             let from = all().map(|event| event.from).fold(last.from, UnixMillis::min);
-            let to = all().map(|event| event.to).reduce(|one, other| one.zip(other).map(|(a, b)| a.max(b))).flatten();
+            let to = all()
+                .map(|event| event.to)
+                .reduce(|one, other| one.zip(other).map(|(a, b)| a.max(b)))
+                .flatten();
             return of_all(from, to);
         }
         let from = all().map(|event| event.from).fold(last.from, UnixMillis::max);
@@ -156,7 +180,12 @@ impl Obstacle {
         }
         let own = |(name, events): (String, Vec<NodeEvent>)| {
             let nodes = vec![name];
-            events.into_iter().map(move |event| Self { what: event.what, nodes: nodes.clone(), from: event.from, to: event.to })
+            events.into_iter().map(move |event| Self {
+                what: event.what,
+                nodes: nodes.clone(),
+                from: event.from,
+                to: event.to,
+            })
         };
         by_node.into_iter().flat_map(own).take(LISTED).collect()
     }
@@ -164,22 +193,39 @@ impl Obstacle {
     fn finding(&self, facts: &Facts, run: &RunFacts) -> Finding {
         let (nodes, time) = (list(&self.nodes), from_to(self.from, self.to, &facts.zone));
         let queue = run.lane.queue();
-        let of_queue = |hold, detail: &str| format!("Queue {queue} was {}{time}.", queue_words(hold, detail));
+        let of_queue =
+            |hold, detail: &str| format!("Queue {queue} was {}{time}.", queue_words(hold, detail));
         let (code, text) = match &self.what {
-            NodeEventKind::RedisAway => ("late_redis", format!("Nodes could not reach Redis{time}: {nodes}.")),
+            NodeEventKind::RedisAway => {
+                ("late_redis", format!("Nodes could not reach Redis{time}: {nodes}."))
+            }
             NodeEventKind::NewServer => (
                 "late_new_server",
-                format!("No runs were started{time}: Redis had been restarted or replaced, and nodes checked for lost data."),
+                format!(
+                    "No runs were started{time}: Redis had been restarted or replaced, and nodes checked for lost data."
+                ),
             ),
-            NodeEventKind::Restoring => ("late_restoring", format!("No runs were started{time}: Redis had lost data.")),
-            NodeEventKind::AtLimit { .. } => ("late_at_limit", format!("A node limit kept {nodes} from claiming runs{time}.")),
+            NodeEventKind::Restoring => {
+                ("late_restoring", format!("No runs were started{time}: Redis had lost data."))
+            }
+            NodeEventKind::AtLimit { .. } => {
+                ("late_at_limit", format!("A node limit kept {nodes} from claiming runs{time}."))
+            }
             NodeEventKind::SlotsTaken { queue } => {
                 ("late_slots", format!("All slots of queue {queue} were taken on {nodes}{time}."))
             }
-            NodeEventKind::QueuePaused { by, .. } => ("late_queue", of_queue(NoRoomReason::Paused, by)),
-            NodeEventKind::QueueFull { limit: 0, .. } => ("late_queue", of_queue(NoRoomReason::Full, "")),
-            NodeEventKind::QueueFull { limit, .. } => ("late_queue", of_queue(NoRoomReason::Full, &limit.to_string())),
-            NodeEventKind::QueueRated { rate, .. } => ("late_queue", of_queue(NoRoomReason::Rate, rate)),
+            NodeEventKind::QueuePaused { by, .. } => {
+                ("late_queue", of_queue(NoRoomReason::Paused, by))
+            }
+            NodeEventKind::QueueFull { limit: 0, .. } => {
+                ("late_queue", of_queue(NoRoomReason::Full, ""))
+            }
+            NodeEventKind::QueueFull { limit, .. } => {
+                ("late_queue", of_queue(NoRoomReason::Full, &limit.to_string()))
+            }
+            NodeEventKind::QueueRated { rate, .. } => {
+                ("late_queue", of_queue(NoRoomReason::Rate, rate))
+            }
             _ => ("late_keeper", format!("The keeper was not ready on {nodes}{time}.")),
         };
         Part::Timing.finding(code, text)

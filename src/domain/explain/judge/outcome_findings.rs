@@ -48,20 +48,29 @@ pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
 
 /// Returns the finding for a dropped backfill that was to run an occurrence without success.
 fn dropped_backfill(facts: &Facts) -> Option<Finding> {
-    let is_of_schedule = |at| facts.definition().is_some_and(|(_, timetable)| timetable.count_in(at, at) == 1);
+    let is_of_schedule =
+        |at| facts.definition().is_some_and(|(_, timetable)| timetable.count_in(at, at) == 1);
     let at = match &facts.subject {
-        Subject::Run(run) if run.run.kind() == RunKind::Regular && run.state != RunState::Succeeded => run.run.due(),
+        Subject::Run(run)
+            if run.run.kind() == RunKind::Regular && run.state != RunState::Succeeded =>
+        {
+            run.run.due()
+        }
         Subject::Ledger { at, state, .. } if state != RunState::Succeeded.as_str() => *at,
         Subject::InRange { at, .. } | Subject::BeforeLedger { at, .. } => *at,
         Subject::Unrecorded { at } | Subject::NotDue { at, .. } if is_of_schedule(*at) => *at,
         _ => return None,
     };
     let covers = |entry: &&AuditEntry| {
-        entry.what == AuditEntry::BACKFILL_DROPPED && entry.dues.is_some_and(|(first, last)| first <= at && at <= last)
+        entry.what == AuditEntry::BACKFILL_DROPPED
+            && entry.dues.is_some_and(|(first, last)| first <= at && at <= last)
     };
     let entry = facts.audit_log.iter().rev().find(covers)?;
     let (by, at) = (by(entry.by.as_ref()), facts.shown(entry.at));
-    Some(finding("made_up_dropped", format!("The backfill of this occurrence was cancelled{by} on {at}.")))
+    Some(finding(
+        "made_up_dropped",
+        format!("The backfill of this occurrence was cancelled{by} on {at}."),
+    ))
 }
 
 fn of_subject(facts: &Facts) -> Vec<Finding> {
@@ -112,22 +121,36 @@ fn to_come(facts: &Facts, at: UnixMillis) -> Finding {
 
 /// Returns the finding for the ledger range that contains, or may contain, the occurrence.
 fn in_ledger(facts: &Facts) -> Option<Finding> {
-    let Subject::Ledger { state, reason, first, last, count, is_sure, .. } = &facts.subject else { return None };
+    let Subject::Ledger { state, reason, first, last, count, is_sure, .. } = &facts.subject else {
+        return None;
+    };
     let is_missed = state == RunState::Skipped.as_str() && reason == "missed";
     // Runs that were skipped together are counted only up to a bound.
-    let all = if state.starts_with(RunState::Skipped.as_str()) { skipped_count(*count) } else { count.to_string() };
+    let all = if state.starts_with(RunState::Skipped.as_str()) {
+        skipped_count(*count)
+    } else {
+        count.to_string()
+    };
     let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     let state = format!("{}{reason}", state.replace('_', " "));
     let due = format!("due between {} and {}", facts.shown(*first), facts.shown(*last));
     if !is_sure {
         let runs = if *count == 1 { "run" } else { "runs" };
-        let text =
-            format!("{all} {runs} {due} ended as {state}. The ledger does not show whether this occurrence was one of them.");
+        let text = format!(
+            "{all} {runs} {due} ended as {state}. The ledger does not show whether this occurrence was one of them."
+        );
         return Some(finding("perhaps_trimmed", text));
     }
     let why = if is_missed { ", nor is the reason why it did not start" } else { "" };
-    let others = if *count == 1 { String::new() } else { format!(" In all, {all} runs {due} ended that way.") };
-    Some(finding("trimmed", format!("The run ended as {state}. Its record is no longer kept{why}.{others}")))
+    let others = if *count == 1 {
+        String::new()
+    } else {
+        format!(" In all, {all} runs {due} ended that way.")
+    };
+    Some(finding(
+        "trimmed",
+        format!("The run ended as {state}. Its record is no longer kept{why}.{others}"),
+    ))
 }
 
 fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) -> Vec<Finding> {
@@ -141,7 +164,10 @@ fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) 
     match more {
         0 => {}
         1 => found.push(finding("more_open", "1 more run of the job has not ended.")),
-        _ => found.push(finding("more_open", format!("{more} more runs of the job have not ended."))),
+        _ => {
+            found
+                .push(finding("more_open", format!("{more} more runs of the job have not ended.")));
+        }
     }
     match last {
         Some(run) => {
@@ -153,7 +179,10 @@ fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) 
                 Some(reason) => format!("{state} ({reason})"),
             };
             let on = on(facts, run.finished_at);
-            found.push(finding("last", format!("Run {} was the last to end: {state}{on}.", run.run)));
+            found.push(finding(
+                "last",
+                format!("Run {} was the last to end: {state}{on}.", run.run),
+            ));
         }
         None if open.is_empty() && facts.gone.is_some() => found.push(gone_with_data()),
         None if open.is_empty() => found.push(never()),
@@ -165,22 +194,33 @@ fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) 
 fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     // Nothing else is known of an attempt whose node is gone.
     let known = run.attempts.len().saturating_sub(usize::from(unseen(facts, run).is_some()));
-    let mut found: Vec<Finding> = run.attempts.iter().take(known).map(|attempt| of_attempt(facts, attempt)).collect();
+    let mut found: Vec<Finding> =
+        run.attempts.iter().take(known).map(|attempt| of_attempt(facts, attempt)).collect();
     found.extend(handed_back(run));
     let id = run.run.to_string();
-    let retries = facts.audit_log.iter().filter(|entry| entry.what == AuditEntry::RUN_RETRIED && entry.run.as_ref() == Some(&id));
+    let retries = facts
+        .audit_log
+        .iter()
+        .filter(|entry| entry.what == AuditEntry::RUN_RETRIED && entry.run.as_ref() == Some(&id));
     found.extend(retries.map(|entry| {
         let (by, at) = (by(entry.by.as_ref()), facts.shown(entry.at));
         finding("retried", format!("The run was retried{by} on {at}."))
     }));
     found.push(state_of(facts, run));
     if run.is_asked_to_stop {
-        found.push(finding("asked_to_stop", format!("The run was asked to stop{}.", by(run.by.as_ref()))));
+        found.push(finding(
+            "asked_to_stop",
+            format!("The run was asked to stop{}.", by(run.by.as_ref())),
+        ));
     }
     if let Some((last, count)) = run.skipped.filter(|(_, count)| *count > 1) {
         let all = if count < u64::from(Timetable::COUNTED) { "all " } else { "" };
-        let (count, first, last) = (skipped_count(count), facts.shown(run.run.due()), facts.shown(last));
-        found.push(finding("in_range", format!("The same happened to {all}{count} occurrences from {first} to {last}.")));
+        let (count, first, last) =
+            (skipped_count(count), facts.shown(run.run.due()), facts.shown(last));
+        found.push(finding(
+            "in_range",
+            format!("The same happened to {all}{count} occurrences from {first} to {last}."),
+        ));
     }
     found
 }
@@ -189,7 +229,8 @@ fn of_attempt(facts: &Facts, attempt: &AttemptFacts) -> Finding {
     let AttemptFacts { number, node, started_at, finished_at, end, is_end_known } = attempt;
     let node = after(" on ", node.as_ref());
     let start = after(" started on ", started_at.map(|at| facts.shown(at)));
-    let took = after(" after ", started_at.zip(*finished_at).map(|(from, to)| span(to.since(from))));
+    let took =
+        after(" after ", started_at.zip(*finished_at).map(|(from, to)| span(to.since(from))));
     let end = match end {
         Some(why) if !is_end_known => format!(". Its end is not known: {why}."),
         Some(end) => format!(", ended{took}: {end}."),
@@ -200,7 +241,10 @@ fn of_attempt(facts: &Facts, attempt: &AttemptFacts) -> Finding {
 
 fn handed_back(run: &RunFacts) -> Option<Finding> {
     let why = run.handed_back.as_ref()?;
-    Some(finding("handed_back", format!("The run was claimed by a node and handed back without a start: {why}.")))
+    Some(finding(
+        "handed_back",
+        format!("The run was claimed by a node and handed back without a start: {why}."),
+    ))
 }
 
 /// Returns the node of a running run and the time when the node was last seen, if the node is gone.
@@ -224,29 +268,42 @@ fn state_of(facts: &Facts, run: &RunFacts) -> Finding {
     let reason = run.reason.as_deref();
     let on = on(facts, run.finished_at);
     let (code, text) = match run.state {
-        RunState::Succeeded if reason.is_some_and(|reason| reason.starts_with("done_check")) => {
-            ("already_done", "The run succeeded: its done_check reported that the work was already done.".to_owned())
-        }
+        RunState::Succeeded if reason.is_some_and(|reason| reason.starts_with("done_check")) => (
+            "already_done",
+            "The run succeeded: its done_check reported that the work was already done.".to_owned(),
+        ),
         RunState::Succeeded => ("succeeded", format!("The run succeeded{on}.")),
         RunState::Failed => ("failed", format!("The run failed{}.", after(": ", reason))),
-        RunState::TimedOut => ("timed_out", "The run exceeded its timeout and was stopped.".to_owned()),
+        RunState::TimedOut => {
+            ("timed_out", "The run exceeded its timeout and was stopped.".to_owned())
+        }
         RunState::Lost => match reason {
-            Some(why) if why.starts_with("done_check unclear") => {
-                ("asked_in_vain", format!("The run is lost, and was not started this time: {why}. {UNKNOWN}"))
-            }
+            Some(why) if why.starts_with("done_check unclear") => (
+                "asked_in_vain",
+                format!("The run is lost, and was not started this time: {why}. {UNKNOWN}"),
+            ),
             Some(why) => ("lost", format!("The run is lost: {why}. {UNKNOWN}")),
             None => ("lost", format!("The run is lost. {UNKNOWN}")),
         },
         RunState::Cancelled => match (reason, &run.by) {
-            (Some("replaced"), _) => ("replaced", "The run was stopped because the next run of its job replaced it.".to_owned()),
-            (Some("of an earlier job of this name"), _) => {
-                ("of_earlier_job", "The run was cancelled because it belongs to an earlier job of this name.".to_owned())
-            }
-            (Some("removed" | "job removed"), who) => {
-                ("removed_with_job", format!("The run ended because its job was removed{}.", by(who.as_ref())))
-            }
+            (Some("replaced"), _) => (
+                "replaced",
+                "The run was stopped because the next run of its job replaced it.".to_owned(),
+            ),
+            (Some("of an earlier job of this name"), _) => (
+                "of_earlier_job",
+                "The run was cancelled because it belongs to an earlier job of this name."
+                    .to_owned(),
+            ),
+            (Some("removed" | "job removed"), who) => (
+                "removed_with_job",
+                format!("The run ended because its job was removed{}.", by(who.as_ref())),
+            ),
             (_, Some(who)) => ("cancelled", format!("The run was cancelled by {who}{on}.")),
-            (_, None) => ("cancelled", format!("The run was cancelled{on}. Who cancelled the run is not known.")),
+            (_, None) => (
+                "cancelled",
+                format!("The run was cancelled{on}. Who cancelled the run is not known."),
+            ),
         },
         RunState::Skipped => skipped(facts, run),
         RunState::Running if let Some((node, seen)) = unseen(facts, run) => {
@@ -259,7 +316,10 @@ fn state_of(facts: &Facts, run: &RunFacts) -> Finding {
         RunState::Running => {
             let last = run.attempts.last();
             let node = after(" on ", last.and_then(|attempt| attempt.node.as_ref()));
-            let since = after(", started on ", last.and_then(|attempt| attempt.started_at).map(|at| facts.shown(at)));
+            let since = after(
+                ", started on ",
+                last.and_then(|attempt| attempt.started_at).map(|at| facts.shown(at)),
+            );
             ("running", format!("The run is running{node}{since}."))
         }
         RunState::Scheduled => return scheduled(facts, run),
@@ -300,23 +360,31 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Finding {
     let (code, text) = match (run.place, unclear) {
         (Place::AtGate, _) => return waits_at(facts, run),
         (Place::Waiting, _) => {
-            let open = run.behind.as_ref().map_or_else(|| "an open run of its job".to_owned(), |run| format!("run {run}"));
+            let open = run
+                .behind
+                .as_ref()
+                .map_or_else(|| "an open run of its job".to_owned(), |run| format!("run {run}"));
             ("waits", format!("The run waits for {open} to end."))
         }
         (Place::Paused, _) => ("job_paused", "The run waits because its job is paused.".to_owned()),
-        (Place::Queue, Some(why)) if ready > facts.now => {
-            ("ask_at", format!("The run has not started: {why}. The done_check is asked again on {at}."))
-        }
+        (Place::Queue, Some(why)) if ready > facts.now => (
+            "ask_at",
+            format!("The run has not started: {why}. The done_check is asked again on {at}."),
+        ),
         (Place::Queue, _) if ready > facts.now && !run.attempts.is_empty() => {
             ("retry_at", format!("The run is retried on {at}."))
         }
-        (Place::Queue, _) if ready > facts.now && run.is_spread => {
-            ("spread_to", format!("The run was missed. The spread of catch_up moved its start to {at}."))
-        }
+        (Place::Queue, _) if ready > facts.now && run.is_spread => (
+            "spread_to",
+            format!("The run was missed. The spread of catch_up moved its start to {at}."),
+        ),
         (Place::Queue, _) if ready > facts.now => return to_come(facts, ready),
         (Place::Queue, _) => match &run.passed {
             Some(passed) => return let_in(facts, passed, ready),
-            None => ("owed", format!("The run has been ready since {at}. No node has claimed the run yet.")),
+            None => (
+                "owed",
+                format!("The run has been ready since {at}. No node has claimed the run yet."),
+            ),
         },
     };
     finding(code, text)

@@ -30,12 +30,18 @@ fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
 pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = kind_of_run(facts).into_iter().collect();
     if let Subject::NotDue { at, .. } = facts.subject {
-        found.push(finding("not_due", format!("The job was not due at {}.", shown_exactly(at, &facts.zone))));
+        found.push(finding(
+            "not_due",
+            format!("The job was not due at {}.", shown_exactly(at, &facts.zone)),
+        ));
         found.extend(facts.job.as_ref().and_then(|job| left_out(facts, job, at)));
     }
     if let Some((at, who)) = facts.added_later() {
         let (at, by) = (facts.shown(at), by(who.as_ref()));
-        found.push(finding("not_there_yet", format!("The job did not exist yet: it was added on {at}{by}.")));
+        found.push(finding(
+            "not_there_yet",
+            format!("The job did not exist yet: it was added on {at}{by}."),
+        ));
     }
     match (&facts.job, &facts.gone) {
         (Some(job), _) => of_job(facts, job, &mut found),
@@ -47,20 +53,28 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
             found.push(finding("gone_at_loss", text));
         }
         (None, None) => {
-            found.push(finding("forgotten", "The job is no longer defined, and its definition is no longer kept."));
+            found.push(finding(
+                "forgotten",
+                "The job is no longer defined, and its definition is no longer kept.",
+            ));
         }
     }
-    let unreadable = |why| finding("audit_log_unreadable", format!("The audit log of the job cannot be read: {why}."));
+    let unreadable = |why| {
+        finding("audit_log_unreadable", format!("The audit log of the job cannot be read: {why}."))
+    };
     found.extend(facts.audit_log_error.as_ref().map(unreadable));
     if let Subject::NotDue { before, after, .. } = facts.subject {
-        let before = before.map(|at| format!("The previous time of the schedule is {}", facts.shown(at)));
+        let before =
+            before.map(|at| format!("The previous time of the schedule is {}", facts.shown(at)));
         let after = after.map(|at| format!("the next time is {}", facts.shown(at)));
         let before = before.unwrap_or_else(|| "The schedule has no earlier time".to_owned());
         let after = after.unwrap_or_else(|| "there is no later time".to_owned());
         found.push(finding("nearest", format!("{before}, {after}.")));
     }
     if let Some(at) = facts.at() {
-        let edits: Vec<Finding> = edits_after(facts, at).map(|(entry, schedules)| edited(facts, entry, schedules)).collect();
+        let edits: Vec<Finding> = edits_after(facts, at)
+            .map(|(entry, schedules)| edited(facts, entry, schedules))
+            .collect();
         found.extend(edits.into_iter().rev().take(EDITS).rev());
     }
     found
@@ -74,16 +88,24 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
         RunKind::Regular => return None,
         // Nobody asks for the run of a notice.
         RunKind::Manual if facts.name.is_hidden() => return None,
-        RunKind::Manual => finding("asked_for", format!("The run was requested by hand{by} on {due}.")),
-        RunKind::Backfill => {
-            finding("made_up", format!("The run is a backfill of the occurrence of {due}, requested with schedctl backfill."))
+        RunKind::Manual => {
+            finding("asked_for", format!("The run was requested by hand{by} on {due}."))
         }
-        RunKind::Rerun => {
-            finding("done_anew", format!("The run repeats the run of {due}, as requested with schedctl rerun{by}."))
-        }
+        RunKind::Backfill => finding(
+            "made_up",
+            format!(
+                "The run is a backfill of the occurrence of {due}, requested with schedctl backfill."
+            ),
+        ),
+        RunKind::Rerun => finding(
+            "done_anew",
+            format!("The run repeats the run of {due}, as requested with schedctl rerun{by}."),
+        ),
         RunKind::Boot => finding(
             "booted",
-            format!("The run belongs to a boot of its host. The first schedd after that boot started on {due}."),
+            format!(
+                "The run belongs to a boot of its host. The first schedd after that boot started on {due}."
+            ),
         ),
     })
 }
@@ -92,7 +114,9 @@ fn edited(facts: &Facts, entry: &AuditEntry, (old, new): &(String, String)) -> F
     let (by, at) = (by(entry.by.as_ref()), facts.shown(entry.at));
     // The text of a schedule does not show excluded days, nor the anchor.
     let text = if old == new {
-        format!("The schedule {new} was changed{by} on {at}: exclude, only_on, start, end, anchor or dst got another value.")
+        format!(
+            "The schedule {new} was changed{by} on {at}: exclude, only_on, start, end, anchor or dst got another value."
+        )
     } else {
         format!("The schedule was changed{by} on {at} from {old} to {new}.")
     };
@@ -116,12 +140,22 @@ fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
         LeftOut::Exclude => days(&spec.shape.exclude),
     };
     let key = by.key();
-    Some(finding("left_out", format!("The schedule has that time, but {key} = {value} excludes it.")))
+    Some(finding(
+        "left_out",
+        format!("The schedule has that time, but {key} = {value} excludes it."),
+    ))
 }
 
 /// Returns the changes of the schedule after the time `at`, oldest first.
-fn edits_after(facts: &Facts, at: UnixMillis) -> impl Iterator<Item = (&AuditEntry, &(String, String))> {
-    facts.audit_log.iter().filter(move |entry| entry.at > at).filter_map(|entry| Some((entry, entry.schedules.as_ref()?)))
+fn edits_after(
+    facts: &Facts,
+    at: UnixMillis,
+) -> impl Iterator<Item = (&AuditEntry, &(String, String))> {
+    facts
+        .audit_log
+        .iter()
+        .filter(move |entry| entry.at > at)
+        .filter_map(|entry| Some((entry, entry.schedules.as_ref()?)))
 }
 
 fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
@@ -133,7 +167,10 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
         return found.push(finding("notice", text));
     }
     found.push(match &job.definition {
-        Err(why) => finding("unreadable", format!("The stored definition cannot be read, so the job does not run: {why}.")),
+        Err(why) => finding(
+            "unreadable",
+            format!("The stored definition cannot be read, so the job does not run: {why}."),
+        ),
         Ok((spec, _)) if spec.schedule == Schedule::Manual => {
             finding("manual", "The job has no schedule. It runs only on request.")
         }
@@ -141,7 +178,10 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     });
     match &job.source {
         Source::File(nodes) if !nodes.is_empty() => {
-            found.push(finding("of_file", format!("The job is defined in [jobs.{}] of {}.", facts.name, files(nodes))));
+            found.push(finding(
+                "of_file",
+                format!("The job is defined in [jobs.{}] of {}.", facts.name, files(nodes)),
+            ));
         }
         Source::File(_) => {}
         Source::Api if facts.added_later().is_some() => {}
@@ -152,7 +192,9 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
                 "added",
                 match who {
                     Some(who) => format!("The job was added by {who}{on}."),
-                    None => format!("The job was added by schedctl{on}. Who added the job is not known."),
+                    None => format!(
+                        "The job was added by schedctl{on}. Who added the job is not known."
+                    ),
                 },
             ));
         }
@@ -184,12 +226,14 @@ fn schedule(facts: &Facts, job: &JobFacts, spec: &JobSpec, timetable: &Timetable
         return finding("schedule_then", format!("The schedule at that time was {text}."));
     }
     let text = spec.schedule.text_with_zone(timetable.zone());
-    let is_regular = facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot() && !is_new;
+    let is_regular =
+        facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot() && !is_new;
     let is_before = is_regular && facts.at().is_some_and(|at| at < since);
     let since = facts.shown(since);
     if is_before {
-        let text =
-            format!("The schedule at that time is not known. The present schedule, {text}, has been in force since {since}.");
+        let text = format!(
+            "The schedule at that time is not known. The present schedule, {text}, has been in force since {since}."
+        );
         return finding("schedule_unknown", text);
     }
     finding("schedule", format!("The schedule has been {text} since {since}."))

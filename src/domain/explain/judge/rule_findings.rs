@@ -6,7 +6,9 @@ use crate::domain::explain::explain_words::{by, files};
 use crate::domain::explain::facts::{Facts, Source, Subject};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::job::audit_entry::AuditEntry;
-use crate::domain::job::job_spec::{Action, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule};
+use crate::domain::job::job_spec::{
+    Action, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule,
+};
 use crate::domain::name::names::Label;
 use crate::domain::queue::lane::Priority;
 use crate::domain::run::run_state::RunState;
@@ -18,7 +20,8 @@ use crate::domain::time::duration::format_duration;
 pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> Vec<Finding> {
     let Some((spec, _)) = facts.definition() else { return Vec::new() };
     let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
-    let mut keys: Vec<&'static str> = decided(facts, outcome).into_iter().flat_map(keys_of).copied().collect();
+    let mut keys: Vec<&'static str> =
+        decided(facts, outcome).into_iter().flat_map(keys_of).copied().collect();
     if !late_after_skipped(facts, spec) {
         keys.retain(|key| *key != "late_after");
     }
@@ -33,7 +36,9 @@ pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> V
             true
         }
     });
-    keys.into_iter().filter_map(|key| rule(facts, key, &value(spec, key)?, value(&plain, key).as_ref())).collect()
+    keys.into_iter()
+        .filter_map(|key| rule(facts, key, &value(spec, key)?, value(&plain, key).as_ref()))
+        .collect()
 }
 
 /// Returns true if the run was skipped because it was late, and not because a later occurrence was
@@ -42,7 +47,9 @@ fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
     let Some(run) = facts.run().filter(|run| run.state == RunState::Skipped) else { return true };
     let last = run.skipped.map_or_else(|| run.run.due(), |(last, _)| last);
     let Some((_, timetable)) = facts.definition() else { return true };
-    let is_newest = timetable.next_after(last).is_none_or(|next| run.finished_at.is_none_or(|ended| ended < next));
+    let is_newest = timetable
+        .next_after(last)
+        .is_none_or(|next| run.finished_at.is_none_or(|ended| ended < next));
     spec.catch_up.mode == CatchUpMode::Skip && is_newest
 }
 
@@ -66,7 +73,12 @@ fn keys_of(code: &str) -> &'static [&'static str] {
     }
 }
 
-fn rule(facts: &Facts, key: &'static str, value: &String, default: Option<&String>) -> Option<Finding> {
+fn rule(
+    facts: &Facts,
+    key: &'static str,
+    value: &String,
+    default: Option<&String>,
+) -> Option<Finding> {
     let job = facts.job.as_ref()?;
     // Nobody sets the rules of a notice.
     if default == Some(value) || facts.name.is_hidden() {
@@ -74,13 +86,20 @@ fn rule(facts: &Facts, key: &'static str, value: &String, default: Option<&Strin
     }
     Some(match &job.source {
         Source::File(nodes) => {
-            let text = format!("{key} = {value}, set in [jobs.{}] or [defaults] of {}.", facts.name, files(nodes));
+            let text = format!(
+                "{key} = {value}, set in [jobs.{}] or [defaults] of {}.",
+                facts.name,
+                files(nodes)
+            );
             Part::Rule.finding("set_in_file", text)
         }
         Source::Api => {
-            let edited = facts.entry_before(AuditEntry::EDITED, facts.now).and_then(|entry| entry.by.as_ref());
+            let edited = facts
+                .entry_before(AuditEntry::EDITED, facts.now)
+                .and_then(|entry| entry.by.as_ref());
             let who = edited.or_else(|| job.created.as_ref().and_then(|(_, by)| by.as_ref()));
-            Part::Rule.finding("set_by", format!("{key} = {value}, set with schedctl add{}.", by(who)))
+            Part::Rule
+                .finding("set_by", format!("{key} = {value}, set with schedctl add{}.", by(who)))
         }
     })
 }
@@ -122,8 +141,14 @@ fn value(spec: &JobSpec, key: &str) -> Option<String> {
 }
 
 fn catch_up(rule: &CatchUp) -> String {
-    let age = rule.max_age.map(|age| format!(", not older than {}", format_duration(age))).unwrap_or_default();
-    let spread = rule.spread.map(|time| format!(", spread over {}", format_duration(time))).unwrap_or_default();
+    let age = rule
+        .max_age
+        .map(|age| format!(", not older than {}", format_duration(age)))
+        .unwrap_or_default();
+    let spread = rule
+        .spread
+        .map(|time| format!(", spread over {}", format_duration(time)))
+        .unwrap_or_default();
     format!("{}{age}{spread}", mode_word(rule.mode))
 }
 

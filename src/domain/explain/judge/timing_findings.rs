@@ -26,10 +26,15 @@ pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
     match &facts.subject {
         // What kept nodes from skipping it sooner is no reason why it did not start.
         _ if hidden(facts).is_some() => {
-            vec![finding("timing_lost", "Redis lost the data that shows whether the run started on time.")]
+            vec![finding(
+                "timing_lost",
+                "Redis lost the data that shows whether the run started on time.",
+            )]
         }
         Subject::Run(run) => of_run(facts, run),
-        Subject::InRange { run, .. } | Subject::Behind { run, .. } => Delay::of(facts, run).findings(facts, run),
+        Subject::InRange { run, .. } | Subject::Behind { run, .. } => {
+            Delay::of(facts, run).findings(facts, run)
+        }
         Subject::Job { open, .. } => match open.iter().find(|run| run.is_owed(facts.now)) {
             Some(run) => of_run(facts, run),
             None => paused_queue(facts),
@@ -49,7 +54,10 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     }
     match run.late() {
         Some(late) if late <= ON_TIME => {
-            vec![finding("on_time", format!("The run started on time, {} after it was due.", span(late)))]
+            vec![finding(
+                "on_time",
+                format!("The run started on time, {} after it was due.", span(late)),
+            )]
         }
         Some(late) => started_late(facts, run, late),
         None if run.is_owed(facts.now) => not_started(facts, run),
@@ -64,7 +72,10 @@ fn not_started(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     let delay = Delay::of(facts, run);
     let mut found = Vec::new();
     if late > ON_TIME {
-        found.push(finding("not_started", format!("The run has been due for {} and has not started.", span(late))));
+        found.push(finding(
+            "not_started",
+            format!("The run has been due for {} and has not started.", span(late)),
+        ));
     }
     if facts.owed().is_some_and(|owed| owed.run == run.run) {
         found.extend(blockers(facts, run, &delay));
@@ -81,7 +92,10 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
     if let Some((gate, until)) = gate {
         let behind = after(", at first behind run ", run.behind.as_ref());
         let until = facts.shown(until);
-        found.push(finding("late_at_gate", format!("The run waited until {until} for a place at {gate}{behind}.")));
+        found.push(finding(
+            "late_at_gate",
+            format!("The run waited until {until} for a place at {gate}{behind}."),
+        ));
     } else if run.ready_at.since(due) > ON_TIME {
         found.push(late_ready(facts, run));
         if run.behind.is_some() {
@@ -96,12 +110,18 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
         let causes = delay.findings(facts, run);
         let is_unexplained = causes.is_empty();
         found.extend(causes);
-        found.extend(is_unexplained.then(|| finding("late_unexplained", "No record shows the reason for the delay.")));
+        found.extend(
+            is_unexplained
+                .then(|| finding("late_unexplained", "No record shows the reason for the delay.")),
+        );
         no_nodes.extend(delay.no_node);
     }
-    let down_until = no_nodes.iter().filter(|no_node| no_node.since.is_none()).find_map(|no_node| no_node.until);
+    let down_until =
+        no_nodes.iter().filter(|no_node| no_node.since.is_none()).find_map(|no_node| no_node.until);
     if let Some(mode) = caught_up(facts, run, late, down_until) {
-        let text = format!("The run was so late that it counted as missed. It ran because catch_up is {mode}.");
+        let text = format!(
+            "The run was so late that it counted as missed. It ran because catch_up is {mode}."
+        );
         found.push(finding("caught_up", text));
     }
     found
@@ -111,13 +131,17 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
 fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     let until = facts.shown(run.ready_at);
     match &run.behind {
-        Some(open) => finding("late_behind", format!("The run waited until {until} for run {open} to end.")),
-        None if run.is_spread => {
-            finding("late_spread", format!("The run was missed. The spread of catch_up moved its start to {until}."))
+        Some(open) => {
+            finding("late_behind", format!("The run waited until {until} for run {open} to end."))
         }
-        None if run.ready_at.since(run.run.due()) <= latest_shift(facts, run) => {
-            finding("late_shifted", format!("The jitter and splay of the job moved the start to {until}."))
-        }
+        None if run.is_spread => finding(
+            "late_spread",
+            format!("The run was missed. The spread of catch_up moved its start to {until}."),
+        ),
+        None if run.ready_at.since(run.run.due()) <= latest_shift(facts, run) => finding(
+            "late_shifted",
+            format!("The jitter and splay of the job moved the start to {until}."),
+        ),
         None => finding("late_ready", format!("The run was not ready before {until}.")),
     }
 }
@@ -131,14 +155,21 @@ pub(super) fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
 /// Returns the mode of `catch_up` by which a missed run ran. Returns `None` if the run was not
 /// missed, or if runs of its kind always run. `down_until` is when a node was running again, if no
 /// node was running when the run was due.
-fn caught_up(facts: &Facts, run: &RunFacts, late: Duration, down_until: Option<UnixMillis>) -> Option<&'static str> {
+fn caught_up(
+    facts: &Facts,
+    run: &RunFacts,
+    late: Duration,
+    down_until: Option<UnixMillis>,
+) -> Option<&'static str> {
     let (spec, timetable) = facts.definition()?;
     if run.run.is_manual() || timetable.is_one_shot() {
         return None;
     }
     let is_long = |late: Duration| late.saturating_sub(latest_shift(facts, run)) > spec.late_after;
     // With `all`, missed runs wait for each other; any other run that waited was late by the wait.
-    let is_one_of_all = run.gate.is_none() && spec.catch_up.mode == CatchUpMode::All && spec.overlap == Overlap::Skip;
+    let is_one_of_all = run.gate.is_none()
+        && spec.catch_up.mode == CatchUpMode::All
+        && spec.overlap == Overlap::Skip;
     let was_missed = || down_until.is_some_and(|until| is_long(until.since(run.run.due())));
     let is_missed = is_long(late) && (run.behind.is_none() || is_one_of_all || was_missed());
     is_missed.then_some(mode_word(spec.catch_up.mode))

@@ -7,7 +7,8 @@ use crate::domain::explain::{Facts, LateNotice, Place, RunFacts};
 use crate::domain::job::notice::Deadline;
 use crate::domain::run::run_state::RunState;
 
-const MISSED_START: &str = "The run had not started by 12:00:10, the deadline that must_start_within = 10s sets.";
+const MISSED_START: &str =
+    "The run had not started by 12:00:10, the deadline that must_start_within = 10s sets.";
 const REPORTED: &str = "The on_late notice j/on_late@5~abc was delivered on 12:00:11 from n2.";
 
 /// Returns facts of a job that is to start within 10 s and end within 20 s, with this run.
@@ -38,8 +39,10 @@ fn a_missed_deadline_is_named_with_its_notice() {
     timed(started(15)).says("missed_start", MISSED_START);
     let late_notices = notice(RunState::Succeeded, None);
     let behind = Some("j@4".parse().unwrap());
-    timed(RunFacts { late_notices: late_notices.clone(), behind, ..skipped("overlap") }).says("missed_start", MISSED_START);
-    let text = "The run had not ended by 12:00:20, the deadline that must_finish_within = 20s sets.";
+    timed(RunFacts { late_notices: late_notices.clone(), behind, ..skipped("overlap") })
+        .says("missed_start", MISSED_START);
+    let text =
+        "The run had not ended by 12:00:20, the deadline that must_finish_within = 20s sets.";
     timed(RunFacts { finished_at: Some(s(25)), ..started(1) }).says("missed_finish", text);
     noticed(RunState::Succeeded, Some("succeeded")).says("reported_late", REPORTED);
     // A run without a deadline was late by late_after, or was skipped as missed.
@@ -56,7 +59,14 @@ fn a_missed_deadline_is_named_with_its_notice() {
 
 #[test]
 fn a_run_in_time_paused_or_skipped_at_once_missed_no_deadline() {
-    let codes = ["missed_start", "missed_finish", "reported_late", "reporting_late", "unreported_late", "unknown_late"];
+    let codes = [
+        "missed_start",
+        "missed_finish",
+        "reported_late",
+        "reporting_late",
+        "unreported_late",
+        "unknown_late",
+    ];
     for run in [
         started(10),
         RunFacts { place: Place::Paused, ..fresh() },

@@ -1,6 +1,9 @@
 //! Facts for tests: a job of every minute, its runs, its nodes and their events.
 
-use crate::domain::explain::{AttemptFacts, Facts, Finding, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject, judge};
+use crate::domain::explain::{
+    AttemptFacts, Facts, Finding, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject,
+    judge,
+};
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::{Action, JobSpec};
 use crate::domain::name::names::{QueueName, RunId};
@@ -22,8 +25,12 @@ impl Facts {
     /// `12:00:05`.
     #[track_caller]
     pub(super) fn says(&self, code: &str, text: &str) -> &Self {
-        let found: Vec<(&str, String)> = judge(self).into_iter().map(|found| (found.code, short(&found))).collect();
-        assert!(found.contains(&(code, text.to_owned())), "wanted {code}: {text:?}, found {found:#?}");
+        let found: Vec<(&str, String)> =
+            judge(self).into_iter().map(|found| (found.code, short(&found))).collect();
+        assert!(
+            found.contains(&(code, text.to_owned())),
+            "wanted {code}: {text:?}, found {found:#?}"
+        );
         self
     }
 
@@ -41,7 +48,8 @@ impl Facts {
         self.with_job(|job| {
             let (spec, timetable) = job.definition.as_mut().unwrap();
             change(spec);
-            *timetable = Timetable::shaped(spec.schedule.clone(), &spec.shape, Zone::utc(), s(-3600));
+            *timetable =
+                Timetable::shaped(spec.schedule.clone(), &spec.shape, Zone::utc(), s(-3600));
         })
     }
 
@@ -143,12 +151,25 @@ pub(super) fn fresh() -> RunFacts {
 /// lasts.
 pub(super) fn attempt(end: Option<&str>) -> AttemptFacts {
     let (node, end) = (Some("n1".to_owned()), end.map(str::to_owned));
-    AttemptFacts { number: 1, node, started_at: Some(s(0)), finished_at: Some(s(5)), end, is_end_known: true }
+    AttemptFacts {
+        number: 1,
+        node,
+        started_at: Some(s(0)),
+        finished_at: Some(s(5)),
+        end,
+        is_end_known: true,
+    }
 }
 
 /// Returns a run that ended in this state and for this reason.
 pub(super) fn ended(state: RunState, reason: Option<&str>) -> RunFacts {
-    RunFacts { state, reason: reason.map(str::to_owned), finished_at: Some(s(5)), ready: None, ..fresh() }
+    RunFacts {
+        state,
+        reason: reason.map(str::to_owned),
+        finished_at: Some(s(5)),
+        ready: None,
+        ..fresh()
+    }
 }
 
 pub(super) fn skipped(reason: &str) -> RunFacts {
@@ -157,12 +178,21 @@ pub(super) fn skipped(reason: &str) -> RunFacts {
 
 /// Returns a run that started this many seconds late.
 pub(super) fn started(seconds: i64) -> RunFacts {
-    RunFacts { first_start: Some(s(seconds)), attempts: vec![attempt(Some("succeeded"))], ..ended(RunState::Succeeded, None) }
+    RunFacts {
+        first_start: Some(s(seconds)),
+        attempts: vec![attempt(Some("succeeded"))],
+        ..ended(RunState::Succeeded, None)
+    }
 }
 
 /// Returns a run that executes on node n1.
 pub(super) fn running() -> RunFacts {
-    RunFacts { attempts: vec![attempt(None)], state: RunState::Running, first_start: Some(s(0)), ..fresh() }
+    RunFacts {
+        attempts: vec![attempt(None)],
+        state: RunState::Running,
+        first_start: Some(s(0)),
+        ..fresh()
+    }
 }
 
 /// Returns a run of which only the `done_check` was executed.
@@ -188,7 +218,10 @@ pub(super) fn not_due() -> Facts {
         schedules: Some(("@daily in UTC".to_owned(), "* * * * * in UTC".to_owned())),
         ..entry(AuditEntry::EDITED, 60)
     };
-    Facts { audit_log: vec![edit], ..facts(Subject::NotDue { at: s(30), before: Some(s(0)), after: Some(s(60)) }) }
+    Facts {
+        audit_log: vec![edit],
+        ..facts(Subject::NotDue { at: s(30), before: Some(s(0)), after: Some(s(60)) })
+    }
 }
 
 pub(super) fn unrecorded() -> Facts {
@@ -247,7 +280,15 @@ pub(super) fn requiring(lane: &str) -> RunFacts {
 
 pub(super) fn entry(what: &str, at: i64) -> AuditEntry {
     let run = Some(format!("j@{NOON}000"));
-    AuditEntry { at: s(at), what: what.to_owned(), by: Some(ana()), run, count: None, schedules: None, dues: None }
+    AuditEntry {
+        at: s(at),
+        what: what.to_owned(),
+        by: Some(ana()),
+        run,
+        count: None,
+        schedules: None,
+        dues: None,
+    }
 }
 
 pub(super) fn done_by_ana(what: &str, at: i64, facts: Facts) -> Facts {

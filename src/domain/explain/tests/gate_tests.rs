@@ -30,7 +30,12 @@ pub(super) fn gate(name: &str) -> AtGate {
 fn waits_at(name: &str, change: impl FnOnce(&mut AtGate)) -> Facts {
     let mut gate = gate(name);
     change(&mut gate);
-    about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
+    about(RunFacts {
+        place: Place::AtGate,
+        gate: Some(gate),
+        behind: Some("k@5".parse().unwrap()),
+        ..fresh()
+    })
 }
 
 /// Returns facts of a run that waits at the gate of the group `night`, after this change of the
@@ -44,17 +49,21 @@ fn a_run_at_a_gate_says_whom_it_waits_for() {
     let run = |has_begun| Some(("l@6".parse().unwrap(), has_begun));
     waits_at_night(|gate| gate.turn = Some("b".to_owned()))
         .says("waits_at", "The run waits for a place at group night, at first behind run k@5. The turn belongs to job b.");
-    waits_at_night(|gate| gate.holder = run(true)).says("waits_at", "The run waits for a place at group night, behind run l@6.");
+    waits_at_night(|gate| gate.holder = run(true))
+        .says("waits_at", "The run waits for a place at group night, behind run l@6.");
     waits_at_night(|gate| gate.holder = run(false))
         .says("waits_at", "The run waits for a place at group night, behind run l@6, which has a place but has not started.");
-    let let_in =
-        format!("The run waits for a place at group night, behind run l@6, which has a place but has not started: {PAUSED}.");
-    waits_at_night(|gate| (gate.holder, gate.hindrance) = (run(false), Some(PAUSED.to_owned()))).says("waits_at", &let_in);
+    let let_in = format!(
+        "The run waits for a place at group night, behind run l@6, which has a place but has not started: {PAUSED}."
+    );
+    waits_at_night(|gate| (gate.holder, gate.hindrance) = (run(false), Some(PAUSED.to_owned())))
+        .says("waits_at", &let_in);
     let stuck = format!(
         "The run waits for a place at group night, behind run l@6 of its queue, which got a place but did not start: {PAUSED}. The next run gets a place on 12:01:00."
     );
     waits_at_night(|gate| {
-        (gate.stuck, gate.hindrance) = (Some(("l@6".parse().unwrap(), s(60))), Some(PAUSED.to_owned()));
+        (gate.stuck, gate.hindrance) =
+            (Some(("l@6".parse().unwrap(), s(60))), Some(PAUSED.to_owned()));
     })
     .says("waits_at", &stuck);
 }
@@ -62,7 +71,8 @@ fn a_run_at_a_gate_says_whom_it_waits_for() {
 #[test]
 fn a_run_at_a_gate_says_when_time_opens_it() {
     let text = "The run waits for a place at key k. The rate 1/1h of the gate allows the next start on 13:00:00.";
-    waits_at("key k", |gate| gate.rate = Some(("1/1h".parse().unwrap(), s(3_600)))).says("waits_at", text);
+    waits_at("key k", |gate| gate.rate = Some(("1/1h".parse().unwrap(), s(3_600))))
+        .says("waits_at", text);
     let text = "The run waits for a place at group night. The gap of 5m ends on 12:05:00. The turn belongs to job j.";
     waits_at_night(|gate| {
         gate.turn = Some("j".to_owned());
@@ -92,8 +102,11 @@ fn a_run_at_a_gate_names_lanes_that_no_node_serves() {
     let text = "The run waits for a place at key k, behind run l@6. Runs of lane default+gpu wait before this run. No node serves that lane, so this run passes them.";
     key(&|gate| gate.passed_over = vec![lane.clone()]).says("waits_at", text);
     let text = "The run waits for a place at key k, behind run l@6. Runs of lanes a, b, c+gpu and 2 more wait before this run. No node serves those lanes, so this run passes them.";
-    key(&|gate| gate.passed_over = ["a", "b", "c+gpu", "d", "e"].iter().map(|lane| lane.parse().unwrap()).collect())
-        .says("waits_at", text);
+    key(&|gate| {
+        gate.passed_over =
+            ["a", "b", "c+gpu", "d", "e"].iter().map(|lane| lane.parse().unwrap()).collect();
+    })
+    .says("waits_at", text);
 }
 
 #[test]
@@ -101,7 +114,8 @@ fn a_run_that_was_let_in_says_whether_it_still_has_its_place() {
     let passed = |since: Option<i64>, has_begun: Option<bool>, unserved: Option<&str>| {
         let holder = has_begun.map(|has_begun| ("l@6".parse().unwrap(), has_begun));
         let unserved = unserved.map(|lane| lane.parse().unwrap());
-        let passed = Passed { gate: "group night".to_owned(), since: since.map(s), holder, unserved };
+        let passed =
+            Passed { gate: "group night".to_owned(), since: since.map(s), holder, unserved };
         about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
     };
     let text = "The run got a place at group night on 12:00:05. No node has claimed the run yet.";

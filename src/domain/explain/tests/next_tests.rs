@@ -16,8 +16,12 @@ fn what_comes_next() {
         .with_job(|job| job.pending = Some(s(60)))
         .says("next_owed", "The next run has been due since 12:01:00 and has not started.");
     let paused = plain().with_job(|job| job.paused_at = Some(s(60)));
-    paused.says("next_paused", "The schedule starts no runs while the job is paused. schedctl resume resumes the job.");
-    let text = "One past occurrence still waits for its backfill. A pause does not stop the backfill.";
+    paused.says(
+        "next_paused",
+        "The schedule starts no runs while the job is paused. schedctl resume resumes the job.",
+    );
+    let text =
+        "One past occurrence still waits for its backfill. A pause does not stop the backfill.";
     Facts { making_up: 1, ..plain() }.says("next_made_up", text);
     let text = "3 past occurrences still wait for their backfill, one after the other. A pause does not stop the backfill.";
     Facts { making_up: 3, ..paused }.says("next_made_up", text);
@@ -29,7 +33,9 @@ fn what_comes_next() {
         .with_spec(|spec| spec.schedule = Schedule::Cron(vec!["@reboot".parse().unwrap()]))
         .with_job(|job| job.pending = None)
         .says("next_boot", "The job runs again after the next boot of a host.");
-    plain().with_job(|job| job.pending = None).says("next_none", "The schedule of the job has no further times.");
+    plain()
+        .with_job(|job| job.pending = None)
+        .says("next_none", "The schedule of the job has no further times.");
     job()
         .with_job(|job| (job.pending, job.runs_left) = (None, Some(0)))
         .says("next_used_up", "The job has had as many runs as max_runs allows.");
@@ -45,9 +51,15 @@ fn what_comes_next() {
 fn the_next_occurrence_is_never_in_the_past() {
     for (mode, code, text) in [
         (CatchUpMode::Latest, "next", "The next occurrence is due on 12:16:00."),
-        (CatchUpMode::All, "next_owed", "The next run has been due since 12:01:00 and has not started."),
+        (
+            CatchUpMode::All,
+            "next_owed",
+            "The next run has been due since 12:01:00 and has not started.",
+        ),
     ] {
-        let owed = about(fresh()).with_job(|job| job.pending = Some(s(0))).with_spec(|spec| spec.catch_up.mode = mode);
+        let owed = about(fresh())
+            .with_job(|job| job.pending = Some(s(0)))
+            .with_spec(|spec| spec.catch_up.mode = mode);
         owed.says(code, text);
         assert_eq!(owed.codes().last(), Some(&code));
     }

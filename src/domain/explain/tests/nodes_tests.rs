@@ -1,8 +1,8 @@
 //! Tests of the findings about each node.
 
 use super::explain_scene::{
-    about, entry, event, facts, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving, slots,
-    slots_taken, start, started, stopped_until,
+    about, entry, event, facts, fresh, full, late_by, node, on, past_load, paused, rated,
+    requiring, s, serving, slots, slots_taken, start, started, stopped_until,
 };
 use crate::domain::explain::{Facts, NodeFacts, Subject};
 use crate::domain::job::audit_entry::AuditEntry;
@@ -21,35 +21,56 @@ fn not_due_with(what: NodeEventKind) -> Facts {
 #[test]
 fn a_node_says_whether_it_ran() {
     about(started(0)).says("claimed", "Node n1 claimed the run.");
-    on(vec![stopped_until("n1", 300)], started(301)).says("not_running", "Node n1 was not running from 11:59:00 to 12:05:00.");
+    on(vec![stopped_until("n1", 300)], started(301))
+        .says("not_running", "Node n1 was not running from 11:59:00 to 12:05:00.");
     // It died.
     on(vec![node("n1", &[start(300, Some(-30))])], started(301))
         .says("not_running", "Node n1 was not running from 11:59:30 to 12:05:00.");
-    on(vec![last_seen(-20, &[])], fresh()).says("not_running", "Node n1 was not running from 11:59:40 on.");
-    on(vec![last_seen(5, &[])], fresh()).says("not_running", "Node n1 was not running from 12:00:05 on.");
+    on(vec![last_seen(-20, &[])], fresh())
+        .says("not_running", "Node n1 was not running from 11:59:40 on.");
+    on(vec![last_seen(5, &[])], fresh())
+        .says("not_running", "Node n1 was not running from 12:00:05 on.");
     let unseen = on(vec![last_seen(-3, &[])], fresh()).with(|facts| facts.now = s(5));
     unseen.says("unseen", "Node n1 was last seen running on 11:59:57, shortly before that time.");
-    on(vec![node("n2", &[])], started(20))
-        .says("free", "Node n2 was running, and nothing on record kept the node from claiming the run.");
-    let unknown = NodeFacts { last_seen: None, started_at: None, events: Vec::new(), ..node("n3", &[]) };
-    on(vec![node("n1", &[]), unknown], started(20)).says("not_known", "Redis has no record of what node n3 did at that time.");
+    on(vec![node("n2", &[])], started(20)).says(
+        "free",
+        "Node n2 was running, and nothing on record kept the node from claiming the run.",
+    );
+    let unknown =
+        NodeFacts { last_seen: None, started_at: None, events: Vec::new(), ..node("n3", &[]) };
+    on(vec![node("n1", &[]), unknown], started(20))
+        .says("not_known", "Redis has no record of what node n3 did at that time.");
     on(Vec::new(), fresh()).says("no_nodes", "No node is known to have been running at that time.");
 }
 
 #[test]
 fn a_node_says_what_kept_it_from_claiming() {
-    on(vec![last_seen(5, &[slots(-5, None)])], fresh())
-        .says("slots_taken", "All slots of node n1 for queue default were taken from 11:59:55 to 12:00:05.");
+    on(vec![last_seen(5, &[slots(-5, None)])], fresh()).says(
+        "slots_taken",
+        "All slots of node n1 for queue default were taken from 11:59:55 to 12:00:05.",
+    );
     on(vec![node("n1", &[slots(-5, None)])], fresh())
         .says("slots_taken", "All slots of node n1 for queue default were taken from 11:59:55 on.");
     let time = "from 11:59:55 to 12:00:20";
     for (what, code, text) in [
         (NodeEventKind::RedisAway, "redis_away", format!("Node n1 could not reach Redis {time}.")),
-        (slots_taken(), "slots_taken", format!("All slots of node n1 for queue default were taken {time}.")),
+        (
+            slots_taken(),
+            "slots_taken",
+            format!("All slots of node n1 for queue default were taken {time}."),
+        ),
         (paused(), "queue_paused", format!("Node n1 found queue default paused by ana@h {time}.")),
-        (full(5), "queue_full", format!("Node n1 found queue default at its limit (5 at once on all nodes) {time}.")),
+        (
+            full(5),
+            "queue_full",
+            format!("Node n1 found queue default at its limit (5 at once on all nodes) {time}."),
+        ),
         (full(0), "queue_full", format!("Node n1 found queue default at its limit {time}.")),
-        (rated(), "queue_rated", format!("Node n1 found queue default at its rate limit (10/1s) {time}.")),
+        (
+            rated(),
+            "queue_rated",
+            format!("Node n1 found queue default at its rate limit (10/1s) {time}."),
+        ),
         (
             NodeEventKind::ClaimsSuspended,
             "claims_suspended",
@@ -59,26 +80,33 @@ fn a_node_says_what_kept_it_from_claiming() {
         (
             NodeEventKind::Restoring,
             "restoring",
-            format!("Node n1 started no runs {time}: Redis had lost data, and nodes restored records from their journals."),
+            format!(
+                "Node n1 started no runs {time}: Redis had lost data, and nodes restored records from their journals."
+            ),
         ),
         (
             NodeEventKind::NewServer,
             "new_server",
-            format!("Node n1 started no runs {time}: Redis had been restarted or replaced, and nodes checked for lost data."),
+            format!(
+                "Node n1 started no runs {time}: Redis had been restarted or replaced, and nodes checked for lost data."
+            ),
         ),
     ] {
         late_by(what, Some(20)).says(code, &text);
     }
-    on(vec![serving(None)], requiring("default+eu,gpu"))
-        .says("not_serving", "Node n1 does not take the run: the node does not have the labels eu, gpu.");
-    on(vec![serving(Some("mail"))], requiring("default!5"))
-        .says("not_serving", "Node n1 does not take the run: the node does not serve queue default.");
+    on(vec![serving(None)], requiring("default+eu,gpu")).says(
+        "not_serving",
+        "Node n1 does not take the run: the node does not have the labels eu, gpu.",
+    );
+    on(vec![serving(Some("mail"))], requiring("default!5")).says(
+        "not_serving",
+        "Node n1 does not take the run: the node does not serve queue default.",
+    );
 }
 
 #[test]
 fn a_step_of_the_clock_and_a_refused_file_are_named() {
-    let text =
-        "Node n1 saw the clock of Redis jump back by 1d, to 11:59:00. Runs may have started early or late because of the jump.";
+    let text = "Node n1 saw the clock of Redis jump back by 1d, to 11:59:00. Runs may have started early or late because of the jump.";
     not_due_with(NodeEventKind::ClockStepped { by_ms: -86_400_000 }).says("clock_stepped", text);
     not_due_with(NodeEventKind::FileRefused { why: "line 3: unknown key".to_owned() })
         .says("file_refused", "Node n1 refused its jobs file on 11:59:00: line 3: unknown key.");
@@ -87,7 +115,11 @@ fn a_step_of_the_clock_and_a_refused_file_are_named() {
 #[test]
 fn a_file_refused_before_the_live_definition_is_not_named() {
     let refused = |refuses_file| {
-        let events = [event(NodeEventKind::FileRefused { why: "line 3: unknown key".to_owned() }, 600, None)];
+        let events = [event(
+            NodeEventKind::FileRefused { why: "line 3: unknown key".to_owned() },
+            600,
+            None,
+        )];
         let node = NodeFacts { refuses_file, ..node("n1", &events) };
         Facts { nodes: vec![node], ..facts(Subject::Job { open: Vec::new(), more: 0, last: None }) }
     };
@@ -95,19 +127,26 @@ fn a_file_refused_before_the_live_definition_is_not_named() {
     assert!(is_named(&refused(Some(true))) && is_named(&refused(None)));
     // The file was accepted since, or the job was changed since.
     assert!(!is_named(&refused(Some(false))));
-    let edited = |at: i64| Facts { audit_log: vec![entry(AuditEntry::EDITED, at)], ..refused(Some(true)) };
+    let edited =
+        |at: i64| Facts { audit_log: vec![entry(AuditEntry::EDITED, at)], ..refused(Some(true)) };
     assert!(is_named(&edited(500)) && !is_named(&edited(700)));
 }
 
 #[test]
 fn a_node_without_a_recorded_start_does_not_count_as_down() {
     let life = |events: &[NodeEvent], is_cut: bool| {
-        let other = NodeFacts { events: events.to_vec(), started_at: Some(s(90)), is_cut, ..node("n2", &[]) };
+        let other = NodeFacts {
+            events: events.to_vec(),
+            started_at: Some(s(90)),
+            is_cut,
+            ..node("n2", &[])
+        };
         let codes = on(vec![other], started(20)).codes();
         ["free", "not_running", "not_known"].into_iter().find(|code| codes.contains(code))
     };
     let (earlier, later) = (slots(-500, Some(-400)), slots(50, Some(55)));
-    let (stopped, began, died) = (event(NodeEventKind::Stopped, 60, None), start(90, None), start(90, Some(60)));
+    let (stopped, began, died) =
+        (event(NodeEventKind::Stopped, 60, None), start(90, None), start(90, Some(60)));
     // It was restarted in order, or died after.
     assert_eq!(life(&[stopped, began.clone()], true), Some("free"));
     assert_eq!(life(&[earlier.clone(), died], false), Some("free"));

@@ -1,8 +1,8 @@
 //! Tests of the findings about the outcome.
 
 use super::explain_scene::{
-    about, ana, asked_in_vain, attempt, done_by_ana, ended, entry, facts, fresh, in_range, node, running, s, skipped, started,
-    the_job, unrecorded,
+    about, ana, asked_in_vain, attempt, done_by_ana, ended, entry, facts, fresh, in_range, node,
+    running, s, skipped, started, the_job, unrecorded,
 };
 use crate::domain::explain::{AttemptFacts, Facts, NodeFacts, Place, RunFacts, Subject};
 use crate::domain::job::audit_entry::AuditEntry;
@@ -18,8 +18,12 @@ fn in_ledger(state: &str, reason: &str, count: u64, is_sure: bool) -> Facts {
 
 #[test]
 fn a_run_says_what_its_attempts_did() {
-    about(started(0)).says("attempt", "Attempt 1 on n1 started on 12:00:00, ended after 5s: succeeded.");
-    let lost = AttemptFacts { is_end_known: false, ..attempt(Some("the node of the run was lost during the attempt")) };
+    about(started(0))
+        .says("attempt", "Attempt 1 on n1 started on 12:00:00, ended after 5s: succeeded.");
+    let lost = AttemptFacts {
+        is_end_known: false,
+        ..attempt(Some("the node of the run was lost during the attempt"))
+    };
     about(RunFacts { first_start: Some(s(0)), attempts: vec![lost], ..ended(RunState::Lost, None) }).says(
         "attempt",
         "Attempt 1 on n1 started on 12:00:00. Its end is not known: the node of the run was lost during the attempt.",
@@ -27,11 +31,13 @@ fn a_run_says_what_its_attempts_did() {
     about(running())
         .says("attempt", "Attempt 1 on n1 started on 12:00:00 and is running.")
         .says("running", "The run is running on n1, started on 12:00:00.");
-    about(RunFacts { handed_back: Some("shutdown".to_owned()), ..started(0) })
-        .says("handed_back", "The run was claimed by a node and handed back without a start: shutdown.");
-    done_by_ana(AuditEntry::RUN_RETRIED, 60, about(started(0))).says("retried", "The run was retried by ana@h1 on 12:01:00.");
-    let text =
-        "The run was running on node n1, which was last seen on 12:00:30. Another node recovers the run when its lease expires.";
+    about(RunFacts { handed_back: Some("shutdown".to_owned()), ..started(0) }).says(
+        "handed_back",
+        "The run was claimed by a node and handed back without a start: shutdown.",
+    );
+    done_by_ana(AuditEntry::RUN_RETRIED, 60, about(started(0)))
+        .says("retried", "The run was retried by ana@h1 on 12:01:00.");
+    let text = "The run was running on node n1, which was last seen on 12:00:30. Another node recovers the run when its lease expires.";
     let gone = NodeFacts { last_seen: Some(s(30)), ..node("n1", &[]) };
     Facts { nodes: vec![gone], ..about(running()) }.says("running_unseen", text);
     about(RunFacts { is_asked_to_stop: true, by: Some(ana()), ..running() })
@@ -69,8 +75,16 @@ fn a_run_says_how_it_ended() {
             "cancelled",
             "The run was cancelled on 12:00:05. Who cancelled the run is not known.",
         ),
-        (ended(Cancelled, Some("replaced")), "replaced", "The run was stopped because the next run of its job replaced it."),
-        (by_ana("removed"), "removed_with_job", "The run ended because its job was removed by ana@h1."),
+        (
+            ended(Cancelled, Some("replaced")),
+            "replaced",
+            "The run was stopped because the next run of its job replaced it.",
+        ),
+        (
+            by_ana("removed"),
+            "removed_with_job",
+            "The run ended because its job was removed by ana@h1.",
+        ),
         (
             ended(Cancelled, Some("of an earlier job of this name")),
             "of_earlier_job",
@@ -86,34 +100,55 @@ fn a_skipped_run_says_why() {
     let skip = |reason| about(skipped(reason));
     about(RunFacts { behind: Some("j@5".parse().unwrap()), ..skipped("overlap") })
         .says("skipped_overlap", "The run was skipped because run j@5 was still open.");
-    skip("overlap").says("skipped_overlap", "The run was skipped because an earlier run was still open.");
-    skip("max_runs").says("skipped_used_up", "The run was skipped because as many runs had started as max_runs allows.");
-    skip("missed").says("skipped_missed", "The run was skipped as missed: no node could start the run in time.");
-    done_by_ana(AuditEntry::PAUSED, -60, skip("paused"))
-        .says("skipped_paused", "The run was skipped because its job was paused by ana@h1 on 11:59:00.");
+    skip("overlap")
+        .says("skipped_overlap", "The run was skipped because an earlier run was still open.");
+    skip("max_runs").says(
+        "skipped_used_up",
+        "The run was skipped because as many runs had started as max_runs allows.",
+    );
+    skip("missed").says(
+        "skipped_missed",
+        "The run was skipped as missed: no node could start the run in time.",
+    );
+    done_by_ana(AuditEntry::PAUSED, -60, skip("paused")).says(
+        "skipped_paused",
+        "The run was skipped because its job was paused by ana@h1 on 11:59:00.",
+    );
     skip("paused").says("skipped_paused", "The run was skipped because its job was paused.");
     skip("calendar").says("skipped", "The run was skipped: calendar.");
-    in_range(60, "missed").says("in_range", "The same happened to all 3 occurrences from 12:00:00 to 12:02:00.");
-    about(RunFacts { skipped: Some((s(120), 100_001)), ..skipped("missed") })
-        .says("in_range", "The same happened to more than 100,000 occurrences from 12:00:00 to 12:02:00.");
+    in_range(60, "missed")
+        .says("in_range", "The same happened to all 3 occurrences from 12:00:00 to 12:02:00.");
+    about(RunFacts { skipped: Some((s(120), 100_001)), ..skipped("missed") }).says(
+        "in_range",
+        "The same happened to more than 100,000 occurrences from 12:00:00 to 12:02:00.",
+    );
 }
 
 #[test]
 fn an_open_run_says_what_it_waits_for() {
     let later = |run: RunFacts| about(RunFacts { ready: Some(s(960)), ..run });
     let waiting = || RunFacts { place: Place::Waiting, ..fresh() };
-    about(RunFacts { behind: Some("j@5".parse().unwrap()), ..waiting() }).says("waits", "The run waits for run j@5 to end.");
+    about(RunFacts { behind: Some("j@5".parse().unwrap()), ..waiting() })
+        .says("waits", "The run waits for run j@5 to end.");
     about(waiting()).says("waits", "The run waits for an open run of its job to end.");
-    later(RunFacts { attempts: vec![attempt(Some("exit code 3"))], first_start: Some(s(0)), ..fresh() })
-        .says("retry_at", "The run is retried on 12:16:00.");
+    later(RunFacts {
+        attempts: vec![attempt(Some("exit code 3"))],
+        first_start: Some(s(0)),
+        ..fresh()
+    })
+    .says("retry_at", "The run is retried on 12:16:00.");
     later(RunFacts { reason: Some("done_check unclear: exit code 2".to_owned()), ..fresh() })
         .says("ask_at", "The run has not started: done_check unclear: exit code 2. The done_check is asked again on 12:16:00.");
-    later(RunFacts { is_spread: true, ..fresh() })
-        .says("spread_to", "The run was missed. The spread of catch_up moved its start to 12:16:00.");
+    later(RunFacts { is_spread: true, ..fresh() }).says(
+        "spread_to",
+        "The run was missed. The spread of catch_up moved its start to 12:16:00.",
+    );
     later(fresh()).says("to_come", "The run is planned for 12:16:00.");
     facts(Subject::ToCome { at: s(1020) }).says("to_come", "The run is planned for 12:17:00.");
-    about(RunFacts { place: Place::Paused, ..fresh() }).says("job_paused", "The run waits because its job is paused.");
-    about(fresh()).says("owed", "The run has been ready since 12:00:00. No node has claimed the run yet.");
+    about(RunFacts { place: Place::Paused, ..fresh() })
+        .says("job_paused", "The run waits because its job is paused.");
+    about(fresh())
+        .says("owed", "The run has been ready since 12:00:00. No node has claimed the run yet.");
     facts(Subject::Behind { at: s(60), run: Box::new(fresh()) })
         .says("behind_owed", "This occurrence has no run yet, because the earlier run, due on 12:00:00, has not started.");
 }
@@ -121,15 +156,20 @@ fn an_open_run_says_what_it_waits_for() {
 #[test]
 fn a_backfill_of_an_occurrence_is_named() {
     let missed = || about(skipped("missed"));
-    facts(Subject::ToMakeUp { at: s(-60) })
-        .says("to_make_up", "This occurrence waits for its backfill, which was requested with schedctl backfill.");
+    facts(Subject::ToMakeUp { at: s(-60) }).says(
+        "to_make_up",
+        "This occurrence waits for its backfill, which was requested with schedctl backfill.",
+    );
     Facts { made_up_by: Some((RunId::backfill("j".parse().unwrap(), s(0)), RunState::Succeeded)), ..missed() }.says(
         "made_up_by",
         "schedctl backfill made run j@1795262400000~backfill for this occurrence. The state of that run is: succeeded.",
     );
-    let dropped = AuditEntry { dues: Some((s(-60), s(60))), ..entry(AuditEntry::BACKFILL_DROPPED, 90) };
-    Facts { audit_log: vec![dropped], ..missed() }
-        .says("made_up_dropped", "The backfill of this occurrence was cancelled by ana@h1 on 12:01:30.");
+    let dropped =
+        AuditEntry { dues: Some((s(-60), s(60))), ..entry(AuditEntry::BACKFILL_DROPPED, 90) };
+    Facts { audit_log: vec![dropped], ..missed() }.says(
+        "made_up_dropped",
+        "The backfill of this occurrence was cancelled by ana@h1 on 12:01:30.",
+    );
 }
 
 #[test]
@@ -141,13 +181,17 @@ fn an_occurrence_without_a_record_says_what_is_left_of_it() {
     );
     let missed = "The run ended as skipped (missed). Its record is no longer kept, nor is the reason why it did not start.";
     in_ledger("skipped", "missed", 1, true).says("trimmed", missed);
-    in_ledger("skipped", "missed", 3, true).says("trimmed", &format!("{missed} In all, 3 runs {range} ended that way."));
-    in_ledger("timed_out", "", 1, true).says("trimmed", "The run ended as timed out. Its record is no longer kept.");
+    in_ledger("skipped", "missed", 3, true)
+        .says("trimmed", &format!("{missed} In all, 3 runs {range} ended that way."));
+    in_ledger("timed_out", "", 1, true)
+        .says("trimmed", "The run ended as timed out. Its record is no longer kept.");
     let text = format!(
         "The run ended as skipped (paused). Its record is no longer kept. In all, at least 100,000 runs {range} ended that way."
     );
     in_ledger("skipped", "paused", 100_000, true).says("trimmed", &text);
-    let text = format!("2 runs {range} ended as succeeded. The ledger does not show whether this occurrence was one of them.");
+    let text = format!(
+        "2 runs {range} ended as succeeded. The ledger does not show whether this occurrence was one of them."
+    );
     in_ledger("succeeded", "", 2, false).says("perhaps_trimmed", &text);
     let counts = vec![("failed".to_owned(), 2), ("succeeded".to_owned(), 40)];
     facts(Subject::BeforeLedger { at: s(0), counts, until: s(60) }).says(
@@ -159,7 +203,10 @@ fn an_occurrence_without_a_record_says_what_is_left_of_it() {
         "Redis has no record of this occurrence: the record was purged or trimmed, or the job was added later.",
     );
     let over = || facts(Subject::Over { at: s(0) });
-    over().says("over", "The occurrence was not due any more: as many runs had started as max_runs allows.");
+    over().says(
+        "over",
+        "The occurrence was not due any more: as many runs had started as max_runs allows.",
+    );
     over()
         .with_job(|job| job.ended = Some(("finished".to_owned(), Some(s(-5)))))
         .says("over", "The occurrence was not due any more: the job was over on 11:59:55.");
@@ -169,7 +216,8 @@ fn an_occurrence_without_a_record_says_what_is_left_of_it() {
 #[test]
 fn a_job_lists_its_open_runs_and_the_last_that_ended() {
     let open = || vec![RunFacts { place: Place::Waiting, ..fresh() }];
-    the_job(open(), None).says("open", "Run j@1795262400000 waits for an open run of its job to end.");
+    the_job(open(), None)
+        .says("open", "Run j@1795262400000 waits for an open run of its job to end.");
     let more = |more| facts(Subject::Job { open: open(), more, last: None });
     more(1).says("more_open", "1 more run of the job has not ended.");
     more(2).says("more_open", "2 more runs of the job have not ended.");

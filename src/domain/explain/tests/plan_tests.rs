@@ -1,6 +1,8 @@
 //! Tests of the findings about the plan.
 
-use super::explain_scene::{about, ana, done_by_ana, entry, facts, flush, fresh, not_due, s, started, the_job};
+use super::explain_scene::{
+    about, ana, done_by_ana, entry, facts, flush, fresh, not_due, s, started, the_job,
+};
 use crate::domain::explain::{Facts, Loss, PastSchedule, RunFacts, Source, Subject};
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::JobSpec;
@@ -36,7 +38,8 @@ fn kept(from: i64, until: i64) -> PastSchedule {
 /// Returns facts of an occurrence that ran before the schedule excluded its day.
 fn before_days_were_left_out() -> Facts {
     let text = "* * * * * in UTC".to_owned();
-    let edit = AuditEntry { schedules: Some((text.clone(), text)), ..entry(AuditEntry::EDITED, 60) };
+    let edit =
+        AuditEntry { schedules: Some((text.clone(), text)), ..entry(AuditEntry::EDITED, 60) };
     let excluded = plain().with_spec(exclude_the_day).with_job(|job| job.since = s(60));
     Facts { audit_log: vec![edit], past: vec![kept(-3600, 60)], ..excluded }
 }
@@ -52,14 +55,19 @@ fn resumed_after_many_changes() -> Facts {
 fn the_schedule_of_the_time_asked_about_is_named() {
     plain().says("schedule", "The schedule has been * * * * * in UTC since 11:00:00.");
     let later = || plain().with_job(|job| job.since = s(300));
-    Facts { audit_log: vec![entry(AuditEntry::ADDED, -60), entry(AuditEntry::RESUMED, 300)], ..later() }
-        .says("schedule", "The schedule has been * * * * * in UTC since 11:59:00.");
-    let text =
-        "The schedule at that time is not known. The present schedule, * * * * * in UTC, has been in force since 12:05:00.";
+    Facts {
+        audit_log: vec![entry(AuditEntry::ADDED, -60), entry(AuditEntry::RESUMED, 300)],
+        ..later()
+    }
+    .says("schedule", "The schedule has been * * * * * in UTC since 11:59:00.");
+    let text = "The schedule at that time is not known. The present schedule, * * * * * in UTC, has been in force since 12:05:00.";
     later().says("schedule_unknown", text);
-    resumed_after_many_changes().says("schedule", "The schedule has been * * * * * in UTC since 12:01:00.");
+    resumed_after_many_changes()
+        .says("schedule", "The schedule has been * * * * * in UTC since 12:01:00.");
     let text = "The schedule * * * * * in UTC was changed by ana@h1 on 12:01:00: exclude, only_on, start, end, anchor or dst got another value.";
-    before_days_were_left_out().says("schedule_then", "The schedule at that time was * * * * * in UTC.").says("edited", text);
+    before_days_were_left_out()
+        .says("schedule_then", "The schedule at that time was * * * * * in UTC.")
+        .says("edited", text);
     not_due()
         .says("schedule_then", "The schedule at that time was @daily in UTC.")
         .says("edited", "The schedule was changed by ana@h1 on 12:01:00 from @daily in UTC to * * * * * in UTC.")
@@ -67,15 +75,19 @@ fn the_schedule_of_the_time_asked_about_is_named() {
         .says("nearest", "The previous time of the schedule is 12:00:00, the next time is 12:01:00.");
     facts(Subject::NotDue { at: s(30), before: None, after: Some(s(60)) })
         .says("nearest", "The schedule has no earlier time, the next time is 12:01:00.");
-    facts(Subject::NotDue { at: s(0), before: None, after: None })
-        .with_spec(exclude_the_day)
-        .says("left_out", "The schedule has that time, but exclude = 2026-11-20..2026-11-22 excludes it.");
-    job().with_spec(|spec| spec.schedule = Schedule::Manual).says("manual", "The job has no schedule. It runs only on request.");
+    facts(Subject::NotDue { at: s(0), before: None, after: None }).with_spec(exclude_the_day).says(
+        "left_out",
+        "The schedule has that time, but exclude = 2026-11-20..2026-11-22 excludes it.",
+    );
+    job()
+        .with_spec(|spec| spec.schedule = Schedule::Manual)
+        .says("manual", "The job has no schedule. It runs only on request.");
     let text = "The job delivers the on_failure notices of job j. It has no schedule: each of its runs reports a run of job j.";
     Facts { name: "j/on_failure".parse().unwrap(), ..job() }.says("notice", text);
-    job()
-        .with_job(|job| job.definition = Err("it is damaged".to_owned()))
-        .says("unreadable", "The stored definition cannot be read, so the job does not run: it is damaged.");
+    job().with_job(|job| job.definition = Err("it is damaged".to_owned())).says(
+        "unreadable",
+        "The stored definition cannot be read, so the job does not run: it is damaged.",
+    );
 }
 
 #[test]
@@ -86,37 +98,52 @@ fn the_source_and_the_end_of_a_job_are_named() {
         .says("of_file", "The job is defined in [jobs.j] of the files of nodes n1 and n2.");
     let added = || plain().with_job(|job| job.source = Source::Api);
     added().says("added", "The job was added by ana@h1 on 11:00:00.");
-    added().with_job(|job| job.created = None).says("added", "The job was added by schedctl. Who added the job is not known.");
-    before_it_was_added().says("not_there_yet", "The job did not exist yet: it was added on 11:00:00 by ana@h1.");
+    added()
+        .with_job(|job| job.created = None)
+        .says("added", "The job was added by schedctl. Who added the job is not known.");
+    before_it_was_added()
+        .says("not_there_yet", "The job did not exist yet: it was added on 11:00:00 by ana@h1.");
     let ended = |how: &str| plain().with_job(|job| job.ended = Some((how.to_owned(), Some(s(9)))));
     ended("finished").says("finished", "The job was a one-shot, which ended on 12:00:09.");
     done_by_ana(AuditEntry::REMOVED, 9, ended("cancelled"))
         .says("removed", "The job is no longer defined: it was removed by ana@h1 on 12:00:09.");
-    Facts { job: None, ..plain() }.says("forgotten", "The job is no longer defined, and its definition is no longer kept.");
+    Facts { job: None, ..plain() }
+        .says("forgotten", "The job is no longer defined, and its definition is no longer kept.");
     let text = "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on 12:01:00. No jobs file restores the job.";
-    Facts { job: None, gone: Some((s(60), "every 1h".to_owned())), ..plain() }.says("gone_at_loss", text);
+    Facts { job: None, gone: Some((s(60), "every 1h".to_owned())), ..plain() }
+        .says("gone_at_loss", text);
     done_by_ana(AuditEntry::PAUSED, 60, job().with_job(|job| job.paused_at = Some(s(60))))
         .says("paused", "The job has been paused by ana@h1 since 12:01:00.");
-    Facts { audit_log_error: Some("key k holds a string".to_owned()), ..plain() }
-        .says("audit_log_unreadable", "The audit log of the job cannot be read: key k holds a string.");
+    Facts { audit_log_error: Some("key k holds a string".to_owned()), ..plain() }.says(
+        "audit_log_unreadable",
+        "The audit log of the job cannot be read: key k holds a string.",
+    );
 }
 
 #[test]
 fn a_run_that_is_not_regular_says_what_asked_for_it() {
     let j = || "j".parse().unwrap();
     let asked = |run| about(RunFacts { run, asked_by: Some(ana()), ..started(0) });
-    asked(RunId::manual(j(), s(0), "x").unwrap()).says("asked_for", "The run was requested by hand by ana@h1 on 12:00:00.");
-    asked(RunId::backfill(j(), s(0)))
-        .says("made_up", "The run is a backfill of the occurrence of 12:00:00, requested with schedctl backfill.");
-    asked(RunId::rerun(j(), s(0), "abc123").unwrap())
-        .says("done_anew", "The run repeats the run of 12:00:00, as requested with schedctl rerun by ana@h1.");
+    asked(RunId::manual(j(), s(0), "x").unwrap())
+        .says("asked_for", "The run was requested by hand by ana@h1 on 12:00:00.");
+    asked(RunId::backfill(j(), s(0))).says(
+        "made_up",
+        "The run is a backfill of the occurrence of 12:00:00, requested with schedctl backfill.",
+    );
+    asked(RunId::rerun(j(), s(0), "abc123").unwrap()).says(
+        "done_anew",
+        "The run repeats the run of 12:00:00, as requested with schedctl rerun by ana@h1.",
+    );
     asked(RunId::boot(j(), s(0), "abc12345").unwrap())
         .says("booted", "The run belongs to a boot of its host. The first schedd after that boot started on 12:00:00.");
 }
 
 #[test]
 fn a_key_leaves_a_time_out_only_of_the_schedule_of_then() {
-    let asked = |facts: Facts| Facts { subject: Subject::NotDue { at: s(0), before: None, after: None }, ..facts };
+    let asked = |facts: Facts| Facts {
+        subject: Subject::NotDue { at: s(0), before: None, after: None },
+        ..facts
+    };
     assert!(!asked(before_days_were_left_out()).codes().contains(&"left_out"));
     let today = asked(before_days_were_left_out()).with_job(|job| job.since = s(-3600));
     assert!(Facts { audit_log: Vec::new(), ..today }.codes().contains(&"left_out"));
@@ -128,7 +155,11 @@ fn a_time_before_a_job_was_added_has_no_schedule_and_no_loss() {
     assert!(!found.contains(&"schedule_then") && !found.contains(&"schedule_unknown"), "{found:?}");
     assert!(found.contains(&"schedule"), "{found:?}");
     let subject = Subject::Unrecorded { at: s(-7200) };
-    let after_loss = Facts { subject, losses: vec![Loss { noticed: s(-4000), ..flush() }], ..before_it_was_added() };
+    let after_loss = Facts {
+        subject,
+        losses: vec![Loss { noticed: s(-4000), ..flush() }],
+        ..before_it_was_added()
+    };
     let found = after_loss.codes();
     assert!(found.contains(&"not_there_yet"), "{found:?}");
     assert!(!found.contains(&"gone_with_data") && !found.contains(&"data_lost"), "{found:?}");
@@ -137,17 +168,28 @@ fn a_time_before_a_job_was_added_has_no_schedule_and_no_loss() {
     let of_file = after_loss.with_job(|job| job.source = Source::File(vec!["n1".to_owned()]));
     for facts in [gone, of_file] {
         let found = facts.codes();
-        assert!(found.contains(&"gone_with_data") && !found.contains(&"not_there_yet"), "{found:?}");
+        assert!(
+            found.contains(&"gone_with_data") && !found.contains(&"not_there_yet"),
+            "{found:?}"
+        );
     }
-    let older = Facts { audit_log: vec![entry(AuditEntry::REMOVED, -8000)], ..before_it_was_added() };
+    let older =
+        Facts { audit_log: vec![entry(AuditEntry::REMOVED, -8000)], ..before_it_was_added() };
     assert!(!older.codes().contains(&"not_there_yet"));
 }
 
 #[test]
 fn a_notice_is_neither_asked_for_by_hand_nor_a_one_shot() {
-    let run = RunFacts { run: RunId::manual("j/on_failure".parse().unwrap(), s(0), "x").unwrap(), ..fresh() };
+    let run = RunFacts {
+        run: RunId::manual("j/on_failure".parse().unwrap(), s(0), "x").unwrap(),
+        ..fresh()
+    };
     let notice = Facts { name: "j/on_failure".parse().unwrap(), ..about(run) };
-    let codes = notice.with_job(|job| job.ended = Some(("finished".to_owned(), Some(s(10))))).codes();
+    let codes =
+        notice.with_job(|job| job.ended = Some(("finished".to_owned(), Some(s(10))))).codes();
     assert!(codes.contains(&"notice"), "{codes:?}");
-    assert!(codes.iter().all(|code| !["asked_for", "finished", "manual", "added"].contains(code)), "{codes:?}");
+    assert!(
+        codes.iter().all(|code| !["asked_for", "finished", "manual", "added"].contains(code)),
+        "{codes:?}"
+    );
 }

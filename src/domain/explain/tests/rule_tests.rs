@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use super::explain_scene::{about, ended, fresh, late_by, on, requiring, s, serving, skipped, slots_taken, started};
+use super::explain_scene::{
+    about, ended, fresh, late_by, on, requiring, s, serving, skipped, slots_taken, started,
+};
 use crate::domain::explain::{Facts, Place, RunFacts, Source};
-use crate::domain::job::job_spec::{Action, AskedOn, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap};
+use crate::domain::job::job_spec::{
+    Action, AskedOn, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap,
+};
 use crate::domain::run::run_state::RunState;
 
 pub(super) fn with_done_check(spec: &mut JobSpec) {
     let question = Action::Shell("exit 9".to_owned());
-    spec.done_check = Some(DoneCheck { question, on: AskedOn::Always, timeout: Duration::from_secs(1) });
+    spec.done_check =
+        Some(DoneCheck { question, on: AskedOn::Always, timeout: Duration::from_secs(1) });
 }
 
 #[test]
@@ -17,19 +22,34 @@ fn a_rule_is_named_with_its_value_and_where_it_is_set() {
     let skip = |reason| about(skipped(reason));
     let end = |state| about(ended(state, None));
     let waiting = || about(RunFacts { place: Place::Waiting, ..fresh() });
-    let done = || about(RunFacts { reason: Some("done_check: already done".to_owned()), ..started(0) });
+    let done =
+        || about(RunFacts { reason: Some("done_check: already done".to_owned()), ..started(0) });
     for (facts, rule) in [
-        (skip("missed").with_spec(|spec| spec.shape.skip_if_late = Some(Duration::from_secs(20))), "skip_if_late = 20s"),
-        (skip("max_runs").with_spec(|spec| spec.shape.max_runs = Some(3)), "max_runs = 3"),
-        (waiting().with_spec(|spec| spec.overlap = Overlap::Queue { max: 3 }), "overlap = queue, at most 3 waiting"),
-        (end(RunState::Lost).with_spec(|spec| spec.delivery = Delivery::AtMostOnce), "delivery = at-most-once"),
         (
-            on(vec![serving(None)], requiring("default+gpu")).with_spec(|spec| spec.requires = ["gpu".parse().unwrap()].into()),
+            skip("missed")
+                .with_spec(|spec| spec.shape.skip_if_late = Some(Duration::from_secs(20))),
+            "skip_if_late = 20s",
+        ),
+        (skip("max_runs").with_spec(|spec| spec.shape.max_runs = Some(3)), "max_runs = 3"),
+        (
+            waiting().with_spec(|spec| spec.overlap = Overlap::Queue { max: 3 }),
+            "overlap = queue, at most 3 waiting",
+        ),
+        (
+            end(RunState::Lost).with_spec(|spec| spec.delivery = Delivery::AtMostOnce),
+            "delivery = at-most-once",
+        ),
+        (
+            on(vec![serving(None)], requiring("default+gpu"))
+                .with_spec(|spec| spec.requires = ["gpu".parse().unwrap()].into()),
             "requires = gpu",
         ),
         (done().with_spec(with_done_check), "done_check = a command or request"),
     ] {
-        facts.says("set_in_file", &format!("{rule}, set in [jobs.j] or [defaults] of the file of node n1."));
+        facts.says(
+            "set_in_file",
+            &format!("{rule}, set in [jobs.j] or [defaults] of the file of node n1."),
+        );
     }
     for (facts, rule) in [
         (skip("overlap"), "overlap = skip"),
@@ -48,9 +68,11 @@ fn a_rule_is_named_with_its_value_and_where_it_is_set() {
 #[test]
 fn late_after_is_named_only_if_no_later_run_was_due_too() {
     let skipped = |mode, finished_at| {
-        about(skipped("missed").with(|run| run.finished_at = Some(finished_at))).with_spec(|spec| spec.catch_up.mode = mode)
+        about(skipped("missed").with(|run| run.finished_at = Some(finished_at)))
+            .with_spec(|spec| spec.catch_up.mode = mode)
     };
-    let is_named = |facts: &Facts| facts.texts("default").iter().any(|text| text.starts_with("late_after = "));
+    let is_named =
+        |facts: &Facts| facts.texts("default").iter().any(|text| text.starts_with("late_after = "));
     // A job of every minute, skipped before its next run was due, and after.
     assert!(is_named(&skipped(CatchUpMode::Skip, s(59))));
     assert!(!is_named(&skipped(CatchUpMode::Skip, s(60))));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::explain_scene::{
-    about, event, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving, slots, slots_taken, start,
-    started, stopped_until, the_job,
+    about, event, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving,
+    slots, slots_taken, start, started, stopped_until, the_job,
 };
 use super::gate_tests::gate;
 use crate::domain::explain::{AtGate, Blocker, Executing, Facts, NodeFacts, RunFacts};
@@ -35,9 +35,13 @@ fn a_run_says_whether_it_was_on_time() {
     let first_start = |millis| UnixMillis::new(s(0).as_i64() + millis);
     about(RunFacts { first_start: first_start(1_000), ..started(0) })
         .says("on_time", "The run started on time, 1s after it was due.");
-    about(RunFacts { first_start: first_start(2_001), ..started(0) }).says("late", "The run started 2s late.");
+    about(RunFacts { first_start: first_start(2_001), ..started(0) })
+        .says("late", "The run started 2s late.");
     about(fresh()).says("not_started", "The run has been due for 15m and has not started.");
-    about(started(61)).says("caught_up", "The run was so late that it counted as missed. It ran because catch_up is latest.");
+    about(started(61)).says(
+        "caught_up",
+        "The run was so late that it counted as missed. It ran because catch_up is latest.",
+    );
     about(started(20)).says("late_unexplained", "No record shows the reason for the delay.");
 }
 
@@ -47,10 +51,14 @@ fn a_run_says_why_it_became_ready_late() {
     about(RunFacts { behind: behind("j@5"), ..ready_late() })
         .says("late_behind", "The run waited until 12:00:20 for run j@5 to end.");
     let gate = AtGate { until: Some(s(20)), ..gate("key customer-42") };
-    about(RunFacts { gate: Some(gate), behind: behind("k@5"), ..started(20) })
-        .says("late_at_gate", "The run waited until 12:00:20 for a place at key customer-42, at first behind run k@5.");
-    about(RunFacts { is_spread: true, ..ready_late() })
-        .says("late_spread", "The run was missed. The spread of catch_up moved its start to 12:00:20.");
+    about(RunFacts { gate: Some(gate), behind: behind("k@5"), ..started(20) }).says(
+        "late_at_gate",
+        "The run waited until 12:00:20 for a place at key customer-42, at first behind run k@5.",
+    );
+    about(RunFacts { is_spread: true, ..ready_late() }).says(
+        "late_spread",
+        "The run was missed. The spread of catch_up moved its start to 12:00:20.",
+    );
     about(ready_late()).says("late_ready", "The run was not ready before 12:00:20.");
     about(ready_late())
         .with_spec(|spec| spec.shape.jitter = Duration::from_secs(90))
@@ -59,29 +67,46 @@ fn a_run_says_why_it_became_ready_late() {
 
 #[test]
 fn a_late_run_says_what_kept_the_nodes() {
-    on(vec![stopped_until("n1", 300)], started(301)).says("late_no_node", "No node was running until 12:05:00.");
-    on(vec![node("n1", &[event(NodeEventKind::Stopped, -60, None)])], fresh()).says("late_no_node", "No node was running.");
+    on(vec![stopped_until("n1", 300)], started(301))
+        .says("late_no_node", "No node was running until 12:05:00.");
+    on(vec![node("n1", &[event(NodeEventKind::Stopped, -60, None)])], fresh())
+        .says("late_no_node", "No node was running.");
     on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh())
         .says("late_no_node", "No node was running from 12:00:05 on.");
     // The run it waited for was late for that reason.
     let waited = RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) };
-    on(vec![node("n1", &[start(20, Some(5))])], waited).says("late_no_node", "No node was running from 12:00:05 to 12:00:20.");
+    on(vec![node("n1", &[start(20, Some(5))])], waited)
+        .says("late_no_node", "No node was running from 12:00:05 to 12:00:20.");
     let away = [event(NodeEventKind::RedisAway, -5, Some(20))];
     on(vec![node("n1", &away), node("n2", &away)], started(20))
         .says("late_redis", "Nodes could not reach Redis from 11:59:55 to 12:00:20: n1 and n2.");
     let time = "from 11:59:55 to 12:00:20";
     for (what, code, text) in [
-        (slots_taken(), "late_slots", format!("All slots of queue default were taken on n1 {time}.")),
+        (
+            slots_taken(),
+            "late_slots",
+            format!("All slots of queue default were taken on n1 {time}."),
+        ),
         (past_load(), "late_at_limit", format!("A node limit kept n1 from claiming runs {time}.")),
-        (NodeEventKind::Restoring, "late_restoring", format!("No runs were started {time}: Redis had lost data.")),
+        (
+            NodeEventKind::Restoring,
+            "late_restoring",
+            format!("No runs were started {time}: Redis had lost data."),
+        ),
         (full(5), "late_queue", format!("Queue default was full, at its limit of 5 {time}.")),
         (full(0), "late_queue", format!("Queue default was full {time}.")),
         (rated(), "late_queue", format!("Queue default was at its rate limit of 10/1s {time}.")),
-        (NodeEventKind::ClaimsSuspended, "late_keeper", format!("The keeper was not ready on n1 {time}.")),
+        (
+            NodeEventKind::ClaimsSuspended,
+            "late_keeper",
+            format!("The keeper was not ready on n1 {time}."),
+        ),
         (
             NodeEventKind::NewServer,
             "late_new_server",
-            format!("No runs were started {time}: Redis had been restarted or replaced, and nodes checked for lost data."),
+            format!(
+                "No runs were started {time}: Redis had been restarted or replaced, and nodes checked for lost data."
+            ),
         ),
     ] {
         late_by(what, Some(20)).says(code, &text);
@@ -89,8 +114,10 @@ fn a_late_run_says_what_kept_the_nodes() {
     let paused = [event(paused(), -5, None)];
     on(vec![node("n1", &paused), node("n2", &paused)], fresh())
         .says("late_queue", "Queue default was paused by ana@h from 11:59:55 on.");
-    on(vec![serving(None)], requiring("default+gpu"))
-        .says("late_unserved", "No node takes the run: no running node that serves this queue has the required label gpu.");
+    on(vec![serving(None)], requiring("default+gpu")).says(
+        "late_unserved",
+        "No node takes the run: no running node that serves this queue has the required label gpu.",
+    );
     on(vec![serving(Some("mail"))], fresh())
         .says("late_unserved", "No node takes the run: no running node serves queue default.");
 }
@@ -100,18 +127,32 @@ fn a_ready_run_says_what_keeps_it_now() {
     blocked(queue(NoRoomReason::Paused, "ana@h", Some(-5), executing(&[], 0)))
         .says("queue_now", "Queue default is paused by ana@h since 11:59:55. schedctl queue resume default resumes the queue.");
     let pause = queue(NoRoomReason::Paused, "", None, executing(&[], 0));
-    Facts { blockers: vec![pause], ..the_job(vec![], None) }
-        .says("queue_now", "Queue default is paused. schedctl queue resume default resumes the queue.");
+    Facts { blockers: vec![pause], ..the_job(vec![], None) }.says(
+        "queue_now",
+        "Queue default is paused. schedctl queue resume default resumes the queue.",
+    );
     blocked(queue(NoRoomReason::Full, "1", None, executing(&["a@5"], 1)))
         .says("queue_now", "Queue default is full, at its limit of 1: a@5 executes.");
     blocked(queue(NoRoomReason::Rate, "10/1s", None, executing(&[], 0)))
         .says("queue_now", "Queue default is at its rate limit of 10/1s.");
-    blocked(Blocker::Slots { nodes: vec!["n1".to_owned(), "n2".to_owned()], running: executing(&["a@5", "b@6"], 9) })
-        .says("slots_now", "All slots of queue default are taken on n1 and n2: a@5, b@6 and 7 more execute.");
-    blocked(Blocker::NodeLimit { node: "n1".to_owned(), why: "load 9 > 8".to_owned(), since: s(-5) })
-        .says("at_limit_now", "Node n1 has claimed no runs since 11:59:55: load 9 > 8.");
-    blocked(Blocker::WrongType { why: "key k holds a list, wanted a zset".to_owned() })
-        .says("wrong_type_now", "No run of lane default starts: key k holds a list, wanted a zset.");
+    blocked(Blocker::Slots {
+        nodes: vec!["n1".to_owned(), "n2".to_owned()],
+        running: executing(&["a@5", "b@6"], 9),
+    })
+    .says(
+        "slots_now",
+        "All slots of queue default are taken on n1 and n2: a@5, b@6 and 7 more execute.",
+    );
+    blocked(Blocker::NodeLimit {
+        node: "n1".to_owned(),
+        why: "load 9 > 8".to_owned(),
+        since: s(-5),
+    })
+    .says("at_limit_now", "Node n1 has claimed no runs since 11:59:55: load 9 > 8.");
+    blocked(Blocker::WrongType { why: "key k holds a list, wanted a zset".to_owned() }).says(
+        "wrong_type_now",
+        "No run of lane default starts: key k holds a list, wanted a zset.",
+    );
     blocked(Blocker::NoNode).says("no_node_now", "No node is running.");
 }
 
@@ -130,7 +171,10 @@ fn a_blocker_is_left_out_if_an_obstacle_says_since_when() {
 
 #[test]
 fn a_node_that_does_not_take_the_queue_delays_nothing() {
-    let other = NodeFacts { serving: serving(Some("mail")).serving, ..node("n2", &[event(past_load(), -5, None)]) };
+    let other = NodeFacts {
+        serving: serving(Some("mail")).serving,
+        ..node("n2", &[event(past_load(), -5, None)])
+    };
     let found = on(vec![node("n1", &[]), other], started(20)).codes();
     assert!(!found.contains(&"late_at_limit"), "{found:?}");
 }
@@ -138,8 +182,12 @@ fn a_node_that_does_not_take_the_queue_delays_nothing() {
 #[test]
 fn nodes_are_named_together_only_for_the_time_all_of_them_had_the_obstacle() {
     let of = |name, (from, to)| node(name, &[slots(from, Some(to))]);
-    let texts = |first, second| on(vec![of("n1", first), of("n2", second)], started(40)).texts("late_slots");
-    let taken = |nodes, from, to| format!("All slots of queue default were taken on {nodes} from 12:00:{from} to 12:00:{to}.");
+    let texts = |first, second| {
+        on(vec![of("n1", first), of("n2", second)], started(40)).texts("late_slots")
+    };
+    let taken = |nodes, from, to| {
+        format!("All slots of queue default were taken on {nodes} from 12:00:{from} to 12:00:{to}.")
+    };
     assert_eq!(texts((1, 9), (5, 20)), [taken("n1 and n2", "05", "09")]);
     assert_eq!(texts((1, 9), (12, 20)), [taken("n1", "01", "09"), taken("n2", "12", "20")]);
     // Two times of one node stay two.

@@ -1,7 +1,8 @@
 //! Tests of whole explanations.
 
 use super::explain_scene::{
-    about, asked_in_vain, in_range, late_by, node, on, s, skipped, slots, slots_taken, start, started, stopped_until,
+    about, asked_in_vain, in_range, late_by, node, on, s, skipped, slots, slots_taken, start,
+    started, stopped_until,
 };
 use super::rule_tests::with_done_check;
 use crate::domain::explain::{Facts, RunFacts, judge};
@@ -10,7 +11,8 @@ use crate::domain::name::names::RunId;
 
 #[test]
 fn the_answers_come_in_the_order_of_the_questions() {
-    let mut parts: Vec<&str> = judge(&late_by(slots_taken(), Some(20))).iter().map(|found| found.part.as_str()).collect();
+    let mut parts: Vec<&str> =
+        judge(&late_by(slots_taken(), Some(20))).iter().map(|found| found.part.as_str()).collect();
     parts.dedup();
     assert_eq!(parts, ["planned", "outcome", "nodes", "timing", "rule", "next"]);
 }
@@ -18,7 +20,10 @@ fn the_answers_come_in_the_order_of_the_questions() {
 #[test]
 fn an_instant_is_shown_with_its_day_and_zone() {
     let found = judge(&about(started(0)));
-    assert!(found.iter().any(|found| found.text == "The run succeeded on Sat 2026-11-21 12:00:05 UTC."), "{found:#?}");
+    assert!(
+        found.iter().any(|found| found.text == "The run succeeded on Sat 2026-11-21 12:00:05 UTC."),
+        "{found:#?}"
+    );
 }
 
 #[test]
@@ -38,9 +43,15 @@ fn a_run_of_which_only_the_check_ran_does_not_count_as_started() {
     let asked = about(asked_in_vain()).with_spec(with_done_check);
     let found = asked.codes();
     assert!(["attempt", "on_time", "lost"].iter().all(|code| !found.contains(code)), "{found:?}");
-    let rules: Vec<String> =
-        judge(&asked).into_iter().filter(|found| found.part.as_str() == "rule").map(|rule| rule.text).collect();
-    assert!(rules[0].starts_with("done_check =") && rules[1].starts_with("retry =") && rules.len() == 2, "{rules:?}");
+    let rules: Vec<String> = judge(&asked)
+        .into_iter()
+        .filter(|found| found.part.as_str() == "rule")
+        .map(|rule| rule.text)
+        .collect();
+    assert!(
+        rules[0].starts_with("done_check =") && rules[1].starts_with("retry =") && rules.len() == 2,
+        "{rules:?}"
+    );
 }
 
 #[test]
@@ -57,7 +68,10 @@ fn missed_runs_that_waited_for_each_other_name_catch_up_and_the_dead_nodes() {
     };
     let alive = |facts: Facts| Facts { nodes: vec![node("n1", &[])], ..facts };
     let of_all = waited(710).with_spec(|spec| spec.catch_up.mode = CatchUpMode::All);
-    assert_eq!(found(&of_all), (vec!["not_running", "not_running", "late_no_node", "caught_up"], true));
+    assert_eq!(
+        found(&of_all),
+        (vec!["not_running", "not_running", "late_no_node", "caught_up"], true)
+    );
     // A run that came due when a node ran again waited for the earlier runs all the same.
     assert_eq!(found(&alive(of_all.clone())), (vec!["caught_up"], true));
     // With another overlap a run was missed only if no node could start it in time.
@@ -69,14 +83,19 @@ fn missed_runs_that_waited_for_each_other_name_catch_up_and_the_dead_nodes() {
 #[test]
 fn a_run_that_did_not_wait_for_nodes_says_nothing_of_them() {
     let codes = |facts: Facts| {
-        let mut codes = Facts { nodes: vec![stopped_until("n1", 300), node("n2", &[])], ..facts }.codes();
+        let mut codes =
+            Facts { nodes: vec![stopped_until("n1", 300), node("n2", &[])], ..facts }.codes();
         codes.retain(|code| ["free", "not_running", "late_no_node", "no_nodes"].contains(code));
         codes
     };
     let paused = RunFacts { skipped: Some((s(120), 3)), ..skipped("paused") };
     assert_eq!((codes(in_range(60, "paused")), codes(about(paused))), (vec![], vec![]));
     assert!(!codes(in_range(60, "missed")).is_empty());
-    let backfill = RunFacts { run: RunId::backfill("j".parse().unwrap(), s(0)), ready_at: s(600), ..started(600) };
+    let backfill = RunFacts {
+        run: RunId::backfill("j".parse().unwrap(), s(0)),
+        ready_at: s(600),
+        ..started(600)
+    };
     assert_eq!(codes(about(backfill.clone())), Vec::<&str>::new());
     assert_eq!(codes(about(RunFacts { ready_at: s(400), ..backfill })), ["free"]);
 }

@@ -13,7 +13,9 @@ use super::notice_kind::NoticeKind;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// A text without the form of a name.
-    #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of the characters a-z 0-9 . _ -, with a letter or digit first")]
+    #[error(
+        "{kind} name {found:?} is not valid: wanted 1 to 63 of the characters a-z 0-9 . _ -, with a letter or digit first"
+    )]
     Name {
         /// The kind of name that was wanted: job, queue, group, node or label.
         kind: &'static str,
@@ -21,13 +23,17 @@ pub enum IdError {
         found: String,
     },
     /// A text without the form of a lane.
-    #[error("lane {found:?} is not valid: wanted QUEUE or QUEUE!PRIORITY, with optional labels as in QUEUE+LABEL,LABEL")]
+    #[error(
+        "lane {found:?} is not valid: wanted QUEUE or QUEUE!PRIORITY, with optional labels as in QUEUE+LABEL,LABEL"
+    )]
     Lane {
         /// The text found, cut to a length that fits in a line.
         found: String,
     },
     /// A text without the form of a run id.
-    #[error("run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a manual run")]
+    #[error(
+        "run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a manual run"
+    )]
     Run {
         /// The text found, cut to a length that fits in a line.
         found: String,
@@ -46,7 +52,9 @@ pub const MAX_NAME_LEN: usize = 63;
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let first_ok = bytes.first().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    let rest_ok = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'));
+    let rest_ok = bytes
+        .iter()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'));
     first_ok && rest_ok && bytes.len() <= MAX_NAME_LEN
 }
 
@@ -162,7 +170,11 @@ impl JobName {
 
     /// Returns the name if users may define a job with this name, else an error.
     pub fn for_people(self) -> Result<Self, IdError> {
-        if self.is_hidden() { Err(IdError::Name { kind: "job", found: shortened(&self.0) }) } else { Ok(self) }
+        if self.is_hidden() {
+            Err(IdError::Name { kind: "job", found: shortened(&self.0) })
+        } else {
+            Ok(self)
+        }
     }
 
     /// Returns true for the name of a hidden job, which users cannot define.
@@ -201,7 +213,9 @@ impl NodeName {
         let mapped: String = host
             .to_ascii_lowercase()
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' })
+            .map(
+                |c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' },
+            )
             .take(MAX_NAME_LEN)
             .collect();
         let trimmed = mapped.trim_start_matches(['.', '_', '-']);
@@ -218,7 +232,23 @@ mod tests {
         for good in ["a", "0", "backup", "a.b_c-d", &"x".repeat(63)] {
             assert_eq!(good.parse::<JobName>().unwrap().as_str(), good);
         }
-        let bad = ["", " ", "A", "-rf", ".a", "a b", "a/b", "../../etc/x", "{x}", "a\n", "a\0", "é", "a\u{202e}b", "a@1", "a~b"];
+        let bad = [
+            "",
+            " ",
+            "A",
+            "-rf",
+            ".a",
+            "a b",
+            "a/b",
+            "../../etc/x",
+            "{x}",
+            "a\n",
+            "a\0",
+            "é",
+            "a\u{202e}b",
+            "a@1",
+            "a~b",
+        ];
         for bad in bad.into_iter().chain([&*"x".repeat(64)]) {
             assert!(bad.parse::<JobName>().is_err(), "{bad:?} was taken");
         }
@@ -230,7 +260,9 @@ mod tests {
         assert_eq!((queue.as_str(), queue.is_of_host()), ("@web-1.example", true));
         assert_eq!("@web-1.example".parse(), Ok(queue));
         assert!(
-            !QueueName::default_queue().is_of_host() && "@".parse::<QueueName>().is_err() && "@a".parse::<JobName>().is_err()
+            !QueueName::default_queue().is_of_host()
+                && "@".parse::<QueueName>().is_err()
+                && "@a".parse::<JobName>().is_err()
         );
     }
 

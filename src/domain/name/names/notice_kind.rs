@@ -21,7 +21,8 @@ impl NoticeKind {
     /// The kinds of notices that a job requests, each by an action of its own.
     pub const ASKED: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
     /// All kinds of notices.
-    pub const ALL: [Self; 5] = [Self::Failure, Self::Recovered, Self::Success, Self::Late, Self::Ping];
+    pub const ALL: [Self; 5] =
+        [Self::Failure, Self::Recovered, Self::Success, Self::Late, Self::Ping];
 
     /// Returns the name of this kind. For a kind in `ASKED` the name is also the key in a
     /// definition.

@@ -102,8 +102,12 @@ impl RunId {
         match self.manual.as_deref() {
             None => RunKind::Regular,
             Some(BACKFILL) => RunKind::Backfill,
-            Some(word) if word.len() == RERUN.len() + RERUN_WORD_LEN && word.starts_with(RERUN) => RunKind::Rerun,
-            Some(word) if word.len() == BOOT.len() + BOOT_WORD_LEN && word.starts_with(BOOT) => RunKind::Boot,
+            Some(word) if word.len() == RERUN.len() + RERUN_WORD_LEN && word.starts_with(RERUN) => {
+                RunKind::Rerun
+            }
+            Some(word) if word.len() == BOOT.len() + BOOT_WORD_LEN && word.starts_with(BOOT) => {
+                RunKind::Boot
+            }
             Some(_) => RunKind::Manual,
         }
     }
@@ -126,7 +130,8 @@ impl RunId {
 }
 
 fn is_word(text: &str) -> bool {
-    (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    (1..=16).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
 }
 
 impl fmt::Display for RunId {
@@ -154,7 +159,8 @@ fn parse_run_id(text: &str) -> Option<RunId> {
         Some(_) => return None,
         None => (rest, None),
     };
-    let canonical = due.bytes().all(|b| b.is_ascii_digit()) && (due == "0" || !due.starts_with('0'));
+    let canonical =
+        due.bytes().all(|b| b.is_ascii_digit()) && (due == "0" || !due.starts_with('0'));
     if !canonical {
         return None;
     }
@@ -183,9 +189,15 @@ mod tests {
             (RunId::backfill(job.clone(), due), "a@5~backfill", RunKind::Backfill),
             (rerun, "a@5~rerunx1y2z3", RunKind::Rerun),
         ] {
-            assert_eq!((run.to_string().as_str(), run.kind(), id.parse::<RunId>().unwrap()), (id, kind, run));
+            assert_eq!(
+                (run.to_string().as_str(), run.kind(), id.parse::<RunId>().unwrap()),
+                (id, kind, run)
+            );
         }
-        assert!(RunId::rerun(job.clone(), due, "x").is_err() && RunId::rerun(job, due, "A1B2C3").is_err());
+        assert!(
+            RunId::rerun(job.clone(), due, "x").is_err()
+                && RunId::rerun(job, due, "A1B2C3").is_err()
+        );
     }
 
     #[test]

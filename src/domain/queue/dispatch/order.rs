@@ -50,7 +50,8 @@ impl LaneTurns {
         let mut by_rank = by_age.clone();
         // The sort is stable, so runs of the same priority stay in order of age.
         by_rank.make_contiguous().sort_by_key(|at| std::cmp::Reverse(waiting[*at].priority));
-        let mut items: Vec<Option<T>> = waiting.into_iter().map(|waiting| Some(waiting.item)).collect();
+        let mut items: Vec<Option<T>> =
+            waiting.into_iter().map(|waiting| Some(waiting.item)).collect();
         let mut picks = Vec::with_capacity(items.len());
         let mut since = self.since_oldest;
         while picks.len() < items.len() {
@@ -99,7 +100,10 @@ mod tests {
 
     #[test]
     fn the_greater_priority_goes_first_and_among_equals_what_has_been_ready_longer() {
-        assert_eq!(taken(LaneTurns::default(), &[(0, 5), (-1, 1), (3, 9), (0, 2)]), [(3, 9), (0, 2), (0, 5), (-1, 1)]);
+        assert_eq!(
+            taken(LaneTurns::default(), &[(0, 5), (-1, 1), (3, 9), (0, 2)]),
+            [(3, 9), (0, 2), (0, 5), (-1, 1)]
+        );
     }
 
     #[test]

@@ -34,14 +34,20 @@ impl Shares {
         if demands.iter().map(|demand| demand.wants).sum::<usize>() <= capacity {
             return demands.iter().map(|demand| demand.wants).collect();
         }
-        self.credit.retain(|queue, _| demands.iter().any(|demand| demand.queue == *queue && demand.wants > 0));
+        self.credit.retain(|queue, _| {
+            demands.iter().any(|demand| demand.queue == *queue && demand.wants > 0)
+        });
         let mut grants = vec![0; demands.len()];
         for _ in 0..capacity {
             let asks = |at: &usize| grants[*at] < demands[*at].wants;
             let open: Vec<usize> = (0..demands.len()).filter(asks).collect();
-            let strict: Vec<usize> = open.iter().copied().filter(|at| demands[*at].share == Share::Strict).collect();
+            let strict: Vec<usize> =
+                open.iter().copied().filter(|at| demands[*at].share == Share::Strict).collect();
             // Strict queues have no precedence among each other.
-            let Some(next) = self.turn(if strict.is_empty() { &open } else { &strict }, demands) else { break };
+            let Some(next) = self.turn(if strict.is_empty() { &open } else { &strict }, demands)
+            else {
+                break;
+            };
             grants[next] += 1;
         }
         grants
@@ -71,12 +77,19 @@ mod tests {
     use super::*;
 
     fn demand(queue: &str, wants: usize, weight: Option<u32>) -> Demand {
-        Demand { queue: queue.parse().unwrap(), wants, share: weight.map_or(Share::Strict, Share::Weight) }
+        Demand {
+            queue: queue.parse().unwrap(),
+            wants,
+            share: weight.map_or(Share::Strict, Share::Weight),
+        }
     }
 
     #[test]
     fn with_room_for_all_each_gets_what_it_wants() {
-        assert_eq!(Shares::default().grant(9, &[demand("a", 4, Some(1)), demand("b", 5, None)]), [4, 5]);
+        assert_eq!(
+            Shares::default().grant(9, &[demand("a", 4, Some(1)), demand("b", 5, None)]),
+            [4, 5]
+        );
     }
 
     #[test]
@@ -90,7 +103,9 @@ mod tests {
     fn one_slot_at_a_time_goes_round_smoothly() {
         let mut shares = Shares::default();
         let demands = [demand("a", 9, Some(3)), demand("b", 9, Some(1))];
-        let turns: Vec<usize> = (0..8).map(|_| shares.grant(1, &demands).iter().position(|got| *got == 1).unwrap()).collect();
+        let turns: Vec<usize> = (0..8)
+            .map(|_| shares.grant(1, &demands).iter().position(|got| *got == 1).unwrap())
+            .collect();
         assert_eq!(turns, [0, 0, 1, 0, 0, 0, 1, 0]);
     }
 

@@ -27,13 +27,18 @@ pub(super) struct Component {
 impl Component {
     /// Creates a component with this single value.
     pub(super) fn only(value: i64, offset: usize) -> Self {
-        Self { offset, items: Some(vec![CalendarItem { offset, start: value, until: None, step: None }]) }
+        Self {
+            offset,
+            items: Some(vec![CalendarItem { offset, start: value, until: None, step: None }]),
+        }
     }
 
     /// Returns true for `*` and for a step without an end, such as `0/2`. A component of either
     /// form repeats evenly in real time.
     fn is_open(&self) -> bool {
-        self.items.as_ref().is_none_or(|items| items.iter().any(|item| item.until.is_none() && item.step.is_some()))
+        self.items.as_ref().is_none_or(|items| {
+            items.iter().any(|item| item.until.is_none() && item.step.is_some())
+        })
     }
 }
 
@@ -53,7 +58,10 @@ impl CalendarCursor<'_> {
         for item in items {
             for number in [Some(item.start), item.until].into_iter().flatten() {
                 if !(least..=most).contains(&number) {
-                    return Err(self.fault_at(item.offset, &format!("{what} {number} is not from {least} to {most},")));
+                    return Err(self.fault_at(
+                        item.offset,
+                        &format!("{what} {number} is not from {least} to {most},"),
+                    ));
                 }
             }
             let step = item.step.unwrap_or(1);
@@ -63,20 +71,28 @@ impl CalendarCursor<'_> {
                     return Err(self.fault_at(item.offset, &format!("{what} range runs backwards")));
                 }
                 (Some(until), Counted::FromStart) => values.extend(steps(item.start, until, step)),
-                (Some(until), Counted::FromEnd) => values.extend(steps(-until, -item.start, step).map(|value| -value)),
+                (Some(until), Counted::FromEnd) => {
+                    values.extend(steps(-until, -item.start, step).map(|value| -value));
+                }
                 (None, Counted::FromStart) if item.start + step > most => {
-                    return Err(
-                        self.fault_at(item.offset, &format!("{what} {} with a step of {step} goes past {most},", item.start))
-                    );
+                    return Err(self.fault_at(
+                        item.offset,
+                        &format!("{what} {} with a step of {step} goes past {most},", item.start),
+                    ));
                 }
                 (None, Counted::FromEnd) if item.start - step < least => {
                     return Err(self.fault_at(
                         item.offset,
-                        &format!("{what} {} with a step of {step} goes past the end of the month,", item.start),
+                        &format!(
+                            "{what} {} with a step of {step} goes past the end of the month,",
+                            item.start
+                        ),
                     ));
                 }
                 (None, Counted::FromStart) => values.extend(steps(item.start, most, step)),
-                (None, Counted::FromEnd) => values.extend(steps(-item.start, -least, step).map(|value| -value)),
+                (None, Counted::FromEnd) => {
+                    values.extend(steps(-item.start, -least, step).map(|value| -value));
+                }
             }
         }
         Ok(values)
@@ -98,17 +114,32 @@ pub(super) fn plan_of(
         item.until = item.until.map(whole_year);
     }
     let is_from_end = day.offset > 0 && cursor.text.as_bytes().get(day.offset - 1) == Some(&b'~');
-    let days = cursor.values(day, "day", 1, 31, if is_from_end { Counted::FromEnd } else { Counted::FromStart })?;
+    let days = cursor.values(
+        day,
+        "day",
+        1,
+        31,
+        if is_from_end { Counted::FromEnd } else { Counted::FromStart },
+    )?;
     let days = match days {
-        values if day.items.is_none() => CalendarDays::FromStart(values.iter().fold(0, |mask, day| mask | 1 << day)),
-        values if is_from_end => CalendarDays::FromEnd(values.iter().fold(0, |mask, day| mask | 1 << day)),
+        values if day.items.is_none() => {
+            CalendarDays::FromStart(values.iter().fold(0, |mask, day| mask | 1 << day))
+        }
+        values if is_from_end => {
+            CalendarDays::FromEnd(values.iter().fold(0, |mask, day| mask | 1 << day))
+        }
         values => CalendarDays::FromStart(values.iter().fold(0, |mask, day| mask | 1 << day)),
     };
     let mask = |values: Vec<i64>| values.iter().fold(0_u64, |mask, value| mask | 1 << value);
     let plan = CalendarPlan {
         years: match year.items {
             None => None,
-            Some(_) => Some(cursor.values(&year, "year", YEARS.0, YEARS.1, Counted::FromStart)?.into_iter().collect()),
+            Some(_) => Some(
+                cursor
+                    .values(&year, "year", YEARS.0, YEARS.1, Counted::FromStart)?
+                    .into_iter()
+                    .collect(),
+            ),
         },
         months: mask(cursor.values(month, "month", 1, 12, Counted::FromStart)?),
         days,

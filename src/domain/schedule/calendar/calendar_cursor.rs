@@ -48,6 +48,9 @@ impl CalendarCursor<'_> {
     /// Returns a fault for the text that begins at `offset`.
     pub(super) fn fault_at(&self, offset: usize, what: &str) -> CalendarFault {
         const WANTED: &str = "wanted numbers within their range, rising ranges and steps above 0";
-        CalendarFault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
+        CalendarFault {
+            offset,
+            problem: format!("{what} at character {}, {WANTED}", self.character(offset)),
+        }
     }
 }

@@ -53,16 +53,21 @@ impl Wall for CalendarPlan {
 impl CalendarPlan {
     /// Returns the days of a month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
-        if self.years.as_ref().is_some_and(|years| !years.contains(&year)) || self.months >> month & 1 == 0 {
+        if self.years.as_ref().is_some_and(|years| !years.contains(&year))
+            || self.months >> month & 1 == 0
+        {
             return 0;
         }
         let first = Date::new(year, month, 1).number();
-        self.days.of_month(year, month) & falling_on(self.weekdays, first, days_in_month(year, month))
+        self.days.of_month(year, month)
+            & falling_on(self.weekdays, first, days_in_month(year, month))
     }
 
     /// Returns the first and the last matching second of a matching day.
     pub(super) fn ends_of_day(&self) -> (i64, i64) {
-        let ends = |mask: u64| (i64::from(mask.trailing_zeros()), i64::from(63 - mask.leading_zeros().min(63)));
+        let ends = |mask: u64| {
+            (i64::from(mask.trailing_zeros()), i64::from(63 - mask.leading_zeros().min(63)))
+        };
         let (hours, minutes, seconds) = (ends(self.hours), ends(self.minutes), ends(self.seconds));
         let second = |hour: i64, minute: i64, second: i64| hour * 3_600 + minute * 60 + second;
         (second(hours.0, minutes.0, seconds.0), second(hours.1, minutes.1, seconds.1))
@@ -130,9 +135,9 @@ impl CalendarDays {
         let length = days_in_month(year, month);
         match self {
             Self::FromStart(mask) => mask & (u32::MAX >> (31 - length)) & !1,
-            Self::FromEnd(mask) => {
-                (1..=length).filter(|day| mask >> (length - day + 1) & 1 == 1).fold(0, |days, day| days | 1 << day)
-            }
+            Self::FromEnd(mask) => (1..=length)
+                .filter(|day| mask >> (length - day + 1) & 1 == 1)
+                .fold(0, |days, day| days | 1 << day),
         }
     }
 }

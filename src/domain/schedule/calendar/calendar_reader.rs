@@ -49,7 +49,10 @@ pub(super) fn read(text: &str) -> Result<(CalendarPlan, Option<Zone>), CalendarF
     let (body, zone) = split_zone(text)?;
     let lower = body.trim_matches(' ').to_ascii_lowercase();
     if lower.is_empty() {
-        return Err(fault(0, "is empty, wanted an expression such as \"Mon..Fri 09:00\"".to_owned()));
+        return Err(fault(
+            0,
+            "is empty, wanted an expression such as \"Mon..Fri 09:00\"".to_owned(),
+        ));
     }
     let expanded = SHORTHANDS.iter().find(|(word, _)| *word == lower).map(|(_, long)| *long);
     let mut cursor = CalendarCursor { text: expanded.unwrap_or(body), at: 0 };
@@ -73,8 +76,9 @@ fn split_zone(text: &str) -> Result<(&str, Option<Zone>), CalendarFault> {
     if !looks_like_one {
         return Ok((trimmed, None));
     }
-    let is_weekday =
-        WEEKDAYS.iter().any(|(name, _)| word.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)));
+    let is_weekday = WEEKDAYS.iter().any(|(name, _)| {
+        word.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+    });
     let zone = word.parse::<ZoneName>().and_then(|name| Zone::load(&name));
     match zone {
         Ok(zone) => Ok((before, Some(zone))),
@@ -97,8 +101,9 @@ impl CalendarCursor<'_> {
         loop {
             let begin = self.at;
             let rest = self.rest();
-            let named =
-                WEEKDAYS.iter().find(|(name, _)| rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)));
+            let named = WEEKDAYS.iter().find(|(name, _)| {
+                rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+            });
             let Some((name, day)) = named else {
                 if is_first {
                     return Ok(0b111_1111);
@@ -107,7 +112,9 @@ impl CalendarCursor<'_> {
             };
             self.at += name.len();
             if !matches!(self.peek(), None | Some('-' | '.' | ',' | ' ')) {
-                return Err(self.fault(&format!("follows the weekday {name}, wanted a blank, a comma or \"..\"")));
+                return Err(self.fault(&format!(
+                    "follows the weekday {name}, wanted a blank, a comma or \"..\""
+                )));
             }
             days |= 1 << day;
             if let Some(from) = range_from {
@@ -121,7 +128,9 @@ impl CalendarCursor<'_> {
                 Some('.' | '-') => {
                     let is_dots = self.rest().starts_with("..");
                     if range_from.is_some() || (self.peek() == Some('.') && !is_dots) {
-                        return Err(self.fault("is not understood, wanted a range such as Mon..Fri"));
+                        return Err(
+                            self.fault("is not understood, wanted a range such as Mon..Fri")
+                        );
                     }
                     range_from = Some(*day);
                     self.at += if is_dots { 2 } else { 1 };
@@ -135,7 +144,8 @@ impl CalendarCursor<'_> {
             // systemd allows a comma at the end, but no open range.
             if matches!(self.peek(), None | Some(' ')) {
                 if range_from.is_some() {
-                    return Err(self.fault("follows a range without an end, wanted a weekday as in Mon..Fri"));
+                    return Err(self
+                        .fault("follows a range without an end, wanted a weekday as in Mon..Fri"));
                 }
                 self.skip_blanks();
                 return Ok(days);
@@ -151,7 +161,9 @@ impl CalendarCursor<'_> {
             return Ok([any(), any(), any()]);
         }
         if self.peek() == Some('@') {
-            return Err(self.fault("begins a single instant, wanted at = \"2026-12-24T09:00\" or --at for an instant"));
+            return Err(self.fault(
+                "begins a single instant, wanted at = \"2026-12-24T09:00\" or --at for an instant",
+            ));
         }
         let begin = self.at;
         let first = self.component()?;
@@ -203,7 +215,8 @@ impl CalendarCursor<'_> {
             return Ok([hour, minute, Component::only(0, end)]);
         }
         if self.peek() != Some(':') {
-            return Err(self.fault("follows minutes, wanted seconds as in 09:00:30, or the end of the text"));
+            return Err(self
+                .fault("follows minutes, wanted seconds as in 09:00:30, or the end of the text"));
         }
         self.at += 1;
         let second = self.component()?;
@@ -223,7 +236,9 @@ impl CalendarCursor<'_> {
         loop {
             items.push(self.item()?);
             if items.len() > MOST_ITEMS {
-                return Err(self.fault(&format!("follows {MOST_ITEMS} items, wanted at most {MOST_ITEMS}")));
+                return Err(
+                    self.fault(&format!("follows {MOST_ITEMS} items, wanted at most {MOST_ITEMS}"))
+                );
             }
             if self.peek() != Some(',') {
                 return Ok(Component { offset, items: Some(items) });

@@ -31,7 +31,10 @@ fn the_forms_of_the_manual_mean_what_it_says() {
         ("*-*~1", "2026-01-31T00:00:00Z 2026-02-28T00:00:00Z"),
         ("*-02~03,05", "2026-02-24T00:00:00Z 2026-02-26T00:00:00Z 2027-02-24T00:00:00Z"),
         ("Mon *-05~07/1", "2026-05-25T00:00:00Z 2027-05-31T00:00:00Z"),
-        ("*-05~1..3", "2026-05-29T00:00:00Z 2026-05-30T00:00:00Z 2026-05-31T00:00:00Z 2027-05-29T00:00:00Z"),
+        (
+            "*-05~1..3",
+            "2026-05-29T00:00:00Z 2026-05-30T00:00:00Z 2026-05-31T00:00:00Z 2027-05-29T00:00:00Z",
+        ),
         ("*:0/15", "2026-01-01T00:00:00Z 2026-01-01T00:15:00Z"),
         ("*:*:30/20", "2026-01-01T00:00:30Z 2026-01-01T00:00:50Z 2026-01-01T00:01:30Z"),
         ("8..18/5:00", "2026-01-01T08:00:00Z 2026-01-01T13:00:00Z 2026-01-01T18:00:00Z"),
@@ -56,7 +59,10 @@ fn the_forms_of_the_manual_mean_what_it_says() {
 fn what_is_refused_is_reported_with_its_character() {
     for (text, wanted) in [
         ("", "is empty"),
-        ("Fri..Mon", "runs backwards (the week begins with Mon; list the days: Sat,Sun,Mon) at character 6"),
+        (
+            "Fri..Mon",
+            "runs backwards (the week begins with Mon; list the days: Sat,Sun,Mon) at character 6",
+        ),
         ("Mon..", "the end of the text after character 5 follows a range without an end"),
         ("Mon.Tue", "'.' at character 4"),
         ("Mon 25:00", "hour 25 is not from 0 to 23, at character 5"),
@@ -85,15 +91,32 @@ fn what_is_refused_is_reported_with_its_character() {
 #[test]
 fn a_fixed_time_in_a_gap_runs_right_after_it_and_one_in_a_fold_once() {
     let from = "2026-03-28T12:00:00Z";
-    assert_eq!(next("02:30 Europe/Berlin", from, 2), ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]);
+    assert_eq!(
+        next("02:30 Europe/Berlin", from, 2),
+        ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
+    );
     let from = "2026-10-24T12:00:00Z";
-    assert_eq!(next("02:30 Europe/Berlin", from, 2), ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]);
-    assert_eq!(next("*:30 Europe/Berlin", "2026-10-25T00:00:00Z", 2), ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]);
-    assert_eq!(next("0/1:30 Europe/Berlin", "2026-10-25T00:00:00Z", 2), ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]);
+    assert_eq!(
+        next("02:30 Europe/Berlin", from, 2),
+        ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]
+    );
+    assert_eq!(
+        next("*:30 Europe/Berlin", "2026-10-25T00:00:00Z", 2),
+        ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
+    );
+    assert_eq!(
+        next("0/1:30 Europe/Berlin", "2026-10-25T00:00:00Z", 2),
+        ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
+    );
 }
 
 /// Returns a random component, and a predicate that says whether the component contains a number.
-fn component(random: &mut fastrand::Rng, least: i64, most: i64, width: usize) -> (String, Box<dyn Fn(i64) -> bool>) {
+fn component(
+    random: &mut fastrand::Rng,
+    least: i64,
+    most: i64,
+    width: usize,
+) -> (String, Box<dyn Fn(i64) -> bool>) {
     if random.u8(..3) == 0 {
         return ("*".to_owned(), Box::new(|_| true));
     }
@@ -126,7 +149,9 @@ fn component(random: &mut fastrand::Rng, least: i64, most: i64, width: usize) ->
         }
     }
     let test = move |value: i64| {
-        wanted.iter().any(|(start, until, step)| (*start..=*until).contains(&value) && (value - start) % step == 0)
+        wanted.iter().any(|(start, until, step)| {
+            (*start..=*until).contains(&value) && (value - start) % step == 0
+        })
     };
     (texts.join(","), Box::new(test))
 }
@@ -155,16 +180,23 @@ fn random_expressions_agree_with_a_walk_over_every_day_and_minute() {
         let begin = Date::new(2026, 1, 1).number() + random.i64(0..800);
         let matches = |number: i64| {
             let date = Date::of(number);
-            let counted = if from_end { days_in_month(date.year, date.month) - date.day + 1 } else { date.day };
+            let counted = if from_end {
+                days_in_month(date.year, date.month) - date.day + 1
+            } else {
+                date.day
+            };
             is_year(date.year)
                 && is_month(date.month)
                 && is_day(counted)
                 && (weekdays.is_empty() || [0, 2, 3, 4].contains(&weekday(number)))
         };
-        let wanted = (begin..begin + 1_500)
-            .find(|number| matches(*number))
-            .and_then(|number| (0..1_440).find(|at| is_hour(at / 60) && is_minute(at % 60)).map(|at| number * DAY + at * 60));
-        let found = expr.first_from(&Zone::utc(), begin * DAY).filter(|at| *at < (begin + 1_500) * DAY);
+        let wanted = (begin..begin + 1_500).find(|number| matches(*number)).and_then(|number| {
+            (0..1_440)
+                .find(|at| is_hour(at / 60) && is_minute(at % 60))
+                .map(|at| number * DAY + at * 60)
+        });
+        let found =
+            expr.first_from(&Zone::utc(), begin * DAY).filter(|at| *at < (begin + 1_500) * DAY);
         assert_eq!(found, wanted, "{round}: {text}");
         if let Some(found) = found {
             let after = expr.first_from(&Zone::utc(), found + 1);
@@ -209,10 +241,14 @@ fn whatever_is_read_ends_and_never_panics() {
     ];
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..20_000 {
-        let text: String = (0..random.usize(0..14)).map(|_| tokens[random.usize(..tokens.len())]).collect();
+        let text: String =
+            (0..random.usize(0..14)).map(|_| tokens[random.usize(..tokens.len())]).collect();
         let read = text.parse::<CalendarExpr>();
         if let Err(error) = &read {
-            assert!(error.offset <= text.len() && error.to_string().lines().count() == 1, "{text:?}: {error}");
+            assert!(
+                error.offset <= text.len() && error.to_string().lines().count() == 1,
+                "{text:?}: {error}"
+            );
         } else if let Ok(expr) = read {
             expr.first_from(&Zone::utc(), 1_790_000_000);
         }

@@ -107,14 +107,26 @@ impl FromStr for CalendarExpr {
             CalendarError { text: shown, problem, offset }
         };
         if text.len() > LONGEST_CALENDAR {
-            let problem = format!("the expression has {} bytes, wanted at most {LONGEST_CALENDAR}", text.len());
+            let problem = format!(
+                "the expression has {} bytes, wanted at most {LONGEST_CALENDAR}",
+                text.len()
+            );
             return Err(refuse(end_within(text, LONGEST_CALENDAR), problem));
         }
-        let (plan, zone) = calendar_reader::read(text).map_err(|fault| refuse(fault.offset, fault.problem))?;
-        if plan.first_local_from(0).is_none_or(|local| local >= crate::domain::time::unix_millis::UnixMillis::END / 1000) {
+        let (plan, zone) =
+            calendar_reader::read(text).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        if plan
+            .first_local_from(0)
+            .is_none_or(|local| local >= crate::domain::time::unix_millis::UnixMillis::END / 1000)
+        {
             return Err(refuse(0, "has no time before 2100, wanted a day that exists".to_owned()));
         }
-        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), zone, clock_changes: ClockChanges::default() })
+        Ok(Self {
+            text: Arc::from(text),
+            plan: Arc::new(plan),
+            zone,
+            clock_changes: ClockChanges::default(),
+        })
     }
 }
 

@@ -29,7 +29,10 @@ impl CronDayRule {
     /// restricted, a day must match at least one of them; otherwise both.
     pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
         let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
-        self.days_of(Month { first: u8::try_from(first).unwrap_or(SUNDAY), length: date.num_days_in_month() })
+        self.days_of(Month {
+            first: u8::try_from(first).unwrap_or(SUNDAY),
+            length: date.num_days_in_month(),
+        })
     }
 
     /// Returns the matching days of a month of this kind.

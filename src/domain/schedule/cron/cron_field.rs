@@ -59,7 +59,8 @@ pub(crate) struct Drawn {
 }
 
 const NO_NAMES: &[&str] = &[];
-const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const MONTHS: &[&str] =
+    &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const FIRST_YEAR: u16 = 1970;
 
@@ -67,16 +68,35 @@ pub(crate) static SECOND: CronField = plain("second", 0, 59);
 pub(crate) static MINUTE: CronField = plain("minute", 0, 59);
 pub(crate) static HOUR: CronField = CronField { wraps_after: Some(24), ..plain("hour", 0, 23) };
 /// The rules of the day of month. `H` is drawn only from the days that every month has.
-pub(crate) static DAY: CronField =
-    CronField { drawn: Some((1, 28)), kind: Kind::Day, unit: "day", ..plain("day of month", 1, 31) };
-pub(crate) static MONTH: CronField = CronField { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
+pub(crate) static DAY: CronField = CronField {
+    drawn: Some((1, 28)),
+    kind: Kind::Day,
+    unit: "day",
+    ..plain("day of month", 1, 31)
+};
+pub(crate) static MONTH: CronField =
+    CronField { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
 /// The rules of the weekday. 0 and 7 are both Sunday; the set contains 0 to 6.
-pub(crate) static WEEKDAY: CronField =
-    CronField { wraps_after: Some(7), drawn: Some((0, 6)), names: WEEKDAYS, kind: Kind::Weekday, ..plain("weekday", 0, 7) };
+pub(crate) static WEEKDAY: CronField = CronField {
+    wraps_after: Some(7),
+    drawn: Some((0, 6)),
+    names: WEEKDAYS,
+    kind: Kind::Weekday,
+    ..plain("weekday", 0, 7)
+};
 pub(crate) static YEAR: CronField = CronField { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
 
 const fn plain(name: &'static str, min: u16, max: u16) -> CronField {
-    CronField { name, unit: name, min, max, wraps_after: None, drawn: Some((min, max)), names: NO_NAMES, kind: Kind::Plain }
+    CronField {
+        name,
+        unit: name,
+        min,
+        max,
+        wraps_after: None,
+        drawn: Some((min, max)),
+        names: NO_NAMES,
+        kind: Kind::Plain,
+    }
 }
 
 impl CronField {
@@ -120,35 +140,49 @@ impl CronField {
         if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 }
     }
 
-    fn read_item(&self, item: CronPiece<'_>, draw: Draw<'_>, values: &mut Values) -> Result<(), CronFault> {
+    fn read_item(
+        &self,
+        item: CronPiece<'_>,
+        draw: Draw<'_>,
+        values: &mut Values,
+    ) -> Result<(), CronFault> {
         let (name, at, wanted) = (self.name, item.position(), self.wanted());
         if item.text.is_empty() {
-            return Err(item.fault(format!("{name} has an empty list item at character {at}, wanted {wanted}")));
+            return Err(item.fault(format!(
+                "{name} has an empty list item at character {at}, wanted {wanted}"
+            )));
         }
         let (base, step) = item.split_once('/');
         if let Some(letter) = self.read_letter(base)? {
             if step.is_some() {
-                return Err(item.fault(format!("{name} {:?} at character {at} takes no step, wanted {}", item.text, base.text)));
+                return Err(item.fault(format!(
+                    "{name} {:?} at character {at} takes no step, wanted {}",
+                    item.text, base.text
+                )));
             }
             values.letters.push(letter);
             return Ok(());
         }
         let width = step.map(|step| self.read_step(step)).transpose()?;
         if let Some((first, last)) = self.read_drawn(base)? {
-            values.drawn.push(Drawn { range: (base.text.len() > 1).then_some((first, last)), step: width });
+            values
+                .drawn
+                .push(Drawn { range: (base.text.len() > 1).then_some((first, last)), step: width });
             let places = (last - first + 1).min(width.unwrap_or(u16::MAX));
             match draw {
                 Draw::Left => {}
                 Draw::Each => self.put(&mut values.set, (first, last), 1),
                 Draw::Of(job) => {
-                    let drawn = u16::try_from(hash_draw::number(job, name) % u64::from(places)).unwrap_or(0);
+                    let drawn = u16::try_from(hash_draw::number(job, name) % u64::from(places))
+                        .unwrap_or(0);
                     let last = if width.is_some() { last } else { first + drawn };
                     self.put(&mut values.set, (first + drawn, last), width.unwrap_or(1));
                 }
             }
             return Ok(());
         }
-        let range = if base.text == "*" { (self.min, self.max) } else { self.read_range(base, step)? };
+        let range =
+            if base.text == "*" { (self.min, self.max) } else { self.read_range(base, step)? };
         self.put(&mut values.set, range, width.unwrap_or(1));
         Ok(())
     }
@@ -162,7 +196,11 @@ impl CronField {
 
     /// Parses the first and the last value of a range. The last value lies past the end of the
     /// field if the range wraps.
-    fn read_range(&self, base: CronPiece<'_>, step: Option<CronPiece<'_>>) -> Result<(u16, u16), CronFault> {
+    fn read_range(
+        &self,
+        base: CronPiece<'_>,
+        step: Option<CronPiece<'_>>,
+    ) -> Result<(u16, u16), CronFault> {
         let (low, high) = base.split_once('-');
         let first = self.read_bound(low)?;
         let Some(high) = high else {
@@ -184,15 +222,22 @@ impl CronField {
     fn read_bound(&self, piece: CronPiece<'_>) -> Result<u16, CronFault> {
         let (name, text, at, wanted) = (self.name, piece.text, piece.position(), self.wanted());
         if text.is_empty() {
-            return Err(piece.fault(format!("{name} has no value at character {at}, wanted {wanted}")));
+            return Err(
+                piece.fault(format!("{name} has no value at character {at}, wanted {wanted}"))
+            );
         }
         if piece.is_number() {
             return match text.parse::<u16>() {
                 Ok(value) if (self.min..=self.max).contains(&value) => Ok(value),
-                _ => Err(piece.fault(format!("{name} {text} at character {at} is out of range, wanted {wanted}"))),
+                _ => Err(piece.fault(format!(
+                    "{name} {text} at character {at} is out of range, wanted {wanted}"
+                ))),
             };
         }
-        if let Some(place) = (self.min..=self.max).zip(self.names).find(|(_, known)| known.eq_ignore_ascii_case(text)) {
+        if let Some(place) = (self.min..=self.max)
+            .zip(self.names)
+            .find(|(_, known)| known.eq_ignore_ascii_case(text))
+        {
             return Ok(place.0);
         }
         let listed = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(text));
@@ -202,8 +247,12 @@ impl CronField {
             () if self.kind == Kind::Weekday && text.eq_ignore_ascii_case("L") => {
                 "has no weekday before L (5L is the last Friday, 6 is Saturday)"
             }
-            () if text.contains('=') => "sets a variable (the key tz or --tz sets the zone of a job)",
-            () if text.contains('~') => "uses ~ for a random value (H(0-30) draws a fixed value for each job)",
+            () if text.contains('=') => {
+                "sets a variable (the key tz or --tz sets the zone of a job)"
+            }
+            () if text.contains('~') => {
+                "uses ~ for a random value (H(0-30) draws a fixed value for each job)"
+            }
             () => "is not understood",
         };
         Err(piece.fault(format!("{name} {text:?} at character {at} {is}, wanted {wanted}")))
@@ -212,11 +261,15 @@ impl CronField {
     fn read_step(&self, step: CronPiece<'_>) -> Result<u16, CronFault> {
         let (name, text, at) = (self.name, step.text, step.position());
         if !step.is_number() {
-            return Err(step.fault(format!("{name} step {text:?} at character {at} is not a number, wanted 1 or more")));
+            return Err(step.fault(format!(
+                "{name} step {text:?} at character {at} is not a number, wanted 1 or more"
+            )));
         }
         // A step past the field's end is allowed, however far. It selects only the first value.
         match text.parse::<u16>().unwrap_or(u16::MAX) {
-            0 => Err(step.fault(format!("{name} step {text} at character {at} never advances, wanted 1 or more"))),
+            0 => Err(step.fault(format!(
+                "{name} step {text} at character {at} never advances, wanted 1 or more"
+            ))),
             width => Ok(width),
         }
     }
@@ -226,21 +279,30 @@ impl CronField {
         let Some(rest) = base.without_prefix("H") else { return Ok(None) };
         let Some((low, high)) = self.drawn else {
             let (name, at, wanted) = (self.name, base.position(), self.wanted());
-            return Err(base.fault(format!("{name} H at character {at} is not supported, wanted {wanted}")));
+            return Err(
+                base.fault(format!("{name} H at character {at} is not supported, wanted {wanted}"))
+            );
         };
         if rest.text.is_empty() {
             return Ok(Some((low, high)));
         }
-        let Some(range) =
-            rest.without_prefix("(").and_then(|rest| rest.without_suffix(")")).filter(|range| range.text.contains('-'))
+        let Some(range) = rest
+            .without_prefix("(")
+            .and_then(|rest| rest.without_suffix(")"))
+            .filter(|range| range.text.contains('-'))
         else {
             let (name, text, at) = (self.name, base.text, base.position());
-            return Err(base.fault(format!("{name} {text:?} at character {at} is not understood, wanted H or H({low}-{high})")));
+            return Err(base.fault(format!(
+                "{name} {text:?} at character {at} is not understood, wanted H or H({low}-{high})"
+            )));
         };
         let (first, last) = self.read_range(range, None)?;
         if self.kind == Kind::Day && last > high {
             let at = range.position();
-            let problem = format!("day of month H({}) at character {at} has days that some months lack, wanted 1-28", range.text);
+            let problem = format!(
+                "day of month H({}) at character {at} has days that some months lack, wanted 1-28",
+                range.text
+            );
             return Err(range.fault(problem));
         }
         Ok(Some((first, last)))
@@ -268,8 +330,10 @@ impl CronField {
                 Ok(before @ 1..=30) if number.is_number() => Ok(Some(Letter::Last { before })),
                 _ => {
                     let at = piece.position();
-                    Err(piece
-                        .fault(format!("day of month {:?} at character {at} is not understood, wanted L-1 to L-30", piece.text)))
+                    Err(piece.fault(format!(
+                        "day of month {:?} at character {at} is not understood, wanted L-1 to L-30",
+                        piece.text
+                    )))
                 }
             };
         }
@@ -284,17 +348,22 @@ impl CronField {
 
     fn read_weekday_letter(&self, piece: CronPiece<'_>) -> Result<Option<Letter>, CronFault> {
         // Both 0 and 7 are Sunday.
-        let weekday = |piece| self.read_bound(piece).map(|value| u8::try_from(value % 7).unwrap_or(0));
+        let weekday =
+            |piece| self.read_bound(piece).map(|value| u8::try_from(value % 7).unwrap_or(0));
         if let (day, Some(nth)) = piece.split_once('#') {
             let weekday = weekday(day)?;
             if let Ok(nth @ 1..=5) = nth.text.parse::<u8>() {
                 return Ok(Some(Letter::Nth { weekday, nth }));
             }
             let (text, at) = (nth.text, nth.position());
-            return Err(nth.fault(format!("weekday ordinal {text:?} at character {at} is out of range, wanted 1-5")));
+            return Err(nth.fault(format!(
+                "weekday ordinal {text:?} at character {at} is out of range, wanted 1-5"
+            )));
         }
         match piece.without_suffix("L") {
-            Some(day) if !day.text.is_empty() => Ok(Some(Letter::LastOf { weekday: weekday(day)? })),
+            Some(day) if !day.text.is_empty() => {
+                Ok(Some(Letter::LastOf { weekday: weekday(day)? }))
+            }
             _ => Ok(None),
         }
     }

@@ -46,7 +46,10 @@ impl<'a> CronPiece<'a> {
         match self.text.split_once(separator) {
             Some((before, after)) => {
                 let after_offset = self.offset + before.len() + separator.len_utf8();
-                (CronPiece { text: before, offset: self.offset }, Some(CronPiece { text: after, offset: after_offset }))
+                (
+                    CronPiece { text: before, offset: self.offset },
+                    Some(CronPiece { text: after, offset: after_offset }),
+                )
             }
             None => (self, None),
         }
@@ -55,12 +58,14 @@ impl<'a> CronPiece<'a> {
     /// Returns the text without `prefix`, which matches in any case (upper or lower).
     pub(super) fn without_prefix(self, prefix: &str) -> Option<CronPiece<'a>> {
         let (head, text) = self.text.split_at_checked(prefix.len())?;
-        head.eq_ignore_ascii_case(prefix).then_some(CronPiece { text, offset: self.offset + prefix.len() })
+        head.eq_ignore_ascii_case(prefix)
+            .then_some(CronPiece { text, offset: self.offset + prefix.len() })
     }
 
     /// Returns the text without `suffix`, which matches in any case (upper or lower).
     pub(super) fn without_suffix(self, suffix: &str) -> Option<CronPiece<'a>> {
-        let (text, tail) = self.text.split_at_checked(self.text.len().checked_sub(suffix.len())?)?;
+        let (text, tail) =
+            self.text.split_at_checked(self.text.len().checked_sub(suffix.len())?)?;
         tail.eq_ignore_ascii_case(suffix).then_some(CronPiece { text, ..self })
     }
 

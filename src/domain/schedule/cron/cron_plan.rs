@@ -45,7 +45,8 @@ impl CronPlan {
     /// Makes the plan of the fields `values`. The resulting plan may have no occurrence.
     pub(super) fn of(values: CronFields) -> Result<Self, CronFault> {
         let CronFields { second, minute, hour, day, month, weekday, year } = &values;
-        let clock = format!("{} {} {}", listed(second, 60, 0), listed(minute, 60, 0), listed(hour, 24, 0));
+        let clock =
+            format!("{} {} {}", listed(second, 60, 0), listed(minute, 60, 0), listed(hour, 24, 0));
         let (months, years) = (listed(month, 12, 0), listed(year, 130, YEAR.min));
         // The crate counts weekdays from Sunday = 1.
         let (days, weekdays) = (listed(day, 31, 0), listed(weekday, 7, 1));
@@ -54,7 +55,10 @@ impl CronPlan {
         } else if day.starred || weekday.starred {
             vec![format!("{clock} {days} {months} {weekdays} {years}")]
         } else {
-            vec![format!("{clock} {days} {months} * {years}"), format!("{clock} * {months} {weekdays} {years}")]
+            vec![
+                format!("{clock} {days} {months} * {years}"),
+                format!("{clock} * {months} {weekdays} {years}"),
+            ]
         };
         let either = texts
             .iter()
@@ -62,7 +66,9 @@ impl CronPlan {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| CronFault { offset: 0, problem: "cannot be planned".to_owned() })?;
         let wild = minute.starred || hour.starred;
-        let is_drawn = [second, minute, hour, day, month, weekday].iter().any(|values| !values.drawn.is_empty());
+        let is_drawn = [second, minute, hour, day, month, weekday]
+            .iter()
+            .any(|values| !values.drawn.is_empty());
         let (months, years) = (month.set, year.set);
         let days = CronDayRule { day: values.day, weekday: values.weekday };
         Ok(Self { either, days, months, years, wild, is_drawn, is_at_boot: false })
@@ -86,7 +92,9 @@ impl Wall for CronPlan {
             let days = self.days.days_around(found.date_naive()) >> found.day();
             let date = match days.trailing_zeros() {
                 0 => return Some(found.timestamp()),
-                later @ 1..32 => found.date_naive().checked_add_days(chrono::Days::new(u64::from(later)))?,
+                later @ 1..32 => {
+                    found.date_naive().checked_add_days(chrono::Days::new(u64::from(later)))?
+                }
                 _ => self.first_day_after_month_of(found.date_naive())?,
             };
             from = date.and_time(NaiveTime::MIN).and_utc();
@@ -101,7 +109,8 @@ impl CronPlan {
     }
 
     fn names_month(&self, year: i64, month: i64) -> bool {
-        let names = |set: &Set, number: i64| u16::try_from(number).is_ok_and(|number| set.has(number));
+        let names =
+            |set: &Set, number: i64| u16::try_from(number).is_ok_and(|number| set.has(number));
         names(&self.years, year - i64::from(YEAR.min)) && names(&self.months, month)
     }
 
@@ -139,7 +148,11 @@ impl CronPlan {
             }
             let days = self.days.days_of(kind);
             if days != 0 {
-                return NaiveDate::from_ymd_opt(year.try_into().ok()?, month.try_into().ok()?, days.trailing_zeros());
+                return NaiveDate::from_ymd_opt(
+                    year.try_into().ok()?,
+                    month.try_into().ok()?,
+                    days.trailing_zeros(),
+                );
             }
             empty |= kind.bit();
         }
@@ -168,21 +181,27 @@ impl CronFields {
     /// Returns the rules of `count` fields in the order of the fields. An expression of five
     /// fields begins with the minute.
     pub(super) fn rules(count: usize) -> impl Iterator<Item = &'static CronField> {
-        [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR].into_iter().skip(usize::from(count < 6))
+        [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR]
+            .into_iter()
+            .skip(usize::from(count < 6))
     }
 
     /// Parses the values of five fields, of six fields (leading seconds) or of seven fields
     /// (trailing years).
     pub(super) fn read(fields: &[CronPiece<'_>], draw: Draw<'_>) -> Result<Self, CronFault> {
         let (second, rest) = match fields {
-            [second, rest @ ..] if matches!(rest.len(), 5 | 6) => (SECOND.read(*second, draw)?, rest),
+            [second, rest @ ..] if matches!(rest.len(), 5 | 6) => {
+                (SECOND.read(*second, draw)?, rest)
+            }
             _ => {
                 let mut set = Set::default();
                 set.insert(0);
                 (Values { set, ..Values::default() }, fields)
             }
         };
-        let &[minute, hour, day, month, weekday, ref years @ ..] = rest else { return Err(wrong_count(fields)) };
+        let &[minute, hour, day, month, weekday, ref years @ ..] = rest else {
+            return Err(wrong_count(fields));
+        };
         if years.len() > 1 {
             return Err(wrong_count(fields));
         }
@@ -203,7 +222,11 @@ fn wrong_count(fields: &[CronPiece<'_>]) -> CronFault {
     let offset = fields.get(7).map_or_else(|| fields.last().map_or(0, end), |extra| extra.offset);
     let (count, noun) = (fields.len(), if fields.len() == 1 { "field" } else { "fields" });
     let at = offset + 1;
-    let place = if count > 7 { format!("too many from character {at} on") } else { format!("too few at character {at}") };
+    let place = if count > 7 {
+        format!("too many from character {at} on")
+    } else {
+        format!("too few at character {at}")
+    };
     let problem = format!(
         "{count} {noun} found, {place}, wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years"
     );

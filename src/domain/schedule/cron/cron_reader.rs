@@ -36,13 +36,23 @@ pub(super) fn read(text: &str) -> Result<CronPlan, CronFault> {
 /// writing `*` for that day would help, else the weekday.
 fn never(words: &[CronPiece<'_>]) -> CronFault {
     let day = place_of_day(words);
-    let any_day: Vec<CronPiece<'_>> =
-        words.iter().enumerate().map(|(at, piece)| if at == day { CronPiece { text: "*", ..*piece } } else { *piece }).collect();
-    let is_by_day = plan_of(&any_day, Draw::Each).is_ok_and(|plan| plan.first_local_from(0).is_some());
+    let any_day: Vec<CronPiece<'_>> = words
+        .iter()
+        .enumerate()
+        .map(|(at, piece)| if at == day { CronPiece { text: "*", ..*piece } } else { *piece })
+        .collect();
+    let is_by_day =
+        plan_of(&any_day, Draw::Each).is_ok_and(|plan| plan.first_local_from(0).is_some());
     let (name, place) = if is_by_day { ("day of month", day) } else { ("weekday", day + 2) };
-    let CronPiece { text, offset } = words.get(place).copied().unwrap_or(CronPiece { text: "", offset: 0 });
+    let CronPiece { text, offset } =
+        words.get(place).copied().unwrap_or(CronPiece { text: "", offset: 0 });
     let at = offset + 1;
-    CronFault { offset, problem: format!("{name} {text} at character {at} has no day before 2100, wanted a day that exists") }
+    CronFault {
+        offset,
+        problem: format!(
+            "{name} {text} at character {at} has no day before 2100, wanted a day that exists"
+        ),
+    }
 }
 
 /// Returns the index of the day of month among the words. The index of the weekday is greater by
@@ -82,20 +92,27 @@ pub fn period_of(text: &str) -> Option<Result<Duration, CronError>> {
     let refuse = |problem: String| Err(CronError::of(text, CronFault { offset, problem }));
     Some(match parse_duration(rest) {
         Ok(period) if (SHORTEST_PERIOD..=LONGEST_PERIOD).contains(&period) => Ok(period),
-        Ok(period) => refuse(format!("@every {} is out of range, wanted 1s to 10 years", format_duration(period))),
+        Ok(period) => refuse(format!(
+            "@every {} is out of range, wanted 1s to 10 years",
+            format_duration(period)
+        )),
         Err(error) => refuse(format!("@every: {error}")),
     })
 }
 
 fn words_of(text: &str) -> Result<Vec<CronPiece<'_>>, CronFault> {
     if text.len() > LONGEST_EXPRESSION {
-        let problem = format!("the expression has {} bytes, wanted at most {LONGEST_EXPRESSION}", text.len());
+        let problem =
+            format!("the expression has {} bytes, wanted at most {LONGEST_EXPRESSION}", text.len());
         return Err(CronFault { offset: end_within(text, LONGEST_EXPRESSION), problem });
     }
-    let stranger = text.char_indices().find(|(_, c)| !c.is_ascii_graphic() && !c.is_ascii_whitespace());
+    let stranger =
+        text.char_indices().find(|(_, c)| !c.is_ascii_graphic() && !c.is_ascii_whitespace());
     if let Some((offset, stranger)) = stranger {
         let at = text.chars().take_while(|c| *c != stranger).count() + 1;
-        let problem = format!("{stranger:?} at character {at} is not understood, wanted digits, names and * , - /");
+        let problem = format!(
+            "{stranger:?} at character {at} is not understood, wanted digits, names and * , - /"
+        );
         return Err(CronFault { offset, problem });
     }
     Ok(CronPiece { text, offset: 0 }.words())
@@ -108,13 +125,19 @@ fn plan_of(words: &[CronPiece<'_>], draw: Draw<'_>) -> Result<CronPlan, CronFaul
 /// Returns the fields that the words select, or `None` for `@reboot`.
 fn read_fields(words: &[CronPiece<'_>], draw: Draw<'_>) -> Result<Option<CronFields>, CronFault> {
     match words {
-        [] => Err(CronFault { offset: 0, problem: "is empty, wanted 5 fields as in \"30 2 * * *\"".to_owned() }),
+        [] => Err(CronFault {
+            offset: 0,
+            problem: "is empty, wanted 5 fields as in \"30 2 * * *\"".to_owned(),
+        }),
         [word, rest @ ..] if word.text.starts_with('@') => read_macro(*word, rest),
         fields => CronFields::read(fields, draw).map(Some),
     }
 }
 
-fn read_macro(word: CronPiece<'_>, rest: &[CronPiece<'_>]) -> Result<Option<CronFields>, CronFault> {
+fn read_macro(
+    word: CronPiece<'_>,
+    rest: &[CronPiece<'_>],
+) -> Result<Option<CronFields>, CronFault> {
     const KNOWN: &str = "wanted @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, @reboot or @every 90s";
     let at = word.position();
     let expansion = match word.text.to_ascii_lowercase().as_str() {
@@ -125,13 +148,21 @@ fn read_macro(word: CronPiece<'_>, rest: &[CronPiece<'_>]) -> Result<Option<Cron
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@reboot" => "",
         "@every" => {
-            return Err(word.fault(format!("@every at character {at} is mixed with other schedules, wanted @every alone")));
+            return Err(word.fault(format!(
+                "@every at character {at} is mixed with other schedules, wanted @every alone"
+            )));
         }
-        _ => return Err(word.fault(format!("{:?} at character {at} is not a known word, {KNOWN}", word.text))),
+        _ => {
+            return Err(word
+                .fault(format!("{:?} at character {at} is not a known word, {KNOWN}", word.text)));
+        }
     };
     if let Some(extra) = rest.first() {
         let (text, at) = (extra.text, extra.position());
-        return Err(extra.fault(format!("{text:?} at character {at} follows {}, wanted the end of the text", word.text)));
+        return Err(extra.fault(format!(
+            "{text:?} at character {at} follows {}, wanted the end of the text",
+            word.text
+        )));
     }
     if expansion.is_empty() {
         return Ok(None);

@@ -24,7 +24,12 @@ pub(crate) trait Wall {
 }
 
 /// Returns the first occurrence of `plan` at or after the second `from`.
-pub(crate) fn first_from<W: Wall>(plan: &W, zone: &Zone, rule: ClockChanges, from: i64) -> Option<i64> {
+pub(crate) fn first_from<W: Wall>(
+    plan: &W,
+    zone: &Zone,
+    rule: ClockChanges,
+    from: i64,
+) -> Option<i64> {
     let (gap, fold) = if plan.is_wild() { rule.of_real_time() } else { rule.of_fixed_times() };
     let mut at = from;
     while at < END {
@@ -33,7 +38,8 @@ pub(crate) fn first_from<W: Wall>(plan: &W, zone: &Zone, rule: ClockChanges, fro
         let mut local = at + stretch.offset;
         if let Some(start) = stretch.start.filter(ClockStretchChange::is_seasonal) {
             let left_out = |start: &ClockStretchChange| {
-                plan.first_local_from(start.clock_before).is_some_and(|next| next < start.clock_after)
+                plan.first_local_from(start.clock_before)
+                    .is_some_and(|next| next < start.clock_after)
             };
             if gap == Gap::RunAfter && at == start.at && left_out(&start) {
                 return Some(at);
@@ -52,7 +58,9 @@ pub(crate) fn first_from<W: Wall>(plan: &W, zone: &Zone, rule: ClockChanges, fro
             _ => end.clock_before,
         };
         at = match next {
-            Some(next) if next < clock_end => return Some(next - stretch.offset).filter(|next| *next < END),
+            Some(next) if next < clock_end => {
+                return Some(next - stretch.offset).filter(|next| *next < END);
+            }
             // Far from the end of the stretch, no clock change can bring back a time before `next`.
             // So jump to a point near it.
             _ if end.at - at > LONGEST_OFFSET => end.at.max(next? - LONGEST_OFFSET),

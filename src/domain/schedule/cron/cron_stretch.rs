@@ -55,11 +55,15 @@ impl CronStretch {
     /// Returns the stretch that contains the second `at`.
     pub(super) fn around(rules: &TimeZone, at: i64) -> Self {
         let offset = offset_at(rules, at);
-        let end = rules
-            .following(timestamp(at))
-            .next()
-            .map(|change| ClockStretchChange::new(change.timestamp().as_second(), offset, i64::from(change.offset().seconds())));
-        let start = if offset_at(rules, at - CORRECTION) == offset { None } else { start_of(rules, at) };
+        let end = rules.following(timestamp(at)).next().map(|change| {
+            ClockStretchChange::new(
+                change.timestamp().as_second(),
+                offset,
+                i64::from(change.offset().seconds()),
+            )
+        });
+        let start =
+            if offset_at(rules, at - CORRECTION) == offset { None } else { start_of(rules, at) };
         Self { offset, end, start }
     }
 }

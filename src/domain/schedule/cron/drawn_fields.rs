@@ -8,8 +8,11 @@ use super::hash_draw::Draw;
 /// Returns `text`, a checked expression, with the numbers of the job `name` in place of each `H`.
 pub(super) fn text_drawn_of(text: &str, name: &str) -> String {
     let words = CronPiece { text, offset: 0 }.words();
-    let texts: Vec<String> =
-        words.iter().zip(CronFields::rules(words.len())).map(|(word, field)| drawn(*word, field, name)).collect();
+    let texts: Vec<String> = words
+        .iter()
+        .zip(CronFields::rules(words.len()))
+        .map(|(word, field)| drawn(*word, field, name))
+        .collect();
     texts.join(" ")
 }
 

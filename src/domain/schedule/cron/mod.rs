@@ -34,7 +34,9 @@ use crate::domain::time::zone::Zone;
 use cron_plan::CronPlan;
 
 pub use cron_error::CronError;
-pub(crate) use cron_field::{CronField, DAY, Drawn, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
+pub(crate) use cron_field::{
+    CronField, DAY, Drawn, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR,
+};
 pub(crate) use cron_reader::fields_of;
 pub use cron_reader::{LONGEST_EXPRESSION, period_of};
 pub(crate) use cron_search::{Wall, first_from};
@@ -75,7 +77,11 @@ impl CronExpr {
 
     /// Returns the text of the expression with the numbers of the job `name` in place of each `H`.
     pub fn text_for(&self, name: &str) -> String {
-        if self.is_drawn() { drawn_fields::text_drawn_of(&self.text, name) } else { self.text.to_string() }
+        if self.is_drawn() {
+            drawn_fields::text_drawn_of(&self.text, name)
+        } else {
+            self.text.to_string()
+        }
     }
 
     /// Returns the texts of the day of month and the weekday if both fields are restricted. A day
@@ -113,7 +119,11 @@ impl FromStr for CronExpr {
 
     fn from_str(text: &str) -> Result<Self, CronError> {
         match cron_reader::read(text) {
-            Ok(plan) => Ok(Self { text: Arc::from(text), plan: Arc::new(plan), clock_changes: ClockChanges::default() }),
+            Ok(plan) => Ok(Self {
+                text: Arc::from(text),
+                plan: Arc::new(plan),
+                clock_changes: ClockChanges::default(),
+            }),
             Err(fault) => Err(CronError::of(text, fault)),
         }
     }

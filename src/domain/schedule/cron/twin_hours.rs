@@ -18,21 +18,29 @@ const DAY: i64 = 86_400;
 
 /// Returns true if `date` is the day that a letter selects.
 fn is_day(letter: Letter, date: Date) -> bool {
-    let weekday = |number: u8| Weekday::from_sunday_zero_offset(i8::try_from(number).unwrap()).unwrap();
+    let weekday =
+        |number: u8| Weekday::from_sunday_zero_offset(i8::try_from(number).unwrap()).unwrap();
     let is_working = |date: Date| !matches!(date.weekday(), Weekday::Saturday | Weekday::Sunday);
-    let month = || (1..=date.days_in_month()).map(|day| Date::new(date.year(), date.month(), day).unwrap());
+    let month =
+        || (1..=date.days_in_month()).map(|day| Date::new(date.year(), date.month(), day).unwrap());
     match letter {
         Letter::Last { before } => date.last_of_month() == date + i64::from(before).days(),
         Letter::LastWorking => month().filter(|day| is_working(*day)).max() == Some(date),
         Letter::Nearest { day } => {
             let day = i8::try_from(day).unwrap();
             let distance = |near: &Date| (near.day() - day).abs();
-            day <= date.days_in_month() && month().filter(|day| is_working(*day)).min_by_key(distance) == Some(date)
+            day <= date.days_in_month()
+                && month().filter(|day| is_working(*day)).min_by_key(distance) == Some(date)
         }
         Letter::Nth { weekday: number, nth } => {
-            date.first_of_month().nth_weekday_of_month(i8::try_from(nth).unwrap(), weekday(number)).ok() == Some(date)
+            date.first_of_month()
+                .nth_weekday_of_month(i8::try_from(nth).unwrap(), weekday(number))
+                .ok()
+                == Some(date)
         }
-        Letter::LastOf { weekday: number } => date.nth_weekday_of_month(-1, weekday(number)).unwrap() == date,
+        Letter::LastOf { weekday: number } => {
+            date.nth_weekday_of_month(-1, weekday(number)).unwrap() == date
+        }
     }
 }
 
@@ -48,7 +56,8 @@ fn bit_from(mask: u64, from: i64) -> Option<i64> {
 
 /// Returns the first matching second of a day at or after `from`.
 fn clock_from(fields: &CronFields, from: i64) -> Option<i64> {
-    let (hours, minutes, seconds) = (mask(&fields.hour), mask(&fields.minute), mask(&fields.second));
+    let (hours, minutes, seconds) =
+        (mask(&fields.hour), mask(&fields.minute), mask(&fields.second));
     let mut at = from;
     while at < DAY {
         let (hour, minute, second) = (at / 3600, at / 60 % 60, at % 60);
@@ -65,10 +74,16 @@ fn clock_from(fields: &CronFields, from: i64) -> Option<i64> {
 
 fn is_date(fields: &CronFields, date: Date) -> bool {
     let number = |value: i8| u16::try_from(value).unwrap();
-    let has = |values: &Values, value: i8| values.set.has(number(value)) || values.letters.iter().any(|l| is_day(*l, date));
+    let has = |values: &Values, value: i8| {
+        values.set.has(number(value)) || values.letters.iter().any(|l| is_day(*l, date))
+    };
     let by_day = has(&fields.day, date.day());
     let by_weekday = has(&fields.weekday, date.weekday().to_sunday_zero_offset());
-    if fields.day.starred || fields.weekday.starred { by_day && by_weekday } else { by_day || by_weekday }
+    if fields.day.starred || fields.weekday.starred {
+        by_day && by_weekday
+    } else {
+        by_day || by_weekday
+    }
 }
 
 /// Returns the first matching wall clock time at or after `local` and before `end`.
@@ -79,7 +94,8 @@ fn first_between(fields: &CronFields, local: i64, end: i64) -> Option<i64> {
     while midnight < end {
         let is_month = fields.month.set.has(u16::try_from(date.month()).unwrap());
         let is_year = u16::try_from(date.year() - 1970).is_ok_and(|year| fields.year.set.has(year));
-        let next = if is_month && is_year { date + 1.day() } else { date.last_of_month() + 1.day() };
+        let next =
+            if is_month && is_year { date + 1.day() } else { date.last_of_month() + 1.day() };
         if is_month
             && is_year
             && is_date(fields, date)
@@ -98,8 +114,12 @@ fn texts() -> impl Strategy<Value = String> {
     let drawn = |max: u8| {
         (0..max, 0..max, 1..max).prop_map(|(a, b, step)| {
             let (low, high) = (a.min(b), a.max(b));
-            [format!("H({low}-{high})/{step}"), format!("H({low}-{high})"), format!("H/{step}"), "H".to_owned()]
-                [usize::from(a % 4)]
+            [
+                format!("H({low}-{high})/{step}"),
+                format!("H({low}-{high})"),
+                format!("H/{step}"),
+                "H".to_owned(),
+            ][usize::from(a % 4)]
             .clone()
         })
     };
@@ -128,8 +148,13 @@ fn the_plan_and_its_twin_agree(text: &str, local: i64, name: &str) -> Result<(),
     /// the range is bounded.
     const FAR: i64 = 12 * 366 * DAY;
     let words = CronPiece { text, offset: 0 }.words();
-    let read = (CronFields::read(&words, Draw::Of(name)).and_then(CronPlan::of), CronFields::read(&words, Draw::Of(name)));
-    let (Ok(plan), Ok(fields)) = read else { return Err(TestCaseError::fail(format!("{text} is not read"))) };
+    let read = (
+        CronFields::read(&words, Draw::Of(name)).and_then(CronPlan::of),
+        CronFields::read(&words, Draw::Of(name)),
+    );
+    let (Ok(plan), Ok(fields)) = read else {
+        return Err(TestCaseError::fail(format!("{text} is not read")));
+    };
     let mut at = local;
     for _ in 0..4 {
         let end = (at + FAR).min(4_102_444_800);

@@ -10,7 +10,8 @@ fn ms(text: &str) -> i64 {
 
 #[test]
 fn a_set_of_days_has_one_text_however_it_was_written() {
-    let days = set(&["2026-12-26", "sat", "2026-12-24..2026-12-25", "Sunday", "fri..sat", "2026-12-30"]);
+    let days =
+        set(&["2026-12-26", "sat", "2026-12-24..2026-12-25", "Sunday", "fri..sat", "2026-12-30"]);
     assert_eq!(days.texts(), ["fri", "sat", "sun", "2026-12-24..2026-12-26", "2026-12-30"]);
     let again = DaySet::of(days.texts().iter().map(|text| text.parse().unwrap()));
     assert_eq!(again, days);
@@ -37,18 +38,31 @@ fn what_is_no_day_is_reported() {
 #[test]
 fn the_first_instant_that_counts_is_found_past_days_and_spans() {
     let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
-    let filter = |only_on: Option<&[&str]>, exclude: &[&str]| Filter::new(only_on.map(set), set(exclude)).unwrap();
+    let filter = |only_on: Option<&[&str]>, exclude: &[&str]| {
+        Filter::new(only_on.map(set), set(exclude)).unwrap()
+    };
     let first = |filter: &Filter, at: &str| filter.first_allowed(&berlin, ms(at));
     let weekend = filter(None, &["sat", "sun"]);
-    assert_eq!(first(&weekend, "2026-11-20T22:59:59Z"), Some(ms("2026-11-20T22:59:59Z")), "still Friday in Berlin");
+    assert_eq!(
+        first(&weekend, "2026-11-20T22:59:59Z"),
+        Some(ms("2026-11-20T22:59:59Z")),
+        "still Friday in Berlin"
+    );
     assert_eq!(first(&weekend, "2026-11-20T23:00:00Z"), Some(ms("2026-11-22T23:00:00Z")));
     let years = filter(None, &["2026-01-01..2089-12-31"]);
     assert_eq!(first(&years, "2026-11-20T22:59:59Z"), Some(ms("2089-12-31T23:00:00Z")));
     let meeting = filter(None, &["2026-11-20T10:00:00Z..2026-11-20T11:00:00Z", "sat"]);
     assert_eq!(first(&meeting, "2026-11-20T10:30:00Z"), Some(ms("2026-11-20T11:00:00Z")));
-    let only = filter(Some(&["2026-12-24", "2026-12-31T20:00:00Z..2027-01-01T02:00:00Z"]), &["2026-12-31"]);
+    let only = filter(
+        Some(&["2026-12-24", "2026-12-31T20:00:00Z..2027-01-01T02:00:00Z"]),
+        &["2026-12-31"],
+    );
     assert_eq!(first(&only, "2026-11-20T10:30:00Z"), Some(ms("2026-12-23T23:00:00Z")));
-    assert_eq!(first(&only, "2026-12-25T10:30:00Z"), Some(ms("2026-12-31T23:00:00Z")), "the span, once the day is over");
+    assert_eq!(
+        first(&only, "2026-12-25T10:30:00Z"),
+        Some(ms("2026-12-31T23:00:00Z")),
+        "the span, once the day is over"
+    );
     assert_eq!(first(&only, "2027-01-01T02:00:00Z"), None);
     let never = filter(Some(&["sat"]), &["fri..sun"]);
     assert_eq!(first(&never, "2026-11-20T10:30:00Z"), None);
@@ -60,12 +74,20 @@ fn a_day_that_begins_with_a_gap_or_twice_is_left_and_entered_as_the_clock_shows(
     // 2026-10-29.
     let cairo = Zone::load(&"Africa/Cairo".parse().unwrap()).unwrap();
     let only = Filter::new(Some(set(&["2026-04-24"])), DaySet::default()).unwrap();
-    assert_eq!(only.first_allowed(&cairo, ms("2026-04-01T00:00:00Z")), Some(ms("2026-04-23T22:00:00Z")));
+    assert_eq!(
+        only.first_allowed(&cairo, ms("2026-04-01T00:00:00Z")),
+        Some(ms("2026-04-23T22:00:00Z"))
+    );
     let only = Filter::new(Some(set(&["2026-10-29"])), set(&[])).unwrap();
     for hour in 0..48 {
         let at = ms("2026-10-28T12:00:00Z") + hour * 3_600_000;
-        let local = cairo.rules().to_datetime(jiff::Timestamp::from_millisecond(at).unwrap()).date();
-        assert_eq!(only.first_allowed(&cairo, at) == Some(at), local == jiff::civil::date(2026, 10, 29), "{hour}");
+        let local =
+            cairo.rules().to_datetime(jiff::Timestamp::from_millisecond(at).unwrap()).date();
+        assert_eq!(
+            only.first_allowed(&cairo, at) == Some(at),
+            local == jiff::civil::date(2026, 10, 29),
+            "{hour}"
+        );
     }
 }
 
@@ -85,14 +107,20 @@ fn random_filters_agree_with_a_walk_of_quarter_hours() {
                 }
                 _ => {
                     let first = begin + random.i64(0..5_000) * 900_000;
-                    DayItem::Span(UnixMillis::new(first).unwrap(), UnixMillis::new(first + random.i64(1..300) * 900_000).unwrap())
+                    DayItem::Span(
+                        UnixMillis::new(first).unwrap(),
+                        UnixMillis::new(first + random.i64(1..300) * 900_000).unwrap(),
+                    )
                 }
             }))
         };
         let (only_on, exclude) = (some(0), some(0));
-        let Some(filter) = Filter::new((!only_on.is_empty()).then_some(only_on), exclude) else { continue };
+        let Some(filter) = Filter::new((!only_on.is_empty()).then_some(only_on), exclude) else {
+            continue;
+        };
         let from = begin + random.i64(0..2_000) * 900_000;
-        let walked = (0..3_000).map(|step| from + step * 900_000).find(|at| filter.allows(&zone, *at));
+        let walked =
+            (0..3_000).map(|step| from + step * 900_000).find(|at| filter.allows(&zone, *at));
         let found = filter.first_allowed(&zone, from).filter(|at| *at < from + 3_000 * 900_000);
         assert_eq!(found, walked, "{round}: {filter:?}");
     }

@@ -48,7 +48,9 @@ pub enum DayItem {
 
 /// The error for a text that is not an entry of a list of days.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("found {found:?}, {problem}wanted a date \"2026-12-24\", dates \"2026-12-24..2027-01-01\" or a weekday \"sat\"")]
+#[error(
+    "found {found:?}, {problem}wanted a date \"2026-12-24\", dates \"2026-12-24..2027-01-01\" or a weekday \"sat\""
+)]
 pub struct DaysError {
     /// The refused text, cut if it is long.
     pub found: String,
@@ -60,22 +62,33 @@ impl FromStr for DayItem {
 
     fn from_str(text: &str) -> Result<Self, DaysError> {
         let refuse = |problem| {
-            let found = text.char_indices().nth(60).and_then(|(end, _)| text.get(..end)).unwrap_or(text).to_owned();
+            let found = text
+                .char_indices()
+                .nth(60)
+                .and_then(|(end, _)| text.get(..end))
+                .unwrap_or(text)
+                .to_owned();
             DaysError { found, problem }
         };
         if text.len() > LONGEST_ENTRY {
             return Err(refuse("longer than 100 bytes, "));
         }
-        let (first, last) = text.split_once("..").map_or((text, text), |(first, last)| (first.trim(), last.trim()));
+        let (first, last) =
+            text.split_once("..").map_or((text, text), |(first, last)| (first.trim(), last.trim()));
         if let (Some(first), Some(last)) = (weekday_named(first), weekday_named(last)) {
             let days = (0..7).map(|step| (first + step) % 7);
             let until = (last + 7 - first) % 7;
             return Ok(Self::Weekdays(days.take(until + 1).fold(0, |bits, day| bits | 1 << day)));
         }
         if let (Some(first), Some(last)) = (day_named(first), day_named(last)) {
-            return if first <= last { Ok(Self::Dates(first, last)) } else { Err(refuse("which ends before it begins, ")) };
+            return if first <= last {
+                Ok(Self::Dates(first, last))
+            } else {
+                Err(refuse("which ends before it begins, "))
+            };
         }
-        let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().and_then(UnixMillis::from_timestamp);
+        let instant =
+            |text: &str| text.parse::<jiff::Timestamp>().ok().and_then(UnixMillis::from_timestamp);
         match (instant(first), instant(last)) {
             (Some(first), Some(last)) if first < last => Ok(Self::Span(first, last)),
             (Some(_), Some(_)) => Err(refuse("which is an empty range, ")),
@@ -88,14 +101,17 @@ impl FromStr for DayItem {
 }
 
 fn weekday_named(text: &str) -> Option<usize> {
-    const LONG: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    const LONG: [&str; 7] =
+        ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
     let lower = text.to_ascii_lowercase();
     WEEKDAYS.iter().zip(LONG).position(|(short, long)| lower == **short || lower == long)
 }
 
 fn looks_like_a_date(text: &str) -> bool {
     text.len() == 10
-        && text.bytes().enumerate().all(|(at, byte)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() })
+        && text.bytes().enumerate().all(|(at, byte)| {
+            if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() }
+        })
 }
 
 /// Returns the day number of a date such as `2026-12-24`.
@@ -105,7 +121,9 @@ pub(crate) fn day_named(text: &str) -> Option<i64> {
     }
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let exists = (1970..2100).contains(&year) && (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    let exists = (1970..2100).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=days_in_month(year, month)).contains(&day);
     exists.then(|| Date::new(year, month, day).number())
 }
 
@@ -130,7 +148,9 @@ impl DaySet {
 
     /// Creates the union of `sets`.
     pub fn of_all(sets: &[Self]) -> Self {
-        let joined = |ranges: fn(&Self) -> &Vec<(i64, i64)>, gap| merged(sets.iter().flat_map(ranges).copied().collect(), gap);
+        let joined = |ranges: fn(&Self) -> &Vec<(i64, i64)>, gap| {
+            merged(sets.iter().flat_map(ranges).copied().collect(), gap)
+        };
         Self {
             weekdays: sets.iter().fold(0, |bits, days| bits | days.weekdays),
             dates: joined(|days| &days.dates, 1),
@@ -150,13 +170,21 @@ impl DaySet {
 
     /// Returns the entries of the set. Each text parses back to the same entry.
     pub fn texts(&self) -> Vec<String> {
-        let weekdays =
-            WEEKDAYS.iter().enumerate().filter(|(day, _)| self.weekdays >> day & 1 == 1).map(|(_, name)| (*name).to_owned());
+        let weekdays = WEEKDAYS
+            .iter()
+            .enumerate()
+            .filter(|(day, _)| self.weekdays >> day & 1 == 1)
+            .map(|(_, name)| (*name).to_owned());
         let dates = self.dates.iter().map(|(first, last)| {
-            if first == last { Shown(*first).to_string() } else { format!("{}..{}", Shown(*first), Shown(*last)) }
+            if first == last {
+                Shown(*first).to_string()
+            } else {
+                format!("{}..{}", Shown(*first), Shown(*last))
+            }
         });
         let instant = |at: i64| UnixMillis::new(at).unwrap_or(UnixMillis::EPOCH);
-        let spans = self.spans.iter().map(|(first, end)| format!("{}..{}", instant(*first), instant(*end)));
+        let spans =
+            self.spans.iter().map(|(first, end)| format!("{}..{}", instant(*first), instant(*end)));
         weekdays.chain(dates).chain(spans).collect()
     }
 
@@ -166,14 +194,17 @@ impl DaySet {
         let behind = self.dates.partition_point(|(_, last)| *last < first);
         let dates = self.dates.iter().skip(behind).take_while(|(begin, _)| *begin < first + length);
         let days = falling_on(self.weekdays, first, length);
-        dates.fold(days, |days, (begin, last)| days | between(begin - first + 1, last - first + 1, length))
+        dates.fold(days, |days, (begin, last)| {
+            days | between(begin - first + 1, last - first + 1, length)
+        })
     }
 
     /// Returns the days of a month that a span of the set may touch, in any zone. Bit 1 is day 1.
     fn days_near_spans(&self, first: i64, length: i64) -> u32 {
         let day = |millis: i64| millis.div_euclid(DAY * 1_000) - first + 1;
         let behind = self.spans.partition_point(|(_, end)| day(*end) + 2 < 1);
-        let spans = self.spans.iter().skip(behind).take_while(|(begin, _)| day(*begin) - 2 <= length);
+        let spans =
+            self.spans.iter().skip(behind).take_while(|(begin, _)| day(*begin) - 2 <= length);
         spans.fold(0, |days, (begin, end)| days | between(day(*begin) - 2, day(*end) + 2, length))
     }
 
@@ -268,12 +299,21 @@ impl Filter {
     fn boundary_after(&self, zone: &Zone, millis: i64) -> Option<i64> {
         let end_of_excluded = holds(&self.exclude.spans, millis, 1).map(|(_, end)| end);
         let spans = self.only_on.as_ref().map_or(&[][..], |days| &days.spans);
-        let begin_of_wanted = spans.get(spans.partition_point(|(first, _)| *first <= millis)).map(|(first, _)| *first);
-        let day_from = |day: i64| first_named(day, LAST_DAY + 2, |year, month| self.days_of_month(year, month));
+        let begin_of_wanted = spans
+            .get(spans.partition_point(|(first, _)| *first <= millis))
+            .map(|(first, _)| *first);
+        let day_from = |day: i64| {
+            first_named(day, LAST_DAY + 2, |year, month| self.days_of_month(year, month))
+        };
         // The clock may have gone back over midnight, so that today begins a second time.
-        let midnight = std::iter::successors(day_from(local_day(zone, millis)), |day| day_from(day + 1))
-            .find_map(|day| midnights(zone, day).into_iter().find(|at| *at > millis));
-        [end_of_excluded, begin_of_wanted, midnight].into_iter().flatten().min().filter(|at| *at < UnixMillis::END)
+        let midnight =
+            std::iter::successors(day_from(local_day(zone, millis)), |day| day_from(day + 1))
+                .find_map(|day| midnights(zone, day).into_iter().find(|at| *at > millis));
+        [end_of_excluded, begin_of_wanted, midnight]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|at| *at < UnixMillis::END)
     }
 
     /// Returns the local days of a month on which the rules may let an occurrence through. Bit 1 is day 1. The mask
@@ -281,8 +321,9 @@ impl Filter {
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         let (first, length) = (Date::new(year, month, 1).number(), days_in_month(year, month));
         let all = between(1, length, length);
-        let wanted =
-            self.only_on.as_ref().map_or(all, |days| days.whole_days(first, length) | days.days_near_spans(first, length));
+        let wanted = self.only_on.as_ref().map_or(all, |days| {
+            days.whole_days(first, length) | days.days_near_spans(first, length)
+        });
         wanted & !self.exclude.whole_days(first, length)
     }
 }
@@ -299,7 +340,11 @@ pub(crate) fn local_day(zone: &Zone, millis: i64) -> i64 {
 pub(crate) fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
     let date = Date::of(day);
     let part = |number: i64| i8::try_from(number).unwrap_or(1);
-    let Ok(date) = jiff::civil::Date::new(i16::try_from(date.year).unwrap_or(i16::MAX), part(date.month), part(date.day)) else {
+    let Ok(date) = jiff::civil::Date::new(
+        i16::try_from(date.year).unwrap_or(i16::MAX),
+        part(date.month),
+        part(date.day),
+    ) else {
         return Vec::new();
     };
     let ambiguous = zone.rules().to_ambiguous_timestamp(date.at(0, 0, 0, 0));
@@ -310,8 +355,11 @@ pub(crate) fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
         let change = before.and_then(|before| zone.rules().following(before).next());
         return change.map(|change| change.timestamp().as_millisecond()).into_iter().collect();
     }
-    let mut found: Vec<i64> =
-        [ambiguous.earlier(), ambiguous.later()].into_iter().flatten().map(jiff::Timestamp::as_millisecond).collect();
+    let mut found: Vec<i64> = [ambiguous.earlier(), ambiguous.later()]
+        .into_iter()
+        .flatten()
+        .map(jiff::Timestamp::as_millisecond)
+        .collect();
     found.dedup();
     found
 }

@@ -2,7 +2,9 @@
 //! fields, which are then described.
 
 use super::cron_words::fields_in_words;
-use super::field_words::{DAY, DescribedField, DescribedFields, FieldKind, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
+use super::field_words::{
+    DAY, DescribedField, DescribedFields, FieldKind, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR,
+};
 use super::number_words::days_from_end;
 use crate::domain::schedule::calendar::{CalendarDays, CalendarExpr};
 
@@ -13,7 +15,9 @@ const LAST_YEAR: i64 = 2099;
 /// expression names one.
 pub(super) fn words(expression: &CalendarExpr) -> String {
     let words = fields_in_words(&fields_of(expression));
-    expression.zone().map_or_else(|| words.clone(), |zone| format!("{words}, by the clock of {}", zone.name()))
+    expression
+        .zone()
+        .map_or_else(|| words.clone(), |zone| format!("{words}, by the clock of {}", zone.name()))
 }
 
 /// Returns the cron fields that are equivalent to the expression.
@@ -21,9 +25,13 @@ pub(super) fn fields_of(expression: &CalendarExpr) -> DescribedFields {
     let plan = expression.plan();
     let year = match &plan.years {
         None => DescribedField::whole(&YEAR),
-        Some(years) => {
-            DescribedField::of(&YEAR, years.iter().filter(|year| **year <= LAST_YEAR).filter_map(|it| u16::try_from(*it).ok()))
-        }
+        Some(years) => DescribedField::of(
+            &YEAR,
+            years
+                .iter()
+                .filter(|year| **year <= LAST_YEAR)
+                .filter_map(|it| u16::try_from(*it).ok()),
+        ),
     };
     // In a calendar expression Monday is bit 0; in cron Sunday is 0.
     let weekdays = bits(plan.weekdays.into()).map(|day| (day + 1) % 7);

@@ -11,10 +11,14 @@ pub(super) fn words(expression: &CronExpr, job: Option<&JobName>) -> String {
     if expression.is_at_boot() {
         return "once on each host after each of its boots".to_owned();
     }
-    let shown =
-        |text: &str| DescribedFields::of(text).map_or_else(|| format!("as {text:?} says"), |fields| fields_in_words(&fields));
+    let shown = |text: &str| {
+        DescribedFields::of(text)
+            .map_or_else(|| format!("as {text:?} says"), |fields| fields_in_words(&fields))
+    };
     match job.filter(|_| expression.is_drawn()) {
-        Some(job) => format!("{} (H as drawn for {job})", shown(&expression.text_for(job.as_str()))),
+        Some(job) => {
+            format!("{} (H as drawn for {job})", shown(&expression.text_for(job.as_str())))
+        }
         None => shown(expression.as_str()),
     }
 }
@@ -28,7 +32,9 @@ pub(super) fn fields_in_words(fields: &DescribedFields) -> String {
         None if !fields.hour.is_whole() => words.push_str(" every day"),
         None => {}
     }
-    for more in [day_words::months(&fields.month), day_words::years(&fields.year)].into_iter().flatten() {
+    for more in
+        [day_words::months(&fields.month), day_words::years(&fields.year)].into_iter().flatten()
+    {
         words = format!("{words}, {more}");
     }
     words

@@ -4,8 +4,20 @@
 use super::field_words::DescribedField;
 use super::number_words::{WEEKDAYS, counted, list, round_run, stretches};
 
-const MONTHS: [&str; 12] =
-    ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
 
 /// Returns the days, for example `on day 1 of the month or on Mondays (either is enough)`. Returns
 /// `None` for every day.
@@ -32,9 +44,11 @@ pub(super) fn words(day: &DescribedField, weekday: &DescribedField) -> Option<St
 fn of_month(day: &DescribedField) -> String {
     let values: Vec<u16> = day.values.iter().copied().collect();
     let mut parts = if values.is_empty() { Vec::new() } else { vec![counted(&values, "day")] };
-    let (whole, open): (Vec<String>, Vec<String>) = day.others.iter().cloned().partition(|other| other.contains("month"));
+    let (whole, open): (Vec<String>, Vec<String>) =
+        day.others.iter().cloned().partition(|other| other.contains("month"));
     parts.extend(open);
-    let of_each = if parts.is_empty() { None } else { Some(format!("{} of the month", list(&parts))) };
+    let of_each =
+        if parts.is_empty() { None } else { Some(format!("{} of the month", list(&parts))) };
     format!("on {}", list(&of_each.into_iter().chain(whole).collect::<Vec<_>>()))
 }
 
@@ -50,7 +64,10 @@ fn of_week(weekday: &DescribedField) -> String {
         let from_monday = |day: &u16| (day + 6) % 7;
         let mut ordered = values;
         ordered.sort_by_key(from_monday);
-        parts.push(format!("on {}", list(&ordered.into_iter().map(|day| format!("{}s", name(day))).collect::<Vec<_>>())));
+        parts.push(format!(
+            "on {}",
+            list(&ordered.into_iter().map(|day| format!("{}s", name(day))).collect::<Vec<_>>())
+        ));
     }
     if !weekday.others.is_empty() {
         let are_places = weekday.others.iter().any(|other| !other.contains("(H:"));
@@ -65,7 +82,9 @@ pub(super) fn months(month: &DescribedField) -> Option<String> {
     if month.is_whole() {
         return None;
     }
-    let name = |month: &u16| MONTHS.get(usize::from(*month).wrapping_sub(1)).copied().unwrap_or_default().to_owned();
+    let name = |month: &u16| {
+        MONTHS.get(usize::from(*month).wrapping_sub(1)).copied().unwrap_or_default().to_owned()
+    };
     let values: Vec<u16> = month.values.iter().copied().collect();
     let mut parts = match round_run(&values, 1, 12) {
         Some((first, last)) => vec![format!("{} to {}", name(&first), name(&last))],

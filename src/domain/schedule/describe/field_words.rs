@@ -58,7 +58,13 @@ impl DescribedFields {
 impl DescribedField {
     /// Creates a field with these values. A day must match both day fields.
     pub(super) fn of(kind: FieldKind, values: impl IntoIterator<Item = u16>) -> Self {
-        Self { kind, values: values.into_iter().collect(), others: Vec::new(), of: "month", is_starred: true }
+        Self {
+            kind,
+            values: values.into_iter().collect(),
+            others: Vec::new(),
+            of: "month",
+            is_starred: true,
+        }
     }
 
     /// Creates a field with every possible value.
@@ -68,7 +74,8 @@ impl DescribedField {
 
     fn read(kind: FieldKind, values: &Values) -> Self {
         let letters = values.letters.iter().map(|letter| letter_in_words(*letter));
-        let others = letters.chain(values.drawn.iter().map(|drawn| drawn_in_words(kind, *drawn))).collect();
+        let others =
+            letters.chain(values.drawn.iter().map(|drawn| drawn_in_words(kind, *drawn))).collect();
         Self { others, is_starred: values.starred, ..Self::of(kind, kind.numbers(values)) }
     }
 
@@ -91,7 +98,9 @@ fn letter_in_words(letter: Letter) -> String {
         Letter::LastWorking => "the last working day (Monday to Friday)".to_owned(),
         Letter::Nearest { day } => {
             let only = if day > 28 { ", only in months that have this day" } else { "" };
-            format!("the working day nearest to day {day} (Monday to Friday, within the same month{only})")
+            format!(
+                "the working day nearest to day {day} (Monday to Friday, within the same month{only})"
+            )
         }
         Letter::Nth { weekday, nth } => format!("the {} {}", ordinal(nth.into()), name(weekday)),
         Letter::LastOf { weekday } => format!("the last {}", name(weekday)),
@@ -101,10 +110,14 @@ fn letter_in_words(letter: Letter) -> String {
 /// Describes an `H`, as in `a minute from 0 to 29 (H: drawn from the job's name)`.
 fn drawn_in_words(kind: FieldKind, Drawn { range, step }: Drawn) -> String {
     let unit = kind.unit;
-    let within = range.map_or_else(String::new, |(low, high)| format!(" from {low} to {}", kind.folded(high)));
+    let within = range
+        .map_or_else(String::new, |(low, high)| format!(" from {low} to {}", kind.folded(high)));
     let article = if unit == "hour" { "an" } else { "a" };
     match step {
         None => format!("{article} {unit}{within} (H: drawn from the job's name)"),
-        Some(step) => format!("every {} {unit}{within} (H: the first value is drawn from the job's name)", ordinal(step)),
+        Some(step) => format!(
+            "every {} {unit}{within} (H: the first value is drawn from the job's name)",
+            ordinal(step)
+        ),
     }
 }

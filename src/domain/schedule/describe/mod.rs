@@ -57,16 +57,30 @@ pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
         Schedule::Manual => by_itself("only when asked for".to_owned()),
         Schedule::At(at) => by_itself(format!("once, on {}", moment(*at, of.zone))),
         Schedule::Every(period) => by_itself(match of.anchor {
-            None => format!("every {}, counted from the job's first apply", format_duration(*period)),
-            Some(anchor) => format!("every {}, the first on {}", format_duration(*period), moment(anchor, of.zone)),
+            None => {
+                format!("every {}, counted from the job's first apply", format_duration(*period))
+            }
+            Some(anchor) => format!(
+                "every {}, the first on {}",
+                format_duration(*period),
+                moment(anchor, of.zone)
+            ),
         }),
-        Schedule::Cron(list) => list.iter().map(|one| on_the_wall(cron_words::words(one, of.job), !one.is_at_boot())).collect(),
+        Schedule::Cron(list) => list
+            .iter()
+            .map(|one| on_the_wall(cron_words::words(one, of.job), !one.is_at_boot()))
+            .collect(),
         Schedule::Instants(instants) => by_itself(instants_in_words(instants, of.zone)),
-        Schedule::Delay(delay) => by_itself(format!("{} after the end of each run", format_duration(*delay))),
-        Schedule::Calendar(list) => {
-            list.iter().map(|one| on_the_wall(calendar_words::words(one), one.zone().is_none())).collect()
+        Schedule::Delay(delay) => {
+            by_itself(format!("{} after the end of each run", format_duration(*delay)))
         }
-        Schedule::Rules(list) => list.iter().map(|one| on_the_wall(rule_words::words(one), true)).collect(),
+        Schedule::Calendar(list) => list
+            .iter()
+            .map(|one| on_the_wall(calendar_words::words(one), one.zone().is_none()))
+            .collect(),
+        Schedule::Rules(list) => {
+            list.iter().map(|one| on_the_wall(rule_words::words(one), true)).collect()
+        }
         Schedule::Several(list) => list.iter().flat_map(|one| in_words(one, of)).collect(),
     }
 }
@@ -76,8 +90,17 @@ fn instants_in_words(instants: &[UnixMillis], zone: &Zone) -> String {
         [] => "never".to_owned(),
         [one] => format!("once, on {}", moment(*one, zone)),
         [first, .., last] if instants.len() > INSTANTS => {
-            format!("{} times: the first on {}, the last on {}", instants.len(), moment(*first, zone), moment(*last, zone))
+            format!(
+                "{} times: the first on {}, the last on {}",
+                instants.len(),
+                moment(*first, zone),
+                moment(*last, zone)
+            )
         }
-        _ => format!("{} times, on {}", instants.len(), list(&instants.iter().map(|at| moment(*at, zone)).collect::<Vec<_>>())),
+        _ => format!(
+            "{} times, on {}",
+            instants.len(),
+            list(&instants.iter().map(|at| moment(*at, zone)).collect::<Vec<_>>())
+        ),
     }
 }

@@ -37,7 +37,10 @@ pub fn shape_in_words(shape: &Shape, zone: &Zone) -> Vec<String> {
         lines.push(format!("delayed by up to {splay}, by the same time for all runs of the job"));
     }
     if !shape.jitter.is_zero() {
-        lines.push(format!("delayed by up to {}, by a random time for each run", format_duration(shape.jitter)));
+        lines.push(format!(
+            "delayed by up to {}, by a random time for each run",
+            format_duration(shape.jitter)
+        ));
     }
     if let Some(late) = shape.skip_if_late {
         lines.push(format!("skipped if it would start more than {} late", format_duration(late)));

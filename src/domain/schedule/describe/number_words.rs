@@ -1,7 +1,8 @@
 //! English texts for numbers and lists.
 
 /// The weekdays from Sunday on, as cron counts.
-pub(super) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub(super) const WEEKDAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// The minimum number of evenly spaced values that are described as a step. Fewer values are
 /// listed individually.
@@ -65,7 +66,10 @@ pub(super) fn list(items: &[String]) -> String {
 /// Returns the distance between adjacent values, if all distances are equal.
 pub(super) fn step_of(values: &[u16]) -> Option<u16> {
     let step = values.get(1)? - values.first()?;
-    values.windows(2).all(|pair| matches!(pair, [earlier, later] if later - earlier == step)).then_some(step)
+    values
+        .windows(2)
+        .all(|pair| matches!(pair, [earlier, later] if later - earlier == step))
+        .then_some(step)
 }
 
 /// Returns the first and last value of each run of adjacent values.

@@ -17,7 +17,9 @@ use crate::domain::schedule::recurrence::{Freq, Recurrence, RecurrenceRule, Unti
 pub(super) fn words(recurrence: &Recurrence) -> String {
     let rule = recurrence.rule();
     let mut words = if rule.freq < Freq::Hourly { by_day(rule) } else { by_clock(rule) };
-    for more in [weeks(rule), day_words::months(&months(rule)), positions(rule)].into_iter().flatten() {
+    for more in
+        [weeks(rule), day_words::months(&months(rule)), positions(rule)].into_iter().flatten()
+    {
         words = format!("{words}, {more}");
     }
     format!("{words}, {}", stretch(rule, recurrence.start()))
@@ -29,8 +31,9 @@ fn numbers(values: &[i64]) -> Vec<u16> {
 
 /// Describes a rule of days: its times of day, its interval, and the days in each period.
 fn by_day(rule: &RecurrenceRule) -> String {
-    let [second, minute, hour] = [(&SECOND, &rule.seconds), (&MINUTE, &rule.minutes), (&HOUR, &rule.hours)]
-        .map(|(kind, values)| DescribedField::of(kind, numbers(values)));
+    let [second, minute, hour] =
+        [(&SECOND, &rule.seconds), (&MINUTE, &rule.minutes), (&HOUR, &rule.hours)]
+            .map(|(kind, values)| DescribedField::of(kind, numbers(values)));
     let mut words = time_of_day::words(&second, &minute, &hour);
     let days = which_days(rule);
     let nth = u16::try_from(rule.interval).map_or_else(|_| rule.interval.to_string(), ordinal);
@@ -56,9 +59,14 @@ fn by_clock(rule: &RecurrenceRule) -> String {
         Freq::Minutely => "minute",
         _ => "second",
     };
-    let mut words = if rule.interval == 1 { format!("every {unit}") } else { format!("every {} {unit}s", rule.interval) };
+    let mut words = if rule.interval == 1 {
+        format!("every {unit}")
+    } else {
+        format!("every {} {unit}s", rule.interval)
+    };
     let (minutes, seconds) = (numbers(&rule.minutes), numbers(&rule.seconds));
-    let at_second = (rule.freq < Freq::Secondly && seconds != [0]).then(|| counted(&seconds, "second"));
+    let at_second =
+        (rule.freq < Freq::Secondly && seconds != [0]).then(|| counted(&seconds, "second"));
     let at_minute = (rule.freq == Freq::Hourly).then(|| counted(&minutes, "minute"));
     let at: Vec<String> = at_minute.into_iter().chain(at_second).collect();
     if !at.is_empty() {
@@ -69,7 +77,9 @@ fn by_clock(rule: &RecurrenceRule) -> String {
         (&rule.minutes, "minute", rule.freq >= Freq::Minutely),
         (&rule.seconds, "second", rule.freq == Freq::Secondly),
     ];
-    for (values, unit, _) in within.into_iter().filter(|(values, _, is_bound)| *is_bound && !values.is_empty()) {
+    for (values, unit, _) in
+        within.into_iter().filter(|(values, _, is_bound)| *is_bound && !values.is_empty())
+    {
         words = format!("{words}, in {}", counted(&numbers(values), unit));
     }
     which_days(rule).map_or_else(|| words.clone(), |days| format!("{words}, {days}"))
@@ -99,7 +109,11 @@ fn month_days(rule: &RecurrenceRule) -> DescribedField {
 /// Returns the negative values as positive numbers counted from the end. The number 1 means the
 /// last value and comes first.
 fn from_end(values: &[i64]) -> impl Iterator<Item = u16> {
-    values.iter().rev().filter(|value| **value < 0).filter_map(|value| u16::try_from(value.unsigned_abs()).ok())
+    values
+        .iter()
+        .rev()
+        .filter(|value| **value < 0)
+        .filter_map(|value| u16::try_from(value.unsigned_abs()).ok())
 }
 
 fn weekdays(rule: &RecurrenceRule) -> DescribedField {
@@ -118,14 +132,21 @@ fn weekdays(rule: &RecurrenceRule) -> DescribedField {
 }
 
 fn months(rule: &RecurrenceRule) -> DescribedField {
-    if rule.months.is_empty() { DescribedField::whole(&MONTH) } else { DescribedField::of(&MONTH, numbers(&rule.months)) }
+    if rule.months.is_empty() {
+        DescribedField::whole(&MONTH)
+    } else {
+        DescribedField::of(&MONTH, numbers(&rule.months))
+    }
 }
 
 /// Describes the days of a year, for example `on days 1 and 100 and the last day of the year`.
 fn year_days(rule: &RecurrenceRule) -> Option<String> {
     let values = numbers(&rule.year_days);
     let forward = (!values.is_empty()).then(|| counted(&values, "day"));
-    let phrase: Vec<String> = forward.into_iter().chain(from_end(&rule.year_days).map(|day| day_from_end(day - 1))).collect();
+    let phrase: Vec<String> = forward
+        .into_iter()
+        .chain(from_end(&rule.year_days).map(|day| day_from_end(day - 1)))
+        .collect();
     (!phrase.is_empty()).then(|| format!("on {} of the year", list(&phrase)))
 }
 
@@ -146,7 +167,8 @@ fn weeks(rule: &RecurrenceRule) -> Option<String> {
 /// Describes the positions of `BYSETPOS`, for example `of these only the last in each month`.
 fn positions(rule: &RecurrenceRule) -> Option<String> {
     let of_each = |number: &i64| format!("the {}", place(*number));
-    let (back, forward): (Vec<i64>, Vec<i64>) = rule.positions.iter().partition(|number| **number < 0);
+    let (back, forward): (Vec<i64>, Vec<i64>) =
+        rule.positions.iter().partition(|number| **number < 0);
     let phrase: Vec<String> = forward.iter().chain(back.iter().rev()).map(of_each).collect();
     let period = match rule.freq {
         Freq::Yearly => "year",
@@ -163,24 +185,39 @@ fn positions(rule: &RecurrenceRule) -> Option<String> {
 /// Describes the start and the end of a rule. The first day of a week is added if that day affects
 /// the rule.
 fn stretch(rule: &RecurrenceRule, start: DateTime) -> String {
-    let (hour, minute, second) = (i64::from(start.hour()), i64::from(start.minute()), i64::from(start.second()));
-    let is_its_time = rule.freq < Freq::Hourly && rule.hours == [hour] && rule.minutes == [minute] && rule.seconds == [second];
+    let (hour, minute, second) =
+        (i64::from(start.hour()), i64::from(start.minute()), i64::from(start.second()));
+    let is_its_time = rule.freq < Freq::Hourly
+        && rule.hours == [hour]
+        && rule.minutes == [minute]
+        && rule.seconds == [second];
     let from = if is_its_time { start.strftime("%A %F").to_string() } else { moment(start) };
-    let mut words = if rule.interval == 1 { format!("from {from} on") } else { format!("counted from {from}") };
+    let mut words =
+        if rule.interval == 1 { format!("from {from} on") } else { format!("counted from {from}") };
     match (rule.until, rule.count) {
         (Some(Until::Local(last)), Some(count)) => {
-            let times = if count == 1 { "once in all, on" } else { &format!("{count} times in all, the last on") };
+            let times = if count == 1 {
+                "once in all, on"
+            } else {
+                &format!("{count} times in all, the last on")
+            };
             words = format!("{words}, {times} {}", moment(local(last)));
         }
         (_, Some(count)) => words = format!("{words}, {count} times at most"),
-        (Some(Until::Local(last)), None) => words = format!("{words}, until {}", moment(local(last))),
-        (Some(Until::Real(last)), None) => words = format!("{words}, until {} UTC", moment(local(last))),
+        (Some(Until::Local(last)), None) => {
+            words = format!("{words}, until {}", moment(local(last)));
+        }
+        (Some(Until::Real(last)), None) => {
+            words = format!("{words}, until {} UTC", moment(local(last)));
+        }
         (None, None) => {}
     }
-    let weeks_matter = !rule.weeks.is_empty() || rule.freq == Freq::Weekly && (rule.interval > 1 || !rule.positions.is_empty());
+    let weeks_matter = !rule.weeks.is_empty()
+        || rule.freq == Freq::Weekly && (rule.interval > 1 || !rule.positions.is_empty());
     if weeks_matter && rule.week_start != 0 {
         let first = usize::try_from((rule.week_start + 1).rem_euclid(7)).unwrap_or(0);
-        words = format!("{words}; weeks begin on {}", WEEKDAYS.get(first).copied().unwrap_or_default());
+        words =
+            format!("{words}; weeks begin on {}", WEEKDAYS.get(first).copied().unwrap_or_default());
     }
     words
 }

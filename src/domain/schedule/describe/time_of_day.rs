@@ -10,7 +10,11 @@ const WINDOWS: usize = 3;
 
 /// Describes the times of day, for example `at 02:30`, `every 15 minutes from 09:00 to 17:59`, or
 /// `at minute 30 of every hour`.
-pub(super) fn words(second: &DescribedField, minute: &DescribedField, hour: &DescribedField) -> String {
+pub(super) fn words(
+    second: &DescribedField,
+    minute: &DescribedField,
+    hour: &DescribedField,
+) -> String {
     let fixed = second.fixed().zip(minute.fixed()).zip(hour.fixed());
     let short = fixed.and_then(|((seconds, minutes), hours)| {
         one_by_one(&seconds, &minutes, &hours)
@@ -22,7 +26,11 @@ pub(super) fn words(second: &DescribedField, minute: &DescribedField, hour: &Des
 
 /// Formats a time as `02:30`, with seconds if they are not 0.
 fn clock(hour: u16, minute: u16, second: u16) -> String {
-    if second == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{second:02}") }
+    if second == 0 {
+        format!("{hour:02}:{minute:02}")
+    } else {
+        format!("{hour:02}:{minute:02}:{second:02}")
+    }
 }
 
 /// Lists each time of day, for example `at 02:30, 14:30 and 20:30`.
@@ -31,7 +39,10 @@ fn one_by_one(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String>
     if minutes.len() * hours.len() > TIMES {
         return None;
     }
-    let times: Vec<String> = hours.iter().flat_map(|hour| minutes.iter().map(|minute| clock(*hour, *minute, second))).collect();
+    let times: Vec<String> = hours
+        .iter()
+        .flat_map(|hour| minutes.iter().map(|minute| clock(*hour, *minute, second)))
+        .collect();
     Some(format!("at {}", list(&times)))
 }
 
@@ -39,12 +50,19 @@ fn one_by_one(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String>
 fn beat(seconds: &[u16], minutes: &[u16]) -> Option<String> {
     let even = |values: &[u16], unit: &str| match step_of(values)? {
         1 if values.len() == 60 => Some(format!("every {unit}")),
-        step if step > 1 && values.first() == Some(&0) && values.len() * usize::from(step) == 60 => {
+        step if step > 1
+            && values.first() == Some(&0)
+            && values.len() * usize::from(step) == 60 =>
+        {
             Some(format!("every {step} {unit}s"))
         }
         _ => None,
     };
-    if seconds == [0] { even(minutes, "minute") } else { even(seconds, "second").filter(|_| minutes.len() == 60) }
+    if seconds == [0] {
+        even(minutes, "minute")
+    } else {
+        even(seconds, "second").filter(|_| minutes.len() == 60)
+    }
 }
 
 /// Adds the ranges of hours to `beat`, the description of an even spacing.
@@ -56,7 +74,8 @@ fn throughout(beat: String, hour: &DescribedField, hours: &[u16]) -> String {
     if windows.len() > WINDOWS {
         return format!("{beat} of {}", counted(hours, "hour"));
     }
-    let phrase: Vec<String> = windows.iter().map(|(first, last)| format!("from {first:02}:00 to {last:02}:59")).collect();
+    let phrase: Vec<String> =
+        windows.iter().map(|(first, last)| format!("from {first:02}:00 to {last:02}:59")).collect();
     format!("{beat} {}", list(&phrase))
 }
 
@@ -64,7 +83,8 @@ fn throughout(beat: String, hour: &DescribedField, hours: &[u16]) -> String {
 fn hourly(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
     let (&[second], &[minute]) = (seconds, minutes) else { return None };
     let step = step_of(hours).filter(|_| hours.len() < 24)?;
-    let (first, last) = (clock(*hours.first()?, minute, second), clock(*hours.last()?, minute, second));
+    let (first, last) =
+        (clock(*hours.first()?, minute, second), clock(*hours.last()?, minute, second));
     let hours = if step == 1 { "every hour".to_owned() } else { format!("every {step} hours") };
     Some(format!("{hours} from {first} to {last}"))
 }
@@ -85,7 +105,8 @@ fn phrase(field: &DescribedField) -> String {
         return format!("every {}", field.kind.unit);
     }
     let values: Vec<u16> = field.values.iter().copied().collect();
-    let mut parts = if values.is_empty() { Vec::new() } else { vec![counted(&values, field.kind.unit)] };
+    let mut parts =
+        if values.is_empty() { Vec::new() } else { vec![counted(&values, field.kind.unit)] };
     parts.extend(field.others.iter().cloned());
     list(&parts)
 }

@@ -13,7 +13,11 @@ fn at(minutes: i64) -> UnixMillis {
 }
 
 fn minutely() -> Timetable {
-    Timetable::new(Schedule::Every(MINUTE), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(-1_000_000))
+    Timetable::new(
+        Schedule::Every(MINUTE),
+        Zone::load(&"UTC".parse().unwrap()).unwrap(),
+        at(-1_000_000),
+    )
 }
 
 /// A run due at `at(0)` that is judged at `now`.
@@ -30,7 +34,13 @@ fn met<'a>(timetable: &'a Timetable, catch_up: &'a CatchUp, now: UnixMillis) -> 
     }
 }
 
-fn decide(mode: CatchUpMode, max_age: Option<Duration>, max_count: u32, due: UnixMillis, now: UnixMillis) -> Decision {
+fn decide(
+    mode: CatchUpMode,
+    max_age: Option<Duration>,
+    max_count: u32,
+    due: UnixMillis,
+    now: UnixMillis,
+) -> Decision {
     let catch_up = CatchUp { mode, max_age, max_count, spread: None };
     judge(Due { due, ..met(&minutely(), &catch_up, now) })
 }
@@ -39,7 +49,10 @@ fn decide(mode: CatchUpMode, max_age: Option<Duration>, max_count: u32, due: Uni
 fn a_run_on_time_runs_whatever_the_mode() {
     for mode in [CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All] {
         let now = at(0).saturating_add(Duration::from_millis(3));
-        assert_eq!(decide(mode, None, 1_000, at(0), now), Decision::Run { successor: Some(at(1)), is_missed: false });
+        assert_eq!(
+            decide(mode, None, 1_000, at(0), now),
+            Decision::Run { successor: Some(at(1)), is_missed: false }
+        );
     }
 }
 
@@ -47,7 +60,14 @@ fn a_run_on_time_runs_whatever_the_mode() {
 fn latest_runs_the_newest_and_skips_the_older_as_one_range() {
     let now = at(30 * 1440).saturating_add(Duration::from_secs(5));
     let decision = decide(CatchUpMode::Latest, None, 1_000, at(0), now);
-    assert_eq!(decision, Decision::Skip { last: at(30 * 1440 - 1), count: 30 * 1440, successor: Some(at(30 * 1440)) });
+    assert_eq!(
+        decision,
+        Decision::Skip {
+            last: at(30 * 1440 - 1),
+            count: 30 * 1440,
+            successor: Some(at(30 * 1440))
+        }
+    );
 }
 
 #[test]
@@ -62,9 +82,18 @@ fn skip_runs_the_newest_only_if_it_is_on_time() {
 #[test]
 fn all_runs_each_and_of_too_many_the_newest() {
     let now = at(10).saturating_add(Duration::from_secs(5));
-    assert_eq!(decide(CatchUpMode::All, None, 1_000, at(0), now), Decision::Run { successor: Some(at(1)), is_missed: true });
-    assert_eq!(decide(CatchUpMode::All, None, 4, at(0), now), Decision::Skip { last: at(6), count: 7, successor: Some(at(7)) });
-    assert_eq!(decide(CatchUpMode::All, None, 11, at(0), now), Decision::Run { successor: Some(at(1)), is_missed: true });
+    assert_eq!(
+        decide(CatchUpMode::All, None, 1_000, at(0), now),
+        Decision::Run { successor: Some(at(1)), is_missed: true }
+    );
+    assert_eq!(
+        decide(CatchUpMode::All, None, 4, at(0), now),
+        Decision::Skip { last: at(6), count: 7, successor: Some(at(7)) }
+    );
+    assert_eq!(
+        decide(CatchUpMode::All, None, 11, at(0), now),
+        Decision::Run { successor: Some(at(1)), is_missed: true }
+    );
 }
 
 #[test]
@@ -88,9 +117,11 @@ fn max_age_skips_what_is_older_in_every_mode() {
 
 #[test]
 fn a_one_shot_runs_however_late_unless_max_age_is_set() {
-    let table = Timetable::new(Schedule::At(at(0)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
+    let table =
+        Timetable::new(Schedule::At(at(0)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
     let mut catch_up = CatchUp::default();
-    let judge = |catch_up: &CatchUp| judge(Due { since: at(-5), ..met(&table, catch_up, at(1_000)) });
+    let judge =
+        |catch_up: &CatchUp| judge(Due { since: at(-5), ..met(&table, catch_up, at(1_000)) });
     assert_eq!(judge(&catch_up), Decision::Run { successor: None, is_missed: false });
     catch_up.max_age = Some(MINUTE);
     assert_eq!(judge(&catch_up), Decision::Skip { last: at(0), count: 1, successor: None });
@@ -100,10 +131,14 @@ fn a_one_shot_runs_however_late_unless_max_age_is_set() {
 fn judging_costs_no_more_for_a_longer_outage() {
     let utc = || Zone::load(&"UTC".parse().unwrap()).unwrap();
     let cron = Timetable::new(Schedule::Cron(vec!["* * * * *".parse().unwrap()]), utc(), at(-1));
-    let secondly = Timetable::new(Schedule::Cron(vec!["* * * * * *".parse().unwrap()]), utc(), at(-1));
+    let secondly =
+        Timetable::new(Schedule::Cron(vec!["* * * * * *".parse().unwrap()]), utc(), at(-1));
     let days = |days: i64| at(days * 1440).saturating_add(Duration::from_secs(30));
-    for (timetable, now, count) in [(&cron, days(30), 43_201), (&secondly, days(3_650), 100_001), (&minutely(), days(30), 43_201)]
-    {
+    for (timetable, now, count) in [
+        (&cron, days(30), 43_201),
+        (&secondly, days(3_650), 100_001),
+        (&minutely(), days(30), 43_201),
+    ] {
         for mode in [CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All] {
             let catch_up = CatchUp { mode, spread: Some(MINUTE), ..CatchUp::default() };
             let late_after = Duration::from_secs(1);
@@ -111,7 +146,9 @@ fn judging_costs_no_more_for_a_longer_outage() {
             let (steps, (decision, missed)) = steps_of(|| (judge(run), missed_from(run, 100)));
             // A walk through all seconds of ten years would take hundreds of millions of steps.
             assert!(steps < 3_000_000, "{mode:?} took {steps} steps");
-            let Decision::Skip { count: skipped, .. } = decision else { panic!("{mode:?}: {decision:?}") };
+            let Decision::Skip { count: skipped, .. } = decision else {
+                panic!("{mode:?}: {decision:?}")
+            };
             let kept = match mode {
                 CatchUpMode::Skip => 0,
                 CatchUpMode::Latest => 1,
@@ -155,11 +192,15 @@ fn what_passed_behind_an_owed_run_is_reported_with_a_change_of_the_schedule() {
 
 #[test]
 fn a_run_owed_when_its_job_became_a_one_shot_is_followed_by_that() {
-    let table = Timetable::new(Schedule::At(at(9)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
+    let table =
+        Timetable::new(Schedule::At(at(9)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
     let catch_up = CatchUp::default();
     let run = Due { since: UnixMillis::EPOCH, ..met(&table, &catch_up, at(5)) };
     assert_eq!(judge(run), Decision::Run { successor: Some(at(9)), is_missed: false });
-    assert_eq!(judge(Due { taken: at(9), ..run }), Decision::Run { successor: None, is_missed: false });
+    assert_eq!(
+        judge(Due { taken: at(9), ..run }),
+        Decision::Run { successor: None, is_missed: false }
+    );
 }
 
 #[test]
@@ -180,7 +221,11 @@ fn a_pause_leaves_out_the_range_from_the_held_run_to_now() {
 
 #[test]
 fn what_is_known_of_a_range_is_left_out_of_it_at_its_ends_and_in_between() {
-    let range = |first: i64, last: i64, count: u64| SkippedRange { first: at(first), last: at(last), count };
+    let range = |first: i64, last: i64, count: u64| SkippedRange {
+        first: at(first),
+        last: at(last),
+        count,
+    };
     for (known, left) in [
         (vec![], Some(range(1, 6, 6))),
         (vec![3], Some(range(1, 6, 5))),
@@ -202,11 +247,19 @@ fn what_is_known_of_a_range_is_left_out_of_it_at_its_ends_and_in_between() {
 
 #[test]
 fn an_occurrence_taken_out_of_a_range_leaves_the_others_reported_exactly() {
-    let range = |first: i64, last: i64, count: u64| SkippedRange { first: at(first), last: at(last), count };
-    let rest = |table: Option<&ScheduleVersions>, whole: SkippedRange, out: UnixMillis, recorded: &[i64]| {
+    let range = |first: i64, last: i64, count: u64| SkippedRange {
+        first: at(first),
+        last: at(last),
+        count,
+    };
+    let rest = |table: Option<&ScheduleVersions>,
+                whole: SkippedRange,
+                out: UnixMillis,
+                recorded: &[i64]| {
         taken_out(table, whole, out, |due| recorded.iter().any(|minutes| at(*minutes) == due))
     };
-    let (table, later) = (ScheduleVersions::of_one(minutely(), at(-9)), ScheduleVersions::of_one(minutely(), at(3)));
+    let (table, later) =
+        (ScheduleVersions::of_one(minutely(), at(-9)), ScheduleVersions::of_one(minutely(), at(3)));
     let known = Some(&table);
     assert_eq!(rest(known, range(1, 6, 6), at(3), &[]), Rest::Some(range(1, 6, 5)));
     assert_eq!(rest(known, range(1, 6, 6), at(1), &[]), Rest::Some(range(2, 6, 5)));
@@ -225,7 +278,16 @@ fn an_occurrence_taken_out_of_a_range_leaves_the_others_reported_exactly() {
     // The schedule by which the range was counted is not known.
     let moment = |minutes: i64, by: i64| UnixMillis::new(at(minutes).as_i64() + by).unwrap();
     assert_eq!(rest(None, range(1, 6, 6), at(3), &[]), Rest::Some(range(1, 6, 5)));
-    assert_eq!(rest(None, range(1, 6, 6), at(1), &[]), Rest::Some(SkippedRange { first: moment(1, 1), ..range(1, 6, 5) }));
-    assert_eq!(rest(None, range(1, 6, 6), at(6), &[]), Rest::Some(SkippedRange { last: moment(6, -1), ..range(1, 6, 5) }));
-    assert_eq!(rest(known, range(1, 999_999, 100_001), at(3), &[]), Rest::Some(range(1, 999_999, 100_001)));
+    assert_eq!(
+        rest(None, range(1, 6, 6), at(1), &[]),
+        Rest::Some(SkippedRange { first: moment(1, 1), ..range(1, 6, 5) })
+    );
+    assert_eq!(
+        rest(None, range(1, 6, 6), at(6), &[]),
+        Rest::Some(SkippedRange { last: moment(6, -1), ..range(1, 6, 5) })
+    );
+    assert_eq!(
+        rest(known, range(1, 999_999, 100_001), at(3), &[]),
+        Rest::Some(range(1, 999_999, 100_001))
+    );
 }

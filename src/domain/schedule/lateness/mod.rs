@@ -82,27 +82,38 @@ pub fn judge(run: Due<'_>) -> Decision {
         return Decision::Run { successor: successor_after(base), is_missed: false };
     }
 
-    let newest = if has_later_due { latest_after(timetable, base, now).unwrap_or(due) } else { due };
+    let newest =
+        if has_later_due { latest_after(timetable, base, now).unwrap_or(due) } else { due };
     // The first occurrence that is to run. `None` means that no occurrence up to now is to run.
     let first_to_run = match catch_up.mode {
         CatchUpMode::Skip => (now.since(newest) <= run.late_after).then_some(newest),
         CatchUpMode::Latest => Some(newest),
-        CatchUpMode::All => Some(newest_of(timetable, base, now, catch_up.max_count).map_or(due, |first| first.max(due))),
+        CatchUpMode::All => Some(
+            newest_of(timetable, base, now, catch_up.max_count).map_or(due, |first| first.max(due)),
+        ),
     };
     let first_to_run = match (first_to_run, max_age) {
-        (Some(first), Some(most)) if now.since(first) > most => first_within(timetable, base, now, most, catch_up.mode),
+        (Some(first), Some(most)) if now.since(first) > most => {
+            first_within(timetable, base, now, most, catch_up.mode)
+        }
         (first, _) => first,
     };
     match first_to_run {
-        Some(first) if first <= due => Decision::Run { successor: successor_after(base), is_missed: true },
+        Some(first) if first <= due => {
+            Decision::Run { successor: successor_after(base), is_missed: true }
+        }
         Some(first) => {
-            let last = latest_after(timetable, base, first.saturating_sub(Duration::from_millis(1))).unwrap_or(due);
+            let last =
+                latest_after(timetable, base, first.saturating_sub(Duration::from_millis(1)))
+                    .unwrap_or(due);
             let successor = if first > run.taken { Some(first) } else { successor_after(first) };
             Decision::Skip { last, count: range(timetable, base, last), successor }
         }
-        None => {
-            Decision::Skip { last: newest, count: range(timetable, base, newest), successor: successor_after(base.max(newest)) }
-        }
+        None => Decision::Skip {
+            last: newest,
+            count: range(timetable, base, newest),
+            successor: successor_after(base.max(newest)),
+        },
     }
 }
 
@@ -126,13 +137,18 @@ pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     // The newest occurrence may be on time.
     let last = newest.and_then(|newest| {
         let is_late = now.since(newest) > run.late_after;
-        if is_late { Some(newest) } else { latest_after(timetable, base, newest.saturating_sub(Duration::from_millis(1))) }
+        if is_late {
+            Some(newest)
+        } else {
+            latest_after(timetable, base, newest.saturating_sub(Duration::from_millis(1)))
+        }
     });
     let last = last.filter(|_| run.catch_up.mode == CatchUpMode::All);
     let behind = std::iter::successors(timetable.next_after(base), |at| timetable.next_after(*at));
     let behind = behind.take_while(|at| last.is_some_and(|last| *at <= last));
     let dues: Vec<UnixMillis> = std::iter::once(due).chain(behind).take(most).collect();
-    let successor = timetable.next_after(dues.last().map_or(base, |last| base.max(*last)).max(run.taken));
+    let successor =
+        timetable.next_after(dues.last().map_or(base, |last| base.max(*last)).max(run.taken));
     Missed { dues, count: last.map_or(1, |last| range(timetable, base, last)), successor }
 }
 
@@ -167,17 +183,26 @@ pub struct SkippedRange {
 /// Returns a range without the occurrences in `known`, which is sorted. Returns `None` if no
 /// occurrence is left. After its first occurrence, the range contains only occurrences of the
 /// schedule in force since `since`.
-pub fn without(timetable: &Timetable, since: UnixMillis, range: SkippedRange, known: &[UnixMillis]) -> Option<SkippedRange> {
+pub fn without(
+    timetable: &Timetable,
+    since: UnixMillis,
+    range: SkippedRange,
+    known: &[UnixMillis],
+) -> Option<SkippedRange> {
     let is_known = |at: UnixMillis| known.binary_search(&at).is_ok();
     let (mut first, mut last) = (range.first, range.last);
     while is_known(first) {
         first = timetable.next_after(first.max(since)).filter(|next| *next <= range.last)?;
     }
     while last > first && is_known(last) {
-        last = timetable.latest_in(one_after(first.max(since)), last.saturating_sub(Duration::from_millis(1))).unwrap_or(first);
+        last = timetable
+            .latest_in(one_after(first.max(since)), last.saturating_sub(Duration::from_millis(1)))
+            .unwrap_or(first);
     }
     let behind = range.first.max(since);
-    let is_counted = |at: UnixMillis| at == range.first || behind < at && at <= range.last && timetable.count_in(at, at) == 1;
+    let is_counted = |at: UnixMillis| {
+        at == range.first || behind < at && at <= range.last && timetable.count_in(at, at) == 1
+    };
     let known_count = known.iter().filter(|at| is_counted(**at)).count();
     let count = range.count.saturating_sub(u64::try_from(known_count).unwrap_or(u64::MAX)).max(1);
     Some(SkippedRange { first, last, count })
@@ -206,7 +231,10 @@ pub fn taken_out(
     is_recorded: impl Fn(UnixMillis) -> bool,
 ) -> Rest {
     let SkippedRange { mut first, mut last, count } = range;
-    if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(|versions| versions.has(at))) {
+    if at < first
+        || at > last
+        || at != first && (count < 2 || !counted_by.is_none_or(|versions| versions.has(at)))
+    {
         return Rest::All;
     }
     if count < 2 {
@@ -237,13 +265,21 @@ pub fn taken_out(
     Rest::Some(SkippedRange { first, last, count })
 }
 
-fn is_recorded_before(last: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool) -> impl Fn(UnixMillis) -> bool {
+fn is_recorded_before(
+    last: UnixMillis,
+    is_recorded: impl Fn(UnixMillis) -> bool,
+) -> impl Fn(UnixMillis) -> bool {
     move |at| at <= last && is_recorded(at)
 }
 
 /// Returns the occurrences after the run due at `owed` up to `now`. Returns `None` if this run is
 /// not due yet or no occurrence follows the run.
-pub fn range_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<SkippedRange> {
+pub fn range_behind(
+    timetable: &Timetable,
+    owed: UnixMillis,
+    since: UnixMillis,
+    now: UnixMillis,
+) -> Option<SkippedRange> {
     let base = owed.max(since);
     let first = timetable.next_after(base).filter(|first| owed <= now && *first <= now)?;
     let last = latest_after(timetable, base, now)?;
@@ -265,7 +301,12 @@ fn range(timetable: &Timetable, base: UnixMillis, last: UnixMillis) -> u64 {
 
 /// Returns the first of the `most` newest occurrences. Returns `None` if there are at most `most`
 /// occurrences, counting the run itself.
-fn newest_of(timetable: &Timetable, base: UnixMillis, now: UnixMillis, most: u32) -> Option<UnixMillis> {
+fn newest_of(
+    timetable: &Timetable,
+    base: UnixMillis,
+    now: UnixMillis,
+    most: u32,
+) -> Option<UnixMillis> {
     let behind = timetable.count_in(one_after(base), now);
     if behind < u64::from(most) { None } else { timetable.newest_in(one_after(base), now, most) }
 }

@@ -69,20 +69,29 @@ impl Recurrence {
             RecurrenceError { text: shown, problem, offset }
         };
         if text.len() > LONGEST_RULE {
-            let problem = format!("the rule has {} bytes, wanted at most {LONGEST_RULE}", text.len());
+            let problem =
+                format!("the rule has {} bytes, wanted at most {LONGEST_RULE}", text.len());
             return Err(refuse(end_within(text, LONGEST_RULE), problem));
         }
-        let (rule, plan) =
-            rule_reader::read(text, rule_reader::local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        let (rule, plan) = rule_reader::read(text, rule_reader::local_second(start))
+            .map_err(|fault| refuse(fault.offset, fault.problem))?;
         let is_over = |local: i64| matches!(plan.until, Some(Until::Real(until)) if local - LONGEST_OFFSET > until);
-        if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local)) {
+        if plan
+            .first_local_from(plan.start)
+            .is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local))
+        {
             let problem = match plan.until {
                 Some(_) => "has no time before its UNTIL, wanted a later UNTIL",
                 None => "has no time before 2100, wanted a day that exists",
             };
             return Err(refuse(0, problem.to_owned()));
         }
-        Ok(Self { text: Arc::from(text), rule: Arc::new(rule), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
+        Ok(Self {
+            text: Arc::from(text),
+            rule: Arc::new(rule),
+            plan: Arc::new(plan),
+            clock_changes: ClockChanges::default(),
+        })
     }
 
     /// Returns the rule as it was written.
@@ -141,7 +150,8 @@ impl Recurrence {
     /// given in real time.
     fn is_before_its_end(&self, zone: &Zone, local: i64) -> bool {
         let Some(Until::Real(until)) = self.plan.until else { return true };
-        let shown = jiff::Timestamp::from_second(local).map(|shown| jiff::tz::TimeZone::UTC.to_datetime(shown));
+        let shown = jiff::Timestamp::from_second(local)
+            .map(|shown| jiff::tz::TimeZone::UTC.to_datetime(shown));
         let at = shown.and_then(|shown| zone.rules().to_ambiguous_timestamp(shown).compatible());
         at.is_ok_and(|at| at.as_second() <= until)
     }

@@ -56,7 +56,8 @@ pub(super) struct RuleDays {
 impl RuleDays {
     pub(super) fn of(rule: &RecurrenceRule) -> Self {
         let of_weekday = |day: i64| {
-            let numbers: Vec<i64> = rule.weekdays.iter().filter(|(_, own)| *own == day).map(|(nth, _)| *nth).collect();
+            let numbers: Vec<i64> =
+                rule.weekdays.iter().filter(|(_, own)| *own == day).map(|(nth, _)| *nth).collect();
             let numbered: Vec<i64> = numbers.iter().copied().filter(|nth| *nth != 0).collect();
             let none = Counted { from_start: [0], from_end: [0] };
             (u64::from(numbers.contains(&0)), Counted::of(&numbered).unwrap_or(none))
@@ -89,7 +90,10 @@ impl RuleDays {
         {
             days &= weekdays_of_month(weekdays, weekday(first), length);
         }
-        if self.year_days.is_none() && self.weeks.is_none() && !(self.counts_in_year && self.weekdays.is_some()) {
+        if self.year_days.is_none()
+            && self.weeks.is_none()
+            && !(self.counts_in_year && self.weekdays.is_some())
+        {
             return days;
         }
         let year_begin = Date::new(year, 1, 1).number();
@@ -101,7 +105,10 @@ impl RuleDays {
             self.year_days.is_none_or(|counted| counted.has(year_day, year_length))
                 && weeks.as_ref().is_none_or(|(counted, weeks)| weeks.has(number, counted))
                 && (!self.counts_in_year
-                    || self.weekdays.as_ref().is_none_or(|all| is_numbered(all, number, year_day, year_length)))
+                    || self
+                        .weekdays
+                        .as_ref()
+                        .is_none_or(|all| is_numbered(all, number, year_day, year_length)))
         };
         let mut rest = days;
         while rest != 0 {
@@ -134,10 +141,17 @@ fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64)
 
 /// Returns true if the weekday of a day matches, either as every such weekday or by its number
 /// within the year.
-fn is_numbered(weekdays: &[(u64, Counted<1>); 7], number: i64, year_day: i64, year_length: i64) -> bool {
+fn is_numbered(
+    weekdays: &[(u64, Counted<1>); 7],
+    number: i64,
+    year_day: i64,
+    year_length: i64,
+) -> bool {
     let own = usize::try_from(weekday(number)).ok().and_then(|day| weekdays.get(day));
     let (from_start, from_end) = ((year_day - 1) / 7 + 1, (year_length - year_day) / 7 + 1);
-    own.is_some_and(|(every, numbered)| *every == 1 || numbered.has(from_start, from_start + from_end - 1))
+    own.is_some_and(|(every, numbered)| {
+        *every == 1 || numbered.has(from_start, from_start + from_end - 1)
+    })
 }
 
 /// The first days of the first weeks of a year and of its neighbouring years. The first week of a
@@ -189,12 +203,17 @@ impl<'a> DayWalk<'a> {
             let from = u32::try_from((number - self.first + 1).max(0)).unwrap_or(63);
             let days = self.days >> from << from;
             if days != 0 {
-                return Some(self.first + i64::from(days.trailing_zeros()) - 1).filter(|found| *found < end);
+                return Some(self.first + i64::from(days.trailing_zeros()) - 1)
+                    .filter(|found| *found < end);
             }
             if self.end >= end {
                 return None;
             }
-            if self.month == 12 { self.enter(self.year + 1, 1) } else { self.enter(self.year, self.month + 1) }
+            if self.month == 12 {
+                self.enter(self.year + 1, 1);
+            } else {
+                self.enter(self.year, self.month + 1);
+            }
         }
     }
 

@@ -46,7 +46,8 @@ impl RecurrenceRule {
                 Look::NotBefore(later) if later > begin => {
                     // Go straight to the first period that reaches so far.
                     let behind = self.period_of(later) - period;
-                    period += (behind + self.interval - 1).div_euclid(self.interval).max(1) * self.interval;
+                    period += (behind + self.interval - 1).div_euclid(self.interval).max(1)
+                        * self.interval;
                 }
                 Look::NotBefore(_) | Look::Nothing => period += self.interval,
             }
@@ -85,7 +86,9 @@ impl RecurrenceRule {
     fn begin_of(&self, period: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::new(period, 1, 1).number() * DAY,
-            Freq::Monthly => Date::new(period.div_euclid(12), period.rem_euclid(12) + 1, 1).number() * DAY,
+            Freq::Monthly => {
+                Date::new(period.div_euclid(12), period.rem_euclid(12) + 1, 1).number() * DAY
+            }
             Freq::Weekly => (period * 7 - 3 + self.week_start) * DAY,
             Freq::Daily => period * DAY,
             Freq::Hourly => period * 3_600,
@@ -99,7 +102,8 @@ impl RecurrenceRule {
         let (day, of_day) = (begin.div_euclid(DAY), begin.rem_euclid(DAY));
         let (hour, minute, second) = ([of_day / 3_600], [of_day / 60 % 60], [of_day % 60]);
         if self.freq < Freq::Hourly {
-            let times = Times { hours: &self.hours, minutes: &self.minutes, seconds: &self.seconds };
+            let times =
+                Times { hours: &self.hours, minutes: &self.minutes, seconds: &self.seconds };
             let days = self.days_of(period, day, steps);
             return self.pick(&days, &times, from).map_or(Look::Nothing, Look::Found);
         }
@@ -128,7 +132,8 @@ impl RecurrenceRule {
     fn pick(&self, days: &[i64], times: &Times<'_>, from: i64) -> Option<i64> {
         if self.positions.is_empty() {
             let mut days = days.iter().filter(|day| (**day + 1) * DAY > from);
-            return days.find_map(|day| times.first_from(from - day * DAY).map(|time| day * DAY + time));
+            return days
+                .find_map(|day| times.first_from(from - day * DAY).map(|time| day * DAY + time));
         }
         let each = times.count();
         let total = i64::try_from(days.len()).ok()? * each;
@@ -158,7 +163,9 @@ impl RecurrenceRule {
             return false;
         }
         let month_length = days_in_month(date.year, date.month);
-        let counted = |list: &[i64], number: i64, length: i64| list.contains(&number) || list.contains(&(number - length - 1));
+        let counted = |list: &[i64], number: i64, length: i64| {
+            list.contains(&number) || list.contains(&(number - length - 1))
+        };
         if !self.month_days.is_empty() && !counted(&self.month_days, date.day, month_length) {
             return false;
         }
@@ -175,12 +182,17 @@ impl RecurrenceRule {
         }
         // A weekday is numbered within the month. In a yearly rule without months it is numbered
         // within the year.
-        let (number, length) =
-            if self.freq == Freq::Yearly && self.months.is_empty() { (year_day, year_length) } else { (date.day, month_length) };
+        let (number, length) = if self.freq == Freq::Yearly && self.months.is_empty() {
+            (year_day, year_length)
+        } else {
+            (date.day, month_length)
+        };
         let (from_start, from_end) = ((number - 1) / 7 + 1, -((length - number) / 7 + 1));
         let own = weekday(day);
         self.weekdays.is_empty()
-            || self.weekdays.iter().any(|(nth, day)| *day == own && (*nth == 0 || *nth == from_start || *nth == from_end))
+            || self.weekdays.iter().any(|(nth, day)| {
+                *day == own && (*nth == 0 || *nth == from_start || *nth == from_end)
+            })
     }
 
     /// Returns the number of the week that contains a day, and the number of weeks in the year of
@@ -217,7 +229,9 @@ impl Times<'_> {
 
     /// Returns the first time of day at or after `second`.
     fn first_from(&self, second: i64) -> Option<i64> {
-        let from = |list: &[i64], least: i64| list.get(list.partition_point(|value| *value < least)).copied();
+        let from = |list: &[i64], least: i64| {
+            list.get(list.partition_point(|value| *value < least)).copied()
+        };
         let second = second.max(0);
         let (hour, minute, rest) = (second / 3_600, second / 60 % 60, second % 60);
         let (first_minute, first_second) = (*self.minutes.first()?, *self.seconds.first()?);

@@ -96,7 +96,8 @@ impl RecurrencePlan {
     /// mask may have too many days, but never too few.
     pub(super) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         let first = Date::new(year, month, 1).number();
-        let named = u32::try_from(self.days.of_month(year, month, first)).unwrap_or(u32::MAX) & asked;
+        let named =
+            u32::try_from(self.days.of_month(year, month, first)).unwrap_or(u32::MAX) & asked;
         let counts = |day: &i64| {
             let number = first + day - 1;
             if self.freq >= Freq::Hourly {
@@ -105,7 +106,10 @@ impl RecurrencePlan {
                 self.counting_from(self.period_of(number)) == self.period_of(number)
             }
         };
-        (1..=31).filter(|day| named >> day & 1 == 1).filter(counts).fold(0, |days, day| days | 1 << day)
+        (1..=31)
+            .filter(|day| named >> day & 1 == 1)
+            .filter(counts)
+            .fold(0, |days, day| days | 1 << day)
     }
 
     /// Calls `see` with each time of the rule from its start on, in order. The walk ends when
@@ -191,7 +195,12 @@ impl RecurrencePlan {
     }
 
     /// Visits the times that `BYSETPOS` picks from every period that counts.
-    fn visit_picked(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
+    fn visit_picked(
+        &self,
+        from: i64,
+        steps: &mut u32,
+        see: &mut dyn FnMut(i64, &RuleTimes) -> bool,
+    ) {
         let mut walk = DayWalk::new(&self.days);
         let mut period = self.counting_from(self.period_of(from.div_euclid(DAY)));
         let each = self.times.count();
@@ -229,14 +238,20 @@ impl RecurrencePlan {
             let day = days.get(usize::try_from(index / each).ok()?)?;
             Some(day * DAY + self.times.nth(index % each)?)
         };
-        let mut picked: Vec<i64> = self.positions.get(low..high).unwrap_or_default().iter().filter_map(at).collect();
+        let mut picked: Vec<i64> =
+            self.positions.get(low..high).unwrap_or_default().iter().filter_map(at).collect();
         picked.sort_unstable();
         picked.dedup();
         RuleTimes::List(picked)
     }
 
     /// Visits every period of hours, minutes or seconds that counts, on matching days.
-    fn visit_short(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
+    fn visit_short(
+        &self,
+        from: i64,
+        steps: &mut u32,
+        see: &mut dyn FnMut(i64, &RuleTimes) -> bool,
+    ) {
         let mut walk = DayWalk::new(&self.days);
         let unit = self.unit();
         let mut begin = self.counting_from(from.div_euclid(unit)) * unit;
@@ -262,7 +277,11 @@ impl RecurrencePlan {
                 let wanted = day * DAY + next;
                 if wanted > begin {
                     let next = begin + self.interval * unit;
-                    begin = if wanted <= next { next } else { self.counting_from(wanted / unit) * unit };
+                    begin = if wanted <= next {
+                        next
+                    } else {
+                        self.counting_from(wanted / unit) * unit
+                    };
                 } else {
                     is_barren = false;
                     if see(begin, &self.times) {
@@ -321,7 +340,9 @@ impl RecurrencePlan {
     fn begin_of(&self, period: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::new(period, 1, 1).number(),
-            Freq::Monthly => Date::new(period.div_euclid(12), period.rem_euclid(12) + 1, 1).number(),
+            Freq::Monthly => {
+                Date::new(period.div_euclid(12), period.rem_euclid(12) + 1, 1).number()
+            }
             Freq::Weekly => period * 7 - 3 + self.week_start,
             _ => period,
         }

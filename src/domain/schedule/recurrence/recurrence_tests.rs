@@ -42,21 +42,40 @@ fn the_examples_of_the_standard_come_as_it_says() {
         ("FREQ=YEARLY;BYWEEKNO=20;BYDAY=MO", "1998-05-11 1999-05-17 2000-05-15"),
         ("FREQ=YEARLY;BYMONTH=3;BYDAY=TH", "1998-03-05 1998-03-12 1998-03-19"),
         ("FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13", "1998-02-13 1998-03-13 1998-11-13"),
-        ("FREQ=YEARLY;INTERVAL=4;BYMONTH=11;BYDAY=TU;BYMONTHDAY=2,3,4,5,6,7,8", "1997-11-04 2001-11-06"),
+        (
+            "FREQ=YEARLY;INTERVAL=4;BYMONTH=11;BYDAY=TU;BYMONTHDAY=2,3,4,5,6,7,8",
+            "1997-11-04 2001-11-06",
+        ),
         ("FREQ=MONTHLY;COUNT=3;BYDAY=TU,WE,TH;BYSETPOS=3", "1997-09-04 1997-10-07 1997-11-06"),
         ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-2", "1997-09-29 1997-10-30 1997-11-27"),
-        ("FREQ=HOURLY;INTERVAL=3;UNTIL=19970902T170000", "1997-09-02 1997-09-02T12:00 1997-09-02T15:00"),
+        (
+            "FREQ=HOURLY;INTERVAL=3;UNTIL=19970902T170000",
+            "1997-09-02 1997-09-02T12:00 1997-09-02T15:00",
+        ),
         ("FREQ=MINUTELY;INTERVAL=90;COUNT=3", "1997-09-02 1997-09-02T10:30 1997-09-02T12:00"),
         ("FREQ=DAILY;BYHOUR=9,10;BYMINUTE=0,20", "1997-09-02 1997-09-02T09:20 1997-09-02T10:00"),
-        ("FREQ=MINUTELY;INTERVAL=20;BYHOUR=9,16", "1997-09-02 1997-09-02T09:20 1997-09-02T09:40 1997-09-02T16:00"),
+        (
+            "FREQ=MINUTELY;INTERVAL=20;BYHOUR=9,16",
+            "1997-09-02 1997-09-02T09:20 1997-09-02T09:40 1997-09-02T16:00",
+        ),
         ("RRULE:FREQ=YEARLY;UNTIL=19981231", "1997-09-02 1998-09-02"),
     ] {
         let wanted: Vec<&str> = wanted.split(' ').collect();
         let found = days(rule, from, wanted.len());
         assert_eq!(found, wanted, "{rule}");
     }
-    assert_eq!(days("FREQ=WEEKLY;INTERVAL=2;COUNT=4;BYDAY=TU,SU;WKST=SU", "1997-08-05T09:00", 9).last().unwrap(), "1997-08-31");
-    assert_eq!(days("FREQ=WEEKLY;INTERVAL=2;COUNT=4;BYDAY=TU,SU;WKST=MO", "1997-08-05T09:00", 9).last().unwrap(), "1997-08-24");
+    assert_eq!(
+        days("FREQ=WEEKLY;INTERVAL=2;COUNT=4;BYDAY=TU,SU;WKST=SU", "1997-08-05T09:00", 9)
+            .last()
+            .unwrap(),
+        "1997-08-31"
+    );
+    assert_eq!(
+        days("FREQ=WEEKLY;INTERVAL=2;COUNT=4;BYDAY=TU,SU;WKST=MO", "1997-08-05T09:00", 9)
+            .last()
+            .unwrap(),
+        "1997-08-24"
+    );
 }
 
 #[test]
@@ -93,11 +112,21 @@ fn a_daily_rule_runs_once_right_after_a_gap_and_an_hourly_one_follows_real_time(
     let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
     let second = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_second();
     let daily = Recurrence::new("FREQ=DAILY", start("2026-01-01T02:30")).unwrap();
-    assert_eq!(daily.first_from(&berlin, second("2026-03-28T12:00:00Z")), Some(second("2026-03-29T01:00:00Z")));
+    assert_eq!(
+        daily.first_from(&berlin, second("2026-03-28T12:00:00Z")),
+        Some(second("2026-03-29T01:00:00Z"))
+    );
     let hourly = Recurrence::new("FREQ=HOURLY", start("2026-01-01T00:30")).unwrap();
-    assert_eq!(hourly.first_from(&berlin, second("2026-10-25T00:31:00Z")), Some(second("2026-10-25T01:30:00Z")));
-    let until = Recurrence::new("FREQ=DAILY;UNTIL=20260103T013000Z", start("2026-01-01T02:30")).unwrap();
-    assert_eq!(until.first_from(&berlin, second("2026-01-03T01:30:00Z")), Some(second("2026-01-03T01:30:00Z")));
+    assert_eq!(
+        hourly.first_from(&berlin, second("2026-10-25T00:31:00Z")),
+        Some(second("2026-10-25T01:30:00Z"))
+    );
+    let until =
+        Recurrence::new("FREQ=DAILY;UNTIL=20260103T013000Z", start("2026-01-01T02:30")).unwrap();
+    assert_eq!(
+        until.first_from(&berlin, second("2026-01-03T01:30:00Z")),
+        Some(second("2026-01-03T01:30:00Z"))
+    );
     assert_eq!(until.first_from(&berlin, second("2026-01-03T01:30:01Z")), None);
 }
 
@@ -136,7 +165,8 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
     ];
     let mut random = fastrand::Rng::with_seed(11);
     for _ in 0..6_000 {
-        let text: Vec<&str> = (0..random.usize(1..6)).map(|_| parts[random.usize(..parts.len())]).collect();
+        let text: Vec<&str> =
+            (0..random.usize(1..6)).map(|_| parts[random.usize(..parts.len())]).collect();
         let text = text.join(";");
         match Recurrence::new(&text, start("2026-02-28T23:59:59")) {
             Ok(rule) => {
@@ -147,7 +177,10 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
                     at = next + 1;
                 }
             }
-            Err(error) => assert!(error.offset <= text.len() && error.to_string().lines().count() == 1, "{text:?}: {error}"),
+            Err(error) => assert!(
+                error.offset <= text.len() && error.to_string().lines().count() == 1,
+                "{text:?}: {error}"
+            ),
         }
     }
 }
@@ -159,7 +192,8 @@ fn random_rule(random: &mut fastrand::Rng) -> String {
             0 if least < 0 => 1,
             number => number,
         };
-        let list: Vec<String> = (0..random.usize(1..5)).map(|_| number(random).to_string()).collect();
+        let list: Vec<String> =
+            (0..random.usize(1..5)).map(|_| number(random).to_string()).collect();
         list.join(",")
     }
     let freqs = ["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"];
@@ -234,7 +268,9 @@ fn a_count_ends_the_rule_behind_so_many() {
         let Ok(rule) = read_rule(&text, begin) else { continue };
         let plan = RecurrencePlan::of(&rule);
         let all: Vec<i64> =
-            std::iter::successors(plan.first_local_from(begin), |at| plan.first_local_from(at + 1)).take(40).collect();
+            std::iter::successors(plan.first_local_from(begin), |at| plan.first_local_from(at + 1))
+                .take(40)
+                .collect();
         let count = random.usize(1..=40);
         if let Ok(last) = plan.last_of(i64::try_from(count).unwrap(), 1_000_000) {
             assert_eq!(last, all.get(count - 1).copied(), "{text} from {begin}");
@@ -250,14 +286,24 @@ fn the_hardest_rules_take_bounded_work() {
         ("FREQ=SECONDLY;INTERVAL=86400;BYSECOND=30", "has no time before 2100"),
         ("FREQ=WEEKLY;BYDAY=MO;BYSETPOS=2", "has no time before 2100"),
         ("FREQ=DAILY;INTERVAL=7;BYDAY=MO", "has no time before 2100"),
-        ("FREQ=SECONDLY;INTERVAL=86401;BYHOUR=23;BYMINUTE=59;BYSECOND=59", "has no time before 2100"),
-        ("FREQ=SECONDLY;INTERVAL=97;BYHOUR=3;BYMINUTE=7;BYSECOND=11;COUNT=10000", "wanted a smaller COUNT"),
+        (
+            "FREQ=SECONDLY;INTERVAL=86401;BYHOUR=23;BYMINUTE=59;BYSECOND=59",
+            "has no time before 2100",
+        ),
+        (
+            "FREQ=SECONDLY;INTERVAL=97;BYHOUR=3;BYMINUTE=7;BYSECOND=11;COUNT=10000",
+            "wanted a smaller COUNT",
+        ),
     ] {
         let message = Recurrence::new(rule, start("1970-01-01T00:00:00")).unwrap_err().to_string();
         assert!(message.contains(refused), "{rule}: {message}");
         let read = read_rule(rule, 0).unwrap();
         // A search that is cut off would have used all steps.
-        let steps = RecurrencePlan::of(&read).steps_of_none(if rule.contains("COUNT") { 4_000_000_000 } else { 0 });
+        let steps = RecurrencePlan::of(&read).steps_of_none(if rule.contains("COUNT") {
+            4_000_000_000
+        } else {
+            0
+        });
         assert!(steps < 100_000, "{rule} took {steps} steps");
     }
 }

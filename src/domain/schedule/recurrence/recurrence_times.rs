@@ -15,9 +15,10 @@ impl RuleTimes {
     /// Returns the number of times.
     pub(super) fn count(&self) -> i64 {
         match self {
-            Self::Clock { hours, minutes, seconds } => {
-                [hours, minutes, seconds].into_iter().map(|mask| i64::from(mask.count_ones())).product()
-            }
+            Self::Clock { hours, minutes, seconds } => [hours, minutes, seconds]
+                .into_iter()
+                .map(|mask| i64::from(mask.count_ones()))
+                .product(),
             Self::List(list) => i64::try_from(list.len()).unwrap_or(i64::MAX),
         }
     }
@@ -27,10 +28,15 @@ impl RuleTimes {
         match self {
             Self::Clock { .. } if index < 0 => None,
             Self::Clock { hours, minutes, seconds } => {
-                let (of_minute, of_hour) = (i64::from(seconds.count_ones()), i64::from(minutes.count_ones()));
+                let (of_minute, of_hour) =
+                    (i64::from(seconds.count_ones()), i64::from(minutes.count_ones()));
                 let minute = index.checked_div(of_minute)?;
                 let hour = bit(*hours, minute.checked_div(of_hour)?)?;
-                Some(hour * 3_600 + bit(*minutes, minute % of_hour)? * 60 + bit(*seconds, index % of_minute)?)
+                Some(
+                    hour * 3_600
+                        + bit(*minutes, minute % of_hour)? * 60
+                        + bit(*seconds, index % of_minute)?,
+                )
             }
             Self::List(list) => list.get(usize::try_from(index).ok()?).copied(),
         }
@@ -63,12 +69,17 @@ impl RuleTimes {
         let Some(found) = self.first_from(second) else { return self.count() };
         match self {
             Self::Clock { hours, minutes, seconds } => {
-                let below = |mask: u64, value: i64| i64::from((mask & ((1 << value) - 1)).count_ones());
-                let (of_minute, of_hour) = (i64::from(seconds.count_ones()), i64::from(minutes.count_ones()));
+                let below =
+                    |mask: u64, value: i64| i64::from((mask & ((1 << value) - 1)).count_ones());
+                let (of_minute, of_hour) =
+                    (i64::from(seconds.count_ones()), i64::from(minutes.count_ones()));
                 let hours = below(*hours, found / 3_600);
-                (hours * of_hour + below(*minutes, found / 60 % 60)) * of_minute + below(*seconds, found % 60)
+                (hours * of_hour + below(*minutes, found / 60 % 60)) * of_minute
+                    + below(*seconds, found % 60)
             }
-            Self::List(list) => i64::try_from(list.partition_point(|at| *at < second)).unwrap_or(i64::MAX),
+            Self::List(list) => {
+                i64::try_from(list.partition_point(|at| *at < second)).unwrap_or(i64::MAX)
+            }
         }
     }
 
@@ -80,7 +91,8 @@ impl RuleTimes {
         }
         let count = self.count();
         let index = |position: i64| if position > 0 { position - 1 } else { count + position };
-        let mut list: Vec<i64> = positions.iter().filter_map(|position| self.nth(index(*position))).collect();
+        let mut list: Vec<i64> =
+            positions.iter().filter_map(|position| self.nth(index(*position))).collect();
         list.sort_unstable();
         list.dedup();
         Self::List(list)

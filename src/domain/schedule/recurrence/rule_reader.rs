@@ -28,8 +28,7 @@ const FREQS: [(&str, Freq); 7] = [
     ("SECONDLY", Freq::Secondly),
 ];
 const WEEKDAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
-const NAMES: &str =
-    "FREQ, INTERVAL, COUNT, UNTIL, WKST, BYMONTH, BYWEEKNO, BYYEARDAY, BYMONTHDAY, BYDAY, BYHOUR, BYMINUTE, BYSECOND or BYSETPOS";
+const NAMES: &str = "FREQ, INTERVAL, COUNT, UNTIL, WKST, BYMONTH, BYWEEKNO, BYYEARDAY, BYMONTHDAY, BYDAY, BYHOUR, BYMINUTE, BYSECOND or BYSETPOS";
 
 /// A piece of the text of the rule, and the byte at which this piece begins.
 #[derive(Debug, Clone, Copy)]
@@ -57,11 +56,13 @@ impl<'a> Piece<'a> {
 
     fn number(self, least: i64, most: i64) -> Result<i64, RuleFault> {
         let digits = self.text.strip_prefix(['+', '-']).unwrap_or(self.text);
-        let is_number = !digits.is_empty() && digits.len() < 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = !digits.is_empty()
+            && digits.len() < 10
+            && digits.bytes().all(|byte| byte.is_ascii_digit());
         let number = if is_number { self.text.parse::<i64>().ok() } else { None };
-        number
-            .filter(|number| (least..=most).contains(number))
-            .ok_or_else(|| self.fault(&format!("is not understood, wanted a number from {least} to {most}")))
+        number.filter(|number| (least..=most).contains(number)).ok_or_else(|| {
+            self.fault(&format!("is not understood, wanted a number from {least} to {most}"))
+        })
     }
 
     /// Parses a list of numbers and sorts it. If `least` is negative, negative numbers count from
@@ -85,7 +86,9 @@ pub(super) fn read(text: &str, start: i64) -> Result<(RecurrenceRule, Recurrence
     if let Some(count) = rule.count {
         let last = plan.last_of(count, MOST_COUNTING_STEPS).map_err(|_| RuleFault {
             offset: 0,
-            problem: format!("has COUNT={count}, which is too many to compute, wanted a smaller COUNT, or UNTIL"),
+            problem: format!(
+                "has COUNT={count}, which is too many to compute, wanted a smaller COUNT, or UNTIL"
+            ),
         })?;
         rule.until = last.map(Until::Local);
         plan.until = rule.until;
@@ -96,7 +99,8 @@ pub(super) fn read(text: &str, start: i64) -> Result<(RecurrenceRule, Recurrence
 /// Parses the rule as it is written, and fills in the parts that follow from the start of the
 /// rule.
 pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFault> {
-    let prefix = if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("RRULE:")) { 6 } else { 0 };
+    let prefix =
+        if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("RRULE:")) { 6 } else { 0 };
     let body = Piece { text: text.get(prefix..).unwrap_or_default(), offset: prefix, whole: text };
     if body.text.is_empty() {
         return Err(RuleFault {
@@ -146,17 +150,27 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
             "UNTIL" => rule.until = Some(until(value)?),
             "WKST" => rule.week_start = day_named(value)?,
             "BYMONTH" => rule.months = value.numbers(1, 12)?,
-            "BYWEEKNO" => (rule.weeks, day_part) = (value.numbers(-53, 53)?, day_part.or(Some(part))),
+            "BYWEEKNO" => {
+                (rule.weeks, day_part) = (value.numbers(-53, 53)?, day_part.or(Some(part)));
+            }
             "BYYEARDAY" => rule.year_days = value.numbers(-366, 366)?,
             "BYMONTHDAY" => rule.month_days = value.numbers(-31, 31)?,
             "BYDAY" => {
                 for item in value.split(',') {
                     let split = item.text.char_indices().rev().nth(1).map_or(0, |(at, _)| at);
-                    let (number, name) = (item.text.get(..split).unwrap_or_default(), item.text.get(split..).unwrap_or_default());
-                    let day = day_named(Piece { text: name, offset: item.offset + split, whole: text })?;
+                    let (number, name) = (
+                        item.text.get(..split).unwrap_or_default(),
+                        item.text.get(split..).unwrap_or_default(),
+                    );
+                    let day =
+                        day_named(Piece { text: name, offset: item.offset + split, whole: text })?;
                     let nth = match number {
                         "" => 0,
-                        number => Piece { text: number, ..item }.numbers(-53, 53)?.first().copied().unwrap_or(0),
+                        number => Piece { text: number, ..item }
+                            .numbers(-53, 53)?
+                            .first()
+                            .copied()
+                            .unwrap_or(0),
                     };
                     if nth != 0 {
                         day_part = Some(item);
@@ -172,7 +186,9 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
         }
         seen.push(name);
     }
-    let Some(freq) = freq else { return Err(body.fault("has no frequency, wanted a FREQ part such as FREQ=DAILY")) };
+    let Some(freq) = freq else {
+        return Err(body.fault("has no frequency, wanted a FREQ part such as FREQ=DAILY"));
+    };
     rule.freq = freq;
     if seen.iter().any(|name| name == "COUNT") && rule.until.is_some() {
         return Err(body.fault("has both COUNT and UNTIL, wanted only one of the two"));
@@ -183,27 +199,46 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
 }
 
 /// Refuses combinations of parts that RFC 5545 forbids.
-fn refuse_misfits(rule: &RecurrenceRule, body: Piece<'_>, day_part: Option<Piece<'_>>) -> Result<(), RuleFault> {
+fn refuse_misfits(
+    rule: &RecurrenceRule,
+    body: Piece<'_>,
+    day_part: Option<Piece<'_>>,
+) -> Result<(), RuleFault> {
     let is_numbered = rule.weekdays.iter().any(|(nth, _)| *nth != 0);
     let at = day_part.unwrap_or(body);
     if is_numbered && (rule.freq > Freq::Monthly || !rule.weeks.is_empty()) {
-        return Err(at.fault("has a numbered weekday, wanted FREQ=MONTHLY, or FREQ=YEARLY without BYWEEKNO"));
+        return Err(at.fault(
+            "has a numbered weekday, wanted FREQ=MONTHLY, or FREQ=YEARLY without BYWEEKNO",
+        ));
     }
     if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
         return Err(at.fault("has BYWEEKNO, wanted FREQ=YEARLY"));
     }
-    if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
-        return Err(body.fault("has BYYEARDAY, which is not allowed with FREQ=MONTHLY, WEEKLY or DAILY"));
+    if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily)
+    {
+        return Err(
+            body.fault("has BYYEARDAY, which is not allowed with FREQ=MONTHLY, WEEKLY or DAILY")
+        );
     }
     if !rule.month_days.is_empty() && rule.freq == Freq::Weekly {
         return Err(body.fault("has BYMONTHDAY, which is not allowed with FREQ=WEEKLY"));
     }
-    let is_restricted = [&rule.months, &rule.weeks, &rule.year_days, &rule.month_days, &rule.hours, &rule.minutes, &rule.seconds]
-        .iter()
-        .any(|list| !list.is_empty())
+    let is_restricted = [
+        &rule.months,
+        &rule.weeks,
+        &rule.year_days,
+        &rule.month_days,
+        &rule.hours,
+        &rule.minutes,
+        &rule.seconds,
+    ]
+    .iter()
+    .any(|list| !list.is_empty())
         || !rule.weekdays.is_empty();
     if !rule.positions.is_empty() && !is_restricted {
-        return Err(body.fault("has BYSETPOS without another BY part, wanted a BY part beside BYSETPOS"));
+        return Err(
+            body.fault("has BYSETPOS without another BY part, wanted a BY part beside BYSETPOS")
+        );
     }
     Ok(())
 }
@@ -212,8 +247,10 @@ fn refuse_misfits(rule: &RecurrenceRule, body: Piece<'_>, day_part: Option<Piece
 fn fill_in(rule: &mut RecurrenceRule) {
     let (number, second) = (rule.start.div_euclid(DAY), rule.start.rem_euclid(DAY));
     let date = Date::of(number);
-    let names_days =
-        !rule.weeks.is_empty() || !rule.year_days.is_empty() || !rule.month_days.is_empty() || !rule.weekdays.is_empty();
+    let names_days = !rule.weeks.is_empty()
+        || !rule.year_days.is_empty()
+        || !rule.month_days.is_empty()
+        || !rule.weekdays.is_empty();
     if !names_days {
         match rule.freq {
             Freq::Yearly => {
@@ -246,22 +283,32 @@ fn day_named(piece: Piece<'_>) -> Result<i64, RuleFault> {
 /// Parses the value of `UNTIL`, such as `20261231T235959Z`. Without `Z` the time counts by the
 /// wall clock. A date alone means that this day is the last day.
 fn until(piece: Piece<'_>) -> Result<Until, RuleFault> {
-    let refuse = || piece.fault("is not a date or time, wanted a text such as 20261231T235959Z or 20261231");
+    let refuse =
+        || piece.fault("is not a date or time, wanted a text such as 20261231T235959Z or 20261231");
     let text = piece.text;
-    let (moment, is_utc) = text.strip_suffix(['Z', 'z']).map_or((text, false), |moment| (moment, true));
+    let (moment, is_utc) =
+        text.strip_suffix(['Z', 'z']).map_or((text, false), |moment| (moment, true));
     let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let part =
-        |from: usize, to: usize| moment.get(from..to).filter(|part| all_digits(part)).and_then(|part| part.parse::<i8>().ok());
-    let year = moment.get(..4).filter(|part| all_digits(part)).and_then(|part| part.parse::<i16>().ok());
-    let date =
-        year.zip(part(4, 6)).zip(part(6, 8)).and_then(|((year, month), day)| jiff::civil::Date::new(year, month, day).ok());
+    let part = |from: usize, to: usize| {
+        moment
+            .get(from..to)
+            .filter(|part| all_digits(part))
+            .and_then(|part| part.parse::<i8>().ok())
+    };
+    let year =
+        moment.get(..4).filter(|part| all_digits(part)).and_then(|part| part.parse::<i16>().ok());
+    let date = year
+        .zip(part(4, 6))
+        .zip(part(6, 8))
+        .and_then(|((year, month), day)| jiff::civil::Date::new(year, month, day).ok());
     let date = date.ok_or_else(refuse)?;
     if moment.len() == 8 && !is_utc {
         return Ok(Until::Local(local_second(date.at(23, 59, 59, 0))));
     }
     let has_mark = moment.len() == 15 && matches!(moment.as_bytes().get(8), Some(b'T' | b't'));
     let clock = part(9, 11).zip(part(11, 13)).zip(part(13, 15)).filter(|_| has_mark);
-    let clock = clock.and_then(|((hour, minute), second)| jiff::civil::Time::new(hour, minute, second, 0).ok());
+    let clock = clock
+        .and_then(|((hour, minute), second)| jiff::civil::Time::new(hour, minute, second, 0).ok());
     let second = local_second(date.to_datetime(clock.ok_or_else(refuse)?));
     Ok(if is_utc { Until::Real(second) } else { Until::Local(second) })
 }

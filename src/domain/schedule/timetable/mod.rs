@@ -48,7 +48,11 @@ impl Timetable {
     /// `anchor`.
     pub fn new(schedule: Schedule, zone: Zone, anchor: UnixMillis) -> Self {
         let mut parts = Vec::new();
-        TimetablePart::collect(&schedule, PartBeat { anchor: anchor.as_i64(), first: 1 }, &mut parts);
+        TimetablePart::collect(
+            &schedule,
+            PartBeat { anchor: anchor.as_i64(), first: 1 },
+            &mut parts,
+        );
         Self { schedule, zone, parts, first: 0, last: UnixMillis::END - 1, filter: None }
     }
 
@@ -58,7 +62,11 @@ impl Timetable {
         let mut timetable = Self::new(schedule, zone, anchor);
         if let Some(own) = shape.anchor {
             timetable.parts.clear();
-            TimetablePart::collect(&timetable.schedule, PartBeat { anchor: own.as_i64(), first: 0 }, &mut timetable.parts);
+            TimetablePart::collect(
+                &timetable.schedule,
+                PartBeat { anchor: own.as_i64(), first: 0 },
+                &mut timetable.parts,
+            );
         }
         timetable.first = shape.start.map_or(0, UnixMillis::as_i64);
         timetable.last = shape.end.map_or(UnixMillis::END - 1, UnixMillis::as_i64);
@@ -109,7 +117,11 @@ impl Timetable {
             };
             match tables.iter_mut().find(|table| table.zone.name() == zone.name()) {
                 Some(table) => table.parts.push(part.clone()),
-                None => tables.push(Self { zone: zone.clone(), parts: vec![part.clone()], ..self.clone() }),
+                None => tables.push(Self {
+                    zone: zone.clone(),
+                    parts: vec![part.clone()],
+                    ..self.clone()
+                }),
             }
         }
         tables
@@ -136,7 +148,10 @@ impl Timetable {
     /// come at no time of a clock.
     pub fn lets(&self, at: UnixMillis) -> bool {
         let millis = at.as_i64();
-        let is_allowed = self.filter.as_ref().is_none_or(|filter| filter.left_out_by(&self.zone, millis).is_none());
+        let is_allowed = self
+            .filter
+            .as_ref()
+            .is_none_or(|filter| filter.left_out_by(&self.zone, millis).is_none());
         is_allowed && (self.first..=self.last).contains(&millis)
     }
 
@@ -181,7 +196,8 @@ impl Timetable {
     /// where the counting stops.
     pub fn count_up_to(&self, first: UnixMillis, until: UnixMillis, most: u32) -> u64 {
         if let Some(beats) = self.beats_alone() {
-            let (low, high) = beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
+            let (low, high) =
+                beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
             return u64::try_from(high - low + 1).unwrap_or(0).min(u64::from(most));
         }
         let within = self.from(first.as_i64()).take_while(|at| *at <= until);
@@ -190,11 +206,21 @@ impl Timetable {
 
     /// Returns the oldest of the `at_most` newest occurrences within `[first, until]`. Returns
     /// `None` if there are no occurrences, or if `at_most` is 0.
-    pub fn newest_in(&self, first: UnixMillis, until: UnixMillis, at_most: u32) -> Option<UnixMillis> {
+    pub fn newest_in(
+        &self,
+        first: UnixMillis,
+        until: UnixMillis,
+        at_most: u32,
+    ) -> Option<UnixMillis> {
         let before = i64::from(at_most.checked_sub(1)?);
         if let Some(beats) = self.beats_alone() {
-            let (low, high) = beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
-            return if low <= high { beats.number(low.max(high.saturating_sub(before))) } else { None };
+            let (low, high) =
+                beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
+            return if low <= high {
+                beats.number(low.max(high.saturating_sub(before)))
+            } else {
+                None
+            };
         }
         let (first, until) = (first.as_i64(), until.as_i64().min(self.last));
         if first > until {
@@ -217,7 +243,8 @@ impl Timetable {
     /// bound. So a probe costs the same for a range of any length.
     fn enough_from(&self, first: i64, until: i64, at_most: usize) -> i64 {
         let most = at_most.saturating_mul(2).saturating_add(16);
-        let count = |from: i64| self.from(from).take_while(|at| at.as_i64() <= until).take(most).count();
+        let count =
+            |from: i64| self.from(from).take_while(|at| at.as_i64() <= until).take(most).count();
         let (mut enough, mut too_few, mut width) = (until, until + 1, 1_000);
         let mut found = count(enough);
         while found < at_most && enough > first {
@@ -241,7 +268,8 @@ impl Timetable {
     /// Returns the occurrences at or after `millis`, the oldest first.
     fn from(&self, millis: i64) -> Occurrences<'_> {
         let from = millis.max(self.first);
-        let heads = self.parts.iter().map(|part| (part, part.first_from(&self.zone, from))).collect();
+        let heads =
+            self.parts.iter().map(|part| (part, part.first_from(&self.zone, from))).collect();
         Occurrences { table: self, heads, jumps: 0, meeting: None }
     }
 
@@ -272,7 +300,9 @@ impl Occurrences<'_> {
     /// Moves every schedule whose next instant is before `millis` on to its first instant at or
     /// after `millis`.
     fn advance(&mut self, millis: i64) {
-        for (part, head) in self.heads.iter_mut().filter(|(_, head)| head.is_some_and(|at| at < millis)) {
+        for (part, head) in
+            self.heads.iter_mut().filter(|(_, head)| head.is_some_and(|at| at < millis))
+        {
             *head = part.first_from(&self.table.zone, millis);
         }
     }
@@ -283,7 +313,12 @@ impl Iterator for Occurrences<'_> {
 
     fn next(&mut self) -> Option<UnixMillis> {
         loop {
-            let at = self.heads.iter().filter_map(|(_, head)| *head).min().filter(|at| *at <= self.table.last)?;
+            let at = self
+                .heads
+                .iter()
+                .filter_map(|(_, head)| *head)
+                .min()
+                .filter(|at| *at <= self.table.last)?;
             let counts_from = match &self.table.filter {
                 Some(filter) => filter.first_allowed(&self.table.zone, at)?,
                 None => at,
@@ -300,7 +335,9 @@ impl Iterator for Occurrences<'_> {
             let may_come_from = match &self.table.filter {
                 Some(filter) if self.jumps > Self::PLAIN_JUMPS => self
                     .meeting
-                    .get_or_insert_with(|| Meeting::new(&self.table.zone, &self.table.parts, filter))
+                    .get_or_insert_with(|| {
+                        Meeting::new(&self.table.zone, &self.table.parts, filter)
+                    })
                     .from(counts_from)?,
                 _ => counts_from,
             };

@@ -33,7 +33,9 @@ impl TimetablePart {
         match schedule {
             Schedule::Manual | Schedule::Delay(_) => {}
             Schedule::At(at) => parts.push(Self::Instants(vec![at.as_i64()])),
-            Schedule::Instants(list) => parts.push(Self::Instants(list.iter().map(|at| at.as_i64()).collect())),
+            Schedule::Instants(list) => {
+                parts.push(Self::Instants(list.iter().map(|at| at.as_i64()).collect()));
+            }
             Schedule::Every(period) => parts.extend(PartBeats::new(*period, beat).map(Self::Beats)),
             Schedule::Cron(list) => parts.extend(list.iter().cloned().map(Self::Cron)),
             Schedule::Calendar(list) => parts.extend(list.iter().cloned().map(Self::Calendar)),
@@ -55,8 +57,12 @@ impl TimetablePart {
         // This rounds up to the whole second.
         let second = millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0);
         let found = match self {
-            Self::Instants(list) => return list.get(list.partition_point(|at| *at < millis)).copied(),
-            Self::Beats(beats) => return beats.number(beats.first_number(millis)).map(UnixMillis::as_i64),
+            Self::Instants(list) => {
+                return list.get(list.partition_point(|at| *at < millis)).copied();
+            }
+            Self::Beats(beats) => {
+                return beats.number(beats.first_number(millis)).map(UnixMillis::as_i64);
+            }
             Self::Cron(expr) => expr.first_from(zone, second),
             Self::Calendar(expr) => expr.first_from(zone, second),
             Self::Rule(rule) => rule.first_from(zone, second),
@@ -85,11 +91,19 @@ impl TimetablePart {
     /// Returns the days of a month among `asked`, on the clock of `zone`, on which the schedule
     /// may occur. Bit 1 is day 1. Times that a gap of the clock delays are not considered. The
     /// mask may have too many days, but never too few.
-    pub(super) fn days_of_month(&self, zone: &Zone, shift: Shift, (year, month): (i64, i64), asked: u32) -> u32 {
+    pub(super) fn days_of_month(
+        &self,
+        zone: &Zone,
+        shift: Shift,
+        (year, month): (i64, i64),
+        asked: u32,
+    ) -> u32 {
         match self {
             Self::Cron(expr) => expr.days_of_month(year, month),
             Self::Rule(rule) => rule.days_of_month(year, month, asked),
-            Self::Calendar(expr) => shifted(shift, (year, month), |year, month| expr.days_of_month(year, month)),
+            Self::Calendar(expr) => {
+                shifted(shift, (year, month), |year, month| expr.days_of_month(year, month))
+            }
             Self::Beats(beats) if beats.period <= DAY * 1_000 => u32::MAX,
             Self::Beats(_) | Self::Instants(_) => {
                 let first = Date::new(year, month, 1).number();
@@ -140,7 +154,10 @@ impl PartBeats {
     fn new(period: std::time::Duration, beat: PartBeat) -> Option<Self> {
         // A period past the end of time never comes. A period below a millisecond counts as a
         // millisecond.
-        let period = i64::try_from(period.as_millis()).ok().filter(|period| *period < UnixMillis::END)?.max(1);
+        let period = i64::try_from(period.as_millis())
+            .ok()
+            .filter(|period| *period < UnixMillis::END)?
+            .max(1);
         Some(Self { anchor: beat.anchor, period, first: beat.first })
     }
 
@@ -152,7 +169,8 @@ impl PartBeats {
     /// Returns the first k whose instant is at or after `millis`.
     fn first_number(&self, millis: i64) -> i64 {
         let distance = millis - self.anchor;
-        (distance.div_euclid(self.period) + i64::from(distance.rem_euclid(self.period) > 0)).max(self.first)
+        (distance.div_euclid(self.period) + i64::from(distance.rem_euclid(self.period) > 0))
+            .max(self.first)
     }
 
     /// Returns the first and the last k whose instants lie within the range. The last k is below

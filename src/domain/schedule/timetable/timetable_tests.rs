@@ -37,7 +37,10 @@ fn a_manual_job_never_comes_and_a_one_shot_comes_once() {
     assert_eq!((manual.next_after(ms(0)), manual.latest_in(ms(0), ms(9))), (None, None));
     let once = Timetable::new(Schedule::At(ms(5_000)), Zone::utc(), ms(0));
     assert_eq!((once.next_after(ms(4_999)), once.next_after(ms(5_000))), (Some(ms(5_000)), None));
-    assert_eq!((once.latest_in(ms(5_000), ms(5_000)), once.count_in(ms(0), ms(5_000))), (Some(ms(5_000)), 1));
+    assert_eq!(
+        (once.latest_in(ms(5_000), ms(5_000)), once.count_in(ms(0), ms(5_000))),
+        (Some(ms(5_000)), 1)
+    );
     assert_eq!((once.latest_in(ms(0), ms(4_999)), once.count_in(ms(5_001), ms(9_000))), (None, 0));
 }
 
@@ -86,7 +89,10 @@ fn every_stops_before_2100_whatever_its_period() {
     assert_eq!(every(Duration::from_secs(1), 0).next_after(end), None);
     assert_eq!(every(Duration::MAX, 7).next_after(ms(0)), None);
     assert_eq!(every(Duration::ZERO, 7).next_after(ms(7)), Some(ms(8)));
-    assert_eq!(every(Duration::from_secs(1), 0).count_in(ms(0), end), u64::from(Timetable::COUNTED));
+    assert_eq!(
+        every(Duration::from_secs(1), 0).count_in(ms(0), end),
+        u64::from(Timetable::COUNTED)
+    );
     assert_eq!(every(Duration::from_secs(86_400), UnixMillis::END - 1).latest_in(ms(0), end), None);
 }
 
@@ -186,7 +192,11 @@ fn a_shaped_mixture_agrees_with_a_walk_over_every_second() {
             anchor: Some(millis(anchor)),
             start: Some(millis(from)),
             end: Some(millis(to)),
-            exclude: DaySet::of([DayItem::Weekdays(1 << gone), out, DayItem::Dates(day + 1, day + 1)]),
+            exclude: DaySet::of([
+                DayItem::Weekdays(1 << gone),
+                out,
+                DayItem::Dates(day + 1, day + 1),
+            ]),
             ..Shape::default()
         };
         let table = Timetable::shaped(schedule, &shape, Zone::utc(), ms(0));
@@ -196,18 +206,27 @@ fn a_shaped_mixture_agrees_with_a_walk_over_every_second() {
                 || second == 30 && minute % part == 0
                 || at >= anchor && (at - anchor) % period == 0
                 || at == instant;
-            let is_out = (number + 3) % 7 == gone || (span..span + 7_000).contains(&at) || number == day + 1;
+            let is_out =
+                (number + 3) % 7 == gone || (span..span + 7_000).contains(&at) || number == day + 1;
             comes && (from..=to).contains(&at) && !is_out
         };
-        let walked: Vec<UnixMillis> = (begin..begin + 250_000).filter(|at| is_one(*at)).map(millis).collect();
+        let walked: Vec<UnixMillis> =
+            (begin..begin + 250_000).filter(|at| is_one(*at)).map(millis).collect();
         let (first, until) = (millis(begin), millis(begin + 249_999));
         let found: Vec<UnixMillis> =
-            std::iter::successors(table.next_after(ms(first.as_i64() - 1)), |at| table.next_after(*at)).collect();
+            std::iter::successors(table.next_after(ms(first.as_i64() - 1)), |at| {
+                table.next_after(*at)
+            })
+            .collect();
         assert_eq!(found, walked, "{round}");
         assert_eq!(table.count_in(first, until), walked.len() as u64);
         for most in [1, 3, 50, 100_000] {
             let oldest = walked.len().saturating_sub(most as usize);
-            assert_eq!(table.newest_in(first, until, most), walked.get(oldest).copied(), "{round} {most}");
+            assert_eq!(
+                table.newest_in(first, until, most),
+                walked.get(oldest).copied(),
+                "{round} {most}"
+            );
         }
         let cut = table.ending_after(ms(first.as_i64() - 1), 3);
         assert_eq!(cut.count_in(first, until), 3.min(walked.len() as u64));

@@ -7,7 +7,10 @@ use super::time_vocabulary::{TimeFault, TimeWord};
 
 /// Returns the time of day that `word` means, and how many of the following words belong to it
 /// (`9 am`).
-pub(super) fn of_words(word: TimeWord<'_>, after: &[TimeWord<'_>]) -> Result<(Time, usize), TimeFault> {
+pub(super) fn of_words(
+    word: TimeWord<'_>,
+    after: &[TimeWord<'_>],
+) -> Result<(Time, usize), TimeFault> {
     match word.text {
         "noon" => return Ok((Time::constant(12, 0, 0, 0), 0)),
         "midnight" => return Ok((Time::midnight(), 0)),
@@ -22,7 +25,11 @@ pub(super) fn of_words(word: TimeWord<'_>, after: &[TimeWord<'_>]) -> Result<(Ti
         return half_day(word, word, half).map(|time| (time, 1));
     }
     if !word.text.is_empty() && word.text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(word.fault(format!("{} is not a time of day, {}", word.shown(), meant_by(word.text))));
+        return Err(word.fault(format!(
+            "{} is not a time of day, {}",
+            word.shown(),
+            meant_by(word.text)
+        )));
     }
     digital(word).map(|time| (time, 0))
 }
@@ -49,8 +56,12 @@ pub(super) fn digital(word: TimeWord<'_>) -> Result<Time, TimeFault> {
     if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(word.unknown());
     }
-    let refuse = || word.fault(format!("{} is not a time of day, wanted 00:00 to 23:59:59", word.shown()));
-    let (clock, fraction) = word.text.split_once('.').map_or((word.text, None), |(clock, fraction)| (clock, Some(fraction)));
+    let refuse =
+        || word.fault(format!("{} is not a time of day, wanted 00:00 to 23:59:59", word.shown()));
+    let (clock, fraction) = word
+        .text
+        .split_once('.')
+        .map_or((word.text, None), |(clock, fraction)| (clock, Some(fraction)));
     let parts: Vec<&str> = clock.split(':').collect();
     let (hour, minute, second) = match parts.as_slice() {
         [hour, minute] if fraction.is_none() => (hour, minute, &"00"),
@@ -61,7 +72,9 @@ pub(super) fn digital(word: TimeWord<'_>) -> Result<Time, TimeFault> {
         let value = decimal(text).filter(|_| (shortest..=2).contains(&text.len()))?;
         i8::try_from(value).ok()
     };
-    let (Some(hour), Some(minute), Some(second)) = (number(hour, 1), number(minute, 2), number(second, 2)) else {
+    let (Some(hour), Some(minute), Some(second)) =
+        (number(hour, 1), number(minute, 2), number(second, 2))
+    else {
         return Err(refuse());
     };
     let nanos = fraction.map_or(Some(0), nanoseconds).ok_or_else(refuse)?;
@@ -70,14 +83,19 @@ pub(super) fn digital(word: TimeWord<'_>) -> Result<Time, TimeFault> {
 
 /// Parses `0900` or `090030`.
 pub(super) fn basic(word: TimeWord<'_>) -> Result<Time, TimeFault> {
-    let refuse = || word.fault(format!("{} is not a time of day, wanted 0000 to 235959", word.shown()));
-    let part = |from: usize| word.text.get(from..from + 2).and_then(decimal).and_then(|part| i8::try_from(part).ok());
+    let refuse =
+        || word.fault(format!("{} is not a time of day, wanted 0000 to 235959", word.shown()));
+    let part = |from: usize| {
+        word.text.get(from..from + 2).and_then(decimal).and_then(|part| i8::try_from(part).ok())
+    };
     let second = match word.text.len() {
         4 => Some(0),
         6 => part(4),
         _ => None,
     };
-    let (Some(hour), Some(minute), Some(second)) = (part(0), part(2), second) else { return Err(refuse()) };
+    let (Some(hour), Some(minute), Some(second)) = (part(0), part(2), second) else {
+        return Err(refuse());
+    };
     Time::new(hour, minute, second, 0).map_err(|_| refuse())
 }
 
@@ -86,11 +104,9 @@ fn nanoseconds(digits: &str) -> Option<i32> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    digits
-        .bytes()
-        .chain(std::iter::repeat(b'0'))
-        .take(9)
-        .try_fold(0, |value: i32, digit| value.checked_mul(10)?.checked_add(i32::from(digit - b'0')))
+    digits.bytes().chain(std::iter::repeat(b'0')).take(9).try_fold(0, |value: i32, digit| {
+        value.checked_mul(10)?.checked_add(i32::from(digit - b'0'))
+    })
 }
 
 /// A half of the day: before or after noon.
@@ -115,7 +131,8 @@ fn half_day(shown: TimeWord<'_>, word: TimeWord<'_>, half: Half) -> Result<Time,
     if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(shown.unknown());
     }
-    let refuse = || shown.fault(format!("{} is not a time of day, wanted 12am to 11:59pm", shown.shown()));
+    let refuse =
+        || shown.fault(format!("{} is not a time of day, wanted 12am to 11:59pm", shown.shown()));
     let time = match decimal(word.text).map(i8::try_from) {
         Some(Ok(hour)) => Time::new(hour, 0, 0, 0).map_err(|_| refuse())?,
         _ => digital(word).map_err(|_| refuse())?,
@@ -140,7 +157,12 @@ pub(super) fn split_zone(word: TimeWord<'_>) -> (TimeWord<'_>, Option<TimeWord<'
 
 /// Parses an offset from UTC: `z`, `+01:00`, `-0330` or `+01`.
 pub(super) fn zone_offset(word: TimeWord<'_>) -> Result<Offset, TimeFault> {
-    let refuse = || word.fault(format!("{} is not an offset from UTC, wanted Z or an offset such as \"+01:00\"", word.shown()));
+    let refuse = || {
+        word.fault(format!(
+            "{} is not an offset from UTC, wanted Z or an offset such as \"+01:00\"",
+            word.shown()
+        ))
+    };
     if word.text == "z" {
         return Ok(Offset::UTC);
     }
@@ -150,13 +172,22 @@ pub(super) fn zone_offset(word: TimeWord<'_>) -> Result<Offset, TimeFault> {
         _ => return Err(refuse()),
     };
     let digits = if digits.len() == 2 { format!("{digits}00") } else { digits.to_owned() };
-    let (hours, minutes) = digits.split_once(':').or_else(|| digits.split_at_checked(2)).ok_or_else(refuse)?;
-    let part = |text: &str, max: i16| decimal(text).filter(|value| text.len() == 2 && *value <= max).map(i32::from);
-    let (Some(hours), Some(minutes)) = (part(hours, 23), part(minutes, 59)) else { return Err(refuse()) };
+    let (hours, minutes) =
+        digits.split_once(':').or_else(|| digits.split_at_checked(2)).ok_or_else(refuse)?;
+    let part = |text: &str, max: i16| {
+        decimal(text).filter(|value| text.len() == 2 && *value <= max).map(i32::from)
+    };
+    let (Some(hours), Some(minutes)) = (part(hours, 23), part(minutes, 59)) else {
+        return Err(refuse());
+    };
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| refuse())
 }
 
 /// Parses a number that consists only of ASCII digits.
 pub(super) fn decimal(text: &str) -> Option<i16> {
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
 }

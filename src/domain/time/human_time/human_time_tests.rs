@@ -30,7 +30,11 @@ fn refusal(text: &str) -> String {
 #[test]
 fn a_zone_behind_a_time_and_a_damaged_basic_form_are_refused_with_what_to_write() {
     for text in ["tomorrow 9am UTC", "9am Europe/London", "2026-12-24 09:00 utc"] {
-        assert!(refusal(text).ends_with("wanted the end of the text (give the zone with --tz)"), "{}", refusal(text));
+        assert!(
+            refusal(text).ends_with("wanted the end of the text (give the zone with --tz)"),
+            "{}",
+            refusal(text)
+        );
     }
     assert!(refusal("tomorrow 9am sharp").ends_with("wanted the end of the text"));
     for (text, wanted) in [
@@ -134,26 +138,41 @@ fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
     );
     assert!(text.contains("\"in 2h30m\"") && text.contains("\"@1790000000\""));
     assert_eq!(parse_at("tomorrow 9am sharp", NOW).unwrap_err().offset, 13);
-    assert!(refusal("tomorrow 9").contains("\"9\" at character 10 is not a time of day, write \"9:00\" or \"9am\""));
-    assert!(refusal("next week").contains("\"week\" at character 6 after \"next\" is not a weekday, wanted a weekday"));
+    assert!(
+        refusal("tomorrow 9")
+            .contains("\"9\" at character 10 is not a time of day, write \"9:00\" or \"9am\"")
+    );
+    assert!(
+        refusal("next week")
+            .contains("\"week\" at character 6 after \"next\" is not a weekday, wanted a weekday")
+    );
     assert!(refusal("next").contains("\"next\" at character 1 is not followed by a weekday"));
-    assert!(refusal("tomorrow at").contains("has no time of day after \"tomorrow\" at character 1"));
+    assert!(
+        refusal("tomorrow at").contains("has no time of day after \"tomorrow\" at character 1")
+    );
     assert!(refusal("dec").contains("\"dec\" at character 1 is not followed by a day"));
     assert!(refusal("dec 32").contains("32 dec is not a date"));
     assert!(refusal("30 feb 2027 9am").contains("30 feb 2027 is not a date"));
     assert!(refusal("dec 9am").contains("\"9am\" at character 5 is not a day of a month"));
-    assert!(
-        refusal("fri 24 dec 2026")
-            .contains("\"fri\" at character 1 is not the weekday of 2026-12-24, wanted Thursday or no weekday")
-    );
+    assert!(refusal("fri 24 dec 2026").contains(
+        "\"fri\" at character 1 is not the weekday of 2026-12-24, wanted Thursday or no weekday"
+    ));
     assert!(refusal("fri 24 dec").contains("has no year"));
-    assert!(refusal("9am tomorrow sharp").contains("\"sharp\" at character 14 follows a complete time"));
+    assert!(
+        refusal("9am tomorrow sharp").contains("\"sharp\" at character 14 follows a complete time")
+    );
     assert!(refusal("decembr 24").contains("did you mean \"december\"?"));
     assert!(refusal("2h30m").contains("is a duration, wanted a time such as \"in 2h30m\""));
-    assert!(refusal("30").contains("\"30\" at character 1 is not a time of day, wanted a time of day such as"));
+    assert!(
+        refusal("30")
+            .contains("\"30\" at character 1 is not a time of day, wanted a time of day such as")
+    );
     assert!(refusal("17").contains("write \"17:00\""));
     assert!(refusal("1700").contains("write \"17:00\""));
-    assert!(refusal("20261224").contains("write \"2026-12-24\" for a date or \"@20261224\" for seconds since 1970"));
+    assert!(
+        refusal("20261224")
+            .contains("write \"2026-12-24\" for a date or \"@20261224\" for seconds since 1970")
+    );
     assert!(refusal("99999").contains("write \"@99999\" for seconds since 1970"));
     assert!(refusal(&"9".repeat(300)).contains("the text has 300 bytes, wanted at most 200"));
     assert!(refusal("in 30").contains("has no unit, write \"30s\""));
@@ -164,7 +183,10 @@ fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
 #[test]
 fn a_date_whose_month_is_not_clear_is_refused_with_what_it_may_mean() {
     for (text, wanted) in [
-        ("02/03/2026", "has an unclear order of day and month, wanted \"2026-03-02\" or \"2026-02-03\""),
+        (
+            "02/03/2026",
+            "has an unclear order of day and month, wanted \"2026-03-02\" or \"2026-02-03\"",
+        ),
         ("02/03/2026 9am", "wanted \"2026-03-02\" or \"2026-02-03\""),
         ("9am 02.03.2026", "wanted \"2026-03-02\" or \"2026-02-03\""),
         ("02-03-2026", "wanted \"2026-03-02\" or \"2026-02-03\""),
@@ -251,8 +273,14 @@ fn of_a_local_time_that_comes_twice_the_first_is_taken_and_said_so() {
 #[test]
 fn a_time_of_day_in_a_fold_is_the_next_that_is_still_to_come() {
     // The time is 02:40 in the first pass: 02:30 comes once more, 02:50 twice.
-    assert_eq!(parse_at("02:30", "2026-10-25T00:40:00Z").unwrap().at.to_string(), "2026-10-25T01:30:00.000Z");
-    assert_eq!(parse_at("02:50", "2026-10-25T00:40:00Z").unwrap().at.to_string(), "2026-10-25T00:50:00.000Z");
+    assert_eq!(
+        parse_at("02:30", "2026-10-25T00:40:00Z").unwrap().at.to_string(),
+        "2026-10-25T01:30:00.000Z"
+    );
+    assert_eq!(
+        parse_at("02:50", "2026-10-25T00:40:00Z").unwrap().at.to_string(),
+        "2026-10-25T00:50:00.000Z"
+    );
     // The time is 02:10 in the second pass.
     let found = parse_at("02:30", "2026-10-25T01:10:00Z").unwrap();
     assert_eq!(found.at.to_string(), "2026-10-25T01:30:00.000Z");
@@ -283,8 +311,14 @@ fn no_text_panics_however_a_good_one_is_damaged() {
     let zone = berlin();
     mutants_of(&GOOD, 40_000, |text, random| {
         let now = UnixMillis::new(random.i64(0..UnixMillis::END)).unwrap();
-        for refused in [parse_instant(text, now, &zone).err(), parse_fixed(text, Some(&zone)).err()].into_iter().flatten() {
-            assert!(refused.offset <= text.len() && text.is_char_boundary(refused.offset), "{text:?}: {refused:?}");
+        for refused in [parse_instant(text, now, &zone).err(), parse_fixed(text, Some(&zone)).err()]
+            .into_iter()
+            .flatten()
+        {
+            assert!(
+                refused.offset <= text.len() && text.is_char_boundary(refused.offset),
+                "{text:?}: {refused:?}"
+            );
             assert!(!refused.to_string().contains('\n'), "{text:?}");
         }
     });

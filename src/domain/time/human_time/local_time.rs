@@ -30,7 +30,8 @@ pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
         AmbiguousOffset::Gap { after, .. } => {
             // The gap lies at the first clock change after the instant that the later offset gives
             // for `local`.
-            let change = after.to_timestamp(local).ok().and_then(|from| rules.following(from).next());
+            let change =
+                after.to_timestamp(local).ok().and_then(|from| rules.following(from).next());
             let offer = change.map(|change| change.timestamp()).map_or_else(String::new, |change| {
                 let before = change.checked_sub(jiff::SignedDuration::from_secs(1)).map(show).unwrap_or_default();
                 format!("; the last second before the gap is {before}, the first instant after the gap is {}", show(change))
@@ -41,11 +42,15 @@ pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
             ));
         }
         AmbiguousOffset::Fold { before, after } => {
-            let [first, second] = [before, after].map(|offset| offset.to_timestamp(local).map(show).unwrap_or_default());
+            let [first, second] = [before, after]
+                .map(|offset| offset.to_timestamp(local).map(show).unwrap_or_default());
             let shown = local.strftime("%F %T");
-            Some(format!("{shown} occurs twice in {name}: the first time, {first}, is used; the second time is {second}"))
+            Some(format!(
+                "{shown} occurs twice in {name}: the first time, {first}, is used; the second time is {second}"
+            ))
         }
     };
     let at = ambiguous.earlier().ok().and_then(UnixMillis::from_timestamp);
-    at.map(|at| Instant { at, note }).ok_or_else(|| format!("{} is out of range, {RANGE}", local.strftime("%F %T")))
+    at.map(|at| Instant { at, note })
+        .ok_or_else(|| format!("{} is out of range, {RANGE}", local.strftime("%F %T")))
 }

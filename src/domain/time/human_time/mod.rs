@@ -25,7 +25,8 @@ use time_vocabulary::{FORMS, TimeFault, TimeWord};
 
 pub use local_time::Instant;
 
-const FIXED_FORMS: &str = "a date and time such as \"2026-12-24T09:00:00+01:00\" or \"2026-12-24T09:00\"";
+const FIXED_FORMS: &str =
+    "a date and time such as \"2026-12-24T09:00:00+01:00\" or \"2026-12-24T09:00\"";
 /// The maximum length of a text, in bytes.
 const LONGEST_TEXT: usize = 200;
 
@@ -64,14 +65,18 @@ pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantEr
     let lower = text.to_ascii_lowercase();
     let read = |words: Vec<TimeWord<'_>>| match words.as_slice() {
         [first, rest @ ..] if first.text.starts_with('@') => since_1970(*first, rest),
-        [first, rest @ ..] if named_days::is_numeric(first.text) => match (dated(*first, rest)?, zone) {
-            (Dated::At(at), _) => Ok(Instant { at, note: None }),
-            (Dated::Local(local), Some(zone)) => local_time::resolve(local, zone).map_err(|problem| first.fault(problem)),
-            (Dated::Local(_), None) => {
-                let wanted = "wanted an offset after the time, such as \"Z\" or \"+01:00\"";
-                Err(first.fault(format!("has no offset from UTC, {wanted}")))
+        [first, rest @ ..] if named_days::is_numeric(first.text) => {
+            match (dated(*first, rest)?, zone) {
+                (Dated::At(at), _) => Ok(Instant { at, note: None }),
+                (Dated::Local(local), Some(zone)) => {
+                    local_time::resolve(local, zone).map_err(|problem| first.fault(problem))
+                }
+                (Dated::Local(_), None) => {
+                    let wanted = "wanted an offset after the time, such as \"Z\" or \"+01:00\"";
+                    Err(first.fault(format!("has no offset from UTC, {wanted}")))
+                }
             }
-        },
+        }
         words => Err(TimeFault {
             offset: words.first().map_or(0, |word| word.offset),
             problem: format!("wanted a fixed time: {FIXED_FORMS}"),
@@ -94,7 +99,11 @@ fn split<'t>(lower: &'t str, forms: &str) -> Result<Vec<TimeWord<'t>>, TimeFault
         });
     }
     let words = time_vocabulary::split(lower);
-    if words.is_empty() { Err(TimeFault { offset: 0, problem: format!("is empty, wanted {forms}") }) } else { Ok(words) }
+    if words.is_empty() {
+        Err(TimeFault { offset: 0, problem: format!("is empty, wanted {forms}") })
+    } else {
+        Ok(words)
+    }
 }
 
 /// The present time and the zone in which a text is read.
@@ -104,7 +113,9 @@ struct Here<'a> {
 }
 
 fn read(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Result<Instant, TimeFault> {
-    let (Some(first), Some(last)) = (words.first(), words.last()) else { return by_day_and_time(lower, words, here) };
+    let (Some(first), Some(last)) = (words.first(), words.last()) else {
+        return by_day_and_time(lower, words, here);
+    };
     let rest = words.get(1..).unwrap_or_default();
     match first.text {
         "now" if rest.is_empty() => Ok(Instant { at: here.now, note: None }),
@@ -112,7 +123,9 @@ fn read(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Result<Instant,
             let start = rest.first().map_or(lower.len(), |word| word.offset);
             let length = length_in(lower, start, lower.len())?;
             let at = here.now.as_i64().checked_add(length);
-            at.and_then(UnixMillis::new).map(|at| Instant { at, note: None }).ok_or_else(|| out_of_range(start, "after 2099"))
+            at.and_then(UnixMillis::new)
+                .map(|at| Instant { at, note: None })
+                .ok_or_else(|| out_of_range(start, "after 2099"))
         }
         _ if last.text == "ago" => {
             let length = length_in(lower, first.offset, last.offset)?;
@@ -133,7 +146,8 @@ fn read(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Result<Instant,
 /// Returns the duration written in the bytes from `start` to `end`, in milliseconds.
 fn length_in(lower: &str, start: usize, end: usize) -> Result<i64, TimeFault> {
     let text = lower.get(start..end).unwrap_or_default().trim();
-    let length = parse_duration(text).map_err(|error| TimeFault { offset: start, problem: error.to_string() })?;
+    let length = parse_duration(text)
+        .map_err(|error| TimeFault { offset: start, problem: error.to_string() })?;
     Ok(i64::try_from(length.as_millis()).unwrap_or(i64::MAX))
 }
 
@@ -153,8 +167,10 @@ fn since_1970(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Instant, Time
     time_vocabulary::nothing_after(rest)?;
     let digits = word.text.strip_prefix('@').unwrap_or(word.text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        let problem =
-            format!("{} is not a number of seconds since 1970, wanted digits after the @, as in \"@1790000000\"", word.shown());
+        let problem = format!(
+            "{} is not a number of seconds since 1970, wanted digits after the @, as in \"@1790000000\"",
+            word.shown()
+        );
         return Err(word.fault(problem));
     }
     let unit = if digits.len() == 13 { 1 } else { 1000 };
@@ -165,7 +181,10 @@ fn since_1970(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Instant, Time
         .and_then(UnixMillis::new)
         .map(|at| Instant { at, note: None })
         .ok_or_else(|| {
-            word.fault(format!("{} is out of range, {RANGE}, in seconds or in milliseconds (13 digits)", word.shown()))
+            word.fault(format!(
+                "{} is out of range, {RANGE}, in seconds or in milliseconds (13 digits)",
+                word.shown()
+            ))
         })
 }
 
@@ -181,15 +200,22 @@ enum Dated {
 fn dated(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Dated, TimeFault> {
     let (date_word, inner) = word.split_at_char('t');
     let date = named_days::date(date_word)?;
-    let times: Vec<TimeWord<'_>> = inner.into_iter().chain(time_vocabulary::without_at(rest).iter().copied()).collect();
+    let times: Vec<TimeWord<'_>> =
+        inner.into_iter().chain(time_vocabulary::without_at(rest).iter().copied()).collect();
     if times.is_empty() {
         return Ok(Dated::Local(date.at(0, 0, 0, 0)));
     }
-    let [clock, after @ ..] = times.as_slice() else { return Err(word.fault(format!("has no time, wanted {FORMS}"))) };
+    let [clock, after @ ..] = times.as_slice() else {
+        return Err(word.fault(format!("has no time, wanted {FORMS}")));
+    };
     let (clock, zone_part) = clock_time::split_zone(*clock);
     let is_basic = date_word.text.len() == 8;
     let Some(zone_part) = zone_part else {
-        let (time, used) = if is_basic { (clock_time::basic(clock)?, 0) } else { clock_time::of_words(clock, after)? };
+        let (time, used) = if is_basic {
+            (clock_time::basic(clock)?, 0)
+        } else {
+            clock_time::of_words(clock, after)?
+        };
         time_vocabulary::nothing_after(after.get(used..).unwrap_or_default())?;
         return Ok(Dated::Local(date.to_datetime(time)));
     };
@@ -197,18 +223,26 @@ fn dated(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Dated, TimeFault> 
     let time = if is_basic { clock_time::basic(clock)? } else { clock_time::digital(clock)? };
     let offset = clock_time::zone_offset(zone_part)?;
     let at = offset.to_timestamp(date.to_datetime(time)).ok().and_then(UnixMillis::from_timestamp);
-    at.map(Dated::At).ok_or_else(|| word.fault(format!("{} is out of range, {RANGE}", word.shown())))
+    at.map(Dated::At)
+        .ok_or_else(|| word.fault(format!("{} is out of range, {RANGE}", word.shown())))
 }
 
 /// Parses a day, a time of day, or both: `9am`, `fri`, `tomorrow at 9am`, `next fri 17:00`, `24
 /// dec 9am` or `9am tomorrow`.
-fn by_day_and_time(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Result<Instant, TimeFault> {
+fn by_day_and_time(
+    lower: &str,
+    words: &[TimeWord<'_>],
+    here: &Here<'_>,
+) -> Result<Instant, TimeFault> {
     let today = here.now_on_the_wall().date();
     let all = words;
     let words = time_vocabulary::without_at(words);
     let end = || all.last().map_or(0, |word| word.offset + word.text.len());
     let Some(first) = words.first() else {
-        return Err(TimeFault { offset: end(), problem: format!("has no time of day, wanted {FORMS}") });
+        return Err(TimeFault {
+            offset: end(),
+            problem: format!("has no time of day, wanted {FORMS}"),
+        });
     };
     if let Some((day, used)) = named_days::take(words, today)? {
         let (at, rest) = words.split_at_checked(used).unwrap_or((words, &[]));
@@ -219,7 +253,9 @@ fn by_day_and_time(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Resu
                 let shown = at.first().map_or_else(String::new, |word| word.shown());
                 Err(TimeFault {
                     offset: end(),
-                    problem: format!("has no time of day after {shown}, wanted a time such as \"tomorrow 09:00\""),
+                    problem: format!(
+                        "has no time of day after {shown}, wanted a time such as \"tomorrow 09:00\""
+                    ),
                 })
             } else {
                 here.on(*first, day, Time::midnight(), today)
@@ -234,7 +270,11 @@ fn by_day_and_time(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Resu
         && parse_duration(lower).is_ok()
     {
         let length: Vec<&str> = words.iter().map(|word| word.text).collect();
-        let problem = format!("{} is a duration, wanted a time such as \"in {}\"", first.shown(), length.join(" "));
+        let problem = format!(
+            "{} is a duration, wanted a time such as \"in {}\"",
+            first.shown(),
+            length.join(" ")
+        );
         return Err(first.fault(problem));
     }
     let (time, used) = clock_time::of_words(*first, words.get(1..).unwrap_or_default())?;
@@ -245,7 +285,9 @@ fn by_day_and_time(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Resu
             here.on(*first, NamedDay::Unsaid, time, today)
         }
         Some((day, used)) => {
-            time_vocabulary::nothing_after(time_vocabulary::without_at(rest).get(used..).unwrap_or_default())?;
+            time_vocabulary::nothing_after(
+                time_vocabulary::without_at(rest).get(used..).unwrap_or_default(),
+            )?;
             here.on(*first, day, time, today)
         }
     }
@@ -258,15 +300,25 @@ impl Here<'_> {
 
     /// Returns the instant of the time of day on the named day. If the day recurs, the first
     /// instant that is still to come counts.
-    fn on(&self, word: TimeWord<'_>, day: NamedDay, time: Time, today: Date) -> Result<Instant, TimeFault> {
-        let in_days = |date: Date, days: i32| Some(date.checked_add(jiff::Span::new().days(days)).unwrap_or(date));
+    fn on(
+        &self,
+        word: TimeWord<'_>,
+        day: NamedDay,
+        time: Time,
+        today: Date,
+    ) -> Result<Instant, TimeFault> {
+        let in_days = |date: Date, days: i32| {
+            Some(date.checked_add(jiff::Span::new().days(days)).unwrap_or(date))
+        };
         match day {
             NamedDay::Exactly(date) => self.resolve(word, date.to_datetime(time)),
             NamedDay::Unsaid => self.coming(word, time, Some(today), |date| in_days(date, 1)),
             NamedDay::Weekly(date) => self.coming(word, time, Some(date), |date| in_days(date, 7)),
-            NamedDay::Yearly(month, day) => self.coming(word, time, named_days::yearly(month, day, today.year()), |date| {
-                named_days::yearly(month, day, date.year().saturating_add(1))
-            }),
+            NamedDay::Yearly(month, day) => {
+                self.coming(word, time, named_days::yearly(month, day, today.year()), |date| {
+                    named_days::yearly(month, day, date.year().saturating_add(1))
+                })
+            }
         }
     }
 
@@ -289,7 +341,10 @@ impl Here<'_> {
         {
             return Ok(Instant {
                 at,
-                note: Some(format!("{time} occurs twice on {date} in {}: the second time is used", self.zone.name())),
+                note: Some(format!(
+                    "{time} occurs twice on {date} in {}: the second time is used",
+                    self.zone.name()
+                )),
             });
         }
         if local <= self.now_on_the_wall() {

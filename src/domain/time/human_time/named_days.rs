@@ -23,12 +23,27 @@ pub(super) enum NamedDay {
     Yearly(i8, i8),
 }
 
-const MONTHS: [&str; 12] =
-    ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"];
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
 
 /// Returns the day that the first words name, and the number of these words. Returns `None` if the
 /// first words name no day.
-pub(super) fn take(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, usize)>, TimeFault> {
+pub(super) fn take(
+    words: &[TimeWord<'_>],
+    today: Date,
+) -> Result<Option<(NamedDay, usize)>, TimeFault> {
     let Some(first) = words.first() else { return Ok(None) };
     let found = match first.text.trim_end_matches(',') {
         "today" => (NamedDay::Exactly(today), 1),
@@ -68,10 +83,14 @@ fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, us
     }
     refuse_other_orders(*first)?;
     let second = words.get(1);
-    let (month, day, day_word) = match (month(first.text), second.and_then(|word| month(word.text))) {
+    let (month, day, day_word) = match (month(first.text), second.and_then(|word| month(word.text)))
+    {
         (Some(month), _) => {
             let Some(day) = second else {
-                return Err(first.fault(format!("{} is not followed by a day, wanted a day as in \"dec 24\"", first.shown())));
+                return Err(first.fault(format!(
+                    "{} is not followed by a day, wanted a day as in \"dec 24\"",
+                    first.shown()
+                )));
             };
             (month, day_number(*day)?, *day)
         }
@@ -82,16 +101,24 @@ fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, us
         },
         (None, None) => return Ok(None),
     };
-    let year = words.get(2).map(|word| word.text.trim_end_matches(',')).filter(|text| text.len() == 4).and_then(decimal);
+    let year = words
+        .get(2)
+        .map(|word| word.text.trim_end_matches(','))
+        .filter(|text| text.len() == 4)
+        .and_then(decimal);
     let exists = |year: i16| Date::new(year, month, day).ok();
-    let refuse = |what: String| day_word.fault(format!("{what} is not a date from 1970 to 2099, wanted a day that exists"));
+    let refuse = |what: String| {
+        day_word.fault(format!("{what} is not a date from 1970 to 2099, wanted a day that exists"))
+    };
     match year {
         Some(year) => {
             let date = exists(year).filter(|_| (1970..=2099).contains(&year));
             let date = date.ok_or_else(|| refuse(format!("{day} {} {year}", short(month))))?;
             Ok(Some((NamedDay::Exactly(date), 3)))
         }
-        None if (0..8).any(|ahead| exists(today.year() + ahead).is_some()) => Ok(Some((NamedDay::Yearly(month, day), 2))),
+        None if (0..8).any(|ahead| exists(today.year() + ahead).is_some()) => {
+            Ok(Some((NamedDay::Yearly(month, day), 2)))
+        }
         None => Err(refuse(format!("{day} {}", short(month)))),
     }
 }
@@ -99,21 +126,30 @@ fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, us
 /// Parses the number of a day in a month: `24`, `24th` or `24.`.
 fn day_number(word: TimeWord<'_>) -> Result<i8, TimeFault> {
     let text = word.text.trim_end_matches([',', '.']);
-    let digits = ["st", "nd", "rd", "th"].iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
+    let digits = ["st", "nd", "rd", "th"]
+        .iter()
+        .find_map(|ending| text.strip_suffix(ending))
+        .unwrap_or(text);
     let day = decimal(digits).filter(|_| digits.len() <= 2).and_then(|day| i8::try_from(day).ok());
-    day.ok_or_else(|| word.fault(format!("{} is not a day of a month, wanted 1 to 31", word.shown())))
+    day.ok_or_else(|| {
+        word.fault(format!("{} is not a day of a month, wanted 1 to 31", word.shown()))
+    })
 }
 
 /// Returns `day` if it falls on `weekday`, else a fault at `word`.
 fn of_weekday(day: NamedDay, weekday: Weekday, word: TimeWord<'_>) -> Result<NamedDay, TimeFault> {
     match day {
-        NamedDay::Exactly(date) if date.weekday() != weekday => {
-            Err(word.fault(format!("{} is not the weekday of {date}, wanted {:?} or no weekday", word.shown(), date.weekday())))
-        }
+        NamedDay::Exactly(date) if date.weekday() != weekday => Err(word.fault(format!(
+            "{} is not the weekday of {date}, wanted {:?} or no weekday",
+            word.shown(),
+            date.weekday()
+        ))),
         NamedDay::Yearly(month, day) => {
             let month = short(month);
-            Err(word
-                .fault(format!("{} before {day} {month} has no year, wanted a year as in \"{day} {month} 2030\"", word.shown())))
+            Err(word.fault(format!(
+                "{} before {day} {month} has no year, wanted a year as in \"{day} {month} 2030\"",
+                word.shown()
+            )))
         }
         day => Ok(day),
     }
@@ -123,39 +159,61 @@ fn of_weekday(day: NamedDay, weekday: Weekday, word: TimeWord<'_>) -> Result<Nam
 /// with 8 digits and a `t`.
 pub(super) fn begins_with_a_date(text: &str) -> bool {
     let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    after.len() < text.len() && after.starts_with('-') || text.len() - after.len() == 8 && after.starts_with('t')
+    after.len() < text.len() && after.starts_with('-')
+        || text.len() - after.len() == 8 && after.starts_with('t')
 }
 
 /// Returns true if the text is meant as a date of numbers, in whatever order.
 pub(super) fn is_numeric(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_digit()) && text.contains(['-', '/', '.']) && !text.contains(':')
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text.contains(['-', '/', '.'])
+        && !text.contains(':')
         || begins_with_a_date(text)
 }
 
 /// Parses `2026-12-24`, or the basic form `20261224`.
 pub(super) fn date(word: TimeWord<'_>) -> Result<Date, TimeFault> {
     refuse_other_orders(word)?;
-    let refuse = || word.fault(format!("{} is not a date from 1970 to 2099, wanted a date such as \"2026-12-24\"", word.shown()));
+    let refuse = || {
+        word.fault(format!(
+            "{} is not a date from 1970 to 2099, wanted a date such as \"2026-12-24\"",
+            word.shown()
+        ))
+    };
     let is_basic = word.text.len() == 8 && word.text.bytes().all(|b| b.is_ascii_digit());
     let part = |from: usize, to: usize| word.text.get(from..to).unwrap_or_default();
-    let parts: Vec<&str> = if is_basic { vec![part(0, 4), part(4, 6), part(6, 8)] } else { word.text.split('-').collect() };
+    let parts: Vec<&str> = if is_basic {
+        vec![part(0, 4), part(4, 6), part(6, 8)]
+    } else {
+        word.text.split('-').collect()
+    };
     let [year, month, day] = parts.as_slice() else { return Err(refuse()) };
-    let number = |text: &str, digits: usize| if text.len() == digits { decimal(text) } else { None };
-    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else { return Err(refuse()) };
-    let (Ok(month), Ok(day)) = (i8::try_from(month), i8::try_from(day)) else { return Err(refuse()) };
+    let number =
+        |text: &str, digits: usize| if text.len() == digits { decimal(text) } else { None };
+    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2))
+    else {
+        return Err(refuse());
+    };
+    let (Ok(month), Ok(day)) = (i8::try_from(month), i8::try_from(day)) else {
+        return Err(refuse());
+    };
     Date::new(year, month, day).ok().filter(|_| (1970..=2099).contains(&year)).ok_or_else(refuse)
 }
 
 /// Refuses a date such as `02/03/2026`, and names every date that the text may mean.
 fn refuse_other_orders(word: TimeWord<'_>) -> Result<(), TimeFault> {
-    let Some(sign) = word.text.chars().find(|c| matches!(c, '/' | '.' | '-')) else { return Ok(()) };
+    let Some(sign) = word.text.chars().find(|c| matches!(c, '/' | '.' | '-')) else {
+        return Ok(());
+    };
     let parts: Vec<&str> = word.text.trim_end_matches(',').split(sign).collect();
     if parts.iter().any(|part| part.is_empty() || decimal(part).is_none()) {
         return Ok(());
     }
     let value = |text: &str| decimal(text).and_then(|value| i8::try_from(value).ok()).unwrap_or(0);
     let in_full = |year: &str, month: i8, day: i8| {
-        let date = Date::new(decimal(year)?, month, day).ok().filter(|date| (1970..=2099).contains(&date.year()))?;
+        let date = Date::new(decimal(year)?, month, day)
+            .ok()
+            .filter(|date| (1970..=2099).contains(&date.year()))?;
         Some(format!("{:?}", date.to_string()))
     };
     let without_year = |month: i8, day: i8| {
@@ -169,13 +227,20 @@ fn refuse_other_orders(word: TimeWord<'_>) -> Result<(), TimeFault> {
         [one, other, year] if year.len() == 4 => {
             vec![in_full(year, value(other), value(one)), in_full(year, value(one), value(other))]
         }
-        [one, other] => vec![without_year(value(other), value(one)), without_year(value(one), value(other))],
+        [one, other] => {
+            vec![without_year(value(other), value(one)), without_year(value(one), value(other))]
+        }
         _ => Vec::new(),
     };
     let mut readings: Vec<String> = readings.into_iter().flatten().collect();
     readings.dedup();
-    let wanted = if readings.is_empty() { "a date as in \"2026-12-24\"".to_owned() } else { readings.join(" or ") };
-    Err(word.fault(format!("{} has an unclear order of day and month, wanted {wanted}", word.shown())))
+    let wanted = if readings.is_empty() {
+        "a date as in \"2026-12-24\"".to_owned()
+    } else {
+        readings.join(" or ")
+    };
+    Err(word
+        .fault(format!("{} has an unclear order of day and month, wanted {wanted}", word.shown())))
 }
 
 /// Returns the weekday with this name, of three letters or in full.

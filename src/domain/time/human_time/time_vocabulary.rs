@@ -27,7 +27,11 @@ pub(super) fn split(text: &str) -> Vec<TimeWord<'_>> {
     for (before, (offset, c)) in text.char_indices().enumerate() {
         match (open, c.is_whitespace()) {
             (Some((start, start_before)), true) => {
-                words.push(TimeWord { text: text.get(start..offset).unwrap_or_default(), offset: start, before: start_before });
+                words.push(TimeWord {
+                    text: text.get(start..offset).unwrap_or_default(),
+                    offset: start,
+                    before: start_before,
+                });
                 open = None;
             }
             (None, false) => open = Some((offset, before)),
@@ -54,7 +58,10 @@ pub(super) fn nothing_after(rest: &[TimeWord<'_>]) -> Result<(), TimeFault> {
         None => Ok(()),
         Some(extra) => {
             let hint = if extra.is_a_zone() { " (give the zone with --tz)" } else { "" };
-            Err(extra.fault(format!("{} follows a complete time, wanted the end of the text{hint}", extra.shown())))
+            Err(extra.fault(format!(
+                "{} follows a complete time, wanted the end of the text{hint}",
+                extra.shown()
+            )))
         }
     }
 }
@@ -80,8 +87,11 @@ impl<'a> TimeWord<'a> {
                              saturday sunday january february march april june july august september october november december";
         let near = |known: &str| strsim::osa_distance(self.text, known);
         let alike = |known: &&str| (1..=2.min(known.len() / 4)).contains(&near(known));
-        let nearest =
-            KNOWN.split_ascii_whitespace().filter(|_| self.text.len() < 20).filter(alike).min_by_key(|known| near(known));
+        let nearest = KNOWN
+            .split_ascii_whitespace()
+            .filter(|_| self.text.len() < 20)
+            .filter(alike)
+            .min_by_key(|known| near(known));
         let hint = nearest.map_or_else(String::new, |known| format!(" (did you mean {known:?}?)"));
         self.fault(format!("{} is not understood{hint}, wanted {FORMS}", self.shown()))
     }
@@ -97,8 +107,13 @@ impl<'a> TimeWord<'a> {
 
     /// Returns the bytes of the word from `start` to `end`.
     pub(super) fn part(self, start: usize, end: usize) -> TimeWord<'a> {
-        let before = self.before + self.text.get(..start).map_or(0, |skipped| skipped.chars().count());
-        TimeWord { text: self.text.get(start..end).unwrap_or_default(), offset: self.offset + start, before }
+        let before =
+            self.before + self.text.get(..start).map_or(0, |skipped| skipped.chars().count());
+        TimeWord {
+            text: self.text.get(start..end).unwrap_or_default(),
+            offset: self.offset + start,
+            before,
+        }
     }
 }
 

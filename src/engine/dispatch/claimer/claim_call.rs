@@ -19,7 +19,12 @@ const LAST_TRIES: u32 = 3;
 impl Claimer {
     /// Claims the runs in `planned`, at most `slots` of them. The call is repeated with the same
     /// token while no answer comes, because Redis may have carried out the call.
-    pub(super) async fn send(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
+    pub(super) async fn send(
+        &self,
+        lane: &Lane,
+        slots: usize,
+        planned: &[Planned],
+    ) -> Result<Vec<ClaimReply>, StoreError> {
         let token = planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
         let answer = self.claim_by(&token, lane, slots, &orders).await;
@@ -40,7 +45,12 @@ impl Claimer {
         let mut last_tries = LAST_TRIES;
         loop {
             self.health.progress.ticker.back_within(Duration::ZERO);
-            let error = match self.node.store.claim_runs_within(slots, &self.claimant, lane, token, orders).await {
+            let error = match self
+                .node
+                .store
+                .claim_runs_within(slots, &self.claimant, lane, token, orders)
+                .await
+            {
                 // A poll finds out whether the replacing server knows of a call sent before.
                 Err(error @ StoreError::Replaced { .. }) => return Err(error),
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,

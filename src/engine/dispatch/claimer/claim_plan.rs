@@ -59,11 +59,13 @@ impl Claimer {
         hints: &mut RunHints,
         report: &mut ClaimReport,
     ) -> Result<Vec<Planned>, StoreError> {
-        let unusable = self.definitions.read_missing(open.iter().map(|due_run| due_run.run.job())).await?;
+        let unusable =
+            self.definitions.read_missing(open.iter().map(|due_run| due_run.run.job())).await?;
         let mut planned = Vec::new();
         // Collected before any run is handled: a definition forgotten on the way must not look like
         // an unknown job.
-        let definitions: Vec<_> = open.iter().map(|due_run| self.definitions.get(due_run.run.job())).collect();
+        let definitions: Vec<_> =
+            open.iter().map(|due_run| self.definitions.get(due_run.run.job())).collect();
         for (mut due_run, definition) in open.into_iter().zip(definitions) {
             let Some(definition) = definition else {
                 if unusable.contains(due_run.run.job()) {
@@ -80,21 +82,27 @@ impl Claimer {
                 let mut dealt = Dealt::ToClaim;
                 match lateness::judge(due(&definition, &due_run.run, now, hints)) {
                     Decision::Run { successor: next, is_missed } => {
-                        successor = far_plans::not_run_early(&self.node.store, &definition, next).await?;
+                        successor =
+                            far_plans::not_run_early(&self.node.store, &definition, next).await?;
                         let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
                         if is_missed
                             && !is_alone
                             && let Some(within) = definition.spec.catch_up.spread
                         {
-                            dealt = self.spread(&definition, &due_run.run, within, now, hints).await?;
+                            dealt =
+                                self.spread(&definition, &due_run.run, within, now, hints).await?;
                         }
-                        if is_missed || definition.judged_at(now).since(due_run.run.due()) > ON_TIME {
+                        if is_missed || definition.judged_at(now).since(due_run.run.due()) > ON_TIME
+                        {
                             overlap = definition.spec.overlap_when_missed();
                         }
                     }
                     Decision::Skip { last, count, successor: next } => {
-                        let next = far_plans::not_run_early(&self.node.store, &definition, next).await?;
-                        dealt = self.skip(&definition, &due_run.run, (last, count, next), now, hints).await?;
+                        let next =
+                            far_plans::not_run_early(&self.node.store, &definition, next).await?;
+                        dealt = self
+                            .skip(&definition, &due_run.run, (last, count, next), now, hints)
+                            .await?;
                     }
                 }
                 match dealt {
@@ -110,8 +118,13 @@ impl Claimer {
                         report.left += 1;
                         continue;
                     }
-                    Dealt::Owed => (due_run.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
-                    Dealt::Over => successor = definition.next_after(taken_behind(&due_run.run, hints)),
+                    Dealt::Owed => {
+                        (due_run.is_owed, overlap, successor) =
+                            (true, definition.spec.overlap_when_missed(), None);
+                    }
+                    Dealt::Over => {
+                        successor = definition.next_after(taken_behind(&due_run.run, hints));
+                    }
                     Dealt::ToClaim => {}
                 }
             } else if due_run.run.kind() == RunKind::Backfill {
@@ -129,7 +142,11 @@ impl Claimer {
                 max_runs: definition.spec.shape.max_runs,
                 successor: successor.map(|due| definition.planned(due)),
                 job_lane: definition.record.lane.clone(),
-                gates: gates_of(due_run.run.job(), &definition.spec, hints.is_excluded(due_run.run.job())),
+                gates: gates_of(
+                    due_run.run.job(),
+                    &definition.spec,
+                    hints.is_excluded(due_run.run.job()),
+                ),
                 known_places: hints.take_gates(&due_run.run),
                 per_key: definition.spec.per_key,
             };
@@ -146,7 +163,12 @@ fn taken_behind(run: &RunId, hints: &RunHints) -> UnixMillis {
 }
 
 /// Returns the facts by which the lateness of `run` is judged at `now`.
-pub(super) fn due<'a>(definition: &'a Definition, run: &RunId, now: UnixMillis, hints: &RunHints) -> Due<'a> {
+pub(super) fn due<'a>(
+    definition: &'a Definition,
+    run: &RunId,
+    now: UnixMillis,
+    hints: &RunHints,
+) -> Due<'a> {
     let now = definition.judged_at(now);
     Due {
         timetable: &definition.timetable,

@@ -17,7 +17,9 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::dispatch::dispatcher::run_hints::RunHints;
 use crate::engine::planning::passed_ranges;
 use crate::keeper::BootInstant;
-use crate::store::{SkipOrder, SkipReply, SpreadOrder, SpreadReply, SpreadWindow, StoreError, Successor};
+use crate::store::{
+    SkipOrder, SkipReply, SpreadOrder, SpreadReply, SpreadWindow, StoreError, Successor,
+};
 
 /// The most missed runs that one call spreads.
 const BATCH: usize = 100;
@@ -35,8 +37,14 @@ impl Claimer {
     ) -> Result<Dealt, StoreError> {
         let since = definition.since_at(definition.judged_at(now));
         let taken = hints.occupied(run).unwrap_or(UnixMillis::EPOCH);
-        let skipped_range =
-            passed_ranges::up_to_recorded(&self.node.store, definition, run, (last, count, next), (taken, since)).await;
+        let skipped_range = passed_ranges::up_to_recorded(
+            &self.node.store,
+            definition,
+            run,
+            (last, count, next),
+            (taken, since),
+        )
+        .await;
         let (last, count, next) = match skipped_range {
             Ok(skipped_range) => skipped_range,
             Err(error) => return self.cannot(run, error, hints),
@@ -86,8 +94,12 @@ impl Claimer {
         let missed = lateness::missed_from(due(definition, run, now, hints), BATCH);
         // A window of a node that died begins anew. Otherwise the remaining runs would all start at
         // once at its end.
-        let window = record.window.as_ref().filter(|window| window.run == *run && window.from >= now);
-        let (from, until) = window.map_or_else(|| (now, now.saturating_add(within)), |window| (window.from, window.until));
+        let window =
+            record.window.as_ref().filter(|window| window.run == *run && window.from >= now);
+        let (from, until) = window.map_or_else(
+            || (now, now.saturating_add(within)),
+            |window| (window.from, window.until),
+        );
         let at = |place: f64| {
             #[expect(clippy::cast_precision_loss, reason = "counted to 100,000")]
             let share = (place / missed.count.max(1) as f64).min(1.0);
@@ -101,7 +113,11 @@ impl Claimer {
         let next_run = missed.successor.map(|due| RunId::regular(run.job().clone(), due));
         let is_full = missed.count > missed.dues.len() as u64;
         #[expect(clippy::cast_precision_loss, reason = "at most 100")]
-        let next_window = next_run.filter(|_| is_full).map(|run| SpreadWindow { run, from: at(missed.dues.len() as f64), until });
+        let next_window = next_run.filter(|_| is_full).map(|run| SpreadWindow {
+            run,
+            from: at(missed.dues.len() as f64),
+            until,
+        });
         let order = SpreadOrder {
             name: run.job().clone(),
             rev: record.rev.clone(),
@@ -137,7 +153,12 @@ impl Claimer {
     /// Leaves a run alone for a while after Redis refused a step. The cause is a key of the job
     /// with the wrong type, or a lack of memory in Redis. Steps that only remove runs go on. Other
     /// passing errors are returned.
-    fn cannot(&self, run: &RunId, error: StoreError, hints: &mut RunHints) -> Result<Dealt, StoreError> {
+    fn cannot(
+        &self,
+        run: &RunId,
+        error: StoreError,
+        hints: &mut RunHints,
+    ) -> Result<Dealt, StoreError> {
         if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
             return Err(error);
         }

@@ -169,8 +169,12 @@ impl Claimer {
                 report.again.push(due_run);
             }
             ClaimReply::JobMissing => leftovers.orphans.push(due_run.entry),
-            ClaimReply::Unplanned => leftovers.aside.push((due_run.entry, "the job does not plan this run")),
-            ClaimReply::BadState => leftovers.aside.push((due_run.entry, "the record of the run has an unknown state")),
+            ClaimReply::Unplanned => {
+                leftovers.aside.push((due_run.entry, "the job does not plan this run"));
+            }
+            ClaimReply::BadState => {
+                leftovers.aside.push((due_run.entry, "the record of the run has an unknown state"));
+            }
             ClaimReply::WrongType(error) => {
                 self.definitions.report_unusable(due_run.run.job(), &error.to_string());
                 hints.refuse(due_run.run, BootInstant::now());
@@ -200,6 +204,9 @@ impl Claimer {
 
 /// Returns the entry under which a one-shot job is listed with its first gate.
 fn gated_entry_of_once(definition: &Definition, lane: &Lane) -> Option<(JobName, String)> {
-    let entry = definition.spec.gated_entry(&definition.record.name, lane).filter(|_| definition.record.is_once)?;
+    let entry = definition
+        .spec
+        .gated_entry(&definition.record.name, lane)
+        .filter(|_| definition.record.is_once)?;
     Some((definition.record.name.clone(), entry))
 }

@@ -13,7 +13,12 @@ use crate::store::{DueEntry, Quarantined, StoreError};
 impl Claimer {
     /// Ends the run of an entry whose job is not known. If the run cannot be ended, moves the entry
     /// to quarantine.
-    pub(super) async fn end_orphan(&self, lane: &Lane, entry: &DueEntry, report: &mut ClaimReport) -> Result<(), StoreError> {
+    pub(super) async fn end_orphan(
+        &self,
+        lane: &Lane,
+        entry: &DueEntry,
+        report: &mut ClaimReport,
+    ) -> Result<(), StoreError> {
         if let Ok((run, _)) = well_formed(entry)
             && orphans::end_orphan(&self.node.store, &run).await?
         {

@@ -20,11 +20,14 @@ fn lane(text: &str) -> Lane {
 
 /// Returns entries of the runs `NAME@1`, `NAME@2` and so on, ready in this order.
 fn entries(name: &str, count: usize) -> Vec<DueEntry> {
-    (1..=count).map(|ready| DueEntry { member: format!("{name}@{ready}"), score: ready.to_string() }).collect()
+    (1..=count)
+        .map(|ready| DueEntry { member: format!("{name}@{ready}"), score: ready.to_string() })
+        .collect()
 }
 
 fn queue(slots: usize, weight: u32, lanes: Vec<(&str, Vec<DueEntry>)>) -> FoundQueue {
-    let lanes: Vec<(Lane, Vec<DueEntry>)> = lanes.into_iter().map(|(name, found)| (lane(name), found)).collect();
+    let lanes: Vec<(Lane, Vec<DueEntry>)> =
+        lanes.into_iter().map(|(name, found)| (lane(name), found)).collect();
     FoundQueue { queue: lanes[0].0.queue().clone(), share: Share::Weight(weight), slots, lanes }
 }
 
@@ -45,7 +48,10 @@ fn runs(batch: &ClaimBatch) -> Vec<String> {
 }
 
 /// Carries out all steps of a round. Returns the claimed batches, in order.
-fn carry_out(dispatcher: &mut Dispatcher, mut answer: impl FnMut(&ClaimBatch) -> ClaimReport) -> Vec<Vec<String>> {
+fn carry_out(
+    dispatcher: &mut Dispatcher,
+    mut answer: impl FnMut(&ClaimBatch) -> ClaimReport,
+) -> Vec<Vec<String>> {
     let mut batches = Vec::new();
     while let Some(step) = dispatcher.next(at(0)) {
         match step {
@@ -53,7 +59,9 @@ fn carry_out(dispatcher: &mut Dispatcher, mut answer: impl FnMut(&ClaimBatch) ->
                 batches.push(runs(&batch));
                 dispatcher.note(ClaimReport { again: Vec::new(), ..answer(&batch) });
             }
-            DispatchStep::SetAside { .. } => dispatcher.note(ClaimReport { done: 1, ..ClaimReport::default() }),
+            DispatchStep::SetAside { .. } => {
+                dispatcher.note(ClaimReport { done: 1, ..ClaimReport::default() });
+            }
         }
     }
     batches
@@ -66,7 +74,10 @@ fn more(dispatcher: &Dispatcher, name: &str) -> usize {
 #[test]
 fn the_most_urgent_runs_are_claimed_first_and_no_more_than_slots() {
     let mut dispatcher = Dispatcher::default();
-    dispatcher.begin_round(vec![queue(3, 1, vec![("q!5", entries("urgent", 2)), ("q", entries("usual", 4))])], 9);
+    dispatcher.begin_round(
+        vec![queue(3, 1, vec![("q!5", entries("urgent", 2)), ("q", entries("usual", 4))])],
+        9,
+    );
     let batches = carry_out(&mut dispatcher, all_start);
     assert_eq!(batches, [vec!["urgent@1", "urgent@2"], vec!["usual@1"]]);
     assert_eq!((dispatcher.pace(), more(&dispatcher, "q")), (DispatchPace::AtOnce, 0));
@@ -92,12 +103,24 @@ fn a_run_that_does_not_start_leaves_its_slot_to_the_next_in_turn() {
 #[test]
 fn slots_that_a_queue_did_not_use_go_to_a_queue_that_got_none() {
     let mut dispatcher = Dispatcher::default();
-    let found = vec![queue(1, 1000, vec![("a", entries("a", 1))]), queue(1, 1, vec![("b", entries("b", 1))])];
+    let found = vec![
+        queue(1, 1000, vec![("a", entries("a", 1))]),
+        queue(1, 1, vec![("b", entries("b", 1))]),
+    ];
     dispatcher.begin_round(found, 1);
-    let batches = carry_out(&mut dispatcher, |batch| if runs(batch) == ["a@1"] { all_blocked(batch) } else { all_start(batch) });
+    let batches = carry_out(&mut dispatcher, |batch| {
+        if runs(batch) == ["a@1"] { all_blocked(batch) } else { all_start(batch) }
+    });
     assert_eq!(batches, [["a@1"], ["b@1"]]);
-    dispatcher.begin_round(vec![queue(1, 1, vec![("a", entries("c", 1))]), queue(1, 1, vec![("b", entries("d", 1))])], 1);
-    assert_eq!(carry_out(&mut dispatcher, all_start).len(), 1, "no slot is left for the other queue");
+    dispatcher.begin_round(
+        vec![queue(1, 1, vec![("a", entries("c", 1))]), queue(1, 1, vec![("b", entries("d", 1))])],
+        1,
+    );
+    assert_eq!(
+        carry_out(&mut dispatcher, all_start).len(),
+        1,
+        "no slot is left for the other queue"
+    );
 }
 
 #[test]
@@ -105,8 +128,12 @@ fn every_tenth_claim_of_a_queue_is_for_the_run_that_is_ready_longest() {
     let mut dispatcher = Dispatcher::default();
     let mut claimed = Vec::new();
     for round in 1..=10 {
-        let urgent = vec![DueEntry { member: format!("urgent@{}", 100 + round), score: (100 + round).to_string() }];
-        dispatcher.begin_round(vec![queue(1, 1, vec![("q!5", urgent), ("q", entries("old", 1))])], 9);
+        let urgent = vec![DueEntry {
+            member: format!("urgent@{}", 100 + round),
+            score: (100 + round).to_string(),
+        }];
+        dispatcher
+            .begin_round(vec![queue(1, 1, vec![("q!5", urgent), ("q", entries("old", 1))])], 9);
         claimed.extend(carry_out(&mut dispatcher, all_start).concat());
     }
     assert_eq!(claimed.iter().position(|run| run == "old@1"), Some(9), "{claimed:?}");
@@ -128,8 +155,16 @@ fn a_run_decided_again_and_again_is_left_to_the_next_poll() {
 fn entries_that_stay_do_not_hide_the_entries_behind_them() {
     let mut dispatcher = Dispatcher::default();
     dispatcher.begin_round(vec![queue(2, 1, vec![("q", entries("a", 2))])], 9);
-    carry_out(&mut dispatcher, |batch| ClaimReport { left: batch.runs.len(), ..ClaimReport::default() });
-    let offer = Offer { queue: lane("q").queue().clone(), lanes: vec![lane("q")], slots: 2, share: Share::Weight(1) };
+    carry_out(&mut dispatcher, |batch| ClaimReport {
+        left: batch.runs.len(),
+        ..ClaimReport::default()
+    });
+    let offer = Offer {
+        queue: lane("q").queue().clone(),
+        lanes: vec![lane("q")],
+        slots: 2,
+        share: Share::Weight(1),
+    };
     let asks = dispatcher.asks(&[offer]);
     assert_eq!((asks[0].limit, asks[0].more), (2, 2));
 }
@@ -139,7 +174,12 @@ fn a_queue_that_lets_no_run_start_ends_its_turn_without_leaving_anything() {
     let mut dispatcher = Dispatcher::default();
     dispatcher.begin_round(vec![queue(1, 1, vec![("q", entries("a", 1))])], 9);
     while let Some(DispatchStep::Claim(batch)) = dispatcher.next(at(0)) {
-        dispatcher.note(ClaimReport { judged: 1, has_no_room: true, again: batch.runs, ..ClaimReport::default() });
+        dispatcher.note(ClaimReport {
+            judged: 1,
+            has_no_room: true,
+            again: batch.runs,
+            ..ClaimReport::default()
+        });
     }
     assert_eq!((more(&dispatcher, "q"), dispatcher.pace()), (0, DispatchPace::NextTick));
 }
@@ -150,7 +190,9 @@ fn an_entry_that_is_no_run_is_set_aside_before_any_claim() {
     let mut found = entries("a", 1);
     found.push(DueEntry { member: "garbage".to_owned(), score: "1".to_owned() });
     dispatcher.begin_round(vec![queue(2, 1, vec![("q", found)])], 9);
-    let Some(DispatchStep::SetAside { entry, .. }) = dispatcher.next(at(0)) else { panic!("it is not set aside") };
+    let Some(DispatchStep::SetAside { entry, .. }) = dispatcher.next(at(0)) else {
+        panic!("it is not set aside")
+    };
     assert_eq!(entry.member, "garbage");
     dispatcher.note(ClaimReport { done: 1, ..ClaimReport::default() });
     assert_eq!(carry_out(&mut dispatcher, all_start), [["a@1"]]);
@@ -159,12 +201,17 @@ fn an_entry_that_is_no_run_is_set_aside_before_any_claim() {
 #[test]
 fn a_failed_step_ends_the_turn_of_its_queue_alone_and_passes_no_slot_on() {
     let mut dispatcher = Dispatcher::default();
-    let found = vec![queue(2, 1, vec![("a", entries("a", 2))]), queue(1, 1, vec![("b", entries("b", 1))])];
+    let found =
+        vec![queue(2, 1, vec![("a", entries("a", 2))]), queue(1, 1, vec![("b", entries("b", 1))])];
     dispatcher.begin_round(found, 3);
     assert!(matches!(dispatcher.next(at(0)), Some(DispatchStep::Claim(_))));
     let report = ClaimReport { blocked: 1, ..ClaimReport::default() };
     assert_eq!(dispatcher.give_up(report).as_ref(), Some(lane("a").queue()));
-    assert_eq!((dispatcher.pace(), more(&dispatcher, "a")), (DispatchPace::NextTick, BATCH), "what blocked is known");
+    assert_eq!(
+        (dispatcher.pace(), more(&dispatcher, "a")),
+        (DispatchPace::NextTick, BATCH),
+        "what blocked is known"
+    );
     assert_eq!(carry_out(&mut dispatcher, all_start), [["b@1"]]);
     assert_eq!(dispatcher.pace(), DispatchPace::AtOnce);
 }
@@ -172,7 +219,8 @@ fn a_failed_step_ends_the_turn_of_its_queue_alone_and_passes_no_slot_on() {
 #[test]
 fn a_run_listed_twice_is_claimed_once() {
     let mut dispatcher = Dispatcher::default();
-    dispatcher.begin_round(vec![queue(4, 1, vec![("q!5", entries("a", 1)), ("q", entries("a", 2))])], 9);
+    dispatcher
+        .begin_round(vec![queue(4, 1, vec![("q!5", entries("a", 1)), ("q", entries("a", 2))])], 9);
     assert_eq!(carry_out(&mut dispatcher, all_start), [["a@1"], ["a@2"]]);
 }
 
@@ -199,7 +247,11 @@ fn one_round_tries_a_batch_of_runs_from_a_lane_with_blocked_runs() {
     assert_eq!(tried.len(), 2 + BATCH, "the first claim showed that runs are blocked");
     assert_eq!(more(&dispatcher, "q"), BATCH);
     dispatcher.begin_round(found(), 9);
-    assert_eq!(carry_out(&mut dispatcher, all_blocked), [runs_of("a", BATCH)], "one call judges a whole batch");
+    assert_eq!(
+        carry_out(&mut dispatcher, all_blocked),
+        [runs_of("a", BATCH)],
+        "one call judges a whole batch"
+    );
     dispatcher.begin_round(vec![queue(2, 1, vec![("q", entries("b", 1))])], 9);
     carry_out(&mut dispatcher, all_start);
     assert_eq!(more(&dispatcher, "q"), 0, "no run of the lane is blocked any more");
@@ -260,8 +312,15 @@ fn a_search_that_found_nothing_goes_on_at_once_until_it_came_to_the_end() {
 fn a_walk_is_kept_until_its_lane_shows_few_runs_again() {
     let mut dispatcher = behind_blocked();
     let of = dispatcher.next_blocked().unwrap();
-    let kept = LaneWalk { after: Some("a@7".to_owned()), arrived: Some(at(0)), ..LaneWalk::default() };
-    dispatcher.begin_behind(of, kept, FoundBehind { runs: Vec::new(), is_by_gate: false }, 2, at(0));
+    let kept =
+        LaneWalk { after: Some("a@7".to_owned()), arrived: Some(at(0)), ..LaneWalk::default() };
+    dispatcher.begin_behind(
+        of,
+        kept,
+        FoundBehind { runs: Vec::new(), is_by_gate: false },
+        2,
+        at(0),
+    );
     dispatcher.begin_round(Vec::new(), 0);
     assert!(dispatcher.walks.contains_key(&lane("q")), "a poll without a free slot shows nothing");
     dispatcher.begin_round(vec![queue(2, 1, vec![("q", entries("a", 3))])], 9);
@@ -340,5 +399,9 @@ fn a_hint_ends_with_its_time() {
     let run: RunId = "a@1".parse().unwrap();
     hints.refuse(run.clone(), at(0));
     let late = at(0).saturating_add(Duration::from_secs(5));
-    assert!(hints.is_refused(&run, at(4)) && !hints.is_refused(&run, late) && !hints.is_refused(&run, at(0)));
+    assert!(
+        hints.is_refused(&run, at(4))
+            && !hints.is_refused(&run, late)
+            && !hints.is_refused(&run, at(0))
+    );
 }

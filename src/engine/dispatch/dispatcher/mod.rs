@@ -26,7 +26,9 @@ use crate::domain::queue::dispatch::{Demand, LaneTurns, Shares, WaitingRun};
 use crate::domain::queue::lane::Lane;
 use crate::keeper::BootInstant;
 use crate::store::{DueEntry, LaneAsk};
-pub(crate) use dispatch_step::{ClaimBatch, ClaimReport, DispatchPace, DispatchStep, FoundBehind, FoundQueue};
+pub(crate) use dispatch_step::{
+    ClaimBatch, ClaimReport, DispatchPace, DispatchStep, FoundBehind, FoundQueue,
+};
 use queue_round::{LaneCounts, QueueRound};
 use run_hints::RunHints;
 use walk_progress::LaneWalk;
@@ -79,8 +81,12 @@ impl Dispatcher {
     /// Returns the requests for due entries of the offered lanes. Entries that could not be handled
     /// must not hide the entries behind them, so as many further entries are read.
     pub(crate) fn asks(&self, offers: &[Offer]) -> Vec<LaneAsk> {
-        let ask = |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: self.left_in(lane) };
-        offers.iter().flat_map(|offer| offer.lanes.iter().map(move |lane| ask(lane, offer.slots))).collect()
+        let ask =
+            |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: self.left_in(lane) };
+        offers
+            .iter()
+            .flat_map(|offer| offer.lanes.iter().map(move |lane| ask(lane, offer.slots)))
+            .collect()
     }
 
     /// Returns how many due runs of `lane` to read beyond the free slots. The number covers the
@@ -115,8 +121,16 @@ impl Dispatcher {
     /// Returns the number of slots a queue wants for its due runs. The number is at least one,
     /// because runs that could not be handled before may be possible now.
     fn demand(&self, found: &FoundQueue) -> Demand {
-        let takeable: usize = found.lanes.iter().map(|(lane, due_run)| due_run.len().saturating_sub(self.left_in(lane))).sum();
-        Demand { queue: found.queue.clone(), wants: takeable.max(1).min(found.slots), share: found.share }
+        let takeable: usize = found
+            .lanes
+            .iter()
+            .map(|(lane, due_run)| due_run.len().saturating_sub(self.left_in(lane)))
+            .sum();
+        Demand {
+            queue: found.queue.clone(),
+            wants: takeable.max(1).min(found.slots),
+            share: found.share,
+        }
     }
 
     /// Returns the next step of the round at `now`, or `None` if the round is over. The result of
@@ -138,14 +152,24 @@ impl Dispatcher {
             } else if self.round.unused == 0 || self.round.without.is_empty() {
                 return None;
             } else {
-                let (found, capacity) = (std::mem::take(&mut self.round.without), std::mem::take(&mut self.round.unused));
+                let (found, capacity) = (
+                    std::mem::take(&mut self.round.without),
+                    std::mem::take(&mut self.round.unused),
+                );
                 self.grant(found, capacity);
             }
         }
     }
 
-    fn open(&mut self, queue: QueueName, found: Vec<(Lane, Vec<DueEntry>)>, slots: usize, now: BootInstant) -> QueueRound {
-        let (mut lanes, mut waiting, mut no_runs) = (Vec::with_capacity(found.len()), Vec::new(), VecDeque::new());
+    fn open(
+        &mut self,
+        queue: QueueName,
+        found: Vec<(Lane, Vec<DueEntry>)>,
+        slots: usize,
+        now: BootInstant,
+    ) -> QueueRound {
+        let (mut lanes, mut waiting, mut no_runs) =
+            (Vec::with_capacity(found.len()), Vec::new(), VecDeque::new());
         // A run listed twice would be claimed once and started twice.
         let mut met = HashSet::new();
         for (at, (lane, entries)) in found.into_iter().enumerate() {
@@ -160,7 +184,11 @@ impl Dispatcher {
                         let priority = lane.priority();
                         #[cfg(feature = "mutants")]
                         let priority = crate::store::server::mutants::priority(priority);
-                        waiting.push(WaitingRun { priority, ready, item: (at, DueRun::new(run, entry)) });
+                        waiting.push(WaitingRun {
+                            priority,
+                            ready,
+                            item: (at, DueRun::new(run, entry)),
+                        });
                     }
                     Err(why) => no_runs.push_back((at, entry, why)),
                 }
@@ -250,7 +278,8 @@ impl Dispatcher {
             return;
         }
         self.round.without.clear();
-        self.round.behind = Some(Behind { lane: lane.clone(), left: self.left_in(&lane), is_by_gate, is_through });
+        self.round.behind =
+            Some(Behind { lane: lane.clone(), left: self.left_in(&lane), is_by_gate, is_through });
         self.round.current = Some(self.open(queue, vec![(lane, runs)], slots, now));
     }
 
@@ -265,7 +294,11 @@ impl Dispatcher {
         self.blocked.insert(lane.clone());
         let after = self.left.entry(lane).or_default();
         *after = (*after).max(left.saturating_sub(BATCH));
-        if done.is_some_and(|done| done > 0 || !is_through) { DispatchPace::AtOnce } else { DispatchPace::Idle }
+        if done.is_some_and(|done| done > 0 || !is_through) {
+            DispatchPace::AtOnce
+        } else {
+            DispatchPace::Idle
+        }
     }
 
     /// Returns how soon another round may claim more runs.

@@ -128,7 +128,11 @@ impl QueueRound {
         if !pass.open.is_empty() && pass.started < pass.slots && pass.passes < PASSES {
             pass.passes += 1;
             let slots = pass.slots - pass.started;
-            return Some(ClaimBatch { lane: lane.clone(), runs: std::mem::take(&mut pass.open), slots });
+            return Some(ClaimBatch {
+                lane: lane.clone(),
+                runs: std::mem::take(&mut pass.open),
+                slots,
+            });
         }
         counts.left += pass.open.len();
         self.started += pass.started;
@@ -140,7 +144,8 @@ impl QueueRound {
     fn pick(&mut self, blocked: &HashSet<Lane>) {
         let is_blocked = |at: usize| blocked.contains(&self.lanes[at].0);
         // In lanes with blocked runs, one call judges more runs than there are slots.
-        let batch = if (0..self.lanes.len()).any(is_blocked) { BATCH.max(self.free) } else { self.free };
+        let batch =
+            if (0..self.lanes.len()).any(is_blocked) { BATCH.max(self.free) } else { self.free };
         let mut tried = Vec::new();
         while tried.len() < batch
             && let Some(Pick { item: (at, due_run), is_oldest }) = self.picks.pop_front()

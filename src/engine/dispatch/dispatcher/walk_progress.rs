@@ -47,7 +47,12 @@ pub(crate) struct LaneWalk {
 impl LaneWalk {
     /// Takes entries into `chosen` until `chosen` has `most` entries. Entries that an earlier call
     /// took, but that found no slot, are taken again before the entries behind them.
-    pub(crate) fn choose(&mut self, entries: Vec<(DueEntry, Option<Gate>)>, chosen: &mut Vec<DueEntry>, most: usize) {
+    pub(crate) fn choose(
+        &mut self,
+        entries: Vec<(DueEntry, Option<Gate>)>,
+        chosen: &mut Vec<DueEntry>,
+        most: usize,
+    ) {
         for (entry, gate) in entries {
             if chosen.len() == most {
                 return;
@@ -77,7 +82,8 @@ impl LaneWalk {
 
     pub(crate) fn is_to_begin_again(&self, now: BootInstant) -> bool {
         let rest = (self.spent * REST).max(LEAST_REST);
-        self.taken.len() > GATES || self.has_left && self.arrived.is_some_and(|at| now.since(at) >= rest)
+        self.taken.len() > GATES
+            || self.has_left && self.arrived.is_some_and(|at| now.since(at) >= rest)
     }
 }
 
@@ -131,7 +137,11 @@ mod tests {
     fn a_walk_that_left_some_out_begins_again_after_a_rest_as_long_as_its_cost_asks_for() {
         let at = BootInstant::now();
         let after = |ms: u64| at.saturating_add(Duration::from_millis(ms));
-        let mut walk = LaneWalk { spent: Duration::from_millis(300), arrived: Some(at), ..LaneWalk::default() };
+        let mut walk = LaneWalk {
+            spent: Duration::from_millis(300),
+            arrived: Some(at),
+            ..LaneWalk::default()
+        };
         assert!(!walk.is_to_begin_again(after(9_000)), "it left nothing out");
         walk.has_left = true;
         assert!(!walk.is_to_begin_again(after(2_900)) && walk.is_to_begin_again(after(3_000)));

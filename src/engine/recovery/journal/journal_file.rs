@@ -40,14 +40,22 @@ pub(super) struct JournalFile {
 impl JournalFile {
     /// Opens and reads the journal of `node` in `namespace`, kept in the directory `dir`. The error
     /// is a text that says why there is no journal.
-    pub(super) fn open(dir: &Path, namespace: &str, node: &NodeName) -> Result<(Self, Memory), String> {
+    pub(super) fn open(
+        dir: &Path,
+        namespace: &str,
+        node: &NodeName,
+    ) -> Result<(Self, Memory), String> {
         let path = dir.join(format!("journal-{namespace}@{node}"));
-        let cannot = |verb: &str, path: &Path, error: &io::Error| format!("{} cannot be {verb} ({error})", path.display());
+        let cannot = |verb: &str, path: &Path, error: &io::Error| {
+            format!("{} cannot be {verb} ({error})", path.display())
+        };
         let lock_path = beside(&path, "lock");
         let lock = opened(&lock_path).map_err(|error| cannot("opened", &lock_path, &error))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(format!("{} is in use by another schedd", path.display())),
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!("{} is in use by another schedd", path.display()));
+            }
             Err(TryLockError::Error(error)) => return Err(cannot("locked", &lock_path, &error)),
         }
         let file = opened(&path).map_err(|error| cannot("opened", &path, &error))?;
@@ -58,8 +66,10 @@ impl JournalFile {
         // Only the last line can be torn by a crash. More bad lines mean damage.
         if bad > 1 || size > READ_AT_MOST {
             let aside = beside(&path, "damaged");
-            let kept = fs::copy(&path, &aside)
-                .map_or_else(|error| format!("no copy kept: {error}"), |_| format!("copy kept as {}", aside.display()));
+            let kept = fs::copy(&path, &aside).map_or_else(
+                |error| format!("no copy kept: {error}"),
+                |_| format!("copy kept as {}", aside.display()),
+            );
             warn!(file = %path.display(), lines = bad, "A part of the journal cannot be read and is ignored ({kept}).");
         }
         let mut file = Self { path, open: file, _lock: lock, size, size_when_new: 0 };
@@ -133,7 +143,11 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
     let mut is_refused = false;
     loop {
         let mut state = desk.state();
-        while state.unwritten.is_empty() && state.file_is == FileIs::Current && !state.is_closing && state.waiting.is_empty() {
+        while state.unwritten.is_empty()
+            && state.file_is == FileIs::Current
+            && !state.is_closing
+            && state.waiting.is_empty()
+        {
             state = desk.wake.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
         if state.waiting.is_empty() && !state.is_closing {
@@ -204,6 +218,10 @@ fn rest(desk: &Desk) {
         if left.is_zero() || state.is_closing {
             return;
         }
-        state = desk.wake.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        state = desk
+            .wake
+            .wait_timeout(state, left)
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .0;
     }
 }

@@ -124,7 +124,10 @@ mod tests {
             reason: String::new(),
             ended_at: 1_790_000_000_100,
             fence: 1_790_000_000_000_000,
-            facts: vec![("attempt".to_owned(), "1".to_owned()), ("exit_code".to_owned(), "0".to_owned())],
+            facts: vec![
+                ("attempt".to_owned(), "1".to_owned()),
+                ("exit_code".to_owned(), "0".to_owned()),
+            ],
         })
     }
 

@@ -45,20 +45,25 @@ impl Memory {
     pub(super) fn take(&mut self, line: JournalLine) {
         match line {
             JournalLine::Epoch(epoch) => {
-                if let Some(old) = self.epoch.replace(epoch).filter(|old| Some(old) != self.epoch.as_ref()) {
+                if let Some(old) =
+                    self.epoch.replace(epoch).filter(|old| Some(old) != self.epoch.as_ref())
+                {
                     self.past_epochs.push(old);
                     let surplus = self.past_epochs.len().saturating_sub(PAST_EPOCHS);
                     self.past_epochs.drain(..surplus);
                 }
             }
-            JournalLine::Seen(fence, at, address) => (self.highest, self.whole_at, self.address) = (fence, at, address),
+            JournalLine::Seen(fence, at, address) => {
+                (self.highest, self.whole_at, self.address) = (fence, at, address);
+            }
             JournalLine::Server(server) => self.server = Some(server),
             JournalLine::Ended(run) => self.end(run),
             JournalLine::Claimed(run) => {
                 self.highest = self.highest.max(run.fence);
                 self.claimed.insert(run.run.clone(), run);
                 if self.claimed.len() > CLAIMED
-                    && let Some(oldest) = self.claimed.values().min_by_key(|run| run.at).map(|run| run.run.clone())
+                    && let Some(oldest) =
+                        self.claimed.values().min_by_key(|run| run.at).map(|run| run.run.clone())
                 {
                     self.claimed.remove(&oldest);
                 }
@@ -173,8 +178,19 @@ mod tests {
     #[test]
     fn its_lines_lead_back_to_it() {
         let mut memory = Memory::default();
-        let claimed = ClaimedRun { run: "once@5".to_owned(), queue: "default".to_owned(), attempt: 1, fence: 9, at: 5 };
-        let job = ApiJob { name: "api".to_owned(), hash: "h".to_owned(), schedule: "every 1h".to_owned(), is_once: false };
+        let claimed = ClaimedRun {
+            run: "once@5".to_owned(),
+            queue: "default".to_owned(),
+            attempt: 1,
+            fence: 9,
+            at: 5,
+        };
+        let job = ApiJob {
+            name: "api".to_owned(),
+            hash: "h".to_owned(),
+            schedule: "every 1h".to_owned(),
+            is_once: false,
+        };
         for line in [
             JournalLine::Epoch("one".to_owned()),
             JournalLine::Epoch("two".to_owned()),
@@ -189,7 +205,10 @@ mod tests {
         let mut again = Memory::default();
         memory.lines().for_each(|line| again.take(line));
         assert_eq!(again, memory);
-        assert_eq!((again.epoch.as_deref(), again.past_epochs.as_slice()), (Some("two"), ["one".to_owned()].as_slice()));
+        assert_eq!(
+            (again.epoch.as_deref(), again.past_epochs.as_slice()),
+            (Some("two"), ["one".to_owned()].as_slice())
+        );
     }
 
     #[test]

@@ -57,16 +57,21 @@ impl Journal {
                 let desk = Arc::new(Desk::default());
                 (desk.state().memory, desk.state().has_file) = (memory, true);
                 let shared = desk.clone();
-                let writer =
-                    std::thread::Builder::new().name("journal".to_owned()).spawn(move || journal_file::write(&shared, file));
+                let writer = std::thread::Builder::new()
+                    .name("journal".to_owned())
+                    .spawn(move || journal_file::write(&shared, file));
                 match writer {
                     Ok(writer) => return Self { desk, writer: Mutex::new(Some(writer)) },
-                    Err(error) => warn!("This node has no journal, because the journal thread cannot be started ({error})."),
+                    Err(error) => warn!(
+                        "This node has no journal, because the journal thread cannot be started ({error})."
+                    ),
                 }
                 Self::in_memory()
             }
             Err(why) => {
-                warn!("This node has no journal: {why}. It cannot notice data that Redis loses while the node is down.");
+                warn!(
+                    "This node has no journal: {why}. It cannot notice data that Redis loses while the node is down."
+                );
                 Self::in_memory()
             }
         }
@@ -86,7 +91,8 @@ impl Journal {
     /// Raises the highest fence in memory, without writing the fence to the file.
     pub(crate) fn raise(&self, fence: u64, whole_at: i64, address: &str) {
         let memory = &mut self.desk.state().memory;
-        (memory.highest, memory.whole_at) = (memory.highest.max(fence), memory.whole_at.max(whole_at));
+        (memory.highest, memory.whole_at) =
+            (memory.highest.max(fence), memory.whole_at.max(whole_at));
         if memory.address != address {
             address.clone_into(&mut memory.address);
         }
@@ -216,7 +222,13 @@ mod tests {
         let journal = Journal::open(Some(dir.path()), "ns", &node());
         for batch in 0..60 {
             journal.note((0..1_000).map(|number| ended(batch * 1_000 + number)));
-            let claim = ClaimedRun { run: "once@1".to_owned(), queue: "default".to_owned(), attempt: 1, fence: 1, at: 1 };
+            let claim = ClaimedRun {
+                run: "once@1".to_owned(),
+                queue: "default".to_owned(),
+                attempt: 1,
+                fence: 1,
+                at: 1,
+            };
             journal.mark_start(claim).await;
         }
         journal.close().await;
@@ -248,7 +260,13 @@ mod tests {
         let shared = desk.clone();
         let writer = std::thread::spawn(move || write(&shared, file));
         let journal = Journal { desk, writer: Mutex::new(Some(writer)) };
-        let claim = || ClaimedRun { run: "once@1".to_owned(), queue: "default".to_owned(), attempt: 1, fence: 1, at: 1 };
+        let claim = || ClaimedRun {
+            run: "once@1".to_owned(),
+            queue: "default".to_owned(),
+            attempt: 1,
+            fence: 1,
+            at: 1,
+        };
         for _ in 0..20 {
             journal.mark_start(claim()).await;
         }

@@ -40,7 +40,12 @@ pub(super) enum DataState {
 
 /// Judges the data at `address`. `losses` are the losses recorded in the data, which are needed if
 /// the epochs differ.
-pub(super) fn judge(known: &Remembered, found: &DataMarks, address: &str, losses: &[LossRecord]) -> DataState {
+pub(super) fn judge(
+    known: &Remembered,
+    found: &DataMarks,
+    address: &str,
+    losses: &[LossRecord],
+) -> DataState {
     if found.is_damaged {
         return DataState::Same;
     }
@@ -49,7 +54,11 @@ pub(super) fn judge(known: &Remembered, found: &DataMarks, address: &str, losses
     };
     let is_same_place = known.address == address;
     if found.epoch == *epoch {
-        return if lowest(known, found) < known.highest { DataState::Lost(LossKind::Older) } else { DataState::Same };
+        return if lowest(known, found) < known.highest {
+            DataState::Lost(LossKind::Older)
+        } else {
+            DataState::Same
+        };
     }
     let gone = if found.fence == 0 {
         LossKind::Flushed
@@ -71,7 +80,9 @@ pub(super) fn judge(known: &Remembered, found: &DataMarks, address: &str, losses
     }
     // The epoch began at the same address after the data was last seen complete. So the data was
     // deleted, and a node without knowledge came first.
-    let is_younger = begun_at(&found.epoch).zip(UnixMillis::new(known.whole_at)).is_some_and(|(begun, whole)| begun > whole);
+    let is_younger = begun_at(&found.epoch)
+        .zip(UnixMillis::new(known.whole_at))
+        .is_some_and(|(begun, whole)| begun > whole);
     if is_same_place && is_younger { DataState::Lost(gone) } else { DataState::Another }
 }
 
@@ -118,7 +129,13 @@ mod tests {
     }
 
     fn found(epoch: &str, fence: u64) -> DataMarks {
-        DataMarks { epoch: epoch.to_owned(), fence, is_damaged: false, server: "a/x".to_owned(), met: Met::At(3) }
+        DataMarks {
+            epoch: epoch.to_owned(),
+            fence,
+            is_damaged: false,
+            server: "a/x".to_owned(),
+            met: Met::At(3),
+        }
     }
 
     fn loss(before: &str, found: &str, epoch: &str) -> LossRecord {
@@ -137,15 +154,28 @@ mod tests {
     #[test]
     fn the_same_mark_with_a_fence_no_lower_is_the_same_data() {
         assert_eq!(judge(&known("1-a"), &found("1-a", 50), "here", &[]), DataState::Same);
-        assert_eq!(judge(&known("1-a"), &found("1-a", 51), "elsewhere", &[]), DataState::Same, "it may have moved");
-        assert_eq!(judge(&known("1-a"), &found("1-a", 49), "here", &[]), DataState::Lost(LossKind::Older));
-        assert_eq!(judge(&known("1-a"), &found("1-a", 0), "here", &[]), DataState::Lost(LossKind::Older));
+        assert_eq!(
+            judge(&known("1-a"), &found("1-a", 51), "elsewhere", &[]),
+            DataState::Same,
+            "it may have moved"
+        );
+        assert_eq!(
+            judge(&known("1-a"), &found("1-a", 49), "here", &[]),
+            DataState::Lost(LossKind::Older)
+        );
+        assert_eq!(
+            judge(&known("1-a"), &found("1-a", 0), "here", &[]),
+            DataState::Lost(LossKind::Older)
+        );
     }
 
     #[test]
     fn a_server_first_met_with_less_data_has_lost_data_however_far_fences_rose() {
         let here = |met| DataMarks { server: "b/y".to_owned(), met, ..found("1-a", 900) };
-        assert_eq!(judge(&known("1-a"), &here(Met::At(49)), "here", &[]), DataState::Lost(LossKind::Older));
+        assert_eq!(
+            judge(&known("1-a"), &here(Met::At(49)), "here", &[]),
+            DataState::Lost(LossKind::Older)
+        );
         for met in [Met::At(50), Met::At(60), Met::Unknown] {
             assert_eq!(judge(&known("1-a"), &here(met), "here", &[]), DataState::Same, "{met:?}");
         }
@@ -169,17 +199,32 @@ mod tests {
 
     #[test]
     fn an_empty_server_is_a_loss_where_the_data_was_and_another_server_elsewhere() {
-        assert_eq!(judge(&known("1-a"), &found("", 0), "here", &[]), DataState::Lost(LossKind::Flushed));
-        assert_eq!(judge(&known("1-a"), &found("", 50), "here", &[]), DataState::Lost(LossKind::Unmarked));
-        assert_eq!(judge(&known("1-a"), &found("", 9), "here", &[]), DataState::Lost(LossKind::Older));
+        assert_eq!(
+            judge(&known("1-a"), &found("", 0), "here", &[]),
+            DataState::Lost(LossKind::Flushed)
+        );
+        assert_eq!(
+            judge(&known("1-a"), &found("", 50), "here", &[]),
+            DataState::Lost(LossKind::Unmarked)
+        );
+        assert_eq!(
+            judge(&known("1-a"), &found("", 9), "here", &[]),
+            DataState::Lost(LossKind::Older)
+        );
         assert_eq!(judge(&known("1-a"), &found("", 0), "there", &[]), DataState::Another);
     }
 
     #[test]
     fn another_mark_is_a_loss_somebody_reported_of_if_losses_lead_to_it() {
         let losses = [loss("2-b", "2-b", "3-c"), loss("1-a", "", "2-b")];
-        assert_eq!(judge(&known("1-a"), &found("3-c", 60), "there", &losses), DataState::Joined(LossKind::Older));
-        assert_eq!(judge(&known("2-b"), &found("3-c", 60), "here", &losses), DataState::Joined(LossKind::Older));
+        assert_eq!(
+            judge(&known("1-a"), &found("3-c", 60), "there", &losses),
+            DataState::Joined(LossKind::Older)
+        );
+        assert_eq!(
+            judge(&known("2-b"), &found("3-c", 60), "here", &losses),
+            DataState::Joined(LossKind::Older)
+        );
         assert_eq!(judge(&known("9-z"), &found("3-c", 60), "there", &losses), DataState::Another);
         // The node that came first knew nothing. The node that marked the data says what it found.
         assert_eq!(
@@ -190,15 +235,30 @@ mod tests {
 
     #[test]
     fn a_mark_of_its_own_past_is_an_older_state() {
-        assert_eq!(judge(&known("1-a"), &found("0-zero", 60), "there", &[]), DataState::Lost(LossKind::Older));
+        assert_eq!(
+            judge(&known("1-a"), &found("0-zero", 60), "there", &[]),
+            DataState::Lost(LossKind::Older)
+        );
     }
 
     #[test]
     fn a_mark_nobody_can_explain_is_another_s_unless_it_was_begun_here_since() {
-        assert_eq!(judge(&known("1-a"), &found("1001-n9-x", 0), "here", &[]), DataState::Lost(LossKind::Flushed));
-        assert_eq!(judge(&known("1-a"), &found("1001-n9-x", 60), "here", &[]), DataState::Lost(LossKind::Unmarked));
-        for (epoch, place) in [("1001-n9-x", "there"), ("999-n9-x", "here"), ("garbage", "here"), ("1001-n9-x", "")] {
-            assert_eq!(judge(&known("1-a"), &found(epoch, 60), place, &[]), DataState::Another, "{epoch} {place}");
+        assert_eq!(
+            judge(&known("1-a"), &found("1001-n9-x", 0), "here", &[]),
+            DataState::Lost(LossKind::Flushed)
+        );
+        assert_eq!(
+            judge(&known("1-a"), &found("1001-n9-x", 60), "here", &[]),
+            DataState::Lost(LossKind::Unmarked)
+        );
+        for (epoch, place) in
+            [("1001-n9-x", "there"), ("999-n9-x", "here"), ("garbage", "here"), ("1001-n9-x", "")]
+        {
+            assert_eq!(
+                judge(&known("1-a"), &found(epoch, 60), place, &[]),
+                DataState::Another,
+                "{epoch} {place}"
+            );
         }
     }
 

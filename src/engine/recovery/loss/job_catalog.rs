@@ -37,13 +37,17 @@ pub(crate) async fn run(catalog: Arc<JobCatalog>) {
         tokio::time::sleep(pause).await;
         pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
         if let Err(error) = look(&catalog).await {
-            catalog.node.outage_log.failed(&error, "jobs added by schedctl are not written into the journal");
+            catalog
+                .node
+                .outage_log
+                .failed(&error, "jobs added by schedctl are not written into the journal");
         }
     }
 }
 
 async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
-    let (store, journal, known_now) = (&catalog.node.store, catalog.loss_watch.journal(), catalog.loss_watch.known_now());
+    let (store, journal, known_now) =
+        (&catalog.node.store, catalog.loss_watch.journal(), catalog.loss_watch.known_now());
     let mut names: BTreeSet<JobName> = BTreeSet::new();
     while names.len() < JOBS {
         let page = store.list_jobs(names.len(), PAGE).await?;
@@ -54,19 +58,30 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
             break;
         }
     }
-    let known: BTreeMap<String, String> =
-        journal.with(|memory| memory.jobs.iter().map(|(name, job)| (name.clone(), job.hash.clone())).collect());
+    let known: BTreeMap<String, String> = journal.with(|memory| {
+        memory.jobs.iter().map(|(name, job)| (name.clone(), job.hash.clone())).collect()
+    });
     // An edit does not notify this loop. The hash of the definition shows whether a job changed.
     let (seen, mut unread): (Vec<JobName>, Vec<JobName>) =
         names.iter().cloned().partition(|name| known.contains_key(name.as_str()));
     for batch in seen.chunks(PAGE) {
         let hashes = store.read_hashes(batch).await?;
-        let is_other = |name: &JobName, hash: &Option<String>| hash.is_some() && hash.as_ref() != known.get(name.as_str());
-        unread.extend(batch.iter().zip(hashes).filter(|(name, hash)| is_other(name, hash)).map(|(name, _)| name.clone()));
+        let is_other = |name: &JobName, hash: &Option<String>| {
+            hash.is_some() && hash.as_ref() != known.get(name.as_str())
+        };
+        unread.extend(
+            batch
+                .iter()
+                .zip(hashes)
+                .filter(|(name, hash)| is_other(name, hash))
+                .map(|(name, _)| name.clone()),
+        );
     }
     let mut lines = Vec::new();
     for batch in unread.chunks(BATCH) {
-        for job in store.read_jobs(batch).await?.into_iter().filter_map(|record| record.ok().flatten()) {
+        for job in
+            store.read_jobs(batch).await?.into_iter().filter_map(|record| record.ok().flatten())
+        {
             if is_brought_back_by_none(&job) {
                 lines.push(JournalLine::Job(entry(&job)));
             } else if known.contains_key(job.name.as_str()) {
@@ -90,7 +105,8 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
 /// Returns true if no node has a file that defines the job. Such a job was added by `schedctl`, or
 /// by a file that was applied.
 fn is_brought_back_by_none(job: &JobRecord) -> bool {
-    let is_applied = |source: &String| source.parse::<SourceName>().is_ok_and(|source| source.is_applied());
+    let is_applied =
+        |source: &String| source.parse::<SourceName>().is_ok_and(|source| source.is_applied());
     job.kind == SourceKind::Api || !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
 }
 
@@ -115,7 +131,8 @@ fn entry(job: &JobRecord) -> ApiJob {
 /// missing, whether this node or another node's journal recorded that end.
 pub(super) async fn missing(store: &Store, journal: &Journal) -> Result<Vec<ApiJob>, StoreError> {
     let (known, done) = journal.with(|memory| {
-        let done: BTreeSet<String> = memory.ended().filter_map(|run| Some(run.run.split_once('@')?.0.to_owned())).collect();
+        let done: BTreeSet<String> =
+            memory.ended().filter_map(|run| Some(run.run.split_once('@')?.0.to_owned())).collect();
         (memory.jobs.values().cloned().collect::<Vec<ApiJob>>(), done)
     });
     let mut missing = Vec::new();
@@ -126,7 +143,8 @@ pub(super) async fn missing(store: &Store, journal: &Journal) -> Result<Vec<ApiJ
             if !matches!(record, Ok(None)) {
                 continue;
             }
-            let is_done = job.is_once && (done.contains(&job.name) || has_history(store, &job.name).await?);
+            let is_done =
+                job.is_once && (done.contains(&job.name) || has_history(store, &job.name).await?);
             if !is_done {
                 missing.push(job.clone());
             }

@@ -35,8 +35,14 @@ pub(super) async fn give_back(
 
 /// Restores the end of one run that Redis never received, and whose notices are still to be sent.
 /// Returns true if Redis recorded the end.
-pub(crate) async fn give_back_end(node: &NodeContext, loss_watch: &LossWatch, end: &EndedRun) -> Result<bool, StoreError> {
-    let Some(order) = ended_order(end, &loss_watch.epoch(), node.settings.node.as_str()) else { return Ok(false) };
+pub(crate) async fn give_back_end(
+    node: &NodeContext,
+    loss_watch: &LossWatch,
+    end: &EndedRun,
+) -> Result<bool, StoreError> {
+    let Some(order) = ended_order(end, &loss_watch.epoch(), node.settings.node.as_str()) else {
+        return Ok(false);
+    };
     let failed = |run: &RunId, error: &StoreError| {
         node.outage_log.failed(error, &format!("a run of job {} is not restored", run.job()));
     };
@@ -45,7 +51,13 @@ pub(crate) async fn give_back_end(node: &NodeContext, loss_watch: &LossWatch, en
 
 /// Returns restore orders for every run in the journal of `node`, under `epoch`. The order of a run that ended more than
 /// once has its last end. Ends older than `max_age` are left out.
-pub(super) fn orders(journal: &Journal, node: &str, epoch: &str, now: UnixMillis, max_age: Duration) -> Vec<RestoreOrder> {
+pub(super) fn orders(
+    journal: &Journal,
+    node: &str,
+    epoch: &str,
+    now: UnixMillis,
+    max_age: Duration,
+) -> Vec<RestoreOrder> {
     journal.with(|memory| {
         let mut orders: HashMap<RunId, RestoreOrder> = HashMap::new();
         let ended = memory.ended().filter_map(|run| ended_order(run, epoch, node));
@@ -86,7 +98,12 @@ fn ended_order(run: &EndedRun, epoch: &str, node: &str) -> Option<RestoreOrder> 
     })
 }
 
-fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> Option<RestoreOrder> {
+fn claimed_order(
+    run: &ClaimedRun,
+    epoch: &str,
+    node: &str,
+    now: UnixMillis,
+) -> Option<RestoreOrder> {
     let lane: crate::domain::queue::lane::Lane = run.queue.parse().ok()?;
     let facts = [
         ("attempt", run.attempt.to_string()),
@@ -101,7 +118,9 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
         lane,
         known: KnownRun::Claimed,
         state: RunState::Lost,
-        reason: format!("Redis lost the record of the start; the journal of {node} shows that the run started"),
+        reason: format!(
+            "Redis lost the record of the start; the journal of {node} shows that the run started"
+        ),
         finished_at: now,
         fence: Fence::new(run.fence)?,
         planned: None,

@@ -121,8 +121,11 @@ impl LossWatch {
         let is_known = marks.met != Met::No
             && (marks.is_damaged
                 || self.journal.with(|memory| {
-                    let is_here = marks.server.is_empty() || memory.server.as_ref() == Some(&marks.server);
-                    is_here && memory.epoch.as_ref() == Some(&marks.epoch) && marks.fence >= known.highest
+                    let is_here =
+                        marks.server.is_empty() || memory.server.as_ref() == Some(&marks.server);
+                    is_here
+                        && memory.epoch.as_ref() == Some(&marks.epoch)
+                        && marks.fence >= known.highest
                 }));
         if !is_known {
             *self.found() = Some(FoundData { marks: marks.clone(), now: poll.now, known });
@@ -150,7 +153,8 @@ impl LossWatch {
     pub(super) fn mark_to_write_back(&self, marks: &DataMarks, highest: u64) -> Option<String> {
         let is_damaged = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
         self.journal.with(|memory| {
-            let is_here = memory.server.as_ref() == Some(&marks.server) && memory.address == self.address;
+            let is_here =
+                memory.server.as_ref() == Some(&marks.server) && memory.address == self.address;
             memory.epoch.clone().filter(|_| is_damaged && is_here && marks.fence >= highest)
         })
     }

@@ -35,7 +35,9 @@ use super::restored_ends::Given;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::maintenance::retained_bounds::Retention;
 use crate::engine::node_context::NodeContext;
-use crate::store::{DataLoss, EpochReply, JOBS_NAMED, LossKind, LossReport, Met, ReportReply, StoreError, new_epoch};
+use crate::store::{
+    DataLoss, EpochReply, JOBS_NAMED, LossKind, LossReport, Met, ReportReply, StoreError, new_epoch,
+};
 use data_state::{DataState, Remembered, judge};
 use loss_watch::{FoundData, LossWatch};
 
@@ -64,7 +66,10 @@ pub(crate) async fn run(recovery: Arc<LossRecovery>) {
             Ok(()) => recovery.node.wakeups.ticker.notify_one(),
             // The next poll finds it again.
             Err(error) => {
-                recovery.node.outage_log.failed(&error, "this node does not know whether data was lost, so it starts no runs");
+                recovery.node.outage_log.failed(
+                    &error,
+                    "this node does not know whether data was lost, so it starts no runs",
+                );
             }
         }
     }
@@ -83,20 +88,30 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
             return Ok(());
         }
     }
-    let is_other = known.epoch.as_ref().is_some_and(|epoch| !marks.epoch.is_empty() && *epoch != marks.epoch);
+    let is_other =
+        known.epoch.as_ref().is_some_and(|epoch| !marks.epoch.is_empty() && *epoch != marks.epoch);
     let losses = if is_other { store.read_losses().await? } else { Vec::new() };
     let fresh = || new_epoch(found.now, &recovery.node.settings.node);
     match judge(&known, marks, watch.address(), &losses) {
         DataState::Same if marks.is_damaged => {
-            let Some(epoch) = watch.mark_to_write_back(marks, found.known.highest) else { return Ok(()) };
-            if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await? == EpochReply::Begun {
+            let Some(epoch) = watch.mark_to_write_back(marks, found.known.highest) else {
+                return Ok(());
+            };
+            if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await?
+                == EpochReply::Begun
+            {
                 warn!("The epoch key had an invalid value. This node wrote the known epoch back.");
             }
             Ok(())
         }
         DataState::Same => {
             if known.server.as_ref() != Some(&marks.server) {
-                watch.accept(&marks.epoch, marks.fence.max(watch.known_now().highest), &marks.server, found.now);
+                watch.accept(
+                    &marks.epoch,
+                    marks.fence.max(watch.known_now().highest),
+                    &marks.server,
+                    found.now,
+                );
             }
             Ok(())
         }
@@ -135,7 +150,10 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
                 kept_to_ms: kept_to.map_or(0, UnixMillis::as_i64),
             };
             let settle = recovery.node.settings.lease.clamp(SETTLE[0], SETTLE[1]);
-            match store.begin_epoch(&marks.epoch, &loss.epoch, Some(&loss), known.highest, settle).await? {
+            match store
+                .begin_epoch(&marks.epoch, &loss.epoch, Some(&loss), known.highest, settle)
+                .await?
+            {
                 EpochReply::Begun => mend(recovery, &loss.epoch, kind, &known, found).await,
                 // The next poll shows its epoch.
                 EpochReply::Another => Ok(()),
@@ -168,8 +186,10 @@ async fn mend(
     recovery.node.wakeups.lease_keeper.notify_one();
     recovery.node.wakeups.reconciler.notify_one();
     let (node, max_age) = (&recovery.node, recovery.retention.bounds().history.max_age);
-    let orders = journal_upload::orders(watch.journal(), node.settings.node.as_str(), epoch, now, max_age);
-    let given = journal_upload::give_back(node, orders, whole_at.unwrap_or(UnixMillis::EPOCH)).await?;
+    let orders =
+        journal_upload::orders(watch.journal(), node.settings.node.as_str(), epoch, now, max_age);
+    let given =
+        journal_upload::give_back(node, orders, whole_at.unwrap_or(UnixMillis::EPOCH)).await?;
     tokio::time::sleep(OTHERS_GIVE_BACK).await;
     let gone = job_catalog::missing(&node.store, watch.journal()).await?;
     log_given(&given, &gone);
@@ -179,7 +199,11 @@ async fn mend(
         restored: given.restored,
         lost: given.lost,
         jobs_gone: gone.len() as u64,
-        gone: gone.iter().take(JOBS_NAMED).map(|job| (job.name.clone(), job.schedule.clone())).collect(),
+        gone: gone
+            .iter()
+            .take(JOBS_NAMED)
+            .map(|job| (job.name.clone(), job.schedule.clone()))
+            .collect(),
     };
     match recovery.node.store.report_loss(&report, known.highest).await? {
         ReportReply::Reported(fence) => {
@@ -196,12 +220,19 @@ fn log_given(given: &Given, gone: &[super::journal::ApiJob]) {
     let Given { restored, known, lost, failed } = *given;
     info!(restored, lost, known, "This node has restored the runs of its journal.");
     if failed > 0 {
-        warn!(failed, "Some runs of the journal could not be restored. These runs may execute again.");
+        warn!(
+            failed,
+            "Some runs of the journal could not be restored. These runs may execute again."
+        );
     }
     if gone.is_empty() {
         return;
     }
-    let named: Vec<String> = gone.iter().take(NAMED_IN_LOG).map(|job| format!("{} ({})", job.name, job.schedule)).collect();
+    let named: Vec<String> = gone
+        .iter()
+        .take(NAMED_IN_LOG)
+        .map(|job| format!("{} ({})", job.name, job.schedule))
+        .collect();
     error!(
         jobs = gone.len(),
         "Redis lost jobs that were added by schedctl. Add the jobs again if you need them: {}{}",

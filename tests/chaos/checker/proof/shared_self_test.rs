@@ -36,7 +36,8 @@ fn ran(mut w: World, name: &str, sharing: Sharing, due: i64, times: (i64, i64)) 
     let recorded = w.evidence.history.last_mut().unwrap();
     (recorded.run, recorded.finished) = (run.clone(), Some(ended + 5_000));
     let attempt = w.evidence.attempts.last_mut().unwrap();
-    (attempt.run, attempt.began, attempt.ended, attempt.last_sign) = (run, began, Some((ended, 0)), ended);
+    (attempt.run, attempt.began, attempt.ended, attempt.last_sign) =
+        (run, began, Some((ended, 0)), ended);
     w
 }
 
@@ -68,11 +69,25 @@ fn above(expect: Expect<'_>) {
         let w = ran(World::calm(), "first", a, 10_000, (10_050, 10_500));
         ran(w, "second", b, 10_100, (began, began + 300))
     };
-    expect("one of a group after the other", &two(group("alone"), group("alone"), 10_500).evidence, &[]);
-    expect("two of a group at once", &two(group("alone"), group("alone"), 10_499).evidence, &[Verdict::Above]);
+    expect(
+        "one of a group after the other",
+        &two(group("alone"), group("alone"), 10_500).evidence,
+        &[],
+    );
+    expect(
+        "two of a group at once",
+        &two(group("alone"), group("alone"), 10_499).evidence,
+        &[Verdict::Above],
+    );
     expect("two of two groups at once", &two(group("alone"), group("other"), 10_400).evidence, &[]);
     let frozen = |may_overlap| {
-        let w = two(group("alone"), group("alone"), 10_400).fault(9, 11, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+        let w = two(group("alone"), group("alone"), 10_400).fault(
+            9,
+            11,
+            Hit::Nodes(vec!["n1".into()]),
+            Delay::AtBegin,
+            true,
+        );
         let mut w = w;
         w.evidence.faults[0].harm.may_overlap = may_overlap;
         w
@@ -80,22 +95,66 @@ fn above(expect: Expect<'_>) {
     expect("two of a group at once, the first on a frozen host", &frozen(true).evidence, &[]);
     expect("the same, its daemon stopped alone", &frozen(false).evidence, &[Verdict::Above]);
     let lost = |name: &str| {
-        let w = two(group("alone"), group("alone"), 10_400).fault(9, 10, Hit::Everyone, Delay::Throughout, false);
+        let w = two(group("alone"), group("alone"), 10_400).fault(
+            9,
+            10,
+            Hit::Everyone,
+            Delay::Throughout,
+            false,
+        );
         excuse(w, Excuse::Forgot([name.to_owned()].into()))
     };
-    expect("two of a group at once, the claim of the first lost", &lost(&format!("first@{}", at(10) / 1000)).evidence, &[]);
-    expect("two of a group at once, another's claim lost", &lost("other").evidence, &[Verdict::Above]);
-    expect("two of a key that allows one", &two(key(1, None), key(1, None), 10_400).evidence, &[Verdict::Above]);
-    expect("two of a key, of which the second allows two", &two(key(1, None), key(2, None), 10_400).evidence, &[]);
+    expect(
+        "two of a group at once, the claim of the first lost",
+        &lost(&format!("first@{}", at(10) / 1000)).evidence,
+        &[],
+    );
+    expect(
+        "two of a group at once, another's claim lost",
+        &lost("other").evidence,
+        &[Verdict::Above],
+    );
+    expect(
+        "two of a key that allows one",
+        &two(key(1, None), key(1, None), 10_400).evidence,
+        &[Verdict::Above],
+    );
+    expect(
+        "two of a key, of which the second allows two",
+        &two(key(1, None), key(2, None), 10_400).evidence,
+        &[],
+    );
     let beside = |a: &'static str, b: Option<&'static str>| {
         let not_while = |other| Sharing { not_while: other, ..Sharing::default() };
-        let w = ran(World::calm(), a, not_while((a == "report").then_some("backup")), 10_000, (10_050, 10_500));
+        let w = ran(
+            World::calm(),
+            a,
+            not_while((a == "report").then_some("backup")),
+            10_000,
+            (10_050, 10_500),
+        );
         ran(w, if b.is_some() { "other" } else { "backup" }, not_while(b), 10_100, (10_400, 10_700))
     };
-    expect("one beside the job it is not to run with", &beside("backup", Some("backup")).evidence, &[Verdict::Above]);
-    expect("the job beside one that is not to run with it", &beside("report", None).evidence, &[Verdict::Above]);
+    expect(
+        "one beside the job it is not to run with",
+        &beside("backup", Some("backup")).evidence,
+        &[Verdict::Above],
+    );
+    expect(
+        "the job beside one that is not to run with it",
+        &beside("report", None).evidence,
+        &[Verdict::Above],
+    );
     expect("two that are not to run with a third", &beside("report", Some("backup")).evidence, &[]);
-    let narrow = |third| ran(two(queue("narrow"), queue("narrow"), 10_400), "third", queue("narrow"), 10_200, (third, 10_900));
+    let narrow = |third| {
+        ran(
+            two(queue("narrow"), queue("narrow"), 10_400),
+            "third",
+            queue("narrow"),
+            10_200,
+            (third, 10_900),
+        )
+    };
     expect("a third of a queue when there were two", &narrow(10_499).evidence, &[Verdict::Above]);
     expect("a third of a queue when there was one", &narrow(10_500).evidence, &[]);
     let labelled = |node: &str| {
@@ -121,7 +180,11 @@ fn passed_over(due: i64, from: Option<i64>) -> World {
 }
 
 fn turns(expect: Expect<'_>) {
-    expect("passed over though it waited", &passed_over(10_000, Some(10_060)).evidence, &[Verdict::Turn]);
+    expect(
+        "passed over though it waited",
+        &passed_over(10_000, Some(10_060)).evidence,
+        &[Verdict::Turn],
+    );
     expect("passed over when it came after that", &passed_over(10_300, Some(10_410)).evidence, &[]);
     expect("passed over, due a moment before", &passed_over(10_300, None).evidence, &[]);
     expect("passed over, due long before", &passed_over(9_300, None).evidence, &[Verdict::Turn]);
@@ -135,7 +198,8 @@ fn turns(expect: Expect<'_>) {
     expect("twice the same while another waited", &again(10_060).evidence, &[Verdict::Turn]);
     expect("twice the same when no other waited", &again(10_400).evidence, &[]);
     let lost = |due: i64| {
-        let w = passed_over(due, Some(due + 60)).fault(10, 11, Hit::Everyone, Delay::Throughout, false);
+        let w =
+            passed_over(due, Some(due + 60)).fault(10, 11, Hit::Everyone, Delay::Throughout, false);
         excuse(w, Excuse::Forgot(["other".to_owned()].into()))
     };
     expect("passed over when Redis had lost whose turn it was", &lost(10_000).evidence, &[]);
@@ -148,8 +212,13 @@ fn gaps(expect: Expect<'_>) {
     };
     expect("begun when the gap was over", &after(10_900).evidence, &[]);
     expect("begun a millisecond before", &after(10_899).evidence, &[Verdict::Gap]);
-    let alone =
-        ran(ran(World::calm(), "a1", group("alone"), 10_000, (10_050, 10_400)), "a2", group("alone"), 10_000, (10_410, 10_500));
+    let alone = ran(
+        ran(World::calm(), "a1", group("alone"), 10_000, (10_050, 10_400)),
+        "a2",
+        group("alone"),
+        10_000,
+        (10_410, 10_500),
+    );
     expect("begun at once in a group without a gap", &alone.evidence, &[]);
 }
 
@@ -165,16 +234,30 @@ fn paced(count: i64, at_once: i64, step: i64) -> World {
 fn bursts(expect: Expect<'_>) {
     let (burst, step) = (PACED.burst, PACED.interval() / 1000);
     expect("a burst, and then by the rate", &paced(9, burst, step).evidence, &[]);
-    expect("two more at once than the burst", &paced(9, burst + 2, step).evidence, &[Verdict::Burst]);
-    expect("a burst, and then faster than the rate", &paced(12, burst, step / 2).evidence, &[Verdict::Burst]);
-    let lost = || excuse(paced(5, 5, step).fault(10, 10, Hit::Everyone, Delay::Throughout, false), Excuse::Forgot([].into()));
+    expect(
+        "two more at once than the burst",
+        &paced(9, burst + 2, step).evidence,
+        &[Verdict::Burst],
+    );
+    expect(
+        "a burst, and then faster than the rate",
+        &paced(12, burst, step / 2).evidence,
+        &[Verdict::Burst],
+    );
+    let lost = || {
+        excuse(
+            paced(5, 5, step).fault(10, 10, Hit::Everyone, Delay::Throughout, false),
+            Excuse::Forgot([].into()),
+        )
+    };
     expect("two more at once, when Redis had lost the count", &lost().evidence, &[]);
     // Runs that were claimed by the rate while nodes stood still begin together.
     let mut w = World::calm();
     for number in 0..6 {
         let began = 13_000 + number * 10;
         w = ran(w, &format!("paced-{number}"), queue("paced"), 10_000, (began, began + 50));
-        w.evidence.history.last_mut().unwrap().started = Some(at(0) + (10_010 + (number - 2).max(0) * 600) * 1000);
+        w.evidence.history.last_mut().unwrap().started =
+            Some(at(0) + (10_010 + (number - 2).max(0) * 600) * 1000);
     }
     let still = |w: World| w.fault(9, 13, Hit::Everyone, Delay::Throughout, true);
     expect("claimed by the rate, begun together after a stand", &still(w).evidence, &[]);
@@ -182,9 +265,18 @@ fn bursts(expect: Expect<'_>) {
     // later by the rate.
     let slow = |claimed: i64| {
         (0..7).fold(World::calm(), |w, number| {
-            let (from, began) =
-                if number < 3 { (claimed, 10_900 + number) } else { (9_000 + number * 500, 9_050 + number * 500) };
-            let mut w = ran(w, &format!("paced-{number}"), queue("paced"), 10_000, (began.max(10_050), began.max(10_050) + 50));
+            let (from, began) = if number < 3 {
+                (claimed, 10_900 + number)
+            } else {
+                (9_000 + number * 500, 9_050 + number * 500)
+            };
+            let mut w = ran(
+                w,
+                &format!("paced-{number}"),
+                queue("paced"),
+                10_000,
+                (began.max(10_050), began.max(10_050) + 50),
+            );
             w.evidence.history.last_mut().unwrap().started = Some(at(0) + from.max(10_010) * 1000);
             w
         })
@@ -208,7 +300,8 @@ fn starved(expect: Expect<'_>) {
         let mut w = waited(ran(w, "a2", group("alone"), 10_100, (11_000, 11_200)), 10_150);
         w.evidence.attempts.pop();
         let run = w.evidence.history.last_mut().unwrap();
-        (run.state, run.reason, run.finished) = ("cancelled".into(), "job removed".into(), Some(at(0) + end * 1000));
+        (run.state, run.reason, run.finished) =
+            ("cancelled".into(), "job removed".into(), Some(at(0) + end * 1000));
         let job = w.evidence.jobs.get_mut("a2").unwrap();
         job.phases[0].sure_to = at(11);
         w
@@ -220,13 +313,25 @@ fn starved(expect: Expect<'_>) {
         let w = ran(w, "a3", sharing(), 10_200, (10_950, 11_200));
         waited(ran(w, "a2", sharing(), 10_100, (11_250, 11_400)), from)
     };
-    expect("due later, and let in before", &overtaken(10_150, || group("alone")).evidence, &[Verdict::Starved]);
+    expect(
+        "due later, and let in before",
+        &overtaken(10_150, || group("alone")).evidence,
+        &[Verdict::Starved],
+    );
     expect("due later, and there before", &overtaken(10_920, || group("alone")).evidence, &[]);
     let mut w = overtaken(10_150, || key(2, None));
     w.evidence.history.last_mut().unwrap().let_in = Some(at(0) + 10_100_000);
     expect("of a key, let in before a run due later, and begun after it", &w.evidence, &[]);
-    expect("of a key, due later, and let in before", &overtaken(10_150, || key(1, None)).evidence, &[Verdict::Starved]);
-    expect("of a queue, whatever is due later", &overtaken(10_150, || queue("narrow")).evidence, &[]);
+    expect(
+        "of a key, due later, and let in before",
+        &overtaken(10_150, || key(1, None)).evidence,
+        &[Verdict::Starved],
+    );
+    expect(
+        "of a queue, whatever is due later",
+        &overtaken(10_150, || queue("narrow")).evidence,
+        &[],
+    );
 }
 
 fn late(expect: Expect<'_>) {
@@ -254,8 +359,16 @@ fn late(expect: Expect<'_>) {
         let w = ran(w, "a2", group(name), 12_000, (16_900, 17_200));
         w.fault(10, 11, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true)
     };
-    expect("late by a run of its group that was lost with its node before it could begin", &unbegun(2, "alone").evidence, &[]);
-    expect("the same, and that run was of another group", &unbegun(2, "other").evidence, &[Verdict::Late]);
+    expect(
+        "late by a run of its group that was lost with its node before it could begin",
+        &unbegun(2, "alone").evidence,
+        &[],
+    );
+    expect(
+        "the same, and that run was of another group",
+        &unbegun(2, "other").evidence,
+        &[Verdict::Late],
+    );
 }
 
 fn uniques(expect: Expect<'_>) {
@@ -267,6 +380,15 @@ fn uniques(expect: Expect<'_>) {
     expect("two of a unique key one after the other", &two("k", 10_500).evidence, &[]);
     expect("two of a unique key at once", &two("k", 10_499).evidence, &[Verdict::Above]);
     expect("two of two unique keys at once", &two("other", 10_499).evidence, &[]);
-    let lost = || excuse(two("k", 10_400).fault(9, 11, Hit::Everyone, Delay::Throughout, false), Excuse::Forgot([].into()));
-    expect("two of a unique key at once, when Redis had lost what it had written", &lost().evidence, &[]);
+    let lost = || {
+        excuse(
+            two("k", 10_400).fault(9, 11, Hit::Everyone, Delay::Throughout, false),
+            Excuse::Forgot([].into()),
+        )
+    };
+    expect(
+        "two of a unique key at once, when Redis had lost what it had written",
+        &lost().evidence,
+        &[],
+    );
 }

@@ -26,7 +26,10 @@ fn ms(ms: i64) -> Micros {
 
 /// Returns the jobs of a batch in these queues, in its order.
 fn of(queues: &[&str]) -> Vec<Job> {
-    batch(0, ms(DUE)).into_iter().filter(|job| queues.iter().any(|queue| job.sharing.queue == Some(queue))).collect()
+    batch(0, ms(DUE))
+        .into_iter()
+        .filter(|job| queues.iter().any(|queue| job.sharing.queue == Some(queue)))
+        .collect()
 }
 
 /// The small node claims these jobs in this order, from a little before they are due, and does each
@@ -39,13 +42,15 @@ fn claimed_from(jobs: Vec<Job>, from: i64, step: i64) -> World {
     let mut w = World::calm();
     for (number, job) in jobs.into_iter().enumerate() {
         let due = due_of(&job);
-        let (number, fence) = (i64::try_from(number).unwrap(), 100 + u64::try_from(number).unwrap());
+        let (number, fence) =
+            (i64::try_from(number).unwrap(), 100 + u64::try_from(number).unwrap());
         let claimed = ms(from + number * step).max(due);
         let (began, ended) = (claimed + 10_000, claimed + 20_000);
         w.done(due, fence);
         let run = RunName::parse(&format!("{}@{}", job.name, due / 1000)).unwrap();
         let recorded = w.evidence.history.last_mut().unwrap();
-        (recorded.run, recorded.started, recorded.finished) = (run.clone(), Some(claimed), Some(ended + 5_000));
+        (recorded.run, recorded.started, recorded.finished) =
+            (run.clone(), Some(claimed), Some(ended + 5_000));
         let attempt = w.evidence.attempts.last_mut().unwrap();
         (attempt.run, attempt.node) = (run, "n4".into());
         (attempt.began, attempt.ended, attempt.last_sign) = (began, Some((ended, 0)), ended);
@@ -68,7 +73,13 @@ fn due_of(job: &Job) -> Micros {
 
 /// The small node was killed this many seconds before the batch was due.
 fn hit(w: World, before: i64) -> World {
-    w.fault(DUE / 1000 - before, DUE / 1000 - before + 1, Hit::Nodes(vec!["n4".into()]), Delay::AtBegin, true)
+    w.fault(
+        DUE / 1000 - before,
+        DUE / 1000 - before + 1,
+        Hit::Nodes(vec!["n4".into()]),
+        Delay::AtBegin,
+        true,
+    )
 }
 
 /// Returns the jobs of two lists, `each` of the first and then one of the second, as long as both
@@ -98,9 +109,14 @@ fn above(expect: Expect<'_>) {
         attempt.node = "n3".into();
     }
     w.evidence.labelled.push("n3".into());
-    expect("one more, on another node that does not carry its label", &w.evidence, &[Verdict::Above]);
+    expect(
+        "one more, on another node that does not carry its label",
+        &w.evidence,
+        &[Verdict::Above],
+    );
     let killed = |began: i64| {
-        let mut w = together(ROOM + 1).fault(20, 21, Hit::Nodes(vec!["n4".into()]), Delay::AtBegin, true);
+        let mut w =
+            together(ROOM + 1).fault(20, 21, Hit::Nodes(vec!["n4".into()]), Delay::AtBegin, true);
         for attempt in w.evidence.attempts.iter_mut().filter(|attempt| attempt.node == "n4") {
             attempt.last_sign = ms(DUE + 1_600);
             attempt.ended = Some((attempt.last_sign, 0));
@@ -109,7 +125,11 @@ fn above(expect: Expect<'_>) {
         last.began = ms(DUE + began);
         reported_by(w, DUE + 1_700)
     };
-    expect("one more, after a fault that took the others from the daemon", &killed(1_100).evidence, &[]);
+    expect(
+        "one more, after a fault that took the others from the daemon",
+        &killed(1_100).evidence,
+        &[],
+    );
 }
 
 fn strict(expect: Expect<'_>) {
@@ -118,7 +138,11 @@ fn strict(expect: Expect<'_>) {
     // The first of them start while none of the others is due.
     let early = ROOM;
     let between = || claimed([&strict[..early], &others[..1], &strict[early..]].concat());
-    expect("one of another queue before five of the strict one", &between().evidence, &[Verdict::Rank]);
+    expect(
+        "one of another queue before five of the strict one",
+        &between().evidence,
+        &[Verdict::Rank],
+    );
     expect("the same, the node killed before", &hit(between(), 5).evidence, &[]);
     expect("the same, the node killed long before", &hit(between(), 19).evidence, &[Verdict::Rank]);
     let end = strict.len() - (ROOM - 1);
@@ -135,20 +159,33 @@ fn priorities(expect: Expect<'_>) {
     let ranked = of(&[RANKED]);
     let (oldest, low, high) = (&ranked[..1], &ranked[1..8], &ranked[8..]);
     let after = |order: &[&[Job]]| claimed_from(order.concat(), DUE, STEP);
-    expect("the most urgent first, at the tenth start the oldest", &after(&[&high[..9], oldest, &high[9..], low]).evidence, &[]);
+    expect(
+        "the most urgent first, at the tenth start the oldest",
+        &after(&[&high[..9], oldest, &high[9..], low]).evidence,
+        &[],
+    );
     let unranked = after(&[oldest, low, high]);
     expect("all by their due, whatever their priority", &unranked.evidence, &[Verdict::Rank]);
     expect("the same, the node killed before", &hit(after(&[oldest, low, high]), 5).evidence, &[]);
-    let twice = after(&[&high[..5], &low[..1], &high[5..7], &low[1..2], &high[7..], oldest, &low[2..]]);
+    let twice =
+        after(&[&high[..5], &low[..1], &high[5..7], &low[1..2], &high[7..], oldest, &low[2..]]);
     expect("two less urgent ones within ten starts", &twice.evidence, &[Verdict::Rank]);
     let last = after(&[high, low, oldest]);
     expect("the oldest last, for its priority", &last.evidence, &[Verdict::Starved]);
-    expect("the oldest after thirteen", &after(&[high, &low[..3], oldest, &low[3..]]).evidence, &[]);
+    expect(
+        "the oldest after thirteen",
+        &after(&[high, &low[..3], oldest, &low[3..]]).evidence,
+        &[],
+    );
 }
 
 fn weights(expect: Expect<'_>) {
     let (heavy, light) = (of(&[SHARES.0]), of(&[SHARES.1]));
-    expect("three of one queue for each of the other", &claimed(mixed(heavy.clone(), light.clone(), 3)).evidence, &[]);
+    expect(
+        "three of one queue for each of the other",
+        &claimed(mixed(heavy.clone(), light.clone(), 3)).evidence,
+        &[],
+    );
     let even = || claimed(mixed(heavy.clone(), light.clone(), 1));
     expect("one of each by turns", &even().evidence, &[Verdict::Rank]);
     expect("the same, the node killed before", &hit(even(), 5).evidence, &[]);
@@ -160,23 +197,34 @@ fn weights(expect: Expect<'_>) {
 }
 
 fn late(expect: Expect<'_>) {
-    let one = |began: i64| claimed_from(of(&[SHARES.0]).into_iter().take(1).collect(), DUE + began, STEP);
+    let one =
+        |began: i64| claimed_from(of(&[SHARES.0]).into_iter().take(1).collect(), DUE + began, STEP);
     expect("begun by the small node when it was due", &one(800).evidence, &[]);
-    expect("begun late by the small node, which had nothing to do", &one(1_100).evidence, &[Verdict::Late]);
+    expect(
+        "begun late by the small node, which had nothing to do",
+        &one(1_100).evidence,
+        &[Verdict::Late],
+    );
     let down = |w: World| w.fault(15, 26, Hit::Nodes(vec!["n4".into()]), Delay::AtBegin, true);
     expect("begun when the small node was back", &down(one(7_000)).evidence, &[]);
     let other = |w: World| w.fault(15, 26, Hit::Nodes(vec!["n2".into()]), Delay::AtBegin, true);
     expect("begun as late, another node down", &other(one(7_000)).evidence, &[Verdict::Late]);
     let full = |until: i64| {
         let mut w = claimed_from(of(&[SHARES.0]).into_iter().take(ROOM + 1).collect(), DUE, 1);
-        let mut of_it: Vec<_> = w.evidence.attempts.iter_mut().filter(|attempt| attempt.node == "n4").collect();
+        let mut of_it: Vec<_> =
+            w.evidence.attempts.iter_mut().filter(|attempt| attempt.node == "n4").collect();
         for attempt in &mut of_it[..ROOM] {
             (attempt.ended, attempt.last_sign) = (Some((ms(DUE + until), 0)), ms(DUE + until));
         }
         let last = of_it.last_mut().unwrap();
-        (last.began, last.ended, last.last_sign) = (ms(DUE + 4_000), Some((ms(DUE + 4_100), 0)), ms(DUE + 4_100));
+        (last.began, last.ended, last.last_sign) =
+            (ms(DUE + 4_000), Some((ms(DUE + 4_100), 0)), ms(DUE + 4_100));
         reported_by(w, DUE + 4_200)
     };
-    expect("begun when one of those that filled the small node was over", &full(3_500).evidence, &[]);
+    expect(
+        "begun when one of those that filled the small node was over",
+        &full(3_500).evidence,
+        &[],
+    );
     expect("begun more than a second after that", &full(2_900).evidence, &[Verdict::Late]);
 }

@@ -34,7 +34,12 @@ impl Steps {
         let all = [1, -1, 300, -300, 3_600, -3_600, month, -month];
         let mut steps: Vec<Option<i64>> = all.into_iter().map(Some).chain([None]).collect();
         rng.shuffle(&mut steps);
-        Box::new(Self { node: some_node(rng, nodes), offsets: steps, is_over: Arc::default(), hand: None })
+        Box::new(Self {
+            node: some_node(rng, nodes),
+            offsets: steps,
+            is_over: Arc::default(),
+            hand: None,
+        })
     }
 }
 
@@ -43,8 +48,11 @@ impl Fault for Steps {
         "F16"
     }
     fn what(&self) -> String {
-        let reported: Vec<String> =
-            self.offsets.iter().map(|step| step.map_or("back over midnight".to_owned(), |step| format!("{step:+} s"))).collect();
+        let reported: Vec<String> = self
+            .offsets
+            .iter()
+            .map(|step| step.map_or("back over midnight".to_owned(), |step| format!("{step:+} s")))
+            .collect();
         format!("the clock of {} set: {}", name(self.node), reported.join(", "))
     }
     fn lasts(&self) -> Duration {
@@ -69,12 +77,14 @@ impl Fault for Steps {
         .into();
     }
     fn inflict(&mut self, stage: &Stage) {
-        let (file, steps, is_over) = (offset_file(stage.dir(), self.node), self.offsets.clone(), Arc::clone(&self.is_over));
+        let (file, steps, is_over) =
+            (offset_file(stage.dir(), self.node), self.offsets.clone(), Arc::clone(&self.is_over));
         self.hand = Some(std::thread::spawn(move || {
             let to_midnight = 86_400 - now() / SECOND % 86_400;
             // This step has two parts: a little past midnight, then back before it.
-            let offsets =
-                steps.into_iter().flat_map(|step| step.map_or(vec![to_midnight + 2, to_midnight - 5], |step| vec![step]));
+            let offsets = steps.into_iter().flat_map(|step| {
+                step.map_or(vec![to_midnight + 2, to_midnight - 5], |step| vec![step])
+            });
             for offset in offsets.take_while(|_| !is_over.load(Ordering::SeqCst)) {
                 set(&file, offset);
                 std::thread::sleep(STEP);

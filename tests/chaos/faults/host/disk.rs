@@ -65,7 +65,11 @@ struct Mounted(PathBuf);
 impl Mounted {
     fn over(dir: &Path) -> Self {
         fs::create_dir_all(dir).unwrap();
-        run("mount", &["-t", "tmpfs", "-o", "size=64k", "schedd-chaos", &dir.display().to_string()]).unwrap();
+        run(
+            "mount",
+            &["-t", "tmpfs", "-o", "size=64k", "schedd-chaos", &dir.display().to_string()],
+        )
+        .unwrap();
         let mounted = Self(dir.to_owned());
         // The write stops when the file system is full.
         fs::create_dir_all(dir.join("schedd")).unwrap();

@@ -28,7 +28,8 @@ pub(crate) struct Storm {
 
 impl Storm {
     pub(crate) fn draw(rng: &mut Rng, _nodes: usize) -> Box<dyn Fault> {
-        let text = [FileText::Fine, FileText::Nonsense, FileText::Half, FileText::Gone][rng.usize(..4)];
+        let text =
+            [FileText::Fine, FileText::Nonsense, FileText::Half, FileText::Gone][rng.usize(..4)];
         Box::new(Self { text, length: Duration::from_millis(rng.u64(500..3_000)) })
     }
 }
@@ -38,7 +39,10 @@ impl Fault for Storm {
         "F27"
     }
     fn what(&self) -> String {
-        format!("SIGHUP 100 times to each node with the file {:?}, which stays for {:?}", self.text, self.length)
+        format!(
+            "SIGHUP 100 times to each node with the file {:?}, which stays for {:?}",
+            self.text, self.length
+        )
     }
     fn lasts(&self) -> Duration {
         self.length
@@ -52,9 +56,13 @@ impl Fault for Storm {
             let file = node.daemon().jobs_file();
             match self.text {
                 FileText::Fine => {}
-                FileText::Nonsense => fs::write(file, "[jobs.quick-0]\ncorn = \"* * * * *\"\nshell = 5\n").unwrap(),
+                FileText::Nonsense => {
+                    fs::write(file, "[jobs.quick-0]\ncorn = \"* * * * *\"\nshell = 5\n").unwrap()
+                }
                 // The text ends in the middle of a string, so that it is not a valid smaller file.
-                FileText::Half => fs::write(file, &good[..good.rfind("command = ").unwrap() + 14]).unwrap(),
+                FileText::Half => {
+                    fs::write(file, &good[..good.rfind("command = ").unwrap() + 14]).unwrap()
+                }
                 FileText::Gone => fs::remove_file(file).unwrap_or_default(),
             }
         }

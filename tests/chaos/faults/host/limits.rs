@@ -34,7 +34,12 @@ impl Fault for NoFiles {
     }
     fn harm(&self) -> Harm {
         // Open connections and leases of the node stay.
-        Harm { hit: Hit::Nodes(vec![name(self.node)]), delay: Delay::Brief(3 * SECOND), may_repeat: false, may_overlap: false }
+        Harm {
+            hit: Hit::Nodes(vec![name(self.node)]),
+            delay: Delay::Brief(3 * SECOND),
+            may_repeat: false,
+            may_overlap: false,
+        }
     }
     fn excuse(&self) -> Option<Excuse> {
         Some(Excuse::CannotStart("Too many open files"))
@@ -44,7 +49,11 @@ impl Fault for NoFiles {
         let pids = daemon.keepers().into_iter().chain(Pid::from_raw(daemon.pid().cast_signed()));
         for pid in pids {
             let limit = rustix::process::getrlimit(Resource::Nofile);
-            if let Ok(before) = prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(4), maximum: limit.maximum }) {
+            if let Ok(before) = prlimit(
+                Some(pid),
+                Resource::Nofile,
+                Rlimit { current: Some(4), maximum: limit.maximum },
+            ) {
                 self.limited.push((pid, before));
             }
         }

@@ -31,7 +31,10 @@ impl Fault for Cut {
         "F7"
     }
     fn what(&self) -> String {
-        format!("Redis ended, the last {} bytes of its append-only file cut off, started again", self.bytes)
+        format!(
+            "Redis ended, the last {} bytes of its append-only file cut off, started again",
+            self.bytes
+        )
     }
     fn lasts(&self) -> Duration {
         // The loss shows within a lease.
@@ -45,7 +48,8 @@ impl Fault for Cut {
     }
     fn inflict(&mut self, stage: &Stage) {
         let mut redis = stage.redis();
-        let (_, dir): (String, String) = redis::cmd("CONFIG").arg("GET").arg("dir").query(&mut redis.connection()).unwrap();
+        let (_, dir): (String, String) =
+            redis::cmd("CONFIG").arg("GET").arg("dir").query(&mut redis.connection()).unwrap();
         let dir = PathBuf::from(dir);
         // A killed Redis could lose more than the file shows, because it answers before it writes
         // while the disk is slow.
@@ -53,9 +57,13 @@ impl Fault for Cut {
         // no answer.
         let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").query::<()>(&mut redis.connection());
         redis.kill9();
-        let of_increment = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(".incr.aof"));
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(dir.join("appendonlydir")).unwrap().map(|entry| entry.unwrap().path()).filter(of_increment).collect();
+        let of_increment =
+            |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(".incr.aof"));
+        let mut files: Vec<PathBuf> = fs::read_dir(dir.join("appendonlydir"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(of_increment)
+            .collect();
         files.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
         let file = files.pop().unwrap();
         let before = fs::read(&file).unwrap();
@@ -73,8 +81,10 @@ impl Fault for Cut {
         let mut connection = stage.redis().connection();
         redis::cmd("BGREWRITEAOF").query::<redis::Value>(&mut connection).unwrap();
         let _ = stage.wait(Duration::from_secs(10), || {
-            let reported: String = redis::cmd("INFO").arg("persistence").query(&mut connection).unwrap();
-            reported.contains("aof_rewrite_in_progress:0") && reported.contains("aof_rewrite_scheduled:0")
+            let reported: String =
+                redis::cmd("INFO").arg("persistence").query(&mut connection).unwrap();
+            reported.contains("aof_rewrite_in_progress:0")
+                && reported.contains("aof_rewrite_scheduled:0")
         });
     }
 }
@@ -85,8 +95,11 @@ impl Fault for Cut {
 fn whole(file: &[u8]) -> usize {
     const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
     const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-    let mut end = file.windows(EXEC.len()).rposition(|bytes| bytes == EXEC).map_or(0, |at| at + EXEC.len());
-    while let Some(length) = command(&file[end..]).filter(|length| file[end..end + length] != *MULTI) {
+    let mut end =
+        file.windows(EXEC.len()).rposition(|bytes| bytes == EXEC).map_or(0, |at| at + EXEC.len());
+    while let Some(length) =
+        command(&file[end..]).filter(|length| file[end..end + length] != *MULTI)
+    {
         end += length;
     }
     end
@@ -111,7 +124,9 @@ fn command(bytes: &[u8]) -> Option<usize> {
 /// Returns all words that may be a run's id or a job's name.
 fn names(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for word in text.split(|letter: char| !(letter.is_ascii_alphanumeric() || ".-_@~".contains(letter))) {
+    for word in
+        text.split(|letter: char| !(letter.is_ascii_alphanumeric() || ".-_@~".contains(letter)))
+    {
         names.insert(word.to_owned());
         if let Some((job, _)) = word.split_once('@') {
             names.insert(job.to_owned());

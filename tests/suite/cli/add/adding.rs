@@ -16,13 +16,28 @@ use crate::support::eye::Eye;
 #[test]
 fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
     let bench = Bench::start();
-    assert_eq!(bench.add(&["--name", "backup", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--", "true"]), "backup");
+    assert_eq!(
+        bench.add(&[
+            "--name",
+            "backup",
+            "--cron",
+            "30 2 * * *",
+            "--tz",
+            "Europe/Berlin",
+            "--",
+            "true"
+        ]),
+        "backup"
+    );
     let drawn = bench.add(&["--in", "10m", "--shell", "true"]);
     assert!(drawn.len() == 14 && drawn.starts_with("job-"), "{drawn}");
 
     let shown = bench.ctl.run(&["show", "backup", "--json"]).good().json();
     assert_eq!(shown["schedule"], "30 2 * * *");
-    assert_eq!((shown["tz"].as_str(), shown["source"].as_str()), (Some("Europe/Berlin"), Some("api")));
+    assert_eq!(
+        (shown["tz"].as_str(), shown["source"].as_str()),
+        (Some("Europe/Berlin"), Some("api"))
+    );
     assert_eq!(shown["definition"]["command"], serde_json::json!(["true"]));
     assert!(shown["next_due"].as_str().unwrap().contains("T02:30:00.000+0"), "{shown}");
 }
@@ -30,11 +45,24 @@ fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
 #[test]
 fn add_warns_of_an_unusable_ping_url_or_user_and_refuses_a_mistyped_url() {
     let bench = Bench::start();
-    let added =
-        bench.ctl.run(&["add", "--name", "a", "--ping-url", "https://h.example/{jobb}", "--user", "no-such-user", "--", "true"]);
-    assert!(added.code == 0 && added.stderr.contains("--ping-url: ") && added.stderr.contains("{jobb}"), "{added:?}");
+    let added = bench.ctl.run(&[
+        "add",
+        "--name",
+        "a",
+        "--ping-url",
+        "https://h.example/{jobb}",
+        "--user",
+        "no-such-user",
+        "--",
+        "true",
+    ]);
+    assert!(
+        added.code == 0 && added.stderr.contains("--ping-url: ") && added.stderr.contains("{jobb}"),
+        "{added:?}"
+    );
     assert!(added.stderr.contains("--user: no user \"no-such-user\" on this host"), "{added:?}");
-    let refused = bench.ctl.run(&["add", "--name", "b", "--on-failure", "htps://typo/x", "--", "true"]);
+    let refused =
+        bench.ctl.run(&["add", "--name", "b", "--on-failure", "htps://typo/x", "--", "true"]);
     assert!(refused.code == 2 && refused.stderr.contains("which looks like a URL"), "{refused:?}");
     bench.ctl.run(&["show", "b"]).refused(3, &["b"]);
 }
@@ -42,8 +70,15 @@ fn add_warns_of_an_unusable_ping_url_or_user_and_refuses_a_mistyped_url() {
 #[test]
 fn json_gives_the_name_and_when_it_is_due() {
     let bench = Bench::start();
-    let added = bench.ctl.run(&["add", "--name", "a", "--at", "2099-01-02T03:04:05.678Z", "--json", "--", "x"]).good().json();
-    assert_eq!((added["name"].as_str(), added["next_due"].as_str()), (Some("a"), Some("2099-01-02T03:04:05.678Z")));
+    let added = bench
+        .ctl
+        .run(&["add", "--name", "a", "--at", "2099-01-02T03:04:05.678Z", "--json", "--", "x"])
+        .good()
+        .json();
+    assert_eq!(
+        (added["name"].as_str(), added["next_due"].as_str()),
+        (Some("a"), Some("2099-01-02T03:04:05.678Z"))
+    );
     let manual = bench.ctl.run(&["add", "--name", "m", "--json", "--", "x"]).good().json();
     assert!(manual["next_due"].is_null() && manual.get("next_due").is_some());
     assert_eq!(bench.ctl.run(&["show", "m", "--json"]).json()["state"], "manual");
@@ -52,11 +87,18 @@ fn json_gives_the_name_and_when_it_is_due() {
 #[test]
 fn the_instant_a_job_is_due_in_is_reported_beside_its_name() {
     let bench = Bench::start();
-    let added = bench.ctl.run(&["add", "--name", "soon", "--in", "10m", "--tz", "Asia/Tokyo", "--", "x"]).good();
+    let added = bench
+        .ctl
+        .run(&["add", "--name", "soon", "--in", "10m", "--tz", "Asia/Tokyo", "--", "x"])
+        .good();
     let due = bench.ctl.run(&["show", "soon", "--json"]).good().json()["next_due"].clone();
     assert_eq!(added.stdout, "soon\n");
-    assert!(added.stderr.starts_with(&format!("at {} (Asia/Tokyo), in ", due.as_str().unwrap())), "{added:?} {due}");
-    let quiet = bench.ctl.run(&["add", "--name", "later", "--in", "10m", "--quiet", "--", "x"]).good();
+    assert!(
+        added.stderr.starts_with(&format!("at {} (Asia/Tokyo), in ", due.as_str().unwrap())),
+        "{added:?} {due}"
+    );
+    let quiet =
+        bench.ctl.run(&["add", "--name", "later", "--in", "10m", "--quiet", "--", "x"]).good();
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("later\n", ""));
 }
 
@@ -136,7 +178,10 @@ fn every_rule_that_can_be_given_is_kept() {
         "/bin/bash",
     ]);
     bench.add(&["--name", "p", "--stdin-text", &format!("@{}", body.display()), "--", "cat"]);
-    assert_eq!(bench.ctl.run(&["show", "p", "--json"]).good().json()["definition"]["stdin"], "{\"a\": 1}");
+    assert_eq!(
+        bench.ctl.run(&["show", "p", "--json"]).good().json()["definition"]["stdin"],
+        "{\"a\": 1}"
+    );
     let shown = bench.ctl.run(&["show", "h", "--json"]).good().json();
     let definition = &shown["definition"];
     let wanted = serde_json::json!({
@@ -154,19 +199,47 @@ fn every_rule_that_can_be_given_is_kept() {
         "limit": 3, "delay": "5s", "backoff": "linear", "max_delay": "1h", "jitter": true, "on": [429, 503], "never_on": null,
     });
     assert_eq!(definition["retry"], retry);
-    assert_eq!(definition["done_check"], serde_json::json!({"shell": "test -e x", "on": "always", "timeout": "1m"}));
+    assert_eq!(
+        definition["done_check"],
+        serde_json::json!({"shell": "test -e x", "on": "always", "timeout": "1m"})
+    );
     let text = bench.ctl.run(&["show", "h"]).good().stdout;
-    assert!(text.contains("only on 429 503") && text.contains("/bin/bash -c 'test -e x', before each attempt"), "{text}");
+    assert!(
+        text.contains("only on 429 503")
+            && text.contains("/bin/bash -c 'test -e x', before each attempt"),
+        "{text}"
+    );
     assert_eq!(definition["delivery"], "at-least-once");
 }
 
 #[test]
 fn anchor_start_and_end_take_the_times_people_say_and_report_what_was_understood() {
     let bench = Bench::start();
-    let every = ["--every", "1h", "--tz", "Europe/Berlin", "--anchor", "2026-01-01 00:30", "--start", "tomorrow noon"];
-    let added = bench.ctl.run(&[&["add", "--name", "a"][..], &every, &["--end", "2099-05-01 9am", "--", "x"]].concat()).good();
-    assert_eq!(added.stderr.lines().map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(), ["anchor", "start", "end"]);
-    assert!(added.stderr.contains("end 2099-05-01T09:00:00.000+02:00 (Europe/Berlin)"), "{added:?}");
+    let every = [
+        "--every",
+        "1h",
+        "--tz",
+        "Europe/Berlin",
+        "--anchor",
+        "2026-01-01 00:30",
+        "--start",
+        "tomorrow noon",
+    ];
+    let added = bench
+        .ctl
+        .run(
+            &[&["add", "--name", "a"][..], &every, &["--end", "2099-05-01 9am", "--", "x"]]
+                .concat(),
+        )
+        .good();
+    assert_eq!(
+        added.stderr.lines().map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(),
+        ["anchor", "start", "end"]
+    );
+    assert!(
+        added.stderr.contains("end 2099-05-01T09:00:00.000+02:00 (Europe/Berlin)"),
+        "{added:?}"
+    );
     let definition = bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"].clone();
     assert_eq!(
         (&definition["anchor"], &definition["end"]),
@@ -174,7 +247,8 @@ fn anchor_start_and_end_take_the_times_people_say_and_report_what_was_understood
     );
     let next = bench.ctl.run(&["next", "a", "-n", "1", "--json"]).good().json();
     assert!(next[0].as_str().unwrap().contains("T12:30:00.000+"), "{next}");
-    let gap = ["add", "--every", "1h", "--tz", "Europe/Berlin", "--start", "2027-03-28 02:30", "--", "x"];
+    let gap =
+        ["add", "--every", "1h", "--tz", "Europe/Berlin", "--start", "2027-03-28 02:30", "--", "x"];
     bench.ctl.run(&gap).refused(2, &["--start", "does not exist in Europe/Berlin"]);
 }
 
@@ -183,7 +257,10 @@ fn a_job_that_will_never_run_by_itself_is_added_with_a_warning() {
     let bench = Bench::start();
     for past in [&["--cron", "0 0 0 1 1 * 2020"][..], &["--every", "1h", "--end", "yesterday"]] {
         let added = bench.ctl.run(&[&["add"], past, &["--", "x"]].concat()).good();
-        assert!(added.stderr.contains("has no future time: it runs only by schedctl run"), "{added:?}");
+        assert!(
+            added.stderr.contains("has no future time: it runs only by schedctl run"),
+            "{added:?}"
+        );
     }
     for silent in [&[][..], &["--cron", "@reboot"], &["--in", "1h"], &["--delay", "1h"]] {
         let added = bench.ctl.run(&[&["add"], silent, &["--", "x"]].concat()).good();
@@ -192,6 +269,7 @@ fn a_job_that_will_never_run_by_itself_is_added_with_a_warning() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of refusals")]
 fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
     let alone = Schedctl::alone().env("TZ", "UTC");
     let endless = format!("https://example.com/{}", "x".repeat(10_000));
@@ -209,7 +287,10 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
             &["--http", "http://h/", "--limit-cpu", "1", "--nice", "3"],
             &["--limit-cpu, --nice: an HTTP request starts no process"],
         ),
-        (&["--http", "http://h/", "--stdin-text", "x"], &["--stdin-text: an HTTP request starts no process: take stdin out"]),
+        (
+            &["--http", "http://h/", "--stdin-text", "x"],
+            &["--stdin-text: an HTTP request starts no process: take stdin out"],
+        ),
         (&["--tz", "Europe/Munich", "--", "x"], &["--tz", "Munich", "nearest"]),
         (&["--tz", "EST5EDT6", "--", "x"], &["--tz", "EST5EDT6"]),
         (&["--tz", "", "--", "x"], &["--tz"]),
@@ -218,14 +299,32 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         (&["--cron", "*/0 * * * *", "--", "x"], &["step 0"]),
         (&["--cron", "5-1 * * * *", "--", "x"], &["5-1"]),
         (&["--cron", "0 0 30 2 *", "--", "x"], &["has no day before 2100"]),
-        (&["--cron", "@rebot", "--", "x"], &["\"@rebot\" at character 1 is not a known word", "@reboot"]),
+        (
+            &["--cron", "@rebot", "--", "x"],
+            &["\"@rebot\" at character 1 is not a known word", "@reboot"],
+        ),
         (&["--queue", "@web", "--", "x"], &["--queue", "a name without @"]),
         (&["--cron", "0 0 * * MON#6", "--", "x"], &["MON#6"]),
-        (&["--retry", "1", "--delivery", "at-most-once", "--", "x"], &["--delivery", "contradicts retry.limit 1"]),
-        (&["--retry", "1", "--retry-on", "3", "--retry-never-on", "3", "--", "x"], &["--retry-never-on", "found 3 in on and"]),
-        (&["--retry", "1", "--retry-on", "503", "--", "x"], &["--retry-on", "1 to 255", "runs a process"]),
-        (&["--retry", "1", "--retry-never-on", "3", "--http", "http://h/"], &["--retry-never-on", "100 to 599"]),
-        (&["--done-check", "x", "--done-check-on", "never", "--", "x"], &["--done-check-on", "\"retry\" or \"always\""]),
+        (
+            &["--retry", "1", "--delivery", "at-most-once", "--", "x"],
+            &["--delivery", "contradicts retry.limit 1"],
+        ),
+        (
+            &["--retry", "1", "--retry-on", "3", "--retry-never-on", "3", "--", "x"],
+            &["--retry-never-on", "found 3 in on and"],
+        ),
+        (
+            &["--retry", "1", "--retry-on", "503", "--", "x"],
+            &["--retry-on", "1 to 255", "runs a process"],
+        ),
+        (
+            &["--retry", "1", "--retry-never-on", "3", "--http", "http://h/"],
+            &["--retry-never-on", "100 to 599"],
+        ),
+        (
+            &["--done-check", "x", "--done-check-on", "never", "--", "x"],
+            &["--done-check-on", "\"retry\" or \"always\""],
+        ),
         (&["--every", "0s", "--", "x"], &["--every", "1s to 10 years"]),
         (&["--every", "-5m", "--", "x"], &["negative"]),
         (&["--every", "1ms", "--", "x"], &["1s to 10 years"]),
@@ -265,7 +364,10 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         (&["--cwd", "rel", "--", "x"], &["--cwd", "absolute"]),
         (&["--limit-memory", "5", "--", "x"], &["--limit-memory", "256MiB"]),
         (&["--limit-cpu", "-1", "--", "x"], &["--limit-cpu", "more than 0"]),
-        (&["--limit-cpu", "x", "--", "x"], &["--limit-cpu: found \"x\", wanted a number such as 0.5"]),
+        (
+            &["--limit-cpu", "x", "--", "x"],
+            &["--limit-cpu: found \"x\", wanted a number such as 0.5"],
+        ),
         (&["--nice", "20", "--", "x"], &["--nice", "0 to 19"]),
         (&["--umask", "28", "--", "x"], &["--umask", "3 or 4 octal digits"]),
         (&["--shell-program", "bash", "--shell", "x"], &["--shell-program", "an absolute path"]),
@@ -287,9 +389,15 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
 #[test]
 fn an_instant_is_reported_as_it_was_understood_and_a_past_one_refused() {
     let bench = Bench::start();
-    let added = bench.ctl.run(&["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--", "x"]).good();
+    let added = bench
+        .ctl
+        .run(&["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--", "x"])
+        .good();
     assert!(added.stderr.contains("2099-10-25T02:30:00.000+02:00 (Europe/Berlin)"), "{added:?}");
-    assert!(added.stderr.contains("occurs twice") && added.stderr.contains("the first time, 2099"), "{added:?}");
+    assert!(
+        added.stderr.contains("occurs twice") && added.stderr.contains("the first time, 2099"),
+        "{added:?}"
+    );
     let twice = ["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--json", "--fold"];
     for (fold, due) in [
         ("first", "2099-10-25T02:30:00.000+02:00"),
@@ -297,16 +405,36 @@ fn an_instant_is_reported_as_it_was_understood_and_a_past_one_refused() {
         ("0", "2099-10-25T02:30:00.000+02:00"),
         ("1", "2099-10-25T02:30:00.000+01:00"),
     ] {
-        assert_eq!(bench.ctl.run(&[&twice[..], &[fold, "--", "x"]].concat()).good().json()["next_due"], due);
+        assert_eq!(
+            bench.ctl.run(&[&twice[..], &[fold, "--", "x"]].concat()).good().json()["next_due"],
+            due
+        );
     }
-    bench.ctl.run(&[&twice[..], &["2", "--", "x"]].concat()).refused(2, &["--fold", "schedctl add --help"]);
+    bench
+        .ctl
+        .run(&[&twice[..], &["2", "--", "x"]].concat())
+        .refused(2, &["--fold", "schedctl add --help"]);
     bench.ctl.run(&["add", "--fold", "second", "--in", "1h", "--", "x"]).refused(2, &["--at"]);
     let quiet = bench.ctl.run(&["add", "--quiet", "--at", "2099-01-01", "--", "x"]).good();
     assert_eq!(quiet.stderr, "");
 
-    let past = ["add", "--name", "p", "--at", "2020-01-01 09:00", "--tz", "Europe/Berlin", "--", "x"];
-    bench.ctl.run(&past).refused(2, &["ago", "2020-01-01 09:00:00 CET", "Europe/Berlin", "--allow-past"]);
-    bench.add(&["--name", "p", "--at", "2020-01-01 09:00", "--tz", "Europe/Berlin", "--allow-past", "--", "x"]);
+    let past =
+        ["add", "--name", "p", "--at", "2020-01-01 09:00", "--tz", "Europe/Berlin", "--", "x"];
+    bench
+        .ctl
+        .run(&past)
+        .refused(2, &["ago", "2020-01-01 09:00:00 CET", "Europe/Berlin", "--allow-past"]);
+    bench.add(&[
+        "--name",
+        "p",
+        "--at",
+        "2020-01-01 09:00",
+        "--tz",
+        "Europe/Berlin",
+        "--allow-past",
+        "--",
+        "x",
+    ]);
     assert_eq!(bench.node.claim("p").run.to_string(), "p@1577865600000");
 }
 
@@ -314,8 +442,11 @@ fn an_instant_is_reported_as_it_was_understood_and_a_past_one_refused() {
 fn a_past_time_of_several_runs_at_once_and_one_that_ran_is_not_accepted() {
     let bench = Bench::start();
     let (past, reported) = ("2020-01-01T09:00Z", "at 2020-01-01T09:00:00.000Z");
-    let add =
-        |more: &[&str]| bench.ctl.run(&[&["add", "--name", "p", "--allow-past", "--at", past], more, &["--", "x"]].concat());
+    let add = |more: &[&str]| {
+        bench.ctl.run(
+            &[&["add", "--name", "p", "--allow-past", "--at", past], more, &["--", "x"]].concat(),
+        )
+    };
     let added = add(&["--at", "2099-01-01"]).good();
     assert!(added.stderr.contains(reported) && added.stderr.contains("at 2099-01-01"), "{added:?}");
     let looked = bench.ctl.run(&["doctor"]);
@@ -323,7 +454,12 @@ fn a_past_time_of_several_runs_at_once_and_one_that_ran_is_not_accepted() {
     let claim = bench.node.claim("p");
     assert_eq!(claim.run.to_string(), "p@1577869200000");
     bench.node.finish(&claim, RunState::Succeeded, &[]);
-    let next = |job: &str| bench.ctl.run(&["show", job, "--json"]).good().json()["next_due"].as_str().unwrap().to_owned();
+    let next = |job: &str| {
+        bench.ctl.run(&["show", job, "--json"]).good().json()["next_due"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     assert!(next("p").starts_with("2099-01-01"));
 
     // By an edit, which has the past time still, and by a new job of the name.
@@ -331,7 +467,9 @@ fn a_past_time_of_several_runs_at_once_and_one_that_ran_is_not_accepted() {
         let again = add(&["--at", "2099-01-02", verb]).good();
         assert!(
             !again.stderr.contains(reported)
-                && again.stderr.contains("job p does not run for 2020-01-01T09:00:00.000Z: it ran at that time already"),
+                && again.stderr.contains(
+                    "job p does not run for 2020-01-01T09:00:00.000Z: it ran at that time already"
+                ),
             "{again:?}"
         );
         assert!(next("p").starts_with("2099-01-02"), "{again:?}");
@@ -349,7 +487,10 @@ fn a_time_that_would_not_run_is_refused_if_it_is_past_and_warned_of_if_not() {
         bench.ctl.run(&[&["add", "--json"], &words[..], &["--", "x"]].concat())
     };
     for (args, words) in [
-        ("--at 2020-01-01 --at 2021-01-01 --allow-past", "only the newest runs, 2021-01-01T00:00:00.000Z"),
+        (
+            "--at 2020-01-01 --at 2021-01-01 --allow-past",
+            "only the newest runs, 2021-01-01T00:00:00.000Z",
+        ),
         ("--at 2020-01-01 --allow-past --skip-if-late 1h", "--skip-if-late skips a run this late"),
         ("--at 2020-01-01 --allow-past --max-age 1h", "--skip-if-late skips a run this late"),
         ("--at 2020-01-01 --at 2099-01-01 --allow-past --catch-up skip", "--catch-up skip"),
@@ -357,12 +498,23 @@ fn a_time_that_would_not_run_is_refused_if_it_is_past_and_warned_of_if_not() {
         add(args).refused(2, &["--at \"2020-01-01\" is past and would not run at once", words]);
     }
     for (args, gone, why) in [
-        ("--at 2099-12-24 --at 2099-12-27 --exclude 2099-12-24", "2099-12-24", "--exclude, --only-on, --start or --end"),
-        ("--at 2099-12-27 --at 2099-12-28 --end 2099-12-27", "2099-12-28", "--exclude, --only-on, --start or --end"),
+        (
+            "--at 2099-12-24 --at 2099-12-27 --exclude 2099-12-24",
+            "2099-12-24",
+            "--exclude, --only-on, --start or --end",
+        ),
+        (
+            "--at 2099-12-27 --at 2099-12-28 --end 2099-12-27",
+            "2099-12-28",
+            "--exclude, --only-on, --start or --end",
+        ),
         ("--at 2099-12-27 --at 2099-12-28 --max-runs 1", "2099-12-28", "--max-runs 1 is reached"),
     ] {
         let added = add(args).good();
-        assert!(added.stderr.contains(&format!("warning: --at {gone:?} does not run: {why}")), "{added:?}");
+        assert!(
+            added.stderr.contains(&format!("warning: --at {gone:?} does not run: {why}")),
+            "{added:?}"
+        );
         assert!(!added.stderr.contains(&format!("at {gone}T")), "{added:?}");
         assert!(added.json()["next_due"].as_str().unwrap().starts_with("2099-12-27"), "{added:?}");
     }
@@ -376,9 +528,13 @@ fn a_number_that_is_not_finite_is_refused_in_flags_and_in_lines() {
     let bench = Bench::start();
     for number in ["NaN", "nan", "inf", "infinity", "1e400", "1e9"] {
         let finished = bench.ctl.run(&["add", "--name", "n", "--limit-cpu", number, "--", "x"]);
-        finished.refused(2, &["--limit-cpu", "wanted a number such as 0.5, more than 0, at most 1000"]);
+        finished
+            .refused(2, &["--limit-cpu", "wanted a number such as 0.5, more than 0, at most 1000"]);
     }
-    bench.ctl.run(&["add", "--name", "n", "--limit-cpu=-inf", "--", "x"]).refused(2, &["--limit-cpu", "wanted a number"]);
+    bench
+        .ctl
+        .run(&["add", "--name", "n", "--limit-cpu=-inf", "--", "x"])
+        .refused(2, &["--limit-cpu", "wanted a number"]);
     let keys = [
         r#""limits": {"cpu": 1e400}"#,
         r#""limits": {"cpu": NaN}"#,
@@ -391,7 +547,10 @@ fn a_number_that_is_not_finite_is_refused_in_flags_and_in_lines() {
     for key in keys {
         let line = format!("{{\"name\": \"n\", \"shell\": \"x\", {key}}}\n");
         let finished = bench.ctl.run_with_input(&["add", "--stdin"], line.as_bytes());
-        assert!(finished.code == 1 && finished.stderr.starts_with("schedctl: line 1: "), "{key}: {finished:?}");
+        assert!(
+            finished.code == 1 && finished.stderr.starts_with("schedctl: line 1: "),
+            "{key}: {finished:?}"
+        );
     }
     assert_eq!(bench.ctl.run(&["list", "--json"]).good().json(), serde_json::json!([]));
 }
@@ -401,14 +560,21 @@ fn a_taken_name_is_a_conflict_that_says_the_difference() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--cron", "0 2 * * *", "--shell", "one"]);
     let again = ["add", "--name", "a", "--cron", "0 3 * * *", "--shell", "one"];
-    bench.ctl.run(&again).refused(4, &["cron", "0 2 * * *", "0 3 * * *", "--replace", "--if-absent"]);
-    bench.ctl.run(&["add", "--name", "a", "--cron", "0 2 * * *", "--shell", "one"]).refused(4, &["with the same definition"]);
+    bench
+        .ctl
+        .run(&again)
+        .refused(4, &["cron", "0 2 * * *", "0 3 * * *", "--replace", "--if-absent"]);
+    bench
+        .ctl
+        .run(&["add", "--name", "a", "--cron", "0 2 * * *", "--shell", "one"])
+        .refused(4, &["with the same definition"]);
 
     let absent = bench.ctl.run(&[&again[..], &["--if-absent", "--json"]].concat()).good().json();
     assert!(absent["next_due"].as_str().unwrap().contains("T02:00"), "{absent}");
     let replaced = bench.ctl.run(&[&again[..], &["--replace", "--json"]].concat()).good().json();
     assert!(replaced["next_due"].as_str().unwrap().contains("T03:00"), "{replaced}");
-    let replaced_again = bench.ctl.run(&[&again[..], &["--replace", "--json"]].concat()).good().json();
+    let replaced_again =
+        bench.ctl.run(&[&again[..], &["--replace", "--json"]].concat()).good().json();
     assert_eq!(replaced_again["next_due"], replaced["next_due"]);
 }
 
@@ -435,16 +601,21 @@ fn an_unknown_queue_is_refused_with_those_there_are() {
 fn a_missing_directory_is_a_warning_only() {
     let bench = Bench::start();
     let finished = bench.ctl.run(&["add", "--cwd", "/no/such", "--", "x"]).good();
-    assert!(finished.stderr.starts_with("schedctl: warning: ") && finished.stderr.contains("/no/such"), "{finished:?}");
+    assert!(
+        finished.stderr.starts_with("schedctl: warning: ") && finished.stderr.contains("/no/such"),
+        "{finished:?}"
+    );
 }
 
 #[test]
 fn a_redis_without_memory_is_reported_as_such() {
     let bench = Bench::start();
     let mut connection = bench.redis.connection();
-    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").query(&mut connection).unwrap();
+    let () =
+        redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").query(&mut connection).unwrap();
     bench.ctl.run(&["add", "--", "x"]).refused(69, &["out of memory"]);
-    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0").query(&mut connection).unwrap();
+    let () =
+        redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0").query(&mut connection).unwrap();
     let () = connection.set("{schedd}:jobs", "x").unwrap();
     bench.ctl.run(&["add", "--", "x"]).refused(1, &["{schedd}:jobs", "schedctl doctor --fix"]);
 }
@@ -466,16 +637,27 @@ fn of_two_edits_at_once_the_second_is_reported_the_newer_version() {
         existing: Existing::Edit,
         seen: Some(seen),
     };
-    assert_eq!(eye.ask(apply_one(eye.store(), &Zone::utc(), &request)).unwrap(), Applied::Newer(newer));
-    assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["command"], serde_json::json!(["two"]));
+    assert_eq!(
+        eye.ask(apply_one(eye.store(), &Zone::utc(), &request)).unwrap(),
+        Applied::Newer(newer)
+    );
+    assert_eq!(
+        bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["command"],
+        serde_json::json!(["two"])
+    );
     let ctl = &bench.ctl;
     let edits: Vec<Finished> = std::thread::scope(|scope| {
-        let edit = |number: usize| ctl.run(&["add", "--name", "a", "--replace", "--", &number.to_string()]);
+        let edit = |number: usize| {
+            ctl.run(&["add", "--name", "a", "--replace", "--", &number.to_string()])
+        };
         let running: Vec<_> = (0..6).map(|number| scope.spawn(move || edit(number))).collect();
         running.into_iter().map(|edit| edit.join().unwrap()).collect()
     });
     assert!(edits.iter().any(|edit| edit.code == 0), "{edits:?}");
     for refused in edits.iter().filter(|edit| edit.code != 0) {
-        refused.refused(4, &["somebody else changed job a at the same time, and its revision is now "]);
+        refused.refused(
+            4,
+            &["somebody else changed job a at the same time, and its revision is now "],
+        );
     }
 }

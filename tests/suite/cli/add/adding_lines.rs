@@ -52,20 +52,32 @@ fn what_is_doubtful_of_a_line_is_reported_with_its_number_and_only_so_often() {
     ];
     assert_eq!(each.len(), wanted.len(), "{reported}");
     for (line, (start, word)) in each.iter().zip(wanted) {
-        assert!(line.starts_with(&format!("schedctl: warning: {start}")) && line.contains(word), "{line}");
+        assert!(
+            line.starts_with(&format!("schedctl: warning: {start}")) && line.contains(word),
+            "{line}"
+        );
     }
     // What was there already is not looked at again.
-    assert_eq!(bench.ctl.run_with_input(&["add", "--stdin", "--if-absent", "--quiet"], input.as_bytes()).good().stderr, "");
+    assert_eq!(
+        bench
+            .ctl
+            .run_with_input(&["add", "--stdin", "--if-absent", "--quiet"], input.as_bytes())
+            .good()
+            .stderr,
+        ""
+    );
 
     let input = lines(0..700, |_| r#"{"shell": "x", "cwd": "/no/such/directory"}"#.to_owned());
     let reported = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
     assert_eq!(reported.lines().count(), 21, "{reported}");
     assert!(
         reported.contains("line 20: cwd: ")
-            && reported.ends_with("schedctl: warning: 680 more warnings about lines are not shown\n"),
+            && reported
+                .ends_with("schedctl: warning: 680 more warnings about lines are not shown\n"),
         "{reported}"
     );
-    let reported = bench.ctl.run(&["add", "--name", "e", "--not-while", "nobody", "--", "x"]).good().stderr;
+    let reported =
+        bench.ctl.run(&["add", "--name", "e", "--not-while", "nobody", "--", "x"]).good().stderr;
     assert!(reported.contains("--not-while: no job nobody exists"), "{reported}");
 }
 
@@ -88,7 +100,8 @@ fn json_is_one_document_and_quiet_is_silent() {
     );
     assert_eq!(added[1]["line"], 3);
     assert!(added[1]["name"].as_str().unwrap().starts_with("job-"));
-    let quiet = bench.ctl.run_with_input(&["add", "--stdin", "--quiet"], b"{\"shell\": \"x\"}\n").good();
+    let quiet =
+        bench.ctl.run_with_input(&["add", "--stdin", "--quiet"], b"{\"shell\": \"x\"}\n").good();
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
 }
 
@@ -107,13 +120,19 @@ fn a_taken_name_is_replaced_or_left_as_asked() {
 fn a_line_that_is_too_long_or_too_deep_or_no_text_is_refused_and_the_rest_goes_in() {
     let bench = Bench::start();
     let mut input = format!("{{\"shell\": \"{}\"}}\n", "x".repeat(300 * 1024)).into_bytes();
-    input.extend(format!("{{\"shell\": {}1{}}}\n", "[".repeat(10_000), "]".repeat(10_000)).into_bytes());
+    input.extend(
+        format!("{{\"shell\": {}1{}}}\n", "[".repeat(10_000), "]".repeat(10_000)).into_bytes(),
+    );
     input.extend(format!("{{\"shell\": \"{}\"}}\n", "x".repeat(200 * 1024)).into_bytes());
     input.extend(b"{\"shell\": \"\xff\"}\n{\"name\": \"last\", \"shell\": \"x\"}\n");
     let finished = bench.ctl.run_with_input(&["add", "--stdin"], &input);
     assert_eq!((finished.code, finished.stdout.as_str()), (1, "last\n"));
     for (number, word) in [(1, "256 KiB"), (2, "deeper than 64"), (3, "128 KiB"), (4, "UTF-8")] {
-        let line = finished.stderr.lines().find(|line| line.contains(&format!("line {number}: "))).unwrap();
+        let line = finished
+            .stderr
+            .lines()
+            .find(|line| line.contains(&format!("line {number}: ")))
+            .unwrap();
         assert!(line.contains(word), "{line}");
     }
 }
@@ -121,7 +140,8 @@ fn a_line_that_is_too_long_or_too_deep_or_no_text_is_refused_and_the_rest_goes_i
 #[test]
 fn thousands_of_lines_all_go_in_under_their_own_numbers() {
     let bench = Bench::start();
-    let input = lines(1..3_001, |n| format!("{{\"name\": \"j{n}\", \"in\": \"{n}m\", \"shell\": \"x\"}}"));
+    let input =
+        lines(1..3_001, |n| format!("{{\"name\": \"j{n}\", \"in\": \"{n}m\", \"shell\": \"x\"}}"));
     let finished = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good();
     let names: Vec<String> = finished.stdout.lines().map(str::to_owned).collect();
     assert_eq!(names, (1..=3_000).map(|n| format!("j{n}")).collect::<Vec<_>>());
@@ -132,7 +152,8 @@ fn thousands_of_lines_all_go_in_under_their_own_numbers() {
 fn a_redis_that_takes_its_time_for_a_batch_is_waited_for() {
     let bench = Bench::start();
     let mut connection = bench.redis.connection();
-    let _: () = redis::cmd("CLIENT").arg("PAUSE").arg(3_000).arg("WRITE").query(&mut connection).unwrap();
+    let _: () =
+        redis::cmd("CLIENT").arg("PAUSE").arg(3_000).arg("WRITE").query(&mut connection).unwrap();
     let input = lines(0..500, |n| format!("{{\"name\": \"j{n}\", \"shell\": \"x\"}}"));
     let finished = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good();
     assert_eq!(finished.stdout.lines().count(), 500);
@@ -148,7 +169,10 @@ fn a_batch_whose_answer_is_lost_is_asked_for_again_and_nothing_is_added_twice() 
             let name = if n % 2 == 1 { format!("\"name\": \"j{n}\", ") } else { String::new() };
             format!("{{{name}\"shell\": \"x\"}}")
         });
-        let finished = bench.ctl.run_with_input(&["--redis", &proxy.url(), "add", "--stdin"], input.as_bytes()).good();
+        let finished = bench
+            .ctl
+            .run_with_input(&["--redis", &proxy.url(), "add", "--stdin"], input.as_bytes())
+            .good();
         proxy.wait_lost();
         let names: BTreeSet<&str> = finished.stdout.lines().collect();
         assert_eq!((names.len(), finished.stderr.as_str()), (10, ""), "{finished:?}");
@@ -159,7 +183,13 @@ fn a_batch_whose_answer_is_lost_is_asked_for_again_and_nothing_is_added_twice() 
 #[test]
 fn a_line_is_added_before_the_next_one_comes() {
     let bench = Bench::start();
-    let mut child = bench.ctl.command(&["add", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = bench
+        .ctl
+        .command(&["add", "--stdin"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut names = BufReader::new(child.stdout.take().unwrap()).lines();
     for name in ["a", "b"] {
@@ -176,7 +206,8 @@ fn what_is_added_goes_on_being_added_when_nobody_reads_the_names() {
     let input = lines(0..2_000, |n| format!("{{\"name\": \"j{n}\", \"shell\": \"x\"}}"));
     std::fs::write(bench.ctl.home().join("lines"), input).unwrap();
     let lines = std::fs::File::open(bench.ctl.home().join("lines")).unwrap();
-    let mut child = bench.ctl.command(&["add", "--stdin"]).stdin(lines).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        bench.ctl.command(&["add", "--stdin"]).stdin(lines).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
     assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["jobs"], 2_000);

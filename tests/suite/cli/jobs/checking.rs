@@ -14,7 +14,8 @@ fn with_file(text: &str) -> (Schedctl, PathBuf) {
 
 #[test]
 fn a_good_file_is_counted_without_any_redis() {
-    let (ctl, file) = with_file("[jobs.a]\nshell = \"x\"\n[jobs.b]\nshell = \"y\"\nevery = \"1m\"\n");
+    let (ctl, file) =
+        with_file("[jobs.a]\nshell = \"x\"\n[jobs.b]\nshell = \"y\"\nevery = \"1m\"\n");
     let named = ctl.run(&["check", file.to_str().unwrap()]).good();
     assert_eq!(named.stdout, format!("{}: 2 jobs, no problems\n", file.display()));
     assert_eq!(ctl.run(&["check"]).good().stdout, "jobs.toml: 2 jobs, no problems\n");
@@ -24,17 +25,28 @@ fn a_good_file_is_counted_without_any_redis() {
 
 #[test]
 fn every_problem_is_reported_with_its_place_and_what_was_meant() {
-    let (ctl, _) = with_file("[jobs.a]\ncomand = \"x\"\n[jobs.b]\nshell = \"y\"\ntimeout = \"30\"\n");
+    let (ctl, _) =
+        with_file("[jobs.a]\ncomand = \"x\"\n[jobs.b]\nshell = \"y\"\ntimeout = \"30\"\n");
     let finished = ctl.run(&["check"]);
     assert_eq!((finished.code, finished.stdout.as_str()), (78, ""));
     let lines: Vec<&str> = finished.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{finished:?}");
-    assert!(lines[0].starts_with("jobs.toml:2:1: jobs.a.comand: ") && lines[0].contains("did you mean \"command\""), "{lines:?}");
-    assert!(lines[1].starts_with("jobs.toml:5:11: jobs.b.timeout: ") && lines[1].contains("\"30s\""), "{lines:?}");
+    assert!(
+        lines[0].starts_with("jobs.toml:2:1: jobs.a.comand: ")
+            && lines[0].contains("did you mean \"command\""),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].starts_with("jobs.toml:5:11: jobs.b.timeout: ") && lines[1].contains("\"30s\""),
+        "{lines:?}"
+    );
     let json = ctl.run(&["check", "--json"]).json();
     let problem = &json["problems"][1];
     assert_eq!(problem["path"], "jobs.b.timeout");
-    assert!(lines[1].starts_with(&format!("jobs.toml:{}:{}: ", problem["line"], problem["column"])), "{problem} {lines:?}");
+    assert!(
+        lines[1].starts_with(&format!("jobs.toml:{}:{}: ", problem["line"], problem["column"])),
+        "{problem} {lines:?}"
+    );
     let (ctl, _) = with_file("[jobs.a\n");
     assert_eq!(ctl.run(&["check"]).code, 78);
 }
@@ -49,15 +61,26 @@ fn a_schedule_whose_last_time_is_past_is_reported_and_no_problem() {
         ("by-hand", ""),
         ("boot", "cron = '@reboot'"),
     ];
-    let tables = jobs.map(|(name, lines)| format!("[jobs.{name}]\ntz = 'UTC'\nshell = 'x'\n{lines}\n"));
+    let tables =
+        jobs.map(|(name, lines)| format!("[jobs.{name}]\ntz = 'UTC'\nshell = 'x'\n{lines}\n"));
     let (ctl, _) = with_file(&tables.concat());
     let checked = ctl.run(&["check"]).good();
     assert_eq!(checked.stdout, "jobs.toml: 6 jobs, no problems\n", "{checked:?}");
     let reported: Vec<&str> = checked.stderr.lines().collect();
     assert_eq!(reported.len(), 2, "{reported:?}");
-    assert!(reported[0].contains("jobs.toml: jobs.at: no future time: the last was 2020-05-06T07:08:09.000"), "{reported:?}");
-    assert!(reported[1].contains("jobs.ended: no future time: the last was 2020-12-31T09:00:00.000"), "{reported:?}");
-    assert_eq!(ctl.run(&["check", "--json"]).good().json()["warnings"].as_array().unwrap().len(), 2);
+    assert!(
+        reported[0]
+            .contains("jobs.toml: jobs.at: no future time: the last was 2020-05-06T07:08:09.000"),
+        "{reported:?}"
+    );
+    assert!(
+        reported[1].contains("jobs.ended: no future time: the last was 2020-12-31T09:00:00.000"),
+        "{reported:?}"
+    );
+    assert_eq!(
+        ctl.run(&["check", "--json"]).good().json()["warnings"].as_array().unwrap().len(),
+        2
+    );
 }
 
 #[test]
@@ -65,7 +88,11 @@ fn what_keeps_every_run_of_a_job_from_starting_here_is_reported_and_no_problem()
     use std::os::unix::fs::PermissionsExt as _;
     let (ctl, file) = with_file("");
     let home = ctl.home().display().to_string();
-    for (name, text, mode) in [("good", "A=1\n", 0o600), ("faulty", "A=1\nno variable\n", 0o600), ("open", "A=1\n", 0o666)] {
+    for (name, text, mode) in [
+        ("good", "A=1\n", 0o600),
+        ("faulty", "A=1\nno variable\n", 0o600),
+        ("open", "A=1\n", 0o666),
+    ] {
         let path = ctl.home().join(name);
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

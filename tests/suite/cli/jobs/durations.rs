@@ -29,7 +29,10 @@ fn every_flag_takes_every_form_and_refuses_with_the_same_words() {
         }
         let flag = call.last().unwrap();
         with("30").refused(2, &[flag, "\"30s\""]);
-        with("soon").refused(2, &[flag, "\"soon\"", "in the place of a number, wanted numbers with the units"]);
+        with("soon").refused(
+            2,
+            &[flag, "\"soon\"", "in the place of a number, wanted numbers with the units"],
+        );
         with("1h30").refused(2, &[flag, "no unit after the number 30"]);
         with("5 fortnights").refused(2, &[flag, "unknown unit \"fortnights\""]);
         with("P1M").refused(2, &[flag, "no fixed length"]);
@@ -50,9 +53,15 @@ fn a_file_and_a_line_read_them_alike() {
     let bench = Bench::start();
     let lines = "{\"name\": \"a\", \"shell\": \"x\", \"every\": \"PT1M30S\"}\n{\"shell\": \"x\", \"in\": \"1h30\"}\n";
     let finished = bench.ctl.run_with_input(&["add", "--stdin"], lines.as_bytes());
-    assert!(finished.code == 1 && finished.stderr.contains("no unit after the number 30"), "{finished:?}");
+    assert!(
+        finished.code == 1 && finished.stderr.contains("no unit after the number 30"),
+        "{finished:?}"
+    );
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["schedule"], "every 1m30s");
-    bench.ctl.run(&["history", "--since", "30"]).refused(2, &["--since", "has no unit, write \"30s\""]);
+    bench
+        .ctl
+        .run(&["history", "--since", "30"])
+        .refused(2, &["--since", "has no unit, write \"30s\""]);
     for since in ["2h30m", "yesterday", "fri", "@1790000000", "3 days ago", "dec 24"] {
         bench.ctl.run(&["history", "--since", since]).good();
     }

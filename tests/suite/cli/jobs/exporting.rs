@@ -54,20 +54,29 @@ fn exported_jobs_are_a_good_file_and_the_same_jobs_where_it_is_applied() {
     fs::copy(&file, other.ctl.home().join("all.toml")).unwrap();
     other.ctl.run(&["apply", "all.toml"]).good();
     for name in ["backup", "ping", "later", "by-hand"] {
-        let definition = |bench: &Bench| bench.ctl.run(&["show", name, "--json"]).good().json()["definition"].clone();
+        let definition = |bench: &Bench| {
+            bench.ctl.run(&["show", name, "--json"]).good().json()["definition"].clone()
+        };
         assert_eq!(definition(&bench), definition(&other), "{text}");
     }
     let one = bench.ctl.run(&["export", "later"]).good().stdout;
-    assert_eq!(one, "[jobs.later]\nat = \"2099-01-02T03:04:05.000Z\"\ncommand = [\"echo\", \"é \\\\ \\\"x\\\"\"]\n");
+    assert_eq!(
+        one,
+        "[jobs.later]\nat = \"2099-01-02T03:04:05.000Z\"\ncommand = [\"echo\", \"é \\\\ \\\"x\\\"\"]\n"
+    );
     let json = bench.ctl.run(&["export", "ping", "--json"]).good().json();
-    assert_eq!((&json["jobs"]["ping"]["every"], &json["queues"]["mail"]["concurrency"]), (&json!("30s"), &json!(4)));
+    assert_eq!(
+        (&json["jobs"]["ping"]["every"], &json["queues"]["mail"]["concurrency"]),
+        (&json!("30s"), &json!(4))
+    );
 }
 
 #[test]
 fn an_export_is_whole_so_it_holds_a_secret_that_was_written_out() {
     let bench = Bench::start();
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    let line = json!({"name": "hook", "http": "https://example.com/hook", "webhook_secret": secret});
+    let line =
+        json!({"name": "hook", "http": "https://example.com/hook", "webhook_secret": secret});
     bench.ctl.run_with_input(&["add", "--stdin"], line.to_string().as_bytes()).good();
     let text = bench.ctl.run(&["export"]).good().stdout;
     assert!(text.contains(&format!("webhook_secret = \"{secret}\"\n")), "{text}");

@@ -11,14 +11,33 @@ use crate::cli::runs::played::Facts;
 #[test]
 fn a_job_is_shown_with_every_rule_and_its_next_times() {
     let bench = Bench::start();
-    bench.add(&["--name", "backup", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--retry", "2", "--shell", "dump | gzip"]);
+    bench.add(&[
+        "--name",
+        "backup",
+        "--cron",
+        "30 2 * * *",
+        "--tz",
+        "Europe/Berlin",
+        "--retry",
+        "2",
+        "--shell",
+        "dump | gzip",
+    ]);
     let job = bench.ctl.run(&["show", "backup", "--json"]).good().json();
     assert_eq!(job["upcoming"].as_array().unwrap().len(), 3);
     assert_eq!(job["upcoming"][0], job["next_due"]);
     assert_eq!(job["definition"]["timeout"], "1h");
     assert!(job["rev"].is_string());
     let text = bench.ctl.run(&["show", "backup"]).good().stdout;
-    for word in ["30 2 * * * (Europe/Berlin)", "/bin/sh -c 'dump | gzip'", "2 times", "at-least-once", "skip", "latest", "1h"] {
+    for word in [
+        "30 2 * * * (Europe/Berlin)",
+        "/bin/sh -c 'dump | gzip'",
+        "2 times",
+        "at-least-once",
+        "skip",
+        "latest",
+        "1h",
+    ] {
         assert!(text.contains(word), "{word}: {text}");
     }
 }
@@ -51,7 +70,10 @@ fn a_planted_run_is_shown_though_nothing_is_kept_of_it_yet() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--at", "2099-01-01T00:00:00Z", "--", "x"]);
     let run = bench.ctl.run(&["show", "a@4070908800000", "--json"]).good().json();
-    assert_eq!((&run["state"], &run["due"]), (&"scheduled".into(), &"2099-01-01T00:00:00.000Z".into()));
+    assert_eq!(
+        (&run["state"], &run["due"]),
+        (&"scheduled".into(), &"2099-01-01T00:00:00.000Z".into())
+    );
     assert_eq!(run["attempts"], serde_json::json!([]));
     let logs = bench.ctl.run(&["logs", "a@4070908800000"]).good();
     assert!(logs.stdout.is_empty() && logs.stderr.contains("has not started yet"), "{logs:?}");
@@ -69,7 +91,10 @@ fn a_run_is_shown_with_each_of_its_attempts() {
     let second = bench.node.claim("a");
     let id = second.run.to_string();
     let running = bench.ctl.run(&["show", &id, "--json"]).good().json();
-    assert_eq!((&running["state"], &running["attempt"], &running["exit_code"]), (&"running".into(), &2.into(), &Value::Null));
+    assert_eq!(
+        (&running["state"], &running["attempt"], &running["exit_code"]),
+        (&"running".into(), &2.into(), &Value::Null)
+    );
 
     bench.node.finish(&second, RunState::Failed, &[("exit_code", ""), ("signal", "9")]);
     let run = bench.ctl.run(&["show", &id, "--json"]).good().json();
@@ -127,8 +152,16 @@ fn a_run_waiting_for_its_next_done_check_shows_the_reason_and_last_output() {
         bench.node.ask_later(&claim, "done_check unclear: exit code 2");
         let id = claim.run.to_string();
         let run = bench.ctl.run(&["show", &id, "--json"]).good().json();
-        assert_eq!((&run["state"], &run["attempt"]), (&"scheduled".into(), &failures.into()), "{job}");
-        assert_eq!((&run["reason"], &run["unclear"]), (&"done_check unclear: exit code 2".into(), &1.into()), "{job}");
+        assert_eq!(
+            (&run["state"], &run["attempt"]),
+            (&"scheduled".into(), &failures.into()),
+            "{job}"
+        );
+        assert_eq!(
+            (&run["reason"], &run["unclear"]),
+            (&"done_check unclear: exit code 2".into(), &1.into()),
+            "{job}"
+        );
         assert_eq!(run["exit_code"], Value::Null, "{job}");
         let text = bench.ctl.run(&["show", &id]).good().stdout;
         assert!(text.contains("its done_check gave no clear answer 1 times in a row"), "{text}");
@@ -148,7 +181,8 @@ fn work_that_was_done_already_and_a_failure_not_retried_say_so() {
         bench.add(&["--name", job, "--in", "0s", "--", "x"]);
         let claim = bench.node.claim(job);
         bench.node.finish_because(&claim, state, reason);
-        let run = bench.ctl.run(&["history", job, "--json"]).good().json().as_array().unwrap()[0].clone();
+        let run =
+            bench.ctl.run(&["history", job, "--json"]).good().json().as_array().unwrap()[0].clone();
         assert_eq!((&run["state"], &run["reason"]), (&state.as_str().into(), &reason.into()));
         let text = bench.ctl.run(&["show", &claim.run.to_string()]).good().stdout;
         assert!(text.contains(reason), "{text}");
@@ -197,13 +231,22 @@ fn history_has_every_field_and_says_why_in_words() {
             "reason",
         ];
         assert!(fields.iter().all(|field| run.get(field).is_some()), "{run}");
-        assert_eq!((run["job"].as_str(), run["state"].as_str()), (Some(*name), Some(state.as_str())));
+        assert_eq!(
+            (run["job"].as_str(), run["state"].as_str()),
+            (Some(*name), Some(state.as_str()))
+        );
         assert_eq!(run["reason"].as_str(), *reason, "{name}");
-        assert!(run["late_ms"].is_u64() && run["duration_ms"].is_u64() && run["fence"].is_u64() && run["node"] == "web-1");
+        assert!(
+            run["late_ms"].is_u64()
+                && run["duration_ms"].is_u64()
+                && run["fence"].is_u64()
+                && run["node"] == "web-1"
+        );
         assert!(run["started_at"].as_str().unwrap().ends_with('Z'));
     }
     let all = bench.ctl.run(&["history", "--json"]).good().json();
-    let jobs: Vec<&str> = all.as_array().unwrap().iter().map(|run| run["job"].as_str().unwrap()).collect();
+    let jobs: Vec<&str> =
+        all.as_array().unwrap().iter().map(|run| run["job"].as_str().unwrap()).collect();
     assert_eq!(jobs, ["slow", "spawn", "http", "killed", "code", "ok"]);
     let some = bench.ctl.run(&["history", "--json", "--limit", "2", "--offset", "1"]).good().json();
     assert_eq!((some.as_array().unwrap().len(), &some[0]["job"]), (2, &"spawn".into()));
@@ -238,7 +281,11 @@ fn history_refuses_unended_states_except_for_one_job_without_a_time_range() {
         (&["--state", "failed,scheduled"], "scheduled"),
         (&["a", "--state", "running", "--since", "1h ago"], "running"),
     ] {
-        let reported = [&format!("--state {state}: "), &format!("schedctl history JOB --state {state}"), "schedctl list"];
+        let reported = [
+            &format!("--state {state}: "),
+            &format!("schedctl history JOB --state {state}"),
+            "schedctl list",
+        ];
         bench.ctl.run(&[&["history"], words].concat()).refused(2, &reported);
     }
     assert_eq!(bench.ctl.run(&["history", "a", "--state", "running"]).good().stdout, "");
@@ -248,7 +295,10 @@ fn history_refuses_unended_states_except_for_one_job_without_a_time_range() {
 fn the_beginning_of_an_id_is_enough_to_look_and_not_to_cancel() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--at", "2099-01-01T00:00:00Z", "--", "x"]);
-    assert_eq!(bench.ctl.run(&["show", "a@40709", "--json"]).good().json()["run_id"], "a@4070908800000");
+    assert_eq!(
+        bench.ctl.run(&["show", "a@40709", "--json"]).good().json()["run_id"],
+        "a@4070908800000"
+    );
     assert_eq!(bench.ctl.run(&["show", "a@", "--json"]).good().json()["run_id"], "a@4070908800000");
     bench.ctl.run(&["show", "nosuch@"]).refused(3, &["no job nosuch"]);
     bench.ctl.run(&["cancel", "a@40709"]).refused(3, &["a@4070908800000"]);
@@ -286,16 +336,25 @@ fn history_outlives_the_job_and_begins_with_what_is_open() {
     bench.node.finish(&ended, RunState::Succeeded, &[("exit_code", "0")]);
     let open = bench.node.claim("a");
     let both = bench.ctl.run(&["history", "a", "--json"]).good().json();
-    let ids: Vec<&str> = both.as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        both.as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap()).collect();
     assert_eq!(ids, [open.run.to_string(), ended.run.to_string()]);
-    assert_eq!(bench.ctl.run(&["history", "a", "--json", "--offset", "1"]).json()[0]["run_id"], ended.run.to_string());
-    assert_eq!(bench.ctl.run(&["history", "a", "--json", "--limit", "1"]).json().as_array().unwrap().len(), 1);
+    assert_eq!(
+        bench.ctl.run(&["history", "a", "--json", "--offset", "1"]).json()[0]["run_id"],
+        ended.run.to_string()
+    );
+    assert_eq!(
+        bench.ctl.run(&["history", "a", "--json", "--limit", "1"]).json().as_array().unwrap().len(),
+        1
+    );
 
     bench.ctl.run(&["run", "a"]).good();
     let manual = bench.node.claim("a");
     bench.node.finish(&open, RunState::Succeeded, &[]);
     bench.ctl.run(&["cancel", "a"]).good();
-    assert!(bench.ctl.run(&["history", "a", "--json"]).good().json().as_array().unwrap().len() >= 3);
+    assert!(
+        bench.ctl.run(&["history", "a", "--json"]).good().json().as_array().unwrap().len() >= 3
+    );
     drop(manual);
 }
 
@@ -311,12 +370,21 @@ fn logs_give_each_stream_its_own_way_and_say_what_was_dropped() {
         assert_eq!(logs.stdout, "out \u{1b}[31mred\r\n\u{7}");
         assert!(logs.stderr.starts_with("err\n") && logs.stderr.contains("123 bytes"), "{logs:?}");
         let json = bench.ctl.run(&["logs", target, "--json"]).good().json();
-        assert_eq!((&json["stderr"], &json["dropped_bytes"], &json["attempt"]), (&"err\n".into(), &123.into(), &1.into()));
+        assert_eq!(
+            (&json["stderr"], &json["dropped_bytes"], &json["attempt"]),
+            (&"err\n".into(), &123.into(), &1.into())
+        );
         assert_eq!(json["run_id"], claim.run.to_string());
     }
     bench.ctl.run(&["logs", "a@5"]).refused(3, &["no run a@5"]);
-    bench.ctl.run(&["logs", &claim.run.to_string(), "--attempt", "2"]).refused(3, &["no attempt 2"]);
-    bench.ctl.run(&["logs", claim.run.job().as_str(), "--attempt", "2"]).refused(3, &["attempt 2", "the highest number is 1"]);
+    bench
+        .ctl
+        .run(&["logs", &claim.run.to_string(), "--attempt", "2"])
+        .refused(3, &["no attempt 2"]);
+    bench
+        .ctl
+        .run(&["logs", claim.run.job().as_str(), "--attempt", "2"])
+        .refused(3, &["attempt 2", "the highest number is 1"]);
     bench.ctl.run(&["logs", &claim.run.to_string(), "--attempt", "0"]).refused(2, &["--attempt"]);
 }
 
@@ -334,11 +402,22 @@ fn logs_take_the_newest_run_that_wrote_and_any_attempt_by_number() {
     let silent = bench.node.claim("a");
     bench.node.finish(&silent, RunState::Succeeded, &[]);
     assert_eq!(bench.ctl.run(&["logs", "a"]).good().stdout, "two");
-    assert_eq!(bench.ctl.run(&["logs", &first.run.to_string(), "--attempt", "1"]).good().stdout, "one");
+    assert_eq!(
+        bench.ctl.run(&["logs", &first.run.to_string(), "--attempt", "1"]).good().stdout,
+        "one"
+    );
     let none = bench.ctl.run(&["logs", &silent.run.to_string()]).good();
     let bounds = "max_age, keep_bytes_per_job or keep_bytes of [output]";
-    assert!(none.stdout.is_empty() && none.stderr.contains("has no stored output") && none.stderr.contains(bounds), "{none:?}");
-    assert_eq!(bench.ctl.run(&["logs", &silent.run.to_string(), "--json"]).good().json()["stdout"], "");
+    assert!(
+        none.stdout.is_empty()
+            && none.stderr.contains("has no stored output")
+            && none.stderr.contains(bounds),
+        "{none:?}"
+    );
+    assert_eq!(
+        bench.ctl.run(&["logs", &silent.run.to_string(), "--json"]).good().json()["stdout"],
+        ""
+    );
 }
 
 #[test]
@@ -347,7 +426,10 @@ fn a_word_for_a_schedule_that_is_no_job_is_taken_as_one_and_a_rule_wants_its_sta
     bench.ctl.run(&["describe", "weekl"]).refused(3, &["no job weekl"]);
     for verb in ["describe", "next"] {
         bench.ctl.run(&[verb, "quarterly"]).good();
-        bench.ctl.run(&[verb, "FREQ=MONTHLY;BYDAY=-1FR"]).refused(2, &["iCalendar rule", "wanted --dtstart"]);
+        bench
+            .ctl
+            .run(&[verb, "FREQ=MONTHLY;BYDAY=-1FR"])
+            .refused(2, &["iCalendar rule", "wanted --dtstart"]);
         bench.ctl.run(&[verb, "FREQ=MONTHLY;BYDAY=-1FR", "--dtstart", "2026-01-05T09:00"]).good();
     }
     bench.add(&["--name", "quarterly", "--every", "1h", "--", "x"]);

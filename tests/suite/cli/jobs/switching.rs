@@ -15,7 +15,10 @@ fn a_paused_job_has_no_next_time_until_it_is_resumed() {
     assert!(again.stdout.contains("already paused"), "{again:?}");
 
     let resumed = bench.ctl.run(&["resume", "a", "--json"]).good().json();
-    assert_eq!((&resumed[0]["result"], &resumed[0]["next_due"]), (&"resumed".into(), &before["next_due"]));
+    assert_eq!(
+        (&resumed[0]["result"], &resumed[0]["next_due"]),
+        (&"resumed".into(), &before["next_due"])
+    );
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).json()["next_due"], before["next_due"]);
     assert!(bench.ctl.run(&["resume", "a"]).good().stdout.contains("not paused"));
 }
@@ -28,7 +31,10 @@ fn every_job_named_is_tried_and_the_worst_code_given() {
     let finished = bench.ctl.run(&["pause", "first", "nosuch", "last", "--json"]);
     finished.refused(3, &["nosuch"]);
     assert_eq!(finished.json().as_array().unwrap().len(), 2);
-    assert_eq!(bench.ctl.run(&["list", "--state", "paused", "--json"]).json().as_array().unwrap().len(), 2);
+    assert_eq!(
+        bench.ctl.run(&["list", "--state", "paused", "--json"]).json().as_array().unwrap().len(),
+        2
+    );
     let quiet = bench.ctl.run(&["resume", "first", "last", "--quiet"]).good();
     assert_eq!(quiet.stdout, "");
     bench.ctl.run(&["pause"]).refused(2, &["JOB"]);

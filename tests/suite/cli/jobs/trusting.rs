@@ -58,7 +58,11 @@ impl Trap {
         let index = words.len() + 1;
         let mut command = self.ctl.command(&[]);
         command.args(["--", "schedctl"]).args(words).arg("");
-        command.env("SCHEDCTL_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", index.to_string()).output().unwrap()
+        command
+            .env("SCHEDCTL_COMPLETE", "bash")
+            .env("_CLAP_COMPLETE_INDEX", index.to_string())
+            .output()
+            .unwrap()
     }
 
     /// Runs the daemon, which does not start.
@@ -70,7 +74,11 @@ impl Trap {
     #[track_caller]
     fn assert_nothing_was_sent(&self) {
         self.server.set_nonblocking(true).unwrap();
-        assert_eq!(self.server.accept().map(drop).unwrap_err().kind(), ErrorKind::WouldBlock, "somebody connected");
+        assert_eq!(
+            self.server.accept().map(drop).unwrap_err().kind(),
+            ErrorKind::WouldBlock,
+            "somebody connected"
+        );
         self.server.set_nonblocking(false).unwrap();
     }
 
@@ -79,16 +87,29 @@ impl Trap {
     fn assert_refused(&self, words: &[&str]) {
         for args in [&["list"][..], &["add", "--env", "TOKEN=x", "--", "x"], &["check"]] {
             let finished = self.ctl.run(args);
-            assert_eq!((finished.code, finished.stderr.lines().count()), (78, 1), "{args:?} {finished:?}");
-            assert!(words.iter().all(|word| finished.stderr.contains(word)), "{args:?} {finished:?}");
+            assert_eq!(
+                (finished.code, finished.stderr.lines().count()),
+                (78, 1),
+                "{args:?} {finished:?}"
+            );
+            assert!(
+                words.iter().all(|word| finished.stderr.contains(word)),
+                "{args:?} {finished:?}"
+            );
             assert_eq!(finished.stdout, "");
         }
         let offered = self.complete(&["show"]);
         assert_eq!(String::from_utf8_lossy(&offered.stderr), "");
-        assert!(String::from_utf8_lossy(&offered.stdout).lines().all(|word| word.starts_with("--")), "{offered:?}");
+        assert!(
+            String::from_utf8_lossy(&offered.stdout).lines().all(|word| word.starts_with("--")),
+            "{offered:?}"
+        );
         let ended = self.schedd(&[]);
         let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(ended.status.code() == Some(78) && words.iter().all(|word| reported.contains(word)), "{reported}");
+        assert!(
+            ended.status.code() == Some(78) && words.iter().all(|word| reported.contains(word)),
+            "{reported}"
+        );
         assert!(!self.ctl.home().join("pwned").exists());
         self.assert_nothing_was_sent();
     }
@@ -133,11 +154,15 @@ fn a_found_file_of_a_stranger_or_in_a_directory_of_one_is_refused() {
     for name in ["jobs.toml", "."] {
         let trap = Trap::set();
         trap.chown(name, STRANGER);
-        trap.assert_refused(&["jobs.toml: found here and not used", "belongs to user 65534, wanted chown to root"]);
+        trap.assert_refused(&[
+            "jobs.toml: found here and not used",
+            "belongs to user 65534, wanted chown to root",
+        ]);
     }
     let trap = Trap::set();
     fs::create_dir(trap.ctl.home().join("theirs")).unwrap();
-    fs::rename(trap.ctl.home().join("jobs.toml"), trap.ctl.home().join("theirs/jobs.toml")).unwrap();
+    fs::rename(trap.ctl.home().join("jobs.toml"), trap.ctl.home().join("theirs/jobs.toml"))
+        .unwrap();
     std::os::unix::fs::symlink("theirs/jobs.toml", trap.ctl.home().join("jobs.toml")).unwrap();
     trap.chown("theirs", STRANGER);
     trap.assert_refused(&["jobs.toml: found here", "the directory ./theirs belongs to user 65534"]);
@@ -152,7 +177,10 @@ fn root_refuses_a_file_of_a_stranger_that_is_named() {
     trap.chown("jobs.toml", STRANGER);
     for args in [&["list", "--jobs", "jobs.toml"][..], &["check", "jobs.toml"]] {
         let finished = trap.ctl.run(args);
-        assert!(finished.code == 78 && finished.stderr.contains("as root: belongs to user 65534"), "{args:?} {finished:?}");
+        assert!(
+            finished.code == 78 && finished.stderr.contains("as root: belongs to user 65534"),
+            "{args:?} {finished:?}"
+        );
     }
     trap.complete(&["--jobs", "jobs.toml", "show"]);
     let ended = trap.schedd(&["--jobs", "jobs.toml"]);
@@ -162,7 +190,12 @@ fn root_refuses_a_file_of_a_stranger_that_is_named() {
     trap.chown("jobs.toml", 0);
     chown(trap.ctl.home().join("jobs.toml"), None, Some(STRANGER)).unwrap();
     trap.chmod("jobs.toml", 0o660);
-    assert!(trap.ctl.run(&["check", "jobs.toml"]).stderr.contains("group 65534 can write it (mode 0660), wanted chmod g-w"));
+    assert!(
+        trap.ctl
+            .run(&["check", "jobs.toml"])
+            .stderr
+            .contains("group 65534 can write it (mode 0660), wanted chmod g-w")
+    );
     trap.chmod("jobs.toml", 0o640);
     trap.ctl.run(&["check", "jobs.toml"]).good();
 }
@@ -186,10 +219,15 @@ fn a_user_is_warned_of_a_named_file_of_another_and_its_address_gets_no_credentia
     trap.chown("jobs.toml", 1);
     let copy = trap.ctl.home().join("schedctl");
     copy_program(env!("CARGO_BIN_EXE_schedctl"), &copy, "755");
-    let Some(ended) = as_nobody(&trap.ctl, &[copy.to_str().unwrap(), "list", "--jobs", "jobs.toml"]) else { return };
+    let Some(ended) =
+        as_nobody(&trap.ctl, &[copy.to_str().unwrap(), "list", "--jobs", "jobs.toml"])
+    else {
+        return;
+    };
     let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(
-        ended.status.code() == Some(78) && reported.contains("no credential is sent to an address of this file"),
+        ended.status.code() == Some(78)
+            && reported.contains("no credential is sent to an address of this file"),
         "{reported}"
     );
     trap.assert_nothing_was_sent();
@@ -197,7 +235,9 @@ fn a_user_is_warned_of_a_named_file_of_another_and_its_address_gets_no_credentia
     let ended = as_nobody(&trap.ctl, &[copy.to_str().unwrap(), "check", "jobs.toml"]).unwrap();
     let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(
-        ended.status.success() && reported.contains("warning: jobs.toml: somebody else can so run commands here: belongs to"),
+        ended.status.success()
+            && reported
+                .contains("warning: jobs.toml: somebody else can so run commands here: belongs to"),
         "{reported}"
     );
 }
@@ -211,16 +251,20 @@ fn what_this_host_would_refuse_of_a_job_is_warned_of_when_it_is_added() {
     let file = file.to_str().unwrap();
     let added = bench.ctl.run(&["add", "--env-file", file, "--", "x"]).good();
     assert!(
-        added.stderr.contains("warning: --env-file: ") && added.stderr.contains("everybody can write it (mode 0666)"),
+        added.stderr.contains("warning: --env-file: ")
+            && added.stderr.contains("everybody can write it (mode 0666)"),
         "{added:?}"
     );
     let added = bench.ctl.run(&["add", "--user", "nobody:root", "--", "x"]).good();
     let reported = "warning: --user: user \"nobody\" is no member of group \"root\" on this host";
     assert!(added.stderr.contains(reported), "{added:?}");
-    let line = format!("{{\"shell\": \"x\", \"user\": \"nobody:nosuchgroup\", \"env_file\": \"{file}\"}}\n");
+    let line = format!(
+        "{{\"shell\": \"x\", \"user\": \"nobody:nosuchgroup\", \"env_file\": \"{file}\"}}\n"
+    );
     let added = bench.ctl.run_with_input(&["add", "--stdin"], line.as_bytes()).good();
     assert!(
-        added.stderr.contains("this host has no group \"nosuchgroup\"") && added.stderr.contains("everybody can write it"),
+        added.stderr.contains("this host has no group \"nosuchgroup\"")
+            && added.stderr.contains("everybody can write it"),
         "{added:?}"
     );
     // What a person names as data may be anybody's.
@@ -235,12 +279,17 @@ fn a_calendar_of_a_stranger_is_refused_by_root() {
     let ctl = Schedctl::alone();
     fs::write(ctl.home().join("jobs.toml"), "[calendars.c]\nfile = \"c.ics\"\n").unwrap();
     let calendar = ctl.home().join("c.ics");
-    fs::write(&calendar, "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20991224\nEND:VEVENT\nEND:VCALENDAR\n").unwrap();
+    fs::write(
+        &calendar,
+        "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20991224\nEND:VEVENT\nEND:VCALENDAR\n",
+    )
+    .unwrap();
     ctl.run(&["check"]).good();
     chown(&calendar, Some(STRANGER), None).unwrap();
     let finished = ctl.run(&["check"]);
     assert!(
-        finished.code == 78 && finished.stderr.contains("c.ics\" lets somebody else say when jobs of root run"),
+        finished.code == 78
+            && finished.stderr.contains("c.ics\" lets somebody else say when jobs of root run"),
         "{finished:?}"
     );
 }
@@ -289,5 +338,8 @@ fn root_loads_no_data_that_others_could_put_into_its_state_directory() {
     fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
     chown(state.join("appendonlydir"), Some(STRANGER), None).unwrap();
     let reported = refused_state(&ctl);
-    assert!(reported.contains("appendonlydir belongs to user 65534, wanted chown to root"), "{reported}");
+    assert!(
+        reported.contains("appendonlydir belongs to user 65534, wanted chown to root"),
+        "{reported}"
+    );
 }

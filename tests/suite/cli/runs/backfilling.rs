@@ -18,7 +18,11 @@ fn hourly() -> Bench {
 }
 
 fn backfill(bench: &Bench, more: &[&str]) -> Value {
-    bench.ctl.run(&[&["backfill", "a", "--from", FROM, "--to", TO, "--json"], more].concat()).good().json()
+    bench
+        .ctl
+        .run(&[&["backfill", "a", "--from", FROM, "--to", TO, "--json"], more].concat())
+        .good()
+        .json()
 }
 
 #[test]
@@ -27,13 +31,22 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     let shown = || bench.ctl.run(&["show", "a", "--json"]).good().json();
     let next = shown()["next_due"].clone();
     let done = backfill(&bench, &[]);
-    assert_eq!((&done["added"], &done["continue_from"], &done["dry_run"]), (&5.into(), &Value::Null, &false.into()));
-    assert_eq!((&done["times"][0], &done["times"][4]), (&"2025-01-01T00:00:00.000Z".into(), &"2025-01-01T04:00:00.000Z".into()));
+    assert_eq!(
+        (&done["added"], &done["continue_from"], &done["dry_run"]),
+        (&5.into(), &Value::Null, &false.into())
+    );
+    assert_eq!(
+        (&done["times"][0], &done["times"][4]),
+        (&"2025-01-01T00:00:00.000Z".into(), &"2025-01-01T04:00:00.000Z".into())
+    );
     assert_eq!((&shown()["next_due"], &shown()["backfill"]), (&next, &5.into()));
     let claim = bench.node.claim("a");
     assert_eq!(claim.run.to_string(), format!("a@{FIRST}~backfill"));
     let again = backfill(&bench, &[]);
-    assert_eq!((&again["added"], &again["not_backfilled"]["already_backfilled"]), (&0.into(), &5.into()));
+    assert_eq!(
+        (&again["added"], &again["not_backfilled"]["already_backfilled"]),
+        (&0.into(), &5.into())
+    );
     bench.node.finish(&claim, RunState::Failed, &[("exit_code", "1")]);
     let run = bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).good().json();
     assert_eq!((&run["kind"], &run["late_ms"]), (&"backfill".into(), &Value::Null));
@@ -79,26 +92,65 @@ fn what_succeeded_is_left_out_whether_its_record_or_the_ledger_reports() {
     let mut connection = bench.redis.connection();
     let run = |hour: i64| format!("{{schedd}}:run:a@{}", FIRST + hour * 3_600_000);
     for (hour, state) in [(0, "succeeded"), (1, "failed"), (2, "running")] {
-        let () = redis::cmd("HSET").arg(run(hour)).arg(&["state", state]).query(&mut connection).unwrap();
+        let () = redis::cmd("HSET")
+            .arg(run(hour))
+            .arg(&["state", state])
+            .query(&mut connection)
+            .unwrap();
     }
     let member = format!("{}:2:succeeded:", FIRST + 4 * 3_600_000);
-    let () = redis::cmd("ZADD").arg("{schedd}:ledger:a").arg(FIRST + 3 * 3_600_000).arg(member).query(&mut connection).unwrap();
+    let () = redis::cmd("ZADD")
+        .arg("{schedd}:ledger:a")
+        .arg(FIRST + 3 * 3_600_000)
+        .arg(member)
+        .query(&mut connection)
+        .unwrap();
     let done = backfill(&bench, &[]);
-    assert_eq!((&done["added"], &done["times"][0]), (&1.into(), &"2025-01-01T01:00:00.000Z".into()));
-    assert_eq!((&done["not_backfilled"]["succeeded"], &done["not_backfilled"]["open"]), (&3.into(), &1.into()));
+    assert_eq!(
+        (&done["added"], &done["times"][0]),
+        (&1.into(), &"2025-01-01T01:00:00.000Z".into())
+    );
+    assert_eq!(
+        (&done["not_backfilled"]["succeeded"], &done["not_backfilled"]["open"]),
+        (&3.into(), &1.into())
+    );
 }
 
 #[test]
 fn a_large_window_is_cut_and_reported_where_to_go_on() {
     let bench = hourly();
     let done = backfill(&bench, &["--max", "2"]);
-    assert_eq!((&done["added"], &done["continue_from"]), (&2.into(), &"2025-01-01T02:00:00.000Z".into()));
-    let text = bench.ctl.run(&["backfill", "a", "--from", "2025-01-01T02:00:00Z", "--to", TO, "--max", "2"]).good();
-    assert!(text.stderr.contains("stopped at 2 runs: continue with --from 2025-01-01T04:00:00.000Z"), "{text:?}");
+    assert_eq!(
+        (&done["added"], &done["continue_from"]),
+        (&2.into(), &"2025-01-01T02:00:00.000Z".into())
+    );
+    let text = bench
+        .ctl
+        .run(&["backfill", "a", "--from", "2025-01-01T02:00:00Z", "--to", TO, "--max", "2"])
+        .good();
+    assert!(
+        text.stderr.contains("stopped at 2 runs: continue with --from 2025-01-01T04:00:00.000Z"),
+        "{text:?}"
+    );
     // Now is past the pending run's predecessor, so the present hour is not made up for twice.
-    let year =
-        bench.ctl.run(&["backfill", "a", "--from", "2024-01-01", "--to", "2025-01-01", "--dry-run", "--json"]).good().json();
-    assert_eq!((year["times"].as_array().unwrap().len(), &year["continue_from"]), (1_000, &"2024-02-11T16:00:00.000Z".into()));
+    let year = bench
+        .ctl
+        .run(&[
+            "backfill",
+            "a",
+            "--from",
+            "2024-01-01",
+            "--to",
+            "2025-01-01",
+            "--dry-run",
+            "--json",
+        ])
+        .good()
+        .json();
+    assert_eq!(
+        (year["times"].as_array().unwrap().len(), &year["continue_from"]),
+        (1_000, &"2024-02-11T16:00:00.000Z".into())
+    );
 }
 
 #[test]
@@ -107,7 +159,8 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
     bench.add(&["--name", "m", "--", "x"]);
     let run = |args: &[&str]| bench.ctl.run(&[&["backfill"], args].concat());
     bench.add(&["--name", "d", "--delay", "5m", "--", "x"]);
-    run(&["d", "--from", FROM]).refused(2, &["runs a delay after the end of each run", "schedctl run d"]);
+    run(&["d", "--from", FROM])
+        .refused(2, &["runs a delay after the end of each run", "schedctl run d"]);
     run(&["a"]).refused(2, &["--from"]);
     run(&["a", "--from", "soon"]).refused(2, &["--from", "how long ago"]);
     run(&["a", "--from", FROM, "--to", "2090-01-01"]).refused(2, &["--to", "wanted a past time"]);
@@ -119,7 +172,8 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
     run(&["m", "--from", FROM]).refused(2, &["job m has no schedule"]);
     run(&["b", "--from", FROM]).refused(3, &["no job b"]);
     run(&["A B", "--from", FROM]).refused(2, &["job name"]);
-    let weekday = jiff::Zoned::now().saturating_sub(jiff::ToSpan::days(2)).strftime("%a").to_string();
+    let weekday =
+        jiff::Zoned::now().saturating_sub(jiff::ToSpan::days(2)).strftime("%a").to_string();
     let last = run(&["a", "--from", &weekday, "--dry-run", "--json"]).good().json();
     assert!(!last["times"].as_array().unwrap().is_empty(), "a weekday is its last coming: {last}");
     bench.ctl.run(&["cancel", "b", "--backfill"]).refused(3, &["no job b"]);
@@ -134,5 +188,8 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
 fn a_job_that_runs_only_at_boots_has_no_time_to_be_made_up_for() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--cron", "@reboot", "--", "x"]);
-    bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO]).refused(2, &["@reboot", "schedctl run a"]);
+    bench
+        .ctl
+        .run(&["backfill", "a", "--from", FROM, "--to", TO])
+        .refused(2, &["@reboot", "schedctl run a"]);
 }

@@ -18,7 +18,10 @@ fn a_job_is_taken_out_once_and_again_without_harm() {
     }
     assert_eq!(bench.ctl.run(&["list", "--json"]).json(), serde_json::json!([]));
     let history = bench.ctl.run(&["history", "once", "--json"]).json();
-    assert_eq!((&history[0]["state"], &history[0]["reason"]), (&"cancelled".into(), &"cancelled".into()));
+    assert_eq!(
+        (&history[0]["state"], &history[0]["reason"]),
+        (&"cancelled".into(), &"cancelled".into())
+    );
 }
 
 #[test]
@@ -32,9 +35,13 @@ fn what_was_asked_for_by_hand_is_stopped_with_its_job_where_that_is_asked_for() 
     let cancelled = bench.ctl.run(&["cancel", "a", "--stop"]).good().stdout;
     assert_eq!(cancelled, "a cancelled; its 2 runs are being stopped\n");
     let reported = bench.ctl.run(&["history", "a", "--json"]).good().json();
-    let state = |id: &str| reported.as_array().unwrap().iter().find(|run| run["run_id"] == id).unwrap()["state"].clone();
+    let state = |id: &str| {
+        reported.as_array().unwrap().iter().find(|run| run["run_id"] == id).unwrap()["state"]
+            .clone()
+    };
     assert_eq!((state(&waits), state(&runs)), ("cancelled".into(), "running".into()));
-    let asked: Option<String> = bench.redis.connection().hget("{schedd}:stop_requests", &runs).unwrap();
+    let asked: Option<String> =
+        bench.redis.connection().hget("{schedd}:stop_requests", &runs).unwrap();
     assert!(asked.is_some(), "its node is to stop it");
 }
 
@@ -55,7 +62,10 @@ fn a_finished_one_shot_that_was_retried_by_hand_can_be_cancelled() {
     let claim = bench.node.claim("once");
     bench.node.finish(&claim, RunState::Failed, &[]);
     bench.ctl.run(&["retry", &claim.run.to_string()]).good();
-    assert_eq!(bench.ctl.run(&["cancel", "once"]).good().stdout, "once: its run is being stopped\n");
+    assert_eq!(
+        bench.ctl.run(&["cancel", "once"]).good().stdout,
+        "once: its run is being stopped\n"
+    );
     let history = bench.ctl.run(&["history", "once", "--json"]).json();
     assert_eq!(history[0]["state"], "cancelled");
     assert!(bench.ctl.run(&["cancel", "once"]).good().stdout.contains("already cancelled"));
@@ -65,7 +75,10 @@ fn a_finished_one_shot_that_was_retried_by_hand_can_be_cancelled() {
 fn a_job_of_a_file_stays_and_what_to_do_is_said() {
     let bench = Bench::start();
     bench.node.apply_file_job("backup", r#"{"shell": "x", "every": "1h"}"#);
-    bench.ctl.run(&["cancel", "backup"]).refused(4, &["web-1", "[jobs.backup]", "schedctl pause backup"]);
+    bench
+        .ctl
+        .run(&["cancel", "backup"])
+        .refused(4, &["web-1", "[jobs.backup]", "schedctl pause backup"]);
     let run = format!("backup@{}", due_of(&bench, "backup"));
     bench.ctl.run(&["cancel", &run]).good();
     assert_ne!(run, format!("backup@{}", due_of(&bench, "backup")), "its job goes on");
@@ -108,7 +121,10 @@ fn a_running_run_is_asked_to_stop_and_a_recurring_jobs_only_if_asked_for() {
         bench.add(&["--name", "b", "--every", "1s", "--", "x"]);
         let claim = bench.node.claim("b");
         let reported = bench.ctl.run(&[&["cancel", "b"], flags].concat()).good().stdout;
-        assert!(reported.starts_with("b cancelled; its run ") && reported.ends_with(said), "{reported}");
+        assert!(
+            reported.starts_with("b cancelled; its run ") && reported.ends_with(said),
+            "{reported}"
+        );
         bench.node.finish(&claim, RunState::Succeeded, &[]);
     }
     bench.add(&["--name", "once", "--in", "0s", "--", "x"]);

@@ -46,8 +46,14 @@ fn what_failed_is_mended_and_tried_again_as_the_same_run_also_after_a_restart() 
     });
     assert_eq!((&second["due"], second["attempts"].as_array().unwrap().len()), (&first["due"], 2));
     node.kill9();
-    assert_eq!(ctl.run(&["retry", &id, "--json"]).good().json(), json!([{"run_id": id, "result": "retried"}]));
-    assert_eq!(ctl.run(&["retry", &id, "--json"]).good().json(), json!([{"run_id": id, "result": "already"}]));
+    assert_eq!(
+        ctl.run(&["retry", &id, "--json"]).good().json(),
+        json!([{"run_id": id, "result": "retried"}])
+    );
+    assert_eq!(
+        ctl.run(&["retry", &id, "--json"]).good().json(),
+        json!([{"run_id": id, "result": "already"}])
+    );
     let waiting = ctl.run(&["show", &id, "--json"]).good().json();
     assert_eq!((&waiting["state"], &waiting["finished_at"]), (&"scheduled".into(), &Value::Null));
     assert_eq!(dead_of(&ctl, "once"), 0);
@@ -57,11 +63,19 @@ fn what_failed_is_mended_and_tried_again_as_the_same_run_also_after_a_restart() 
     assert_eq!((id_of(&done), &done["attempt"]), (id.clone(), &3.into()));
     let attempts: Vec<u32> = effects.of("once").iter().map(|effect| effect.attempt).collect();
     assert_eq!(attempts, [1, 2, 3]);
-    ctl.run(&["retry", &id]).refused(4, &["not a dead letter", "succeeded", "schedctl rerun once@"]);
+    ctl.run(&["retry", &id])
+        .refused(4, &["not a dead letter", "succeeded", "schedctl rerun once@"]);
     ctl.run(&["purge", &id]).refused(4, &["not a dead letter"]);
-    assert_eq!(ctl.run(&["list", "--json"]).good().json(), json!([]), "the one-shot stays finished");
+    assert_eq!(
+        ctl.run(&["list", "--json"]).good().json(),
+        json!([]),
+        "the one-shot stays finished"
+    );
     let stats = ctl.run(&["stats", "--json"]).good().json();
-    assert_eq!((&stats["retried"], &stats["dead"], &stats["scheduled"]), (&2.into(), &0.into(), &0.into()));
+    assert_eq!(
+        (&stats["retried"], &stats["dead"], &stats["scheduled"]),
+        (&2.into(), &0.into(), &0.into())
+    );
 }
 
 #[test]
@@ -71,7 +85,18 @@ fn a_lost_run_is_started_again_only_when_a_user_says_so() {
     let ctl = Schedctl::on(&redis).env("TZ", "UTC");
     let again = ctl.home().join("again");
     let line = effects.shell(&format!("test -e {} || sleep 60", again.display()));
-    ctl.run(&["add", "--name", "amo", "--in", "0s", "--delivery", "at-most-once", "--shell", &line]).good();
+    ctl.run(&[
+        "add",
+        "--name",
+        "amo",
+        "--in",
+        "0s",
+        "--delivery",
+        "at-most-once",
+        "--shell",
+        &line,
+    ])
+    .good();
     until("it has begun", LONG, || Some(()).filter(|()| effects.of("amo").len() == 1));
     node.kill9();
     std::fs::write(&again, "").unwrap();

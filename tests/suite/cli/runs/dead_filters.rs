@@ -17,7 +17,12 @@ fn ended(bench: &Bench, name: &str, state: RunState) -> String {
 /// One of each dead state and one that is none, oldest first.
 fn scene() -> (Bench, [String; 4]) {
     let bench = Bench::start();
-    let ends = [("f", RunState::Failed), ("t", RunState::TimedOut), ("l", RunState::Lost), ("s", RunState::Succeeded)];
+    let ends = [
+        ("f", RunState::Failed),
+        ("t", RunState::TimedOut),
+        ("l", RunState::Lost),
+        ("s", RunState::Succeeded),
+    ];
     let ids = ends.map(|(name, state)| ended(&bench, name, state));
     (bench, ids)
 }
@@ -30,7 +35,8 @@ fn ids(document: &Value) -> Vec<&str> {
 fn dead_letters_are_listed_newest_first_by_state_job_time_and_page() {
     let (bench, [f, t, l, s]) = scene();
     // The last one, wherever this host and its clock are.
-    let weekday = jiff::Zoned::now().saturating_sub(jiff::ToSpan::days(2)).strftime("%a").to_string();
+    let weekday =
+        jiff::Zoned::now().saturating_sub(jiff::ToSpan::days(2)).strftime("%a").to_string();
     let cases: [(&[&str], &[&String]); 17] = [
         (&["--since", &weekday], &[&s, &l, &t, &f]),
         (&["--dead", "--since", &weekday], &[&l, &t, &f]),
@@ -40,7 +46,10 @@ fn dead_letters_are_listed_newest_first_by_state_job_time_and_page() {
         (&["--dead", "s"], &[]),
         (&["--dead", "--limit", "1", "--offset", "1"], &[&t]),
         (&["--dead", "--state", "lost,failed"], &[&l, &f]),
-        (&["--dead", "--state", "lost", "--state", "failed", "--limit", "1", "--offset", "1"], &[&f]),
+        (
+            &["--dead", "--state", "lost", "--state", "failed", "--limit", "1", "--offset", "1"],
+            &[&f],
+        ),
         (&["--dead", "--since", "1h"], &[&l, &t, &f]),
         (&["--dead", "--until", "1h"], &[]),
         (&["--dead", "--since", "2020-01-01", "--until", "2020-01-02"], &[]),
@@ -52,12 +61,25 @@ fn dead_letters_are_listed_newest_first_by_state_job_time_and_page() {
     ];
     for (flags, wanted) in cases {
         let found = bench.ctl.run(&[&["history", "--json"], flags].concat()).good().json();
-        assert_eq!(ids(&found), wanted.iter().map(|id| id.as_str()).collect::<Vec<_>>(), "{flags:?}");
+        assert_eq!(
+            ids(&found),
+            wanted.iter().map(|id| id.as_str()).collect::<Vec<_>>(),
+            "{flags:?}"
+        );
     }
-    bench.ctl.run(&["history", "--dead", "--state", "succeeded"]).refused(2, &["succeeded", "timed_out"]);
+    bench
+        .ctl
+        .run(&["history", "--dead", "--state", "succeeded"])
+        .refused(2, &["succeeded", "timed_out"]);
     bench.ctl.run(&["history", "--state", "nosuch"]).refused(2, &["nosuch"]);
-    bench.ctl.run(&["history", "--since", "1h", "--until", "2h"]).refused(2, &["--since", "--until", "no run can match"]);
-    bench.ctl.run(&["history", "--since", "2099-01-01"]).refused(2, &["--since", "wanted a past time"]);
+    bench
+        .ctl
+        .run(&["history", "--since", "1h", "--until", "2h"])
+        .refused(2, &["--since", "--until", "no run can match"]);
+    bench
+        .ctl
+        .run(&["history", "--since", "2099-01-01"])
+        .refused(2, &["--since", "wanted a past time"]);
     bench.ctl.run(&["history", "--limit", "-1"]).refused(2, &["-1"]);
     bench.ctl.run(&["history", "--limit", "many"]).refused(2, &["--limit", "many"]);
     bench.ctl.run(&["history", "--since", "whenever"]).refused(2, &["--since", "whenever"]);
@@ -66,7 +88,9 @@ fn dead_letters_are_listed_newest_first_by_state_job_time_and_page() {
 #[test]
 fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing() {
     let (bench, [f, t, l, _]) = scene();
-    let picked = |flags: &[&str]| bench.ctl.run(&[&["retry", "--dead", "--json"], flags].concat()).good().json();
+    let picked = |flags: &[&str]| {
+        bench.ctl.run(&[&["retry", "--dead", "--json"], flags].concat()).good().json()
+    };
     let all = picked(&["--dry-run"]);
     assert_eq!(ids(&all), [&f, &t, &l]);
     assert!(all.as_array().unwrap().iter().all(|run| run["result"] == "would_retry"), "{all}");
@@ -77,7 +101,10 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
     assert_eq!(picked(&["--job", "f"]), json!([]));
     assert_eq!(picked(&["--job", "l"]), json!([{"run_id": l, "result": "retried"}]));
     let stats = bench.ctl.run(&["stats", "--json"]).json();
-    assert_eq!((&stats["dead"], &stats["retried"], &stats["scheduled"]), (&0.into(), &3.into(), &3.into()));
+    assert_eq!(
+        (&stats["dead"], &stats["retried"], &stats["scheduled"]),
+        (&0.into(), &3.into(), &3.into())
+    );
     assert_eq!(bench.node.claim("f").attempt, 2);
 }
 
@@ -102,10 +129,16 @@ fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let claim = bench.node.claim("gone");
     bench.node.finish(&claim, RunState::Failed, &[]);
     bench.ctl.run(&["cancel", "gone"]).good();
-    bench.ctl.run(&["retry", &claim.run.to_string()]).refused(4, &["job gone no longer exists", "add it again"]);
+    bench
+        .ctl
+        .run(&["retry", &claim.run.to_string()])
+        .refused(4, &["job gone no longer exists", "add it again"]);
     bench.add(&["--name", "gone", "--", "y"]);
     let earlier = bench.ctl.run(&["retry", &claim.run.to_string()]);
-    earlier.refused(4, &["it belongs to an earlier job gone", &format!("schedctl rerun {} ", claim.run)]);
+    earlier.refused(
+        4,
+        &["it belongs to an earlier job gone", &format!("schedctl rerun {} ", claim.run)],
+    );
     bench.ctl.run(&["rerun", &claim.run.to_string()]).good();
 }
 
@@ -117,7 +150,10 @@ fn a_retried_run_waits_for_the_open_run_of_its_job() {
     bench.node.finish(&first, RunState::Failed, &[]);
     let open = bench.node.claim("a");
     let id = first.run.to_string();
-    assert_eq!(bench.ctl.run(&["retry", &id, "--json"]).good().json(), json!([{"run_id": id, "result": "waiting"}]));
+    assert_eq!(
+        bench.ctl.run(&["retry", &id, "--json"]).good().json(),
+        json!([{"run_id": id, "result": "waiting"}])
+    );
     assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["waiting"], 1);
     bench.ctl.run(&["pause", "a"]).good();
     bench.node.finish(&open, RunState::Succeeded, &[]);
@@ -128,19 +164,46 @@ fn a_retried_run_waits_for_the_open_run_of_its_job() {
 #[test]
 fn every_dead_letter_is_forgotten_only_when_that_is_surely_meant() {
     let (bench, _) = scene();
-    bench.ctl.run(&["purge", "--dead"]).refused(2, &["every dead letter of namespace schedd", "--yes", "--older-than"]);
+    bench
+        .ctl
+        .run(&["purge", "--dead"])
+        .refused(2, &["every dead letter of namespace schedd", "--yes", "--older-than"]);
     bench.ctl.run(&["purge", "--dead", "--dry-run"]).good();
     for answer in ["", "\n", "y\n", "schedd2\n"] {
         let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], answer);
-        assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd will be deleted"), "{asked:?}");
-        assert!(asked.stdout.contains("type schedd to confirm: ") && asked.stdout.contains("nothing is deleted"), "{asked:?}");
+        assert!(
+            asked.code == 2
+                && asked.stdout.contains("3 dead letters of namespace schedd will be deleted"),
+            "{asked:?}"
+        );
+        assert!(
+            asked.stdout.contains("type schedd to confirm: ")
+                && asked.stdout.contains("nothing is deleted"),
+            "{asked:?}"
+        );
     }
     assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["dead"], 3);
     let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], "schedd\n");
     assert!(asked.code == 0 && asked.stdout.ends_with("3 dead letters deleted\r\n"), "{asked:?}");
-    assert!(bench.ctl.run_on_terminal(&["purge", "--dead"]).good().stdout.ends_with("0 dead letters deleted\r\n"));
-    assert_eq!(bench.ctl.run(&["purge", "--dead", "--yes"]).good().stdout, "0 dead letters deleted\n");
-    for flags in [&["--yes"][..], &["--older-than", "7d"], &["--keep", "1"], &["--state", "lost"], &["--job", "f"]] {
+    assert!(
+        bench
+            .ctl
+            .run_on_terminal(&["purge", "--dead"])
+            .good()
+            .stdout
+            .ends_with("0 dead letters deleted\r\n")
+    );
+    assert_eq!(
+        bench.ctl.run(&["purge", "--dead", "--yes"]).good().stdout,
+        "0 dead letters deleted\n"
+    );
+    for flags in [
+        &["--yes"][..],
+        &["--older-than", "7d"],
+        &["--keep", "1"],
+        &["--state", "lost"],
+        &["--job", "f"],
+    ] {
         bench.ctl.run(&[&["purge", "a@5"], flags].concat()).refused(2, &[flags[0], "RUN"]);
         bench.ctl.run(&[&["purge"], flags].concat()).refused(2, &["--dead"]);
     }
@@ -149,7 +212,9 @@ fn every_dead_letter_is_forgotten_only_when_that_is_surely_meant() {
 #[test]
 fn dead_letters_are_purged_by_name_age_and_count_and_the_others_stay() {
     let (bench, [f, t, l, s]) = scene();
-    let purge = |flags: &[&str]| bench.ctl.run(&[&["purge", "--json"], flags].concat()).good().json()["purged"].clone();
+    let purge = |flags: &[&str]| {
+        bench.ctl.run(&[&["purge", "--json"], flags].concat()).good().json()["purged"].clone()
+    };
     assert_eq!(purge(&["--dead", "--older-than", "1h"]), 0);
     assert_eq!(purge(&["--dead", "--keep", "1", "--dry-run"]), 2);
     assert_eq!(purge(&["--dead", "--state", "lost", "--keep", "1"]), 0);

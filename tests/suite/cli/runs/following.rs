@@ -67,7 +67,8 @@ impl Follower {
     fn of(ctl: &Schedctl, args: &[&str]) -> Self {
         let mut command = ctl.command(&[&["logs", "-f"], args].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (stdout, stderr) = (Reader::of(child.stdout.take().unwrap()), Reader::of(child.stderr.take().unwrap()));
+        let (stdout, stderr) =
+            (Reader::of(child.stdout.take().unwrap()), Reader::of(child.stderr.take().unwrap()));
         Self { child, stdout, stderr }
     }
 
@@ -93,7 +94,10 @@ fn a_running_run_is_followed_to_its_end_and_one_that_is_over_is_printed() {
     bench.node.finish(&claim, RunState::Failed, &[("exit_code", "3")]);
     let (code, stdout, stderr) = follower.end();
     assert_eq!((code, stdout.as_str()), (Some(0), "one\ntwo\nthree\n"));
-    assert!(stderr.starts_with("oops\n") && stderr.contains(&format!("{id} failed after")), "{stderr}");
+    assert!(
+        stderr.starts_with("oops\n") && stderr.contains(&format!("{id} failed after")),
+        "{stderr}"
+    );
     assert!(stderr.ends_with(": exit code 3\n"), "{stderr}");
     let over = bench.ctl.run(&["logs", &id, "--follow", "--quiet"]).good();
     assert_eq!((over.stdout.as_str(), over.stderr.as_str()), ("one\ntwo\nthree\n", "oops\n"));
@@ -117,7 +121,10 @@ fn a_run_that_is_tried_again_is_followed_into_its_next_attempt() {
     bench.node.finish(&second, RunState::Succeeded, &[("exit_code", "0")]);
     let (code, stdout, stderr) = follower.end();
     assert_eq!((code, stdout.as_str()), (Some(0), "first\nsecond\n"));
-    assert!(stderr.contains(&format!("attempt 2 of {} started on node web-1", first.run)), "{stderr}");
+    assert!(
+        stderr.contains(&format!("attempt 2 of {} started on node web-1", first.run)),
+        "{stderr}"
+    );
     assert!(stderr.contains(&format!("{} succeeded after", first.run)), "{stderr}");
 }
 
@@ -158,7 +165,10 @@ fn an_interrupt_ends_the_following_only() {
     let (code, _, stderr) = follower.end();
     assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains(&format!("interrupted; run {} continues", claim.run)), "{stderr}");
-    assert_eq!(bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"], "running");
+    assert_eq!(
+        bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"],
+        "running"
+    );
 }
 
 #[test]
@@ -166,7 +176,13 @@ fn a_reader_that_goes_ends_the_following_of_a_silent_run() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--in", "0s", "--", "x"]);
     bench.node.claim("a");
-    let mut child = bench.ctl.command(&["logs", "-f", "a"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = bench
+        .ctl
+        .command(&["logs", "-f", "a"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
@@ -205,13 +221,23 @@ fn a_program_that_follows_is_given_an_object_a_line() {
     bench.node.write(&claim, "caf\u{e9}\n".as_bytes(), b"e\n", 9);
     bench.node.finish(&claim, RunState::Cancelled, &[]);
     let (code, stdout, _) = follower.end();
-    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let all = |field: &str| lines.iter().map(|line| line[field].as_str().unwrap()).collect::<String>();
-    assert_eq!((code, all("stdout").as_str(), all("stderr").as_str()), (Some(0), "caf\u{e9}\n", "e\n"));
+    let lines: Vec<Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let all =
+        |field: &str| lines.iter().map(|line| line[field].as_str().unwrap()).collect::<String>();
+    assert_eq!(
+        (code, all("stdout").as_str(), all("stderr").as_str()),
+        (Some(0), "caf\u{e9}\n", "e\n")
+    );
     assert_eq!(lines.iter().map(|line| line["dropped_bytes"].as_u64().unwrap()).sum::<u64>(), 9);
     let states: Vec<&Value> = lines.iter().map(|line| &line["state"]).collect();
-    assert!(matches!(states.as_slice(), [before @ .., last] if **last == "cancelled" && before.iter().all(|s| s.is_null())));
-    assert!(lines.iter().all(|line| line["run_id"] == claim.run.to_string() && line["attempt"] == 1), "{stdout}");
+    assert!(
+        matches!(states.as_slice(), [before @ .., last] if **last == "cancelled" && before.iter().all(|s| s.is_null()))
+    );
+    assert!(
+        lines.iter().all(|line| line["run_id"] == claim.run.to_string() && line["attempt"] == 1),
+        "{stdout}"
+    );
 }
 
 #[test]
@@ -223,7 +249,17 @@ fn what_is_followed_cannot_steer_the_terminal_unless_it_may() {
     bench.node.finish(&claim, RunState::Succeeded, &[]);
     let id = claim.run.to_string();
     let seen = bench.ctl.run_on_terminal(&["logs", "-f", &id]).good().stdout;
-    assert!(seen.contains("one\\u{1b}[2Jtwo\\rthree\\u{202e}\r\n") && !seen.contains('\u{1b}'), "{seen:?}");
+    assert!(
+        seen.contains("one\\u{1b}[2Jtwo\\rthree\\u{202e}\r\n") && !seen.contains('\u{1b}'),
+        "{seen:?}"
+    );
     assert!(seen.contains("55 bytes here were not stored"), "{seen:?}");
-    assert!(bench.ctl.run_on_terminal(&["logs", "-f", &id, "--raw"]).good().stdout.contains("one\u{1b}[2J"));
+    assert!(
+        bench
+            .ctl
+            .run_on_terminal(&["logs", "-f", &id, "--raw"])
+            .good()
+            .stdout
+            .contains("one\u{1b}[2J")
+    );
 }

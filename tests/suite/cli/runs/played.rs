@@ -12,8 +12,9 @@ use schedd::engine::Definition;
 use schedd::engine::planning::planting;
 use schedd::engine::planning::planting::{Applied, Request};
 use schedd::store::{
-    Address, BeatFacts, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys, LanePoll, NameClaim, NodeBeat,
-    OutputFrames, OutputStream, Section, SectionText, SourceKind, Store, Successor, Verdict,
+    Address, BeatFacts, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys,
+    LanePoll, NameClaim, NodeBeat, OutputFrames, OutputStream, Section, SectionText, SourceKind,
+    Store, Successor, Verdict,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -32,7 +33,9 @@ pub(crate) struct Played {
 impl Played {
     pub(crate) fn on(redis: &TestRedis) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let store = Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new("schedd").unwrap()).unwrap();
+        let store =
+            Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new("schedd").unwrap())
+                .unwrap();
         Self { runtime, store }
     }
 
@@ -49,23 +52,30 @@ impl Played {
             existing: Existing::Edit,
             seen: None,
         };
-        let applied = self.runtime.block_on(planting::apply_one(&self.store, &Zone::utc(), &request)).unwrap();
+        let applied = self
+            .runtime
+            .block_on(planting::apply_one(&self.store, &Zone::utc(), &request))
+            .unwrap();
         assert!(matches!(applied, Applied::Created(_)), "{applied:?}");
     }
 
     /// Waits until a run of `job` is due in the queue `default`, and claims it.
     #[track_caller]
     pub(crate) fn claim(&self, job: &str) -> Claim {
-        until(&format!("a run of {job} is due"), LONG, || self.runtime.block_on(self.try_claim(job)))
+        until(&format!("a run of {job} is due"), LONG, || {
+            self.runtime.block_on(self.try_claim(job))
+        })
     }
 
     async fn try_claim(&self, job: &str) -> Option<Claim> {
         let queue = Lane::default_lane();
-        let poll = self.store.list_due(&[schedd::store::LaneAsk::new(queue.clone(), 100)]).await.unwrap();
+        let poll =
+            self.store.list_due(&[schedd::store::LaneAsk::new(queue.clone(), 100)]).await.unwrap();
         let Some(LanePoll::Due { due, .. }) = poll.lanes.into_iter().next() else { return None };
         let runs = due.iter().map(|entry| entry.member.parse::<RunId>().unwrap());
         let run = runs.into_iter().find(|run| run.job().as_str() == job)?;
-        let definition = Definition::of(self.store.read_job(run.job()).await.unwrap().unwrap()).unwrap();
+        let definition =
+            Definition::of(self.store.read_job(run.job()).await.unwrap().unwrap()).unwrap();
         let order = ClaimOrder {
             run: run.clone(),
             rev: definition.record.rev.clone(),
@@ -74,13 +84,19 @@ impl Played {
             max_age: None,
             latest_start: None,
             max_runs: None,
-            successor: definition.next_after(run.due().max(poll.now)).map(|due| Successor::on_time(run.job(), due)),
+            successor: definition
+                .next_after(run.due().max(poll.now))
+                .map(|due| Successor::on_time(run.job(), due)),
             job_lane: queue.clone(),
             gates: Vec::new(),
             known_places: Vec::new(),
             per_key: schedd::domain::queue::gate::PerKey::default(),
         };
-        let claimant = Claimant { node: "web-1".parse().unwrap(), incarnation: "i1".to_owned(), lease: Duration::from_secs(60) };
+        let claimant = Claimant {
+            node: "web-1".parse().unwrap(),
+            incarnation: "i1".to_owned(),
+            lease: Duration::from_secs(60),
+        };
         let token = format!("{run}-{}", poll.now);
         match self.store.claim_runs(&claimant, &queue, &token, &[order]).await.unwrap().pop() {
             Some(ClaimReply::Claimed(claim)) => Some(claim),
@@ -98,7 +114,10 @@ impl Played {
     /// Ends a run in `state` for this reason.
     #[track_caller]
     pub(crate) fn finish_because(&self, claim: &Claim, state: RunState, reason: &str) {
-        let reply = self.runtime.block_on(self.store.finish_run(claim, &Verdict::Final(state), reason, &[], "")).unwrap();
+        let reply = self
+            .runtime
+            .block_on(self.store.finish_run(claim, &Verdict::Final(state), reason, &[], ""))
+            .unwrap();
         assert!(matches!(reply, FinishReply::Finished(_)), "{reply:?}");
     }
 
@@ -110,7 +129,8 @@ impl Played {
             "started_at_ms": claim.claimed_at.as_i64(), "exit_code": exit_code, "signal": null, "http_status": null, "error": null,
         });
         let code = exit_code.to_string();
-        let reply = self.end(claim, &Verdict::Retry(delay), &[("exit_code", &code)], &past.to_string());
+        let reply =
+            self.end(claim, &Verdict::Retry(delay), &[("exit_code", &code)], &past.to_string());
         assert!(matches!(reply, FinishReply::Retrying(_)), "{reply:?}");
     }
 
@@ -119,12 +139,16 @@ impl Played {
     pub(crate) fn ask_later(&self, claim: &Claim, reason: &str) {
         let facts = [("exit_code", String::new()), ("unclear", "1".to_owned())];
         let verdict = Verdict::AskLater(Duration::from_secs(3_600));
-        let reply = self.runtime.block_on(self.store.finish_run(claim, &verdict, reason, &facts, "")).unwrap();
+        let reply = self
+            .runtime
+            .block_on(self.store.finish_run(claim, &verdict, reason, &facts, ""))
+            .unwrap();
         assert!(matches!(reply, FinishReply::AskingLater(_)), "{reply:?}");
     }
 
     fn end(&self, claim: &Claim, verdict: &Verdict, facts: Facts<'_>, past: &str) -> FinishReply {
-        let facts: Vec<(&str, String)> = facts.iter().map(|(field, value)| (*field, (*value).to_owned())).collect();
+        let facts: Vec<(&str, String)> =
+            facts.iter().map(|(field, value)| (*field, (*value).to_owned())).collect();
         let reason = if matches!(verdict, Verdict::Retry(_)) { "retry" } else { "" };
         self.runtime.block_on(self.store.finish_run(claim, verdict, reason, &facts, past)).unwrap()
     }
@@ -140,7 +164,12 @@ impl Played {
     /// Gives a sign of life of the node `web-1`.
     pub(crate) fn beat(&self, config_error: &str) {
         let now = self.runtime.block_on(self.store.now()).unwrap();
-        let facts = BeatFacts { config_error: config_error.to_owned(), host: "h".to_owned(), running: 2, ..node_facts(now) };
+        let facts = BeatFacts {
+            config_error: config_error.to_owned(),
+            host: "h".to_owned(),
+            running: 2,
+            ..node_facts(now)
+        };
         let node = "web-1".parse().unwrap();
         let beat = NodeBeat {
             node: &node,
@@ -154,8 +183,11 @@ impl Played {
 
     /// Declares a queue.
     pub(crate) fn declare_queue(&self, name: &str) {
-        let queue = SectionText::Queue(QueueSettings { concurrency: 4, ..QueueSettings::default() });
+        let queue =
+            SectionText::Queue(QueueSettings { concurrency: 4, ..QueueSettings::default() });
         let section = Section::Queue(name.parse().unwrap());
-        self.runtime.block_on(self.store.declare_section(&"web-1".parse().unwrap(), &section, Some(&queue))).unwrap();
+        self.runtime
+            .block_on(self.store.declare_section(&"web-1".parse().unwrap(), &section, Some(&queue)))
+            .unwrap();
     }
 }

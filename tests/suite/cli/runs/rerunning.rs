@@ -10,17 +10,34 @@ use crate::cli::Bench;
 fn a_run_is_done_anew_with_its_due_time_however_it_ended() {
     let bench = Bench::start();
     bench.add(&["--name", "m", "--", "x"]);
-    for state in [RunState::Succeeded, RunState::Failed, RunState::TimedOut, RunState::Lost, RunState::Cancelled] {
+    for state in [
+        RunState::Succeeded,
+        RunState::Failed,
+        RunState::TimedOut,
+        RunState::Lost,
+        RunState::Cancelled,
+    ] {
         bench.ctl.run(&["run", "m"]).good();
         let old = bench.node.claim("m");
-        bench.ctl.run(&["rerun", &old.run.to_string()]).refused(4, &["is running", "wanted an ended run"]);
+        bench
+            .ctl
+            .run(&["rerun", &old.run.to_string()])
+            .refused(4, &["is running", "wanted an ended run"]);
         bench.node.finish(&old, state, &[]);
-        let id = bench.ctl.run(&["rerun", &old.run.to_string()]).good().stdout.trim_end().to_owned();
+        let id =
+            bench.ctl.run(&["rerun", &old.run.to_string()]).good().stdout.trim_end().to_owned();
         let new = bench.node.claim("m");
         assert_eq!((new.run.to_string(), new.run.due()), (id.clone(), old.run.due()));
         let shown = bench.ctl.run(&["show", &id, "--json"]).good().json();
-        assert_eq!((&shown["kind"], &shown["late_ms"]), (&"rerun".into(), &serde_json::Value::Null));
-        assert_eq!(bench.ctl.run(&["show", &old.run.to_string(), "--json"]).json()["state"], state.as_str(), "it stays");
+        assert_eq!(
+            (&shown["kind"], &shown["late_ms"]),
+            (&"rerun".into(), &serde_json::Value::Null)
+        );
+        assert_eq!(
+            bench.ctl.run(&["show", &old.run.to_string(), "--json"]).json()["state"],
+            state.as_str(),
+            "it stays"
+        );
         bench.node.finish(&new, RunState::Succeeded, &[]);
         let json = bench.ctl.run(&["rerun", &id, "--json"]).good().json();
         assert!(json["run_id"].as_str().unwrap().contains("~rerun"), "{json}");
@@ -50,7 +67,8 @@ fn what_is_not_over_or_not_there_or_has_no_job_is_refused() {
     let run = |id: &str| bench.ctl.run(&["rerun", id]);
     let planned = bench.ctl.run(&["show", "a", "--json"]).json()["next_due"].clone();
     let due: jiff::Timestamp = planned.as_str().unwrap().parse().unwrap();
-    run(&format!("a@{}", due.as_millisecond())).refused(4, &["is scheduled", "wanted an ended run"]);
+    run(&format!("a@{}", due.as_millisecond()))
+        .refused(4, &["is scheduled", "wanted an ended run"]);
     run("a@5").refused(3, &["no run a@5"]);
     run("b@5").refused(3, &["no job b"]);
     run("a").refused(2, &["run id"]);

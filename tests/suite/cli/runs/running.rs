@@ -76,7 +76,9 @@ fn waiting_ends_as_the_job_did() {
     ];
     for (state, facts, code) in ends {
         let (child, claim) = waiting(&bench, &[]);
-        let facts = [&[("exit_code", ""), ("signal", ""), ("http_status", ""), ("error", "")], facts].concat();
+        let facts =
+            [&[("exit_code", ""), ("signal", ""), ("http_status", ""), ("error", "")], facts]
+                .concat();
         bench.node.finish(&claim, state, &facts);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{state} {facts:?}");
@@ -88,7 +90,10 @@ fn waiting_ends_as_the_job_did() {
     bench.node.finish(&claim, RunState::Failed, &[("exit_code", "4")]);
     let output = child.wait_with_output().unwrap();
     let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&run["state"], &run["exit_code"], output.status.code()), (&"failed".into(), &4.into(), Some(4)));
+    assert_eq!(
+        (&run["state"], &run["exit_code"], output.status.code()),
+        (&"failed".into(), &4.into(), Some(4))
+    );
 }
 
 #[test]
@@ -99,7 +104,8 @@ fn a_wait_that_takes_too_long_ends_and_the_run_goes_on() {
     assert_eq!(finished.code, 124, "{finished:?}");
     let id = finished.stdout.trim_end();
     assert!(
-        finished.stderr.contains(&format!("run {id} has not ended")) && finished.stderr.contains("continues"),
+        finished.stderr.contains(&format!("run {id} has not ended"))
+            && finished.stderr.contains("continues"),
         "{finished:?}"
     );
     assert!(finished.stderr.contains("no schedd is running"), "{finished:?}");
@@ -120,5 +126,8 @@ fn an_interrupt_ends_the_waiting_only_and_says_the_id() {
     assert_eq!(output.status.code(), Some(130));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains(&format!("run {} continues", claim.run)), "{said}");
-    assert_eq!(bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"], "running");
+    assert_eq!(
+        bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"],
+        "running"
+    );
 }

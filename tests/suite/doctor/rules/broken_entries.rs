@@ -30,34 +30,107 @@ type Command = &'static str;
 
 /// A row: the scene, the commands that break it, the code and the subject of the finding, and commands with their answers
 /// after the repair.
-type Row = (Scene, &'static [Command], &'static str, &'static str, &'static [(Command, &'static str)]);
+type Row =
+    (Scene, &'static [Command], &'static str, &'static str, &'static [(Command, &'static str)]);
 
 const MENDED: [Row; 38] = [
     // The entries of a run.
     (Running, &["DEL leases"], "missing:leases", "RUN", &[("ZSCORE leases RUN#FENCE", "NOW")]),
     (Over, &["ZADD leases 5 RUN#FENCE"], "extra:leases", "RUN", &[("ZCARD leases", "0")]),
-    (Running, &["ZADD leases 5 RUN#BEFORE"], "extra:leases", "RUN", &[("ZSCORE leases RUN#BEFORE", "-"), ("ZCARD leases", "1")]),
+    (
+        Running,
+        &["ZADD leases 5 RUN#BEFORE"],
+        "extra:leases",
+        "RUN",
+        &[("ZSCORE leases RUN#BEFORE", "-"), ("ZCARD leases", "1")],
+    ),
     (Over, &["ZADD due:default 5 RUN"], "extra:due", "RUN", &[("ZSCORE due:default RUN", "-")]),
     (Running, &["ZADD due:default 5 RUN"], "extra:due", "RUN", &[("ZSCORE due:default RUN", "-")]),
-    (Planned, &["ZADD due:other DUE RUN"], "extra:due", "RUN", &[("ZSCORE due:default RUN", "DUE"), ("ZCARD due:other", "0")]),
-    (Planned, &["ZADD due:default DUE nobody@5"], "extra:due", "nobody@5", &[("HLEN quarantine", "1")]),
-    (Retried, &["ZREM due:default RUN"], "missing:due", "RUN", &[("ZSCORE due:default RUN", "NOW")]),
-    (Retried, &["ZREM due:default RUN", "ZADD catch_up:a 5 RUN"], "missing:due", "RUN", &[("ZSCORE catch_up:a RUN", "5")]),
+    (
+        Planned,
+        &["ZADD due:other DUE RUN"],
+        "extra:due",
+        "RUN",
+        &[("ZSCORE due:default RUN", "DUE"), ("ZCARD due:other", "0")],
+    ),
+    (
+        Planned,
+        &["ZADD due:default DUE nobody@5"],
+        "extra:due",
+        "nobody@5",
+        &[("HLEN quarantine", "1")],
+    ),
+    (
+        Retried,
+        &["ZREM due:default RUN"],
+        "missing:due",
+        "RUN",
+        &[("ZSCORE due:default RUN", "NOW")],
+    ),
+    (
+        Retried,
+        &["ZREM due:default RUN", "ZADD catch_up:a 5 RUN"],
+        "missing:due",
+        "RUN",
+        &[("ZSCORE catch_up:a RUN", "5")],
+    ),
     (Retried, &["ZADD leases 5 RUN#FENCE"], "extra:leases", "RUN", &[("ZCARD leases", "0")]),
     (Running, &["DEL open:a"], "missing:open", "RUN", &[("ZSCORE open:a RUN", "DUE")]),
     (Planned, &["ZADD open:a 5 a@5"], "extra:open", "a@5", &[("ZCARD open:a", "0")]),
     (Manual, &["DEL manual:a"], "missing:manual", "RUN", &[("ZCARD manual:a", "1")]),
     (Manual, &["ZADD manual:a 5 a@5~hand"], "extra:manual", "a@5~hand", &[("ZCARD manual:a", "1")]),
-    (Waiting, &["ZADD waiting:a 5 a@5", "HINCRBY counters waiting 1"], "extra:waiting", "a@5", &[("HGET counters waiting", "1")]),
-    (Waiting, &["ZADD due:default 5 NEXT"], "extra:waiting", "NEXT", &[("ZCARD waiting:a", "0"), ("HGET counters waiting", "0")]),
+    (
+        Waiting,
+        &["ZADD waiting:a 5 a@5", "HINCRBY counters waiting 1"],
+        "extra:waiting",
+        "a@5",
+        &[("HGET counters waiting", "1")],
+    ),
+    (
+        Waiting,
+        &["ZADD due:default 5 NEXT"],
+        "extra:waiting",
+        "NEXT",
+        &[("ZCARD waiting:a", "0"), ("HGET counters waiting", "0")],
+    ),
     (Planned, &["ZADD catch_up:a 5 a@5"], "extra:catch_up", "a@5", &[("ZCARD catch_up:a", "0")]),
     (Over, &["ZADD catch_up:a 5 RUN"], "extra:catch_up", "RUN", &[("ZCARD catch_up:a", "0")]),
     (Running, &["ZADD catch_up:a 5 RUN"], "extra:catch_up", "RUN", &[("ZCARD catch_up:a", "0")]),
-    (Running, &["ZREM running:default RUN"], "missing:running", "RUN", &[("ZCARD running:default", "1")]),
-    (Running, &["ZADD running:other 5 RUN", "HSET queues other 32"], "extra:running", "RUN", &[("ZCARD running:other", "0")]),
-    (Over, &["ZADD running:default 5 RUN"], "extra:running", "RUN", &[("ZCARD running:default", "0")]),
-    (Over, &["ZADD running:default 5 a@5"], "extra:running", "a@5", &[("ZCARD running:default", "0")]),
-    (Over, &["ZADD running:default 5 nobody@5"], "extra:running", "nobody@5", &[("ZCARD running:default", "0")]),
+    (
+        Running,
+        &["ZREM running:default RUN"],
+        "missing:running",
+        "RUN",
+        &[("ZCARD running:default", "1")],
+    ),
+    (
+        Running,
+        &["ZADD running:other 5 RUN", "HSET queues other 32"],
+        "extra:running",
+        "RUN",
+        &[("ZCARD running:other", "0")],
+    ),
+    (
+        Over,
+        &["ZADD running:default 5 RUN"],
+        "extra:running",
+        "RUN",
+        &[("ZCARD running:default", "0")],
+    ),
+    (
+        Over,
+        &["ZADD running:default 5 a@5"],
+        "extra:running",
+        "a@5",
+        &[("ZCARD running:default", "0")],
+    ),
+    (
+        Over,
+        &["ZADD running:default 5 nobody@5"],
+        "extra:running",
+        "nobody@5",
+        &[("ZCARD running:default", "0")],
+    ),
     (
         Over,
         &["HSET stop_requests RUN hand", "HSET stop_requests a@5 hand"],
@@ -67,7 +140,13 @@ const MENDED: [Row; 38] = [
     ),
     (Over, &["ZREM history RUN"], "missing:history", "RUN", &[("ZSCORE history RUN", "NOW")]),
     (Over, &["ZREM history:a RUN"], "missing:history", "RUN", &[("ZSCORE history:a RUN", "NOW")]),
-    (Over, &["ZADD history 5 a@5", "ZADD history:a 5 a@5"], "extra:history", "a@5", &[("ZCARD history:a", "1")]),
+    (
+        Over,
+        &["ZADD history 5 a@5", "ZADD history:a 5 a@5"],
+        "extra:history",
+        "a@5",
+        &[("ZCARD history:a", "1")],
+    ),
     (Dead, &["DEL dead:a"], "missing:dead", "RUN", &[("ZSCORE dead:a RUN", "NOW")]),
     (Over, &["ZADD dead 5 RUN"], "extra:dead", "RUN", &[("ZCARD dead", "0")]),
     (
@@ -80,9 +159,27 @@ const MENDED: [Row; 38] = [
     // The entries of a job.
     (Planned, &["ZREM jobs a"], "missing:jobs", "job a", &[("ZSCORE jobs a", "DUE")]),
     (Planned, &["ZADD jobs 5 a"], "wrong:jobs", "job a", &[("ZSCORE jobs a", "DUE")]),
-    (Planned, &["ZADD jobs 5 nobody", "ZADD finished 5 nobody"], "extra:jobs", "job nobody", &[("ZCARD finished", "0")]),
-    (Planned, &["ZREM due:default RUN", "HSET job:a pending "], "missing:pending", "job a", &[("HGET job:a pending", "RUN")]),
-    (Planned, &["ZREM due:default RUN"], "missing:due", "job a", &[("ZSCORE due:default RUN", "DUE")]),
+    (
+        Planned,
+        &["ZADD jobs 5 nobody", "ZADD finished 5 nobody"],
+        "extra:jobs",
+        "job nobody",
+        &[("ZCARD finished", "0")],
+    ),
+    (
+        Planned,
+        &["ZREM due:default RUN", "HSET job:a pending "],
+        "missing:pending",
+        "job a",
+        &[("HGET job:a pending", "RUN")],
+    ),
+    (
+        Planned,
+        &["ZREM due:default RUN"],
+        "missing:due",
+        "job a",
+        &[("ZSCORE due:default RUN", "DUE")],
+    ),
     (
         Planned,
         &["HSET job:a paused 5"],
@@ -90,16 +187,34 @@ const MENDED: [Row; 38] = [
         "job a",
         &[("HGET job:a paused_run", "RUN"), ("ZCARD due:default", "0")],
     ),
-    (Planned, &["HSET job:a ended cancelled ended_at 5"], "missing:finished", "job a", &[("ZCARD due:default", "0")]),
+    (
+        Planned,
+        &["HSET job:a ended cancelled ended_at 5"],
+        "missing:finished",
+        "job a",
+        &[("ZCARD due:default", "0")],
+    ),
 ];
 
 /// What a repair leaves as it is, with a word of its advice.
 const LEFT: [(Scene, &[Command], &str, &str, &str); 8] = [
     (Planned, &["ZADD due:default DUE a@5"], "extra:due", "a@5", "schedctl cancel a@5"),
-    (Manual, &["ZADD due:default DUE a@5~forged"], "extra:due", "a@5~forged", "schedctl cancel a@5~forged"),
+    (
+        Manual,
+        &["ZADD due:default DUE a@5~forged"],
+        "extra:due",
+        "a@5~forged",
+        "schedctl cancel a@5~forged",
+    ),
     (Over, &["HSET run:RUN state of_tomorrow"], "unreadable:run", "RUN", "--set-aside"),
     (Running, &["HDEL run:RUN fence", "DEL leases"], "missing:leases", "RUN", "--set-aside"),
-    (Planned, &["HSET run:nobody@5 state scheduled"], "missing:due", "nobody@5", "--set-aside nobody@5"),
+    (
+        Planned,
+        &["HSET run:nobody@5 state scheduled"],
+        "missing:due",
+        "nobody@5",
+        "--set-aside nobody@5",
+    ),
     (Planned, &["HSET job:a def {\"every\":"], "unreadable:job", "job a", "--set-aside a"),
     (
         Planned,
@@ -139,13 +254,22 @@ impl Stage {
                     desk.finish(desk.now(), &claim, Verdict::Final(RunState::Failed)).await;
                 }
                 Retried => {
-                    desk.finish(desk.now(), &claim, Verdict::Retry(std::time::Duration::from_secs(5))).await;
+                    desk.finish(
+                        desk.now(),
+                        &claim,
+                        Verdict::Retry(std::time::Duration::from_secs(5)),
+                    )
+                    .await;
                 }
                 Planned | Running | Manual => {}
             }
         }
         let now = t(desk.now()).as_i64().to_string();
-        words.extend([("RUN", own.to_string()), ("DUE", own.due().as_i64().to_string()), ("NOW", now)]);
+        words.extend([
+            ("RUN", own.to_string()),
+            ("DUE", own.due().as_i64().to_string()),
+            ("NOW", now),
+        ]);
         Self { desk, words }
     }
 

@@ -85,7 +85,9 @@ async fn an_occurrence_that_ran_before_its_time_came_is_not_planned_again() {
 #[tokio::test]
 async fn a_retry_waits_no_longer_than_its_rule_from_when_the_clock_is_right() {
     let mut desk = Desk::new();
-    let run = desk.add("a", json!({"every": "1m", "retry": {"limit": 3, "delay": "10s", "jitter": false}})).await;
+    let run = desk
+        .add("a", json!({"every": "1m", "retry": {"limit": 3, "delay": "10s", "jitter": false}}))
+        .await;
     let claim = desk.win_due(&run).await;
     desk.finish(desk.now(), &claim, Verdict::Retry(Duration::from_secs(10))).await;
     desk.demand_sound("by that clock").await;
@@ -135,8 +137,14 @@ async fn a_missed_range_in_the_ledger_counts_no_occurrence_to_come() {
     desk.mend("wrong:due_time", "job a").await;
     let last = run.due().saturating_add(Duration::from_secs(9 * 60));
     let ranges = desk.store.read_ledger(&name("a")).await.unwrap().ranges;
-    assert_eq!(ranges.iter().map(|range| (range.from, range.to, range.count)).collect::<Vec<_>>(), [(run.due(), last, 10)]);
-    assert_eq!((desk.pending("a").await.due(), desk.total("skipped")), (last.saturating_add(Duration::from_secs(60)), 10));
+    assert_eq!(
+        ranges.iter().map(|range| (range.from, range.to, range.count)).collect::<Vec<_>>(),
+        [(run.due(), last, 10)]
+    );
+    assert_eq!(
+        (desk.pending("a").await.due(), desk.total("skipped")),
+        (last.saturating_add(Duration::from_secs(60)), 10)
+    );
     desk.demand_sound("the ledger ends where the clock is").await;
     // Before any of them was due.
     desk.go_on_to(-DAY);
@@ -147,7 +155,9 @@ async fn a_missed_range_in_the_ledger_counts_no_occurrence_to_come() {
 
 #[tokio::test]
 async fn a_job_whose_last_time_a_clock_ahead_passed_is_planned_anew() {
-    for schedule in [json!({"every": "1m", "end": in_s(600)}), json!({"at": [in_s(59), in_s(119), in_s(179)]})] {
+    for schedule in
+        [json!({"every": "1m", "end": in_s(600)}), json!({"at": [in_s(59), in_s(119), in_s(179)]})]
+    {
         let mut desk = Desk::new();
         let run = desk.add("a", schedule.clone()).await;
         let count = if schedule.get("at").is_some() { 3 } else { 10 };
@@ -155,7 +165,11 @@ async fn a_job_whose_last_time_a_clock_ahead_passed_is_planned_anew() {
         desk.demand_sound("by the clock that is ahead").await;
         desk.go_on_to(100_000);
         desk.mend("wrong:due_time", "job a").await;
-        assert_eq!((desk.pending("a").await.due(), desk.total("skipped")), (t(119_000), 1), "{schedule}");
+        assert_eq!(
+            (desk.pending("a").await.due(), desk.total("skipped")),
+            (t(119_000), 1),
+            "{schedule}"
+        );
         // One that ran meanwhile is in no range.
         let next = desk.pending("a").await;
         let claim = desk.win_due(&next).await;
@@ -199,5 +213,8 @@ async fn a_one_shot_that_only_a_clock_ahead_skipped_runs_when_its_time_comes() {
     desk.succeed(60_001, &claim).await;
     desk.go_on_to(70_000);
     desk.demand_sound("it has run").await;
-    assert_eq!((desk.total("skipped"), desk.job("a").await.ended.as_deref()), (1, Some("finished")));
+    assert_eq!(
+        (desk.total("skipped"), desk.job("a").await.ended.as_deref()),
+        (1, Some("finished"))
+    );
 }

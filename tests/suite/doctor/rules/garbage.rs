@@ -29,7 +29,12 @@ static FIELDS: [(&str, &str, &str, Judged); 20] = [
     ("counters", "succeeded", "garbage", Unreadable),
     ("queues", "default", "garbage", Unreadable),
     ("groups", "No Group", "exclusive", Unreadable),
-    ("quarantine", "entry", "garbage", Free("why it is there is text, and what it was may be anything")),
+    (
+        "quarantine",
+        "entry",
+        "garbage",
+        Free("why it is there is text, and what it was may be anything"),
+    ),
     ("consistency_check", "at", "garbage", Unreadable),
     ("output_sizes", "a", "garbage", By("wrong:output_sizes")),
     ("known_servers", "one", "garbage", Unreadable),
@@ -39,7 +44,12 @@ static FIELDS: [(&str, &str, &str, Judged); 20] = [
     ("node:one", "pid", "garbage", Unreadable),
     ("source:one", "a", "garbage", Unreadable),
     ("declared:one", "queue default", "garbage", Unreadable),
-    ("queue:default", "limit", "garbage", Free("it counts as not set, and `doctor` warns of it beside the consistency check")),
+    (
+        "queue:default",
+        "limit",
+        "garbage",
+        Free("it counts as not set, and `doctor` warns of it beside the consistency check"),
+    ),
     ("queue_state:default", "tat", "garbage", Unreadable),
     ("group:g", "mode", "garbage", Unreadable),
     ("ledger_before:a", "failed", "garbage", Unreadable),
@@ -68,13 +78,17 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
     for (key, kind) in singles.chain(families) {
         match (kind, key.as_str()) {
             ("zset", _) => rows.push((key, "ZADD", vec!["5", MEMBER], Unreadable)),
-            ("string", "output_bytes") => rows.push((key, "SET", vec!["garbage"], By("wrong:output_bytes"))),
+            ("string", "output_bytes") => {
+                rows.push((key, "SET", vec!["garbage"], By("wrong:output_bytes")));
+            }
             ("string", "fence") => rows.push((key, "SET", vec!["-5"], By("wrong:fence"))),
             ("string", _) => rows.push((key, "SET", vec!["garbage"], Unreadable)),
             _ => {}
         }
     }
-    rows.extend(FIELDS.iter().map(|(key, field, value, judged)| ((*key).to_owned(), "HSET", vec![*field, *value], *judged)));
+    rows.extend(FIELDS.iter().map(|(key, field, value, judged)| {
+        ((*key).to_owned(), "HSET", vec![*field, *value], *judged)
+    }));
     rows
 }
 
@@ -82,10 +96,14 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
 fn no_family_of_keys_is_left_out() {
     let damaged: BTreeSet<(String, bool)> = rows()
         .into_iter()
-        .map(|(key, ..)| key.split_once(':').map_or((key.clone(), false), |(family, _)| (family.to_owned(), true)))
+        .map(|(key, ..)| {
+            key.split_once(':')
+                .map_or((key.clone(), false), |(family, _)| (family.to_owned(), true))
+        })
         .collect();
     let known = SINGLE_KEYS.iter().map(|(key, _)| ((*key).to_owned(), false));
-    let known: BTreeSet<(String, bool)> = known.chain(FAMILIES.iter().map(|(family, _)| ((*family).to_owned(), true))).collect();
+    let known: BTreeSet<(String, bool)> =
+        known.chain(FAMILIES.iter().map(|(family, _)| ((*family).to_owned(), true))).collect();
     assert_eq!(damaged, known);
 }
 
@@ -102,16 +120,22 @@ async fn right_type_garbage_in_a_key_of_any_family_is_named_and_mended_where_saf
             Unreadable => unreadable(&key),
             By(code) => code.to_owned(),
             Free(why) => {
-                assert!(exam.findings.is_empty(), "{key} is judged, and is not to be: {why}: {:#?}", exam.findings);
+                assert!(
+                    exam.findings.is_empty(),
+                    "{key} is judged, and is not to be: {why}: {:#?}",
+                    exam.findings
+                );
                 continue;
             }
         };
         let named = exam.findings.iter().find(|finding| finding.code() == code);
-        let named = named.unwrap_or_else(|| panic!("{key} {args:?}: {:#?}", exam.findings)).to_string();
+        let named =
+            named.unwrap_or_else(|| panic!("{key} {args:?}: {:#?}", exam.findings)).to_string();
         let of = key.split_once(':').map_or(key.as_str(), |(_, of)| of);
         assert!(named.contains(of), "{key}: {named}");
         let (_, left) = exam.mend(&desk.at(desk.now())).await.unwrap();
-        let fixable: Vec<_> = left.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_))).collect();
+        let fixable: Vec<_> =
+            left.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_))).collect();
         assert!(fixable.is_empty(), "{key} is not mended: {fixable:#?}");
         if left.findings.is_empty() {
             desk.assert_sound();

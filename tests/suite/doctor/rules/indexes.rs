@@ -13,7 +13,10 @@ use crate::scripts::world::{run_of, t};
 async fn the_list_of_backfills_is_made_to_name_the_jobs_that_have_some() {
     let desk = Desk::new();
     desk.minutely("a").await;
-    let runs = [RunId::backfill("a".parse().unwrap(), t(-60_000)), RunId::backfill("a".parse().unwrap(), t(-120_000))];
+    let runs = [
+        RunId::backfill("a".parse().unwrap(), t(-60_000)),
+        RunId::backfill("a".parse().unwrap(), t(-120_000)),
+    ];
     desk.at(0).queue_backfill(&"a".parse().unwrap(), &runs).await.unwrap();
     backfill_plan::advance(&desk.at(0), &"a".parse().unwrap()).await.unwrap();
     desk.demand_sound("").await;
@@ -63,16 +66,25 @@ async fn counters_are_set_to_what_they_count() {
         desk.break_by("SET", "output_bytes", &[bytes]);
         desk.break_by("HSET", "counters", &["waiting", waiting]);
         let mended = desk.mend("wrong:output_bytes", "output_bytes").await;
-        let done: Vec<(String, Vec<String>)> =
-            mended.into_iter().map(|mended| (mended.finding.subject.to_string(), mended.done)).collect();
+        let done: Vec<(String, Vec<String>)> = mended
+            .into_iter()
+            .map(|mended| (mended.finding.subject.to_string(), mended.done))
+            .collect();
         let key = |rest: &str| format!("key {}", desk.key(rest));
         let bytes = (key("output_bytes"), vec!["bytes of output set to 10".to_owned()]);
-        assert_eq!(done, [(key("counters"), vec!["waiting runs set to 0".to_owned()]), bytes], "each under its own key");
+        assert_eq!(
+            done,
+            [(key("counters"), vec!["waiting runs set to 0".to_owned()]), bytes],
+            "each under its own key"
+        );
         assert_eq!(desk.get::<String>("GET", "output_bytes", &[]), "10");
         assert_eq!(desk.total("waiting"), 0);
     }
     // A counter may hold what is no text at all.
-    let damaged = redis::cmd("SET").arg(desk.key("output_bytes")).arg(b"\xff\xfe\x00").exec(&mut desk.redis.connection());
+    let damaged = redis::cmd("SET")
+        .arg(desk.key("output_bytes"))
+        .arg(b"\xff\xfe\x00")
+        .exec(&mut desk.redis.connection());
     damaged.unwrap();
     desk.mend("wrong:output_bytes", "output_bytes").await;
 }
@@ -113,7 +125,8 @@ async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
     assert!(desk.score("gate_holders:key:k", &woken).is_some());
     let due = format!("due:{}", desk.run(&run_of("b", 0)).await.lane);
     assert!(desk.score(&due, &woken).is_some());
-    let entry = json!({"key": desk.key(&due), "score": "1", "why": "a test", "at": "1"}).to_string();
+    let entry =
+        json!({"key": desk.key(&due), "score": "1", "why": "a test", "at": "1"}).to_string();
     // As it stands when it was put back and its entry stayed.
     desk.break_by("HSET", "quarantine", &[&woken, &entry]);
     desk.demand_sound("while it is due too").await;
@@ -122,7 +135,10 @@ async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
     desk.mend("wrong:gate", "gate_holders:key:k").await;
     assert_eq!(desk.score("gate_holders:key:k", &woken), None);
     desk.open_all(3).await;
-    assert!(desk.score("gate_holders:key:k", &run_of("c", 0).to_string()).is_some(), "the next has it");
+    assert!(
+        desk.score("gate_holders:key:k", &run_of("c", 0).to_string()).is_some(),
+        "the next has it"
+    );
 }
 
 #[tokio::test]
@@ -130,11 +146,18 @@ async fn the_bytes_of_output_of_each_job_and_the_ranges_of_ledgers_are_counted()
     let mut desk = Desk::new();
     let claim = desk.printing("a").await;
     let kept: u64 = desk.get("HGET", "output_sizes", &["a"]);
-    for (command, args) in [("HSET", &["a", "1"][..]), ("HSET", &["a", "x"][..]), ("HDEL", &["a"][..]), ("HSET", &["b", "7"][..])]
-    {
+    for (command, args) in [
+        ("HSET", &["a", "1"][..]),
+        ("HSET", &["a", "x"][..]),
+        ("HDEL", &["a"][..]),
+        ("HSET", &["b", "7"][..]),
+    ] {
         desk.break_by(command, "output_sizes", args);
         desk.mend("wrong:output_sizes", "output_sizes").await;
-        assert_eq!(desk.get::<Vec<(String, u64)>>("HGETALL", "output_sizes", &[]), [("a".to_owned(), kept)]);
+        assert_eq!(
+            desk.get::<Vec<(String, u64)>>("HGETALL", "output_sizes", &[]),
+            [("a".to_owned(), kept)]
+        );
     }
     desk.succeed(desk.now(), &claim).await;
     desk.at(desk.now()).forget_runs(None, t(0), 0).await.unwrap();
@@ -180,11 +203,19 @@ async fn a_time_kept_of_a_run_that_is_over_or_was_never_planned_is_taken_off() {
     let mut desk = Desk::new();
     let run = desk.done("a").await;
     let planned = desk.pending("a").await;
-    for entry in [format!("{run} start"), format!("{run} finish"), "a@5 finish".to_owned(), format!("{planned} finish")] {
+    for entry in [
+        format!("{run} start"),
+        format!("{run} finish"),
+        "a@5 finish".to_owned(),
+        format!("{planned} finish"),
+    ] {
         desk.break_by("ZADD", "deadlines", &["1800000000000", &entry]);
     }
     desk.mend("extra:deadlines", &run.to_string()).await;
-    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "deadlines", &["0", "-1"]), [format!("{planned} finish")]);
+    assert_eq!(
+        desk.get::<Vec<String>>("ZRANGE", "deadlines", &["0", "-1"]),
+        [format!("{planned} finish")]
+    );
 }
 
 #[tokio::test]
@@ -193,7 +224,10 @@ async fn times_of_an_overdue_a_held_and_an_open_run_and_of_one_behind_it_are_sou
     let rules = json!({"every": "1m", "on_late": {"shell": "true"}, "must_start_within": "200d", "must_finish_within": "300d"});
     let open = desk.add("a", rules.clone()).await;
     let held = desk.add("b", rules).await;
-    assert_eq!(desk.at(held.due().as_i64() - t(0).as_i64()).watch_run(&held).await.unwrap(), WatchReply::Watched);
+    assert_eq!(
+        desk.at(held.due().as_i64() - t(0).as_i64()).watch_run(&held).await.unwrap(),
+        WatchReply::Watched
+    );
     desk.at(desk.now()).pause_job(&desk.job("b").await, None, &[]).await.unwrap();
     let _open = desk.win_due(&open).await;
     let skipped = desk.pending("a").await;
@@ -202,8 +236,12 @@ async fn times_of_an_overdue_a_held_and_an_open_run_and_of_one_behind_it_are_sou
     desk.claim(now, &order).await;
     desk.go_on_to(now);
     assert!(desk.state(&skipped).await.is_final());
-    let mut wanted =
-        vec![format!("{held} start"), format!("{held} finish"), format!("{open} finish"), format!("{skipped} start")];
+    let mut wanted = vec![
+        format!("{held} start"),
+        format!("{held} finish"),
+        format!("{open} finish"),
+        format!("{skipped} start"),
+    ];
     let mut kept = desk.get::<Vec<String>>("ZRANGE", "deadlines", &["0", "-1"]);
     wanted.sort();
     kept.sort();

@@ -64,7 +64,11 @@ async fn a_delay_job_plans_no_run_beside_an_open_run_unless_a_user_retried_that(
     assert_eq!(desk.job("a").await.pending, None);
     let again = desk.win(60_004, &first).await;
     desk.succeed(60_005, &again).await;
-    assert_eq!(desk.pending("a").await.due(), t(120_005), "the end of the open one plants the next");
+    assert_eq!(
+        desk.pending("a").await.due(),
+        t(120_005),
+        "the end of the open one plants the next"
+    );
     desk.go_on_to(60_005);
     desk.demand_sound("it rests").await;
 }
@@ -93,7 +97,9 @@ async fn a_finished_planned_run_of_a_delay_job_gets_a_successor_an_open_run_none
 async fn jobs_whose_runs_are_used_up_or_come_only_at_a_boot_are_in_order() {
     let mut desk = Desk::new();
     desk.go_on_to(60_000);
-    for (job, keys) in [("a", json!({"every": "1m", "max_runs": 1})), ("b", json!({"delay": "1m", "max_runs": 1}))] {
+    for (job, keys) in
+        [("a", json!({"every": "1m", "max_runs": 1})), ("b", json!({"delay": "1m", "max_runs": 1}))]
+    {
         let run = desk.add(job, keys).await;
         let order = schedd::store::ClaimOrder { max_runs: Some(1), ..desk.order(&run).await };
         let claim = crate::scripts::world::World::won(desk.claim(60_000, &order).await);
@@ -114,7 +120,10 @@ async fn a_planned_run_that_is_made_due_again_is_moved_by_jitter_and_splay_as_be
     let desk = Desk::new();
     let run = desk.add("a", json!({"every": "1h", "splay": "20m"})).await;
     let moved = desk.score("due:default", &run.to_string());
-    assert!(moved > Some(run.due().as_i64() - t(0).as_i64()), "its splay is not nothing: {moved:?}");
+    assert!(
+        moved > Some(run.due().as_i64() - t(0).as_i64()),
+        "its splay is not nothing: {moved:?}"
+    );
     desk.break_by("ZREM", "due:default", &[&run.to_string()]);
     desk.mend("missing:due", "job a").await;
     assert_eq!(desk.score("due:default", &run.to_string()), moved);

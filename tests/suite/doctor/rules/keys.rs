@@ -34,7 +34,8 @@ async fn a_key_that_holds_something_else_goes_to_quarantine_and_is_made_anew() {
         desk.break_by("DEL", key, &[]);
         desk.break_by("RPUSH", key, &["not ours"]);
         desk.mend(&unreadable(key), key).await;
-        let aside: Vec<String> = desk.snapshot().into_keys().filter(|found| found.contains(":quarantined:")).collect();
+        let aside: Vec<String> =
+            desk.snapshot().into_keys().filter(|found| found.contains(":quarantined:")).collect();
         assert_eq!(aside.len(), 1, "{key}");
         let claim = desk.win_due(&run).await;
         desk.succeed(desk.now(), &claim).await;
@@ -81,7 +82,10 @@ async fn a_planned_run_with_a_score_no_instant_has_is_planted_anew_at_its_own_ti
     let run = desk.minutely("a").await;
     desk.break_by("ZADD", "due:default", &["inf", &run.to_string()]);
     desk.mend("unreadable:due", "due:default").await;
-    assert_eq!(desk.score("due:default", &run.to_string()), Some(run.due().as_i64() - t(0).as_i64()));
+    assert_eq!(
+        desk.score("due:default", &run.to_string()),
+        Some(run.due().as_i64() - t(0).as_i64())
+    );
 }
 
 #[tokio::test]
@@ -107,7 +111,11 @@ async fn fields_that_cannot_be_read_are_taken_out_and_what_they_held_is_said() {
         desk.demand_sound(key).await;
         desk.break_by("HSET", key, &[field, value]);
         let mended = desk.mend(&unreadable(key), key).await;
-        assert_eq!(mended[0].done, [format!("field \"{field}\" removed, content: \"{value}\"")], "{key}");
+        assert_eq!(
+            mended[0].done,
+            [format!("field \"{field}\" removed, content: \"{value}\"")],
+            "{key}"
+        );
         assert_eq!(desk.get::<i64>("HEXISTS", key, &[field]), 0, "{key}");
     }
 }

@@ -45,8 +45,11 @@ async fn a_run_for_a_boot_is_no_finding_and_is_made_due_on_its_own_host() {
     let (host, run) = (Lane::of_host("h1"), RunId::manual(name, t(0), "boot1234").unwrap());
     desk.at(0).plant_reboot(&run, &host, "b1").await.unwrap();
     desk.demand_sound("").await;
-    let of_slow_check =
-        ConsistencyChecker::open(&desk.at(0), &BTreeSet::new()).await.unwrap().look_at_runs(&[(run.clone(), None)]).await;
+    let of_slow_check = ConsistencyChecker::open(&desk.at(0), &BTreeSet::new())
+        .await
+        .unwrap()
+        .look_at_runs(&[(run.clone(), None)])
+        .await;
     assert_eq!(of_slow_check.unwrap(), []);
     desk.break_by("DEL", "due:@h1", &[]);
     desk.mend("missing:due", "boot").await;
@@ -67,22 +70,43 @@ async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_range() {
         count: 5,
         successor: None,
     };
-    let due = |minutes: u64| RunId::regular("a".parse().unwrap(), run.due().saturating_add(Duration::from_secs(60 * minutes)));
+    let due = |minutes: u64| {
+        RunId::regular(
+            "a".parse().unwrap(),
+            run.due().saturating_add(Duration::from_secs(60 * minutes)),
+        )
+    };
     let order = SkipOrder { last_due: due(4).due(), ..order };
     let next = Successor::on_time(run.job(), due(5).due());
-    assert_eq!(desk.at(400_000).skip_run(&SkipOrder { successor: Some(next), ..order }).await.unwrap(), SkipReply::Skipped);
+    assert_eq!(
+        desk.at(400_000).skip_run(&SkipOrder { successor: Some(next), ..order }).await.unwrap(),
+        SkipReply::Skipped
+    );
     desk.demand_sound("all of them were skipped").await;
     // Two of them have records, and nobody took them out: one in the middle, and the last.
     for minutes in [2, 4] {
         let (at, id) = (t(400_000).as_i64().to_string(), due(minutes).to_string());
-        let facts = ["state", "succeeded", "job", "a", "finished_at", &at, "kind", "regular", "queue", "default"];
+        let facts = [
+            "state",
+            "succeeded",
+            "job",
+            "a",
+            "finished_at",
+            &at,
+            "kind",
+            "regular",
+            "queue",
+            "default",
+        ];
         desk.break_by("HSET", &format!("run:{id}"), &facts);
         desk.break_by("ZADD", "history", &[&at, &id]);
         desk.break_by("ZADD", "history:a", &[&at, &id]);
     }
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
-        reported.len() == 1 && reported[0].contains("counts 5 occurrences") && reported[0].contains("only 3 of them"),
+        reported.len() == 1
+            && reported[0].contains("counts 5 occurrences")
+            && reported[0].contains("only 3 of them"),
         "{reported:?}"
     );
     let mended = desk.mend("wrong:skipped_range", &run.to_string()).await;
@@ -96,7 +120,12 @@ async fn an_occurrence_with_a_record_that_the_ledger_says_of_too_is_taken_out_of
     let mut desk = Desk::new();
     let run = desk.minutely("a").await;
     desk.go_on_to(400_000);
-    let due = |minutes: u64| RunId::regular("a".parse().unwrap(), run.due().saturating_add(Duration::from_secs(60 * minutes)));
+    let due = |minutes: u64| {
+        RunId::regular(
+            "a".parse().unwrap(),
+            run.due().saturating_add(Duration::from_secs(60 * minutes)),
+        )
+    };
     let order = SkipOrder {
         run: run.clone(),
         rev: desk.job("a").await.rev,
@@ -112,20 +141,35 @@ async fn an_occurrence_with_a_record_that_the_ledger_says_of_too_is_taken_out_of
     // Two of them have records, and nobody took them out: one in the middle, and the last.
     for minutes in [2, 4] {
         let (at, id) = (t(400_000).as_i64().to_string(), due(minutes).to_string());
-        let facts = ["state", "succeeded", "job", "a", "finished_at", &at, "kind", "regular", "queue", "default"];
+        let facts = [
+            "state",
+            "succeeded",
+            "job",
+            "a",
+            "finished_at",
+            &at,
+            "kind",
+            "regular",
+            "queue",
+            "default",
+        ];
         desk.break_by("HSET", &format!("run:{id}"), &facts);
         desk.break_by("ZADD", "history", &[&at, &id]);
         desk.break_by("ZADD", "history:a", &[&at, &id]);
     }
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
-        reported.len() == 1 && reported[0].contains("it has a record, and the ledger counts it in 5 skipped from"),
+        reported.len() == 1
+            && reported[0].contains("it has a record, and the ledger counts it in 5 skipped from"),
         "{reported:?}"
     );
     let mended = desk.mend("wrong:ledger", "a").await;
     assert_eq!(mended[0].done, ["its ledger counts 2 less now"]);
     let left = desk.store.read_ledger(run.job()).await.unwrap().ranges;
-    assert_eq!((left.len(), left[0].from, left[0].to, left[0].count), (1, run.due(), due(3).due(), 3));
+    assert_eq!(
+        (left.len(), left[0].from, left[0].to, left[0].count),
+        (1, run.due(), due(3).due(), 3)
+    );
     assert_eq!(desk.total("skipped"), 3);
 }
 
@@ -151,13 +195,22 @@ async fn an_occurrence_that_two_ranges_report_of_is_taken_out_of_the_wider() {
     desk.break_by("HINCRBY", "counters", &["ledger_ranges", "1"]);
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
-        reported.len() == 1 && reported[0].contains("counts 6 occurrences from ") && reported[0].contains("its schedule has 5;"),
+        reported.len() == 1
+            && reported[0].contains("counts 6 occurrences from ")
+            && reported[0].contains("its schedule has 5;"),
         "{reported:?}"
     );
     let mended = desk.mend("wrong:ledger", "a").await;
     assert_eq!(mended[0].done, ["its ledger counts 1 less now"]);
-    let left: Vec<_> =
-        desk.store.read_ledger(run.job()).await.unwrap().ranges.iter().map(|range| (range.from, range.to, range.count)).collect();
+    let left: Vec<_> = desk
+        .store
+        .read_ledger(run.job())
+        .await
+        .unwrap()
+        .ranges
+        .iter()
+        .map(|range| (range.from, range.to, range.count))
+        .collect();
     assert_eq!(left, [(run.due(), due(4), 4), (due(2), due(2), 1)]);
     assert_eq!(desk.total("skipped"), 4);
 }

@@ -18,7 +18,12 @@ use crate::support::wait::{LONG, until};
 fn until_found(redis: &TestRedis, words: &[&str], code: &str) {
     until(&format!("{words:?} is explained with {code}"), LONG, || {
         let (_, document) = explained(redis, words);
-        document["findings"].as_array().unwrap().iter().any(|found| found["code"] == code).then_some(())
+        document["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|found| found["code"] == code)
+            .then_some(())
     });
 }
 
@@ -34,19 +39,27 @@ fn a_run_that_comes_from_waiting_into_a_paused_queue_is_reported_to_be_kept_by_i
     );
     let node = Schedd::on(&redis).jobs(&job).start();
     let waiting = || {
-        let runs: Vec<String> =
-            redis::cmd("ZRANGE").arg("{schedd}:waiting:j").arg(0).arg(0).query(&mut redis.connection()).unwrap();
+        let runs: Vec<String> = redis::cmd("ZRANGE")
+            .arg("{schedd}:waiting:j")
+            .arg(0)
+            .arg(0)
+            .query(&mut redis.connection())
+            .unwrap();
         runs.into_iter().next()
     };
     let run = until("a run waits for the open one", LONG, waiting);
     ctl.run(&["queue", "pause", "p"]).good();
     std::fs::write(node.jobs_file(), format!("{job}queue = \"p\"\n")).unwrap();
     node.hup();
-    until("the edit is taken", LONG, || eye.job("j").filter(|job| job.lane.queue().as_str() == "p"));
+    until("the edit is taken", LONG, || {
+        eye.job("j").filter(|job| job.lane.queue().as_str() == "p")
+    });
     std::fs::write(&marker, "").unwrap();
     eye.wait_for_history("j", 1);
     until("explain says what keeps it", LONG, || {
-        Some(()).filter(|()| ctl.run(&["explain", &run]).good().stdout.contains("Queue p is paused by "))
+        Some(()).filter(|()| {
+            ctl.run(&["explain", &run]).good().stdout.contains("Queue p is paused by ")
+        })
     });
 }
 
@@ -61,8 +74,15 @@ fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_rea
     node.wait_exit();
     eye.add(&json!({"name": "j", "in": "0s", "shell": "true"}));
     let due = eye.job("j").unwrap().pending.unwrap().due().as_i64();
-    until("it is late", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > due + 2_000));
-    let owed = [" has been ready since", "n1 was not running from", "has not started", "No node was running."];
+    until("it is late", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > due + 2_000)
+    });
+    let owed = [
+        " has been ready since",
+        "n1 was not running from",
+        "has not started",
+        "No node was running.",
+    ];
     assert_says(&redis, &["j", "--last"], &owed);
     assert_says(&redis, &["j"], &owed);
     node.start_again();
@@ -70,10 +90,12 @@ fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_rea
     assert_says(
         &redis,
         &["j", "--last"],
-        &["The run started 2s late.", "No node was running until", "Node n1 claimed the run."].map(|said| {
-            // How late exactly is the machine's business.
-            if said.starts_with("The run started") { "The run started " } else { said }
-        }),
+        &["The run started 2s late.", "No node was running until", "Node n1 claimed the run."].map(
+            |said| {
+                // How late exactly is the machine's business.
+                if said.starts_with("The run started") { "The run started " } else { said }
+            },
+        ),
     );
 }
 
@@ -89,7 +111,11 @@ fn a_run_is_late_because_redis_was_away() {
     redis.stop_signal(Signal::CONT);
     eye.wait_for_history("j", 1);
     until_found(&redis, &["j", "--last"], "late_redis");
-    assert_says(&redis, &["j", "--last"], &["Node n1 could not reach Redis from", "Nodes could not reach Redis from"]);
+    assert_says(
+        &redis,
+        &["j", "--last"],
+        &["Node n1 could not reach Redis from", "Nodes could not reach Redis from"],
+    );
 }
 
 #[test]
@@ -98,12 +124,17 @@ fn a_run_is_late_because_all_slots_were_taken() {
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).node("n1").jobs("[queues.q]\nconcurrency = 1\n").start();
     eye.add(&json!({"name": "long", "in": "0s", "shell": "sleep 4", "queue": "q"}));
-    until("it runs", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_leases(9)).unwrap().len() == 1));
+    until("it runs", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().list_leases(9)).unwrap().len() == 1)
+    });
     eye.add(&json!({"name": "j", "in": "0s", "shell": "true", "queue": "q"}));
     eye.wait_for_history("j", 1);
     until_found(&redis, &["j", "--last"], "late_slots");
-    let said =
-        ["All slots of node n1 for queue q were taken from", "All slots of queue q were taken on n1", "queue = q, set with"];
+    let said = [
+        "All slots of node n1 for queue q were taken from",
+        "All slots of queue q were taken on n1",
+        "queue = q, set with",
+    ];
     assert_says(&redis, &["j", "--last"], &said);
 }
 
@@ -112,7 +143,9 @@ fn slots_taken_by_short_runs_that_nothing_waits_for_keep_no_run() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).node("n1").jobs("[queues.small]\nconcurrency = 1\n").start();
-    until("the queue is known", LONG, || Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty()));
+    until("the queue is known", LONG, || {
+        Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty())
+    });
     eye.add(&json!({"name": "j", "every": "3s", "shell": "true", "queue": "small"}));
     eye.wait_for_history("j", 3);
     Schedctl::on(&redis).run(&["queue", "set", "small", "rate=1/1h"]).good();
@@ -135,14 +168,19 @@ fn a_run_is_late_because_it_waited_for_another() {
         eye.history("j").into_iter().find(|run| run.started_at.is_some() && run.behind.is_some())
     });
     let said = format!("for run {} to end.", waited.behind.unwrap());
-    assert_says(&redis, &[&waited.run.to_string()], &["The run waited until", &said, "overlap = queue, set in [jobs.j]"]);
+    assert_says(
+        &redis,
+        &[&waited.run.to_string()],
+        &["The run waited until", &said, "overlap = queue, set in [jobs.j]"],
+    );
 }
 
 #[test]
 fn a_refused_file_is_reported_where_a_job_is_missed() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).node("n1").jobs("[jobs.j]\nevery = \"1h\"\nshell = \"true\"\n").start();
+    let node =
+        Schedd::on(&redis).node("n1").jobs("[jobs.j]\nevery = \"1h\"\nshell = \"true\"\n").start();
     until("the job is there", LONG, || eye.job("j"));
     std::fs::write(node.jobs_file(), "[jobs.j]\nevery = \"never\"\n").unwrap();
     node.hup();
@@ -158,7 +196,9 @@ fn what_keeps_a_run_is_reported_from_the_moment_it_is_due() {
         .node("one")
         .jobs("[queues.few]\nlimit = 1\n[queues.narrow]\nconcurrency = 1\n[queues.slow]\nrate = \"1/1h\"\n[queues.shut]\npaused = true\n")
         .start();
-    until("the queues are known", LONG, || Some(()).filter(|()| eye.ask(eye.store().read_queues()).unwrap().len() >= 4));
+    until("the queues are known", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().read_queues()).unwrap().len() >= 4)
+    });
     for queue in ["few", "narrow", "slow"] {
         let work = effects.shell(if queue == "slow" { "true" } else { "sleep 600" });
         eye.add(&json!({"name": queue, "in": "0s", "queue": queue, "shell": work}));
@@ -174,10 +214,13 @@ fn what_keeps_a_run_is_reported_from_the_moment_it_is_due() {
         eye.add(&json!({"name": name, "in": "0s", "queue": queue, "shell": "true"}));
         // Asked once, and at once.
         let (reported, found) = explained(&redis, &[&name]);
-        let has = found["findings"].as_array().unwrap().iter().any(|finding| finding["code"] == code);
+        let has =
+            found["findings"].as_array().unwrap().iter().any(|finding| finding["code"] == code);
         assert!(has && reported.contains(wanted), "{queue}: {reported}");
     }
-    let _: i64 = redis::Commands::rpush(&mut redis.connection(), "{schedd}:running:bad", "not ours").unwrap();
+    let _: i64 =
+        redis::Commands::rpush(&mut redis.connection(), "{schedd}:running:bad", "not ours")
+            .unwrap();
     eye.add(&json!({"name": "damaged", "in": "0s", "queue": "bad", "shell": "true"}));
     let damaged = "No run of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset; schedctl doctor --fix";
     assert_says(&redis, &["damaged"], &[damaged]);

@@ -48,9 +48,13 @@ fn scene(journal: Journal, lose: impl Fn(&mut TestRedis)) -> Scene {
 fn scene_under(catch_up: &str, journal: Journal, lose: impl Fn(&mut TestRedis)) -> Scene {
     let mut redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let job = format!("[jobs.j]\nevery = \"1s\"\ncatch_up = \"{catch_up}\"\nlate_after = \"1s\"\nshell = \"true\"\n");
+    let job = format!(
+        "[jobs.j]\nevery = \"1s\"\ncatch_up = \"{catch_up}\"\nlate_after = \"1s\"\nshell = \"true\"\n"
+    );
     let mut one = Schedd::on(&redis).node("n1").jobs(&format!("{QUICK}{job}")).start();
-    let newest = |count: usize| eye.wait_for_history("j", count).iter().map(|run| run.run.due()).max().unwrap();
+    let newest = |count: usize| {
+        eye.wait_for_history("j", count).iter().map(|run| run.run.due()).max().unwrap()
+    };
     let before = newest(2);
     let () = redis::cmd("SAVE").query(&mut redis.connection()).unwrap();
     let count = eye.history("j").len();
@@ -75,7 +79,9 @@ fn scene_under(catch_up: &str, journal: Journal, lose: impl Fn(&mut TestRedis)) 
     let eye = Eye::on(&redis);
     until("the job goes on", LONG, || {
         let is_new = |due: UnixMillis| due.as_i64() > after.as_i64() + 1_000;
-        eye.history("j").into_iter().find(|run| run.state == RunState::Succeeded && is_new(run.run.due()))
+        eye.history("j")
+            .into_iter()
+            .find(|run| run.state == RunState::Succeeded && is_new(run.run.due()))
     });
     Scene { redis, nodes: [one, two], before, after }
 }
@@ -91,7 +97,12 @@ fn flush(redis: &mut TestRedis) {
 /// The codes of an explanation of the occurrence at an instant.
 fn codes(redis: &TestRedis, at: UnixMillis) -> Vec<String> {
     let (_, document) = explained(redis, &["j", "--at", &at.to_string()]);
-    document["findings"].as_array().unwrap().iter().map(|found| found["code"].as_str().unwrap().to_owned()).collect()
+    document["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| found["code"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -109,21 +120,41 @@ fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
     let reported = codes(&scene.redis, scene.after);
     assert!(
-        !reported.iter().any(|code| code == "skipped_missed" || code == "late_redis" || code == "late_no_node"),
+        !reported
+            .iter()
+            .any(|code| code == "skipped_missed" || code == "late_redis" || code == "late_no_node"),
         "{reported:?}"
     );
     // What the snapshot had is as it was.
     let kept = codes(&scene.redis, scene.before);
-    assert!(kept.contains(&"succeeded".to_owned()) && !kept.contains(&"data_lost".to_owned()), "{kept:?}");
+    assert!(
+        kept.contains(&"succeeded".to_owned()) && !kept.contains(&"data_lost".to_owned()),
+        "{kept:?}"
+    );
     // So is what came since.
     let eye = Eye::on(&scene.redis);
-    let newest = eye.history("j").into_iter().filter(|run| run.state == RunState::Succeeded).map(|run| run.run.due()).max();
+    let newest = eye
+        .history("j")
+        .into_iter()
+        .filter(|run| run.state == RunState::Succeeded)
+        .map(|run| run.run.due())
+        .max();
     let since = codes(&scene.redis, newest.unwrap());
-    assert!(since.contains(&"on_time".to_owned()) && !since.contains(&"data_lost".to_owned()), "{since:?}");
+    assert!(
+        since.contains(&"on_time".to_owned()) && !since.contains(&"data_lost".to_owned()),
+        "{since:?}"
+    );
     let (_, document) = explained(&scene.redis, &["j", "--at", &scene.after.to_string()]);
     let loss = &document["losses"][0];
-    assert_eq!((&loss["noticed_by"], &loss["reported_by"][0]), (&"n2".into(), &"n2".into()), "{loss}");
-    assert!(loss["data_until"].as_str().unwrap() < loss["last_complete_at"].as_str().unwrap(), "{loss}");
+    assert_eq!(
+        (&loss["noticed_by"], &loss["reported_by"][0]),
+        (&"n2".into(), &"n2".into()),
+        "{loss}"
+    );
+    assert!(
+        loss["data_until"].as_str().unwrap() < loss["last_complete_at"].as_str().unwrap(),
+        "{loss}"
+    );
     drop(scene.nodes);
 }
 
@@ -146,7 +177,10 @@ fn an_occurrence_run_again_after_an_old_snapshot_came_back_may_have_run_before()
 #[test]
 fn what_a_journal_gave_back_after_an_old_snapshot_is_reported_as_it_ended() {
     let scene = scene(Journal::Kept, restore);
-    let said = ["The run succeeded on", "Redis had lost the record of this run. The journal of node n1 restored the record."];
+    let said = [
+        "The run succeeded on",
+        "Redis had lost the record of this run. The journal of node n1 restored the record.",
+    ];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
 }
 
@@ -154,7 +188,11 @@ fn what_a_journal_gave_back_after_an_old_snapshot_is_reported_as_it_ended() {
 fn an_occurrence_before_a_flush_names_the_loss_or_its_end_if_a_journal_knew() {
     let gone = scene(Journal::Gone, flush);
     for at in [gone.before, gone.after] {
-        let said = ["The records are gone since Redis lost data.", "all data was deleted", "so nobody knows whether it ran"];
+        let said = [
+            "The records are gone since Redis lost data.",
+            "all data was deleted",
+            "so nobody knows whether it ran",
+        ];
         assert_says(&gone.redis, &["j", "--at", &at.to_string()], &said);
     }
     let known = scene(Journal::Kept, flush);
@@ -183,6 +221,8 @@ fn a_job_that_a_loss_took_is_explained_even_if_nothing_else_is_kept_of_it() {
         "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on",
         "The records are gone since Redis lost data.",
     ];
-    until("the node has reported it", LONG, || (Schedctl::on(&redis).run(&["explain", "api"]).code == 0).then_some(()));
+    until("the node has reported it", LONG, || {
+        (Schedctl::on(&redis).run(&["explain", "api"]).code == 0).then_some(())
+    });
     assert_says(&redis, &["api"], &said);
 }

@@ -23,8 +23,7 @@ use crate::support::wait::until;
 /// Runs of the job that floods: batches, and runs of one. Past the bounds of all together, and never so at once.
 const BATCHES: usize = 4;
 const BATCH: usize = 40;
-const FLOODED: &str =
-    "[history]\nkeep_per_job = 5\nkeep = 110\n[output]\nkeep_bytes_per_job = \"16KiB\"\nkeep_bytes = \"256KiB\"\n";
+const FLOODED: &str = "[history]\nkeep_per_job = 5\nkeep = 110\n[output]\nkeep_bytes_per_job = \"16KiB\"\nkeep_bytes = \"256KiB\"\n";
 
 #[test]
 fn a_job_that_floods_history_and_output_takes_nothing_from_a_quiet_one() {
@@ -35,10 +34,14 @@ fn a_job_that_floods_history_and_output_takes_nothing_from_a_quiet_one() {
     eye.add(&json!({"name": "quiet", "in": "0s", "shell": "echo hello"}));
     let quiet = eye.wait_for_history("quiet", 1).remove(0).run;
     eye.add(&json!({"name": "loud", "shell": format!("{tail}; false"), "overlap": "allow"}));
-    let total = |word: &str| eye.ask(eye.store().read_stats()).unwrap().totals.get(word).copied().unwrap_or(0);
+    let total = |word: &str| {
+        eye.ask(eye.store().read_stats()).unwrap().totals.get(word).copied().unwrap_or(0)
+    };
     for batch in 1..=BATCHES {
         for _ in 0..BATCH {
-            eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap())).unwrap().unwrap();
+            eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap()))
+                .unwrap()
+                .unwrap();
         }
         until("a batch has ended and is trimmed", Duration::from_secs(60), || {
             let is_trimmed = eye.history("loud").len() <= 55;
@@ -57,14 +60,19 @@ fn a_job_that_floods_history_and_output_takes_nothing_from_a_quiet_one() {
     assert_eq!(output.stdout, b"hello\n");
     let ctl = Schedctl::on(&redis);
     let stats = ctl.run(&["stats", "--json"]).good().json();
-    assert!(stats["redis_memory_bytes"].as_u64().unwrap() > 0 && stats["redis_maxmemory_bytes"].is_null(), "{stats}");
+    assert!(
+        stats["redis_memory_bytes"].as_u64().unwrap() > 0
+            && stats["redis_maxmemory_bytes"].is_null(),
+        "{stats}"
+    );
     assert_eq!((&stats["trimmed_ranges"], &stats["not_recorded"]), (&0.into(), &0.into()));
     assert!(ctl.run(&["stats"]).good().stdout.contains("trimmed_outputs"));
 }
 
 /// A job in the list of a node's file.
 fn list_for(eye: &Eye, node: &str, job: &str) {
-    let spec = config::job_from_value(&json!({"name": job, "shell": "true"}), &Zone::utc()).unwrap().spec;
+    let spec =
+        config::job_from_value(&json!({"name": job, "shell": "true"}), &Zone::utc()).unwrap().spec;
     let request = Request {
         name: job.parse().unwrap(),
         spec,
@@ -97,7 +105,9 @@ fn a_node_long_gone_is_forgotten_unless_it_alone_lists_a_job() {
     // What wakes the janitor is a history that is too long.
     eye.add(&json!({"name": "loud", "shell": "true", "overlap": "allow"}));
     for _ in 0..60 {
-        eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap())).unwrap().unwrap();
+        eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap()))
+            .unwrap()
+            .unwrap();
     }
     until("the node that is gone is forgotten", Duration::from_secs(60), || {
         let there: Option<f64> = connection.zscore("{schedd}:nodes", "ghost").unwrap();
@@ -107,7 +117,10 @@ fn a_node_long_gone_is_forgotten_unless_it_alone_lists_a_job() {
     assert_eq!(left, Vec::<String>::new());
     assert_eq!(eye.job("shared").unwrap().listed_by.into_keys().collect::<Vec<_>>(), ["other"]);
     assert!(eye.job("shared").unwrap().ended.is_none() && eye.job("only").unwrap().ended.is_none());
-    assert!(connection.zscore::<_, _, Option<f64>>("{schedd}:nodes", "sole").unwrap().is_some(), "its file still counts");
+    assert!(
+        connection.zscore::<_, _, Option<f64>>("{schedd}:nodes", "sole").unwrap().is_some(),
+        "its file still counts"
+    );
 }
 
 #[test]
@@ -116,10 +129,15 @@ fn what_is_kept_of_an_output_is_as_long_as_the_file_says() {
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).jobs("[output]\nhead = \"3B\"\ntail = \"100KiB\"\n").start();
     node.wait_for_log("Started.");
-    eye.add(&json!({"name": "a", "in": "0s", "shell": "printf 0123456789; head -c 200000 /dev/zero"}));
+    eye.add(
+        &json!({"name": "a", "in": "0s", "shell": "printf 0123456789; head -c 200000 /dev/zero"}),
+    );
     let run = eye.wait_for_history("a", 1).remove(0).run;
     let output = eye.ask(eye.store().read_output(&run, 1)).unwrap().unwrap();
-    assert_eq!((output.stdout.len(), output.dropped_bytes), (3 + 100 * 1024, 200_010 - 3 - 100 * 1024));
+    assert_eq!(
+        (output.stdout.len(), output.dropped_bytes),
+        (3 + 100 * 1024, 200_010 - 3 - 100 * 1024)
+    );
     assert_eq!(&output.stdout[..4], b"012\0");
 }
 
@@ -134,12 +152,14 @@ fn past_occurrences_run_one_after_the_other_the_oldest_first() {
     );
     let pending = eye.job("a").unwrap().pending;
     let ctl = Schedctl::on(&redis);
-    let window = ["backfill", "a", "--from", "2020-01-01T00:00:00Z", "--to", "2025-01-01T00:00:00Z"];
+    let window =
+        ["backfill", "a", "--from", "2020-01-01T00:00:00Z", "--to", "2025-01-01T00:00:00Z"];
     ctl.run(&window).good();
     let runs = eye.wait_for_history("a", 5);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
     let seen = effects.of("a");
-    let dues: Vec<&str> = seen.iter().map(|effect| effect.run.split(['@', '~']).nth(1).unwrap()).collect();
+    let dues: Vec<&str> =
+        seen.iter().map(|effect| effect.run.split(['@', '~']).nth(1).unwrap()).collect();
     assert!(dues.is_sorted() && dues[0] == "1577836800000", "{dues:?}");
     assert!(seen.windows(2).all(|pair| pair[0].ended.unwrap() <= pair[1].began), "{seen:?}");
     assert_eq!(eye.job("a").unwrap().pending, pending);
@@ -150,7 +170,10 @@ fn past_occurrences_run_one_after_the_other_the_oldest_first() {
 #[test]
 fn a_server_that_evicts_is_used_and_warned_of_where_the_file_allows_it() {
     let redis = TestRedis::start();
-    let () = redis::cmd("CONFIG").arg(&["SET", "maxmemory-policy", "allkeys-lru"]).query(&mut redis.connection()).unwrap();
+    let () = redis::cmd("CONFIG")
+        .arg(&["SET", "maxmemory-policy", "allkeys-lru"])
+        .query(&mut redis.connection())
+        .unwrap();
     let mut refused = Schedd::on(&redis).start();
     refused.wait_for_log("allow_eviction = true");
     assert_eq!(refused.wait_exit().code(), Some(69));

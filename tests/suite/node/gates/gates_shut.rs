@@ -20,21 +20,31 @@ fn whoever_cannot_begin_keeps_nobody_out_of_a_group_a_key_or_a_job() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let turn = |job: &str, queue: &str| {
-        format!("[jobs.{job}]\nevery = \"1s\"\ngroup = \"turns\"\nqueue = {queue:?}\nshell = {:?}\n", effects.shell("true"))
+        format!(
+            "[jobs.{job}]\nevery = \"1s\"\ngroup = \"turns\"\nqueue = {queue:?}\nshell = {:?}\n",
+            effects.shell("true")
+        )
     };
     let jobs = format!("{SECTIONS}{}{}", turn("c", "default"), turn("d", "other"));
     let _node = Schedd::on(&redis).jobs(&jobs).start();
     until("both take turns", LONG, || effects.of("d").into_iter().next());
     let ctl_shows = |name: &str| ctl.run(&["show", name]).good().stdout;
     let holds = |gates: serde_json::Value, names: [&str; 2]| {
-        for (name, more) in names.iter().zip([json!({"in": "0s"}), json!({"in": "1ms", "queue": "other"})]) {
+        for (name, more) in
+            names.iter().zip([json!({"in": "0s"}), json!({"in": "1ms", "queue": "other"})])
+        {
             let mut job = json!({"name": name, "shell": effects.shell(if name.ends_with('1') { "sleep 600" } else { "true" })});
             for part in [&gates, &more] {
                 job.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
             }
             eye.add(&job);
-            let is_there =
-                || if name.ends_with('1') { !effects.of(name).is_empty() } else { ctl_shows(name).contains("waits for") };
+            let is_there = || {
+                if name.ends_with('1') {
+                    !effects.of(name).is_empty()
+                } else {
+                    ctl_shows(name).contains("waits for")
+                }
+            };
             until("it stands at its gate", LONG, || Some(()).filter(|()| is_there()));
         }
     };
@@ -51,18 +61,25 @@ fn whoever_cannot_begin_keeps_nobody_out_of_a_group_a_key_or_a_job() {
     for job in ["g3", "k3"] {
         until("it comes behind one that cannot begin", LONG, || effects.of(job).into_iter().next());
     }
-    until("the turn of the other passes", LONG, || Some(()).filter(|()| effects.of("c").len() >= begun + 3));
+    until("the turn of the other passes", LONG, || {
+        Some(()).filter(|()| effects.of("c").len() >= begun + 3)
+    });
     assert!(effects.of("g2").is_empty() && effects.of("k2").is_empty(), "their queue is paused");
     eye.add(&json!({"name": "g5", "in": "0s", "group": "one", "shell": effects.shell("true")}));
     until("no label keeps it out", LONG, || effects.of("g5").into_iter().next());
     ctl.run(&["queue", "resume", "other"]).good();
     for job in ["g2", "k2", "d"] {
         let before = effects.of(job).len();
-        until("its queue takes it", LONG, || Some(()).filter(|()| job != "d" && before > 0 || effects.of(job).len() > before));
+        until("its queue takes it", LONG, || {
+            Some(()).filter(|()| job != "d" && before > 0 || effects.of(job).len() > before)
+        });
     }
     assert!(effects.of("g4").is_empty());
     let standing = ctl.run(&["groups", "--json"]).good().json();
-    assert!(!standing[0]["running"].to_string().contains("g4"), "nothing runs that has not begun: {standing}");
+    assert!(
+        !standing[0]["running"].to_string().contains("g4"),
+        "nothing runs that has not begun: {standing}"
+    );
     let findings = ctl.run(&["doctor", "--json"]).json();
     assert!(!findings.to_string().contains("wrong:gate"), "{findings}");
 }
@@ -72,7 +89,9 @@ fn a_key_s_rate_is_kept_by_runs_that_were_held_up_together() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _node = Schedd::on(&redis).jobs(SECTIONS).start();
-    until("the queue is known", LONG, || Some(()).filter(|()| ctl.run(&["queue", "pause", "other"]).code == 0));
+    until("the queue is known", LONG, || {
+        Some(()).filter(|()| ctl.run(&["queue", "pause", "other"]).code == 0)
+    });
     let jobs: Vec<String> = (0..4).map(|number| format!("r{number}")).collect();
     for job in &jobs {
         let per_key = json!({"rate": "1/1s", "burst": 1});
@@ -83,7 +102,8 @@ fn a_key_s_rate_is_kept_by_runs_that_were_held_up_together() {
     eye.add(&json!({"name": "later", "in": "3s", "shell": effects.shell("true")}));
     until("time passes", LONG, || effects.of("later").into_iter().next());
     ctl.run(&["queue", "resume", "other"]).good();
-    let mut begun: Vec<UnixMillis> = jobs.iter().map(|job| eye.wait_for_history(job, 1)[0].started_at.unwrap()).collect();
+    let mut begun: Vec<UnixMillis> =
+        jobs.iter().map(|job| eye.wait_for_history(job, 1)[0].started_at.unwrap()).collect();
     begun.sort_unstable();
     for pair in begun.windows(2) {
         assert!(pair[1].as_i64() - pair[0].as_i64() >= 1_000, "by Redis' clock: {begun:?}");
@@ -114,33 +134,55 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_reported_of_their_lane()
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _plain = Schedd::on(&redis).node("plain").jobs("").start();
     let mut gpu = Schedd::on(&redis).node("gpu").jobs("[daemon]\nlabels = [\"gpu\"]\n").start();
-    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}));
+    eye.add(
+        &json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}),
+    );
     until("the key is taken", LONG, || effects.of("holder").into_iter().next());
     let crowd = json!({"name": "crowd", "key": "k", "requires": ["gpu"], "overlap": "allow", "shell": effects.shell("true")});
     eye.add(&crowd);
-    let lane = eye.ask(eye.store().read_job(&"crowd".parse().unwrap())).unwrap().unwrap().lane.to_string();
+    let lane =
+        eye.ask(eye.store().read_job(&"crowd".parse().unwrap())).unwrap().unwrap().lane.to_string();
     plant_crowd(&redis, &lane, CROWD);
     until("all of them wait", LONG, || {
-        let waiting: i64 = redis::cmd("ZCARD").arg("{schedd}:gate_waiters:key:k").query(&mut redis.connection()).unwrap();
+        let waiting: i64 = redis::cmd("ZCARD")
+            .arg("{schedd}:gate_waiters:key:k")
+            .query(&mut redis.connection())
+            .unwrap();
         (waiting == CROWD).then_some(())
     });
     gpu.term();
     gpu.wait_exit();
-    until("one node is left", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 1));
+    until("one node is left", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 1)
+    });
     eye.add(&json!({"name": "free", "in": "0s", "key": "k", "shell": effects.shell("true")}));
-    let reported = |of: &str, part: &str| Some(explained(&redis, &[of]).0).filter(|text| text.contains(part));
-    let before = format!("Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them.");
+    let reported =
+        |of: &str, part: &str| Some(explained(&redis, &[of]).0).filter(|text| text.contains(part));
+    let before = format!(
+        "Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them."
+    );
     let text = until("it is told what it passes", LONG, || reported("free", &before));
     assert!(text.contains(" waits for a place at key k, behind run holder@"), "{text}");
     let unserved = format!("No node takes runs of its lane {lane}: no running node");
-    assert!(reported("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
+    assert!(
+        reported("crowd@1700000000007~x", &unserved).is_some(),
+        "{}",
+        explained(&redis, &["crowd@1700000000007~x"]).0
+    );
     let doctor = ctl.run(&["doctor"]).stdout;
-    assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (no running node")), "{doctor}");
+    assert!(
+        doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (no running node")),
+        "{doctor}"
+    );
     ctl.run(&["cancel", "holder", "--stop"]).good();
     eye.wait_for_history("free", 1);
     assert_eq!((effects.of("free").len(), effects.of("crowd").len()), (1, 0));
     let first = "No node serves the lane";
-    assert!(reported("crowd@1700000000000~x", first).is_some(), "{}", explained(&redis, &["crowd@1700000000000~x"]).0);
+    assert!(
+        reported("crowd@1700000000000~x", first).is_some(),
+        "{}",
+        explained(&redis, &["crowd@1700000000000~x"]).0
+    );
     gpu.start_again();
     until("they come to their right in due order", LONG, || effects.of("crowd").into_iter().nth(1));
     let begun: Vec<String> = effects.of("crowd").into_iter().map(|effect| effect.run).collect();
@@ -152,16 +194,24 @@ fn whoever_was_let_in_and_cannot_begin_is_named_so_and_what_became_of_its_place(
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _node = Schedd::on(&redis).jobs(SECTIONS).start();
-    let reported = |job: &str, part: &str| Some(explained(&redis, &[job]).0).filter(|text| text.contains(part));
-    let run_of = |job: &str| eye.ask(eye.store().list_open(&job.parse().unwrap())).unwrap().remove(0).to_string();
-    let shown = |job: &str, part: &str| Some(ctl.run(&["show", &run_of(job)]).good().stdout).filter(|text| text.contains(part));
+    let reported = |job: &str, part: &str| {
+        Some(explained(&redis, &[job]).0).filter(|text| text.contains(part))
+    };
+    let run_of = |job: &str| {
+        eye.ask(eye.store().list_open(&job.parse().unwrap())).unwrap().remove(0).to_string()
+    };
+    let shown = |job: &str, part: &str| {
+        Some(ctl.run(&["show", &run_of(job)]).good().stdout).filter(|text| text.contains(part))
+    };
     for (name, key) in [("holder", json!("k")), ("keyed", json!("k"))] {
         let group = if name == "keyed" { json!("one") } else { json!(null) };
         let mut job = json!({"name": name, "in": "0s", "key": key, "group": group, "shell": effects.shell("sleep 600")});
         job.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         eye.add(&job);
-        let stands =
-            || (name == "holder" && !effects.of(name).is_empty()) || reported(name, " waits for a place at key k").is_some();
+        let stands = || {
+            (name == "holder" && !effects.of(name).is_empty())
+                || reported(name, " waits for a place at key k").is_some()
+        };
         until("it stands at its gate", LONG, || Some(()).filter(|()| stands()));
     }
     // It has its place in the group while it waits for its key.
@@ -173,8 +223,12 @@ fn whoever_was_let_in_and_cannot_begin_is_named_so_and_what_became_of_its_place(
     let text = until("it is let in", LONG, || reported("shut", " got a place at group one on "));
     assert!(text.contains(". No node has claimed the run yet."), "{text}");
     assert!(text.contains("Queue other is paused by "), "what it waits for: {text}");
-    until("its record is shown so", LONG, || shown("shut", "has a place at group one, not started"));
-    eye.add(&json!({"name": "next", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}));
+    until("its record is shown so", LONG, || {
+        shown("shut", "has a place at group one, not started")
+    });
+    eye.add(
+        &json!({"name": "next", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}),
+    );
     until("the next comes in its place", LONG, || effects.of("next").into_iter().next());
     let text = until("it gave its place up", LONG, || reported("shut", "lost the place"));
     let next = run_of("next");
@@ -187,13 +241,21 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _node = Schedd::on(&redis).jobs(SECTIONS).start();
-    let reported = |job: &str, part: &str| Some(explained(&redis, &[job]).0).filter(|text| text.contains(part));
-    let run_of = |job: &str| eye.ask(eye.store().list_open(&job.parse().unwrap())).unwrap().remove(0).to_string();
-    eye.add(&json!({"name": "holder", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}));
+    let reported = |job: &str, part: &str| {
+        Some(explained(&redis, &[job]).0).filter(|text| text.contains(part))
+    };
+    let run_of = |job: &str| {
+        eye.ask(eye.store().list_open(&job.parse().unwrap())).unwrap().remove(0).to_string()
+    };
+    eye.add(
+        &json!({"name": "holder", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}),
+    );
     until("it has its place", LONG, || effects.of("holder").into_iter().next());
     for name in ["first", "second"] {
         eye.add(&json!({"name": name, "in": "0s", "queue": "other", "group": "one", "shell": effects.shell("sleep 600")}));
-        until("it waits for that", LONG, || reported(name, " waits for a place at group one, behind run holder@"));
+        until("it waits for that", LONG, || {
+            reported(name, " waits for a place at group one, behind run holder@")
+        });
     }
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "holder", "--stop"]).good();
@@ -201,10 +263,18 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
         let groups = ctl.run(&["groups", "--json"]).good().json();
         groups.as_array().unwrap().iter().find(|group| group["group"] == "one").unwrap().clone()
     };
-    let group = until("the first gave its place up", LONG, || Some(group_one()).filter(|group| group["gave_up"] != json!([])));
-    assert_eq!((&group["gave_up"], &group["first_waiting"]), (&json!([run_of("first")]), &json!([run_of("second")])));
+    let group = until("the first gave its place up", LONG, || {
+        Some(group_one()).filter(|group| group["gave_up"] != json!([]))
+    });
+    assert_eq!(
+        (&group["gave_up"], &group["first_waiting"]),
+        (&json!([run_of("first")]), &json!([run_of("second")]))
+    );
     let rows = ctl.run(&["groups"]).good().stdout;
-    assert!(rows.contains(&format!("{} (lost its place) {}", run_of("first"), run_of("second"))), "{rows}");
+    assert!(
+        rows.contains(&format!("{} (lost its place) {}", run_of("first"), run_of("second"))),
+        "{rows}"
+    );
     ctl.run(&["queue", "resume", "other"]).good();
     until("the first begins", LONG, || effects.of("first").into_iter().next());
     let group = group_one();

@@ -40,13 +40,19 @@ impl Gate {
 /// The jobs whose runs have begun, in that order, once there are `count`.
 #[track_caller]
 fn began(effects: &Effects, count: usize) -> Vec<String> {
-    let jobs = until(&format!("{count} runs have begun"), LONG, || Some(effects.all()).filter(|all| all.len() >= count));
+    let jobs = until(&format!("{count} runs have begun"), LONG, || {
+        Some(effects.all()).filter(|all| all.len() >= count)
+    });
     jobs.iter().map(|effect| effect.run.split('@').next().unwrap().to_owned()).collect()
 }
 
 fn wait_for_queue(eye: &Eye, queue: &str) {
     until("the queue is known", LONG, || {
-        eye.ask(eye.store().read_queues()).unwrap().keys().any(|known| known.as_str() == queue).then_some(())
+        eye.ask(eye.store().read_queues())
+            .unwrap()
+            .keys()
+            .any(|known| known.as_str() == queue)
+            .then_some(())
     });
 }
 
@@ -72,7 +78,9 @@ fn a_backlog_goes_by_priority_and_each_tenth_slot_to_the_oldest() {
     let high: Vec<&String> = order.iter().filter(|job| job.starts_with("high")).collect();
     assert!(high.is_sorted(), "among equals the order is that of their times: {order:?}");
     // Between two polls a slot may be taken when not all is in view yet, so where the first of these comes is not told exactly.
-    let low: Vec<usize> = (0..3).map(|number| order.iter().position(|job| *job == format!("low{number}")).unwrap()).collect();
+    let low: Vec<usize> = (0..3)
+        .map(|number| order.iter().position(|job| *job == format!("low{number}")).unwrap())
+        .collect();
     assert!(low.is_sorted() && (8..=9).contains(&low[0]), "{order:?}");
     assert!(low[1] - low[0] == 10 && low[2] == 28, "{order:?}");
 }
@@ -116,11 +124,23 @@ fn a_run_goes_only_to_a_node_that_carries_all_it_requires_and_serves_its_queue()
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let ctl = Schedctl::on(&redis);
-    let file = "[queues.q]\n[queues.r]\n[daemon]\nlabels = [\"eu\"]\nqueues = [\"default\", \"q\"]\n";
-    let plain = Schedd::on(&redis).node("plain").jobs("[queues.q]\n").env("SCHEDD_QUEUES", "default").start();
+    let file =
+        "[queues.q]\n[queues.r]\n[daemon]\nlabels = [\"eu\"]\nqueues = [\"default\", \"q\"]\n";
+    let plain = Schedd::on(&redis)
+        .node("plain")
+        .jobs("[queues.q]\n")
+        .env("SCHEDD_QUEUES", "default")
+        .start();
     let _eu = Schedd::on(&redis).node("eu").jobs(file).start();
-    let _both = Schedd::on(&redis).node("both").jobs(file).env("SCHEDD_LABELS", "eu,gpu").env("SCHEDD_QUEUES", "q").start();
-    until("all are there", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 3));
+    let _both = Schedd::on(&redis)
+        .node("both")
+        .jobs(file)
+        .env("SCHEDD_LABELS", "eu,gpu")
+        .env("SCHEDD_QUEUES", "q")
+        .start();
+    until("all are there", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 3)
+    });
     wait_for_queue(&eye, "q");
     let cases: [(&str, &[&str], &[&str]); 5] = [
         ("default", &[], &["plain", "eu"]),
@@ -146,9 +166,17 @@ fn a_run_goes_only_to_a_node_that_carries_all_it_requires_and_serves_its_queue()
     }
 
     let nodes: Value = ctl.run(&["nodes", "--json"]).json();
-    let of = |name: &str| nodes.as_array().unwrap().iter().find(|node| node["name"] == name).unwrap().clone();
-    assert_eq!((of("plain")["queues"].clone(), of("plain")["labels"].clone()), (json!(["default"]), json!([])));
-    assert_eq!((of("both")["queues"].clone(), of("both")["labels"].clone()), (json!(["q"]), json!(["eu", "gpu"])));
+    let of = |name: &str| {
+        nodes.as_array().unwrap().iter().find(|node| node["name"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        (of("plain")["queues"].clone(), of("plain")["labels"].clone()),
+        (json!(["default"]), json!([]))
+    );
+    assert_eq!(
+        (of("both")["queues"].clone(), of("both")["labels"].clone()),
+        (json!(["q"]), json!(["eu", "gpu"]))
+    );
 
     // What nobody takes is told, until a node does.
     eye.add(&json!({"name": "far", "in": "0s", "requires": ["ssd"], "shell": "true"}));
@@ -185,7 +213,9 @@ fn queues_share_a_full_node_the_strict_first_and_the_others_by_weight() {
     for queue in ["a", "b", "c"] {
         for number in 0..if queue == "c" { 3 } else { 16 } {
             let name = format!("{queue}{number:02}");
-            eye.add(&json!({"name": name, "in": "0s", "queue": queue, "shell": effects.shell("true")}));
+            eye.add(
+                &json!({"name": name, "in": "0s", "queue": queue, "shell": effects.shell("true")}),
+            );
         }
     }
     gate.open();
@@ -203,8 +233,12 @@ fn a_run_nobody_can_deal_with_keeps_the_last_slot_of_a_node_from_no_other_queue(
     let file = "[daemon]\nmax_running = 1\n[queues.urgent]\nstrict = true\n[queues.heavy]\nweight = 1000\n[queues.bulk]\n";
     // Written by a newer schedd.
     for queue in ["urgent", "heavy"] {
-        let definition = json!({"at": "2001-01-01T00:00:00Z", "queue": queue, "shell": "true", "newer_key": 1}).to_string();
-        eye.add(&json!({"name": format!("of-{queue}"), "in": "0s", "queue": queue, "shell": "true"}));
+        let definition =
+            json!({"at": "2001-01-01T00:00:00Z", "queue": queue, "shell": "true", "newer_key": 1})
+                .to_string();
+        eye.add(
+            &json!({"name": format!("of-{queue}"), "in": "0s", "queue": queue, "shell": "true"}),
+        );
         redis::cmd("HSET")
             .arg(format!("{{schedd}}:job:of-{queue}"))
             .arg(&["def", &definition])
@@ -217,7 +251,10 @@ fn a_run_nobody_can_deal_with_keeps_the_last_slot_of_a_node_from_no_other_queue(
         eye.add(&json!({"name": format!("b{number}"), "in": "0s", "queue": "bulk", "shell": effects.shell("true")}));
     }
     began(&effects, 3);
-    assert!(["urgent", "heavy"].iter().all(|queue| eye.history(&format!("of-{queue}")).is_empty()), "they are still owed");
+    assert!(
+        ["urgent", "heavy"].iter().all(|queue| eye.history(&format!("of-{queue}")).is_empty()),
+        "they are still owed"
+    );
 }
 
 #[test]
@@ -232,7 +269,14 @@ fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
     eye.add(&json!({"name": "long", "in": "0s", "shell": effects.shell(&gate.shell())}));
     began(&effects, 1);
     fs::write(node.jobs_file(), limited).unwrap();
-    let at_limit = || eye.ask(eye.store().list_nodes()).unwrap().1.into_iter().filter(|node| node.at_limit.is_some()).count();
+    let at_limit = || {
+        eye.ask(eye.store().list_nodes())
+            .unwrap()
+            .1
+            .into_iter()
+            .filter(|node| node.at_limit.is_some())
+            .count()
+    };
     until("both are held", LONG, || (at_limit() == 2).then_some(()));
     let lease = || eye.ask(eye.store().list_leases(1)).unwrap().remove(0).unwrap();
     let first = lease();
@@ -248,8 +292,9 @@ fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
     assert!(why.starts_with("free memory ") && why.ends_with(" < 1024000000 MiB"), "{why}");
     until("explain tells", LONG, || {
         let reported = ctl.run(&["explain", "next"]).stdout;
-        (reported.contains("A node limit kept n1 and n2 from claiming runs") && reported.contains("Node n1 claimed no runs from"))
-            .then_some(())
+        (reported.contains("A node limit kept n1 and n2 from claiming runs")
+            && reported.contains("Node n1 claimed no runs from"))
+        .then_some(())
     });
     gate.open();
     let run = eye.wait_for_history("long", 1).remove(0);
@@ -266,7 +311,9 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
     let reported = tempfile::tempdir().unwrap();
     let reported = reported.path().join("told");
     let file = |queues: &str, labels: &str| {
-        format!("[queues.q]\nconcurrency = 3\n[daemon]\nlease = \"1s\"\nqueues = [{queues}]\nlabels = [{labels}]\n")
+        format!(
+            "[queues.q]\nconcurrency = 3\n[daemon]\nlease = \"1s\"\nqueues = [{queues}]\nlabels = [{labels}]\n"
+        )
     };
     let kinds: BTreeMap<&str, (&str, &str)> = BTreeMap::from([
         ("n1", ("\"default\", \"q\"", "")),
@@ -274,8 +321,12 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
         ("n3", ("\"q\"", "\"gpu\", \"eu\"")),
         ("n4", ("\"default\", \"q\"", "\"gpu\", \"eu\"")),
     ]);
-    let mut nodes: Vec<Schedd> =
-        kinds.iter().map(|(name, (queues, labels))| Schedd::on(&redis).node(name).jobs(&file(queues, labels)).start()).collect();
+    let mut nodes: Vec<Schedd> = kinds
+        .iter()
+        .map(|(name, (queues, labels))| {
+            Schedd::on(&redis).node(name).jobs(&file(queues, labels)).start()
+        })
+        .collect();
     wait_for_queue(&eye, "q");
     let requires: [&[&str]; 4] = [&[], &["gpu"], &["eu"], &["eu", "gpu"]];
     for number in 0..JOBS {
@@ -286,7 +337,8 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
             "shell": shell}));
     }
     let mut dice = fastrand::Rng::with_seed(7);
-    let ended = || (0..JOBS).filter(|number| !eye.history(&format!("j{number}")).is_empty()).count();
+    let ended =
+        || (0..JOBS).filter(|number| !eye.history(&format!("j{number}")).is_empty()).count();
     for round in 1..=8 {
         until("some more have run", LONG, || (ended() >= (round * 5).min(JOBS)).then_some(()));
         let at = dice.usize(..nodes.len());
@@ -297,7 +349,8 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
     let may_run = |job: &str, node: &str| {
         let number: usize = job[1..].parse().unwrap();
         let (queues, labels) = kinds[node];
-        queues.contains(["default", "q"][number % 2]) && requires[number / 2 % 4].iter().all(|label| labels.contains(label))
+        queues.contains(["default", "q"][number % 2])
+            && requires[number / 2 % 4].iter().all(|label| labels.contains(label))
     };
     for line in fs::read_to_string(&reported).unwrap().lines() {
         let (job, node) = line.split_once(' ').unwrap();

@@ -18,12 +18,16 @@ const GROUPS: &str = "[daemon]\nlease = \"2s\"\n[groups.one]\nmode = \"exclusive
     [groups.turns]\nmode = \"alternate\"\norder = [\"ta\", \"tb\"]\ngap = \"300ms\"\nturn_timeout = \"3s\"\n";
 
 /// Attempts that lie in each other's time, by their own word; of one that never told its end none is known.
-fn together(effects: &[Effect], are_apart: impl Fn(&str, &str) -> bool) -> Option<(&Effect, &Effect)> {
+fn together(
+    effects: &[Effect],
+    are_apart: impl Fn(&str, &str) -> bool,
+) -> Option<(&Effect, &Effect)> {
     let job = |effect: &Effect| effect.run.split('@').next().unwrap().to_owned();
     effects.iter().enumerate().find_map(|(at, one)| {
         let end = one.ended?;
         let other = effects[at + 1..].iter().find(|other| {
-            let is_apart = other.began >= end || other.ended.is_some_and(|ended| ended <= one.began);
+            let is_apart =
+                other.began >= end || other.ended.is_some_and(|ended| ended <= one.began);
             other.ended.is_some() && !is_apart && are_apart(&job(one), &job(other))
         })?;
         Some((one, other))
@@ -41,9 +45,13 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
         )
     };
     let jobs = format!("{GROUPS}{}{}", turns("ta"), turns("tb"));
-    let mut nodes: Vec<Schedd> = ["one", "two", "three"].map(|name| Schedd::on(&redis).node(name).jobs(&jobs).start()).into();
+    let mut nodes: Vec<Schedd> = ["one", "two", "three"]
+        .map(|name| Schedd::on(&redis).node(name).jobs(&jobs).start())
+        .into();
     until("the groups are known", LONG, || eye.job("tb"));
-    until("the groups are there", LONG, || Some(()).filter(|()| eye.ask(eye.store().read_groups()).unwrap().len() == 2));
+    until("the groups are there", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().read_groups()).unwrap().len() == 2)
+    });
     for number in 0..8 {
         let delay = format!("{}ms", number * 150);
         eye.add(&json!({"name": format!("g{number}"), "in": delay, "group": "one", "shell": effects.shell("sleep 0.2")}));
@@ -59,9 +67,12 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
         nodes[victim].kill9();
         nodes[victim].start_again();
     }
-    let names: Vec<String> = ["g", "k", "n"].iter().flat_map(|kind| (0..8).map(move |n| format!("{kind}{n}"))).collect();
+    let names: Vec<String> =
+        ["g", "k", "n"].iter().flat_map(|kind| (0..8).map(move |n| format!("{kind}{n}"))).collect();
     for name in names.iter().map(String::as_str).chain(["owner"]) {
-        until(&format!("{name} has run"), Duration::from_secs(90), || eye.history(name).into_iter().next());
+        until(&format!("{name} has run"), Duration::from_secs(90), || {
+            eye.history(name).into_iter().next()
+        });
     }
     let all = effects.all();
     let is = |kind: char, one: &str, other: &str| one.starts_with(kind) && other.starts_with(kind);
@@ -75,18 +86,23 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
     );
     for effect in all.iter().filter(|effect| effect.run.starts_with('k')) {
         let at = effect.began;
-        let others =
-            all.iter().filter(|other| other.run.starts_with('k') && other.began <= at && other.ended.is_some_and(|end| end > at));
+        let others = all.iter().filter(|other| {
+            other.run.starts_with('k')
+                && other.began <= at
+                && other.ended.is_some_and(|end| end > at)
+        });
         assert!(others.count() <= 2, "three of a key");
     }
     // Of those that take turns each waits for the other, and for the gap.
-    let mut done: Vec<&Effect> = all.iter().filter(|effect| effect.run.starts_with('t') && effect.ended.is_some()).collect();
+    let mut done: Vec<&Effect> =
+        all.iter().filter(|effect| effect.run.starts_with('t') && effect.ended.is_some()).collect();
     done.sort_by_key(|effect| effect.began);
     for pair in done.windows(2) {
         let between = pair[1].began.saturating_sub(pair[0].ended.unwrap());
         assert!(between >= 290_000_000, "only {between} ns after {pair:?}");
     }
-    let standing = eye.ask(eye.store().read_group_standings(&["turns".parse().unwrap()])).unwrap().remove(0);
+    let standing =
+        eye.ask(eye.store().read_group_standings(&["turns".parse().unwrap()])).unwrap().remove(0);
     assert!(standing.turn.is_some(), "{standing:?}");
     let findings = Schedctl::on(&redis).run(&["doctor", "--json"]).json();
     assert!(!findings.to_string().contains("wrong:gate"), "{findings}");
@@ -96,12 +112,17 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
 fn what_a_run_waits_for_is_shown_and_a_job_taken_out_says_of_no_run_that_goes_on() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    eye.add(&json!({"name": "holder", "in": "0s", "key": "a b", "shell": effects.shell("sleep 600")}));
+    eye.add(
+        &json!({"name": "holder", "in": "0s", "key": "a b", "shell": effects.shell("sleep 600")}),
+    );
     let _node = Schedd::on(&redis).start();
     until("the key is taken", LONG, || effects.of("holder").into_iter().next());
     eye.add(&json!({"name": "w", "every": "1s", "key": "a b", "per_key": {"limit": 1, "rate": "9/1m"}, "not_while": ["c", "d"],
         "shell": "true"}));
-    let waits = || Some(ctl.run(&["show", "w"]).good().stdout).filter(|shown| shown.contains("waits for key a b"));
+    let waits = || {
+        Some(ctl.run(&["show", "w"]).good().stdout)
+            .filter(|shown| shown.contains("waits for key a b"))
+    };
     let shown = until("one waits", LONG, waits);
     for line in ["key         a b, 1 at once, 9/1m with a burst of 9", "not while   c, d"] {
         assert!(shown.contains(line), "{line}: {shown}");
@@ -116,8 +137,10 @@ fn what_a_run_waits_for_is_shown_and_a_job_taken_out_says_of_no_run_that_goes_on
 
 /// How many scripts Redis has run.
 fn calls(redis: &TestRedis) -> u64 {
-    let text: String = redis::cmd("INFO").arg("commandstats").query(&mut redis.connection()).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0");
+    let text: String =
+        redis::cmd("INFO").arg("commandstats").query(&mut redis.connection()).unwrap();
+    let line =
+        text.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0");
     line.split(',').next().unwrap().parse().unwrap()
 }
 
@@ -126,7 +149,9 @@ fn runs_that_wait_at_a_gate_are_not_met_again_and_hide_no_free_run() {
     const BLOCKED: usize = 2_000;
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}));
+    eye.add(
+        &json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}),
+    );
     eye.add(&json!({"name": "mass", "key": "k", "overlap": "allow", "shell": "true"}));
     let _node = Schedd::on(&redis).start();
     until("the key is taken", LONG, || effects.of("holder").into_iter().next());
@@ -151,17 +176,30 @@ fn runs_that_wait_at_a_gate_are_not_met_again_and_hide_no_free_run() {
         plant.cmd("ZADD").arg("{schedd}:due:default").arg(&due).arg(&id);
     }
     let () = plant.query(&mut connection).unwrap();
-    let queued = || -> usize { redis::cmd("ZCARD").arg("{schedd}:gate_waiters:key:k").query(&mut redis.connection()).unwrap() };
+    let queued = || -> usize {
+        redis::cmd("ZCARD")
+            .arg("{schedd}:gate_waiters:key:k")
+            .query(&mut redis.connection())
+            .unwrap()
+    };
     let before = calls(&redis);
-    until("all wait at the gate", Duration::from_secs(120), || Some(()).filter(|()| queued() == BLOCKED));
+    until("all wait at the gate", Duration::from_secs(120), || {
+        Some(()).filter(|()| queued() == BLOCKED)
+    });
     let to_block = calls(&redis) - before;
     // A poll and a claim for each batch of 50, and what else a node does.
-    assert!(to_block < (BLOCKED / 50 * 2 + 400) as u64, "{to_block} calls to have {BLOCKED} runs wait");
+    assert!(
+        to_block < (BLOCKED / 50 * 2 + 400) as u64,
+        "{to_block} calls to have {BLOCKED} runs wait"
+    );
     let before = calls(&redis);
     eye.add(&json!({"name": "free", "in": "0s", "shell": effects.shell("true")}));
     until("the free run has run", LONG, || effects.of("free").into_iter().next());
     let to_start = calls(&redis) - before;
-    assert!(to_start < 60, "{to_start} calls until the free run began: those that wait are met again");
+    assert!(
+        to_start < 60,
+        "{to_start} calls until the free run began: those that wait are met again"
+    );
     assert_eq!(eye.ask(eye.store().read_stats()).unwrap().waiting, BLOCKED as u64);
 }
 
@@ -185,21 +223,36 @@ fn groups_and_explain_report_whose_turn_it_is_and_what_a_run_waits_for() {
     ctl.run(&["run", "shy"]).good();
     let gates = [Gate::from_name("group:turns").unwrap(), Gate::from_name("job:ta").unwrap()];
     for gate in &gates {
-        until("one waits", LONG, || Some(()).filter(|()| eye.ask(eye.store().inspect_gate(gate)).unwrap().queued.len() == 1));
+        until("one waits", LONG, || {
+            Some(()).filter(|()| eye.ask(eye.store().inspect_gate(gate)).unwrap().queued.len() == 1)
+        });
     }
     let groups = ctl.run(&["groups", "--json"]).good().json();
-    let turns: BTreeMap<_, _> =
-        [("group", json!("turns")), ("turn", json!("ta")), ("waiting", json!(1)), ("mode", json!("alternate"))].into();
+    let turns: BTreeMap<_, _> = [
+        ("group", json!("turns")),
+        ("turn", json!("ta")),
+        ("waiting", json!(1)),
+        ("mode", json!("alternate")),
+    ]
+    .into();
     for (field, wanted) in turns {
         assert_eq!(groups[1][field], wanted, "{groups}");
     }
     let table = ctl.run(&["groups"]).good();
     assert!(table.stdout.contains("turns") && table.stdout.contains("tb@"), "{}", table.stdout);
     let reported = ctl.run(&["explain", "tb"]).good();
-    assert!(reported.stdout.contains(" waits for a place at group turns, behind run ta@"), "{}", reported.stdout);
+    assert!(
+        reported.stdout.contains(" waits for a place at group turns, behind run ta@"),
+        "{}",
+        reported.stdout
+    );
     assert!(reported.stdout.contains("The turn belongs to job ta."), "{}", reported.stdout);
     let reported = ctl.run(&["explain", "shy"]).good();
-    assert!(reported.stdout.contains(" waits for a place at job ta, behind run ta@"), "{}", reported.stdout);
+    assert!(
+        reported.stdout.contains(" waits for a place at job ta, behind run ta@"),
+        "{}",
+        reported.stdout
+    );
     let shy: String = redis::cmd("ZRANGE")
         .arg("{schedd}:gate_waiters:job:ta")
         .arg(0)
@@ -209,44 +262,86 @@ fn groups_and_explain_report_whose_turn_it_is_and_what_a_run_waits_for() {
         .remove(0);
     assert_eq!(ctl.run(&["show", &shy, "--json"]).good().json()["waiting_for"], "job ta");
     ctl.run(&["cancel", &shy]).good();
-    assert_eq!(eye.wait_for_history("shy", 1)[0].state, schedd::domain::run::run_state::RunState::Cancelled);
+    assert_eq!(
+        eye.wait_for_history("shy", 1)[0].state,
+        schedd::domain::run::run_state::RunState::Cancelled
+    );
     let findings = ctl.run(&["doctor", "--json"]).json();
-    assert!(!findings.to_string().contains("wrong:gate") && !findings.to_string().contains("missing:due"), "{findings}");
+    assert!(
+        !findings.to_string().contains("wrong:gate")
+            && !findings.to_string().contains("missing:due"),
+        "{findings}"
+    );
 }
 
 #[test]
 fn what_waits_at_a_gate_is_scheduled_held_by_a_pause_and_freed_by_an_edit() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}));
+    eye.add(
+        &json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}),
+    );
     let _node = Schedd::on(&redis).start();
     until("the key is taken", LONG, || effects.of("holder").into_iter().next());
-    let add =
-        |name: &str| ctl.run(&["add", "--name", name, "--in", "0s", "--key", "k", "--shell", &effects.shell("true")]).good();
+    let add = |name: &str| {
+        ctl.run(&[
+            "add",
+            "--name",
+            name,
+            "--in",
+            "0s",
+            "--key",
+            "k",
+            "--shell",
+            &effects.shell("true"),
+        ])
+        .good()
+    };
     let gate = Gate::from_name("key:k").unwrap();
     let waiting = || eye.ask(eye.store().inspect_gate(&gate)).unwrap().queued.len();
     add("held");
     add("freed");
     until("both wait", LONG, || Some(()).filter(|()| waiting() == 2));
     let listed = ctl.run(&["list", "--json"]).good().json();
-    let state = |name: &str| listed.as_array().unwrap().iter().find(|job| job["name"] == name).unwrap()["state"].clone();
+    let state = |name: &str| {
+        listed.as_array().unwrap().iter().find(|job| job["name"] == name).unwrap()["state"].clone()
+    };
     assert_eq!((state("holder"), state("held")), (json!("running"), json!("scheduled")));
     ctl.run(&["pause", "held"]).good();
     assert_eq!(waiting(), 1);
-    let freed = ["add", "--name", "freed", "--replace", "--in", "0s", "--key", "other", "--shell", &effects.shell("true")];
+    let freed = [
+        "add",
+        "--name",
+        "freed",
+        "--replace",
+        "--in",
+        "0s",
+        "--key",
+        "other",
+        "--shell",
+        &effects.shell("true"),
+    ];
     ctl.run(&freed).good();
     until("it runs with its new key", LONG, || effects.of("freed").into_iter().next());
     ctl.run(&["cancel", "holder"]).good();
     eye.wait_for_history("holder", 1);
-    let free = ["add", "--name", "after", "--in", "0s", "--key", "k", "--shell", &effects.shell("true")];
+    let free =
+        ["add", "--name", "after", "--in", "0s", "--key", "k", "--shell", &effects.shell("true")];
     ctl.run(&free).good();
     until("the key is free for others", LONG, || effects.of("after").into_iter().next());
     assert!(effects.of("held").is_empty(), "it is paused");
     ctl.run(&["resume", "held"]).good();
     until("it runs once it is resumed", LONG, || effects.of("held").into_iter().next());
-    assert_eq!(eye.wait_for_history("held", 1)[0].state, schedd::domain::run::run_state::RunState::Succeeded);
+    assert_eq!(
+        eye.wait_for_history("held", 1)[0].state,
+        schedd::domain::run::run_state::RunState::Succeeded
+    );
     let findings = ctl.run(&["doctor", "--json"]).json();
-    assert!(!findings.to_string().contains("wrong:gate") && !findings.to_string().contains("missing:due"), "{findings}");
+    assert!(
+        !findings.to_string().contains("wrong:gate")
+            && !findings.to_string().contains("missing:due"),
+        "{findings}"
+    );
 }
 
 #[test]
@@ -254,16 +349,28 @@ fn many_runs_moved_to_the_gate_of_one_key_delay_no_free_run() {
     const BLOCKED: usize = 3_000;
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}));
+    eye.add(
+        &json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}),
+    );
     let due = eye.ask(eye.store().now()).unwrap().as_i64() - 10_000;
     let at = |ms: i64| jiff::Timestamp::from_millisecond(ms).unwrap().to_string();
     for number in 0..BLOCKED {
-        eye.add(&json!({"name": format!("mass{number}"), "at": at(due), "key": "k", "shell": "true"}));
+        eye.add(
+            &json!({"name": format!("mass{number}"), "at": at(due), "key": "k", "shell": "true"}),
+        );
     }
     // The lane it stands in is theirs.
     let shard = |key: &str| Lane::default_lane().shard_for(&Gate::of_key(&key.parse().unwrap()));
-    let beside = (0..1_000).map(|number| format!("own-{number}")).find(|key| shard(key) == shard("k")).unwrap();
-    let queued = || -> usize { redis::cmd("ZCARD").arg("{schedd}:gate_waiters:key:k").query(&mut redis.connection()).unwrap() };
+    let beside = (0..1_000)
+        .map(|number| format!("own-{number}"))
+        .find(|key| shard(key) == shard("k"))
+        .unwrap();
+    let queued = || -> usize {
+        redis::cmd("ZCARD")
+            .arg("{schedd}:gate_waiters:key:k")
+            .query(&mut redis.connection())
+            .unwrap()
+    };
     let mut free = Vec::new();
     for number in 1..=3 {
         let name = format!("zown{number}");

@@ -21,7 +21,8 @@ fn file(settings: &str) -> String {
 }
 
 fn nodes(redis: &TestRedis, file: &str) -> Vec<Schedd> {
-    let nodes: Vec<Schedd> = ["n1", "n2", "n3"].map(|name| Schedd::on(redis).node(name).jobs(file).start()).into();
+    let nodes: Vec<Schedd> =
+        ["n1", "n2", "n3"].map(|name| Schedd::on(redis).node(name).jobs(file).start()).into();
     for node in &nodes {
         node.wait_for_log("Started.");
     }
@@ -35,7 +36,9 @@ fn add(eye: &Eye, name: &str, queue: &str, shell: &str) {
 /// The most that ran at once. One that was killed has no end of its own: it is counted to `unended_for` after its beginning.
 fn most_at_once(all: &[Effect], unended_for: Duration) -> usize {
     let end = |effect: &Effect| effect.ended.unwrap_or(effect.began + unended_for.as_nanos());
-    let beside = |one: &Effect| all.iter().filter(|other| other.began <= one.began && end(other) > one.began).count();
+    let beside = |one: &Effect| {
+        all.iter().filter(|other| other.began <= one.began && end(other) > one.began).count()
+    };
     all.iter().map(beside).max().unwrap_or(0)
 }
 
@@ -45,7 +48,9 @@ fn never_more_than_its_limit_run_at_once_though_nodes_are_killed() {
     let eye = Eye::on(&redis);
     let mut nodes = nodes(&redis, &file("limit = 3"));
     let ctl = Schedctl::on(&redis);
-    until("the queue is known", LONG, || Some(()).filter(|()| ctl.run(&["queues"]).stdout.contains("\nq ")));
+    until("the queue is known", LONG, || {
+        Some(()).filter(|()| ctl.run(&["queues"]).stdout.contains("\nq "))
+    });
     let runs = 60;
     for number in 0..runs {
         add(&eye, &format!("j{number}"), "q", &effects.shell("sleep 0.4"));
@@ -63,10 +68,13 @@ fn never_more_than_its_limit_run_at_once_though_nodes_are_killed() {
     let all = effects.all();
     assert!(all.len() >= runs, "{}", all.len());
     // Those a kill ended are not told by themselves: they were gone within moments, long before their lease.
-    let reported: Vec<Effect> = all.iter().filter(|effect| effect.ended.is_some()).cloned().collect();
+    let reported: Vec<Effect> =
+        all.iter().filter(|effect| effect.ended.is_some()).cloned().collect();
     let most = most_at_once(&reported, Duration::ZERO);
     assert!(most <= 3, "{most} at once");
-    let left = eye.ask(eye.store().read_depths(&["q".parse().unwrap()], eye.ask(eye.store().now()).unwrap())).unwrap();
+    let left = eye
+        .ask(eye.store().read_depths(&["q".parse().unwrap()], eye.ask(eye.store().now()).unwrap()))
+        .unwrap();
     assert_eq!(left[0].running, 0, "nothing is counted that does not run");
     let doctor = ctl.run(&["doctor"]);
     assert!(!doctor.stdout.contains(":running"), "{}", doctor.stdout);
@@ -78,7 +86,9 @@ fn the_end_of_a_run_wakes_the_next_of_a_full_queue_without_a_poll() {
     let eye = Eye::on(&redis);
     let _nodes = nodes(&redis, &file("limit = 1"));
     until("the queue is known", LONG, || {
-        Some(()).filter(|()| eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap()))
+        Some(()).filter(|()| {
+            eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap())
+        })
     });
     for number in 0..12 {
         add(&eye, &format!("j{number}"), "q", &effects.shell("sleep 0.3"));
@@ -106,7 +116,9 @@ fn a_queue_that_is_full_paused_or_beyond_its_rate_delays_no_other() {
     let sections = "[queues.full]\nlimit = 1\n[queues.paused]\npaused = true\n[queues.rated]\nrate = \"1/1h\"\n[queues.narrow]\nconcurrency = 1\n";
     let node = Schedd::on(&redis).jobs(&format!("{QUICK}{sections}")).start();
     node.wait_for_log("Started.");
-    until("the queues are known", LONG, || Some(()).filter(|()| ctl.run(&["queues"]).stdout.contains("\nrated ")));
+    until("the queues are known", LONG, || {
+        Some(()).filter(|()| ctl.run(&["queues"]).stdout.contains("\nrated "))
+    });
     for queue in ["full", "paused", "rated", "narrow"] {
         for number in 0..40 {
             let work = if queue == "rated" { "true".to_owned() } else { "sleep 600".to_owned() };
@@ -115,8 +127,12 @@ fn a_queue_that_is_full_paused_or_beyond_its_rate_delays_no_other() {
     }
     let states = |wanted: usize| {
         let table = ctl.run(&["queues"]).stdout;
-        let is_held = |line: &&str| ["full", "paused", "rate_limited"].iter().any(|word| line[8..].contains(word));
-        Some(table.clone()).filter(|table| table.lines().filter(|line| line.len() > 8).filter(is_held).count() >= wanted)
+        let is_held = |line: &&str| {
+            ["full", "paused", "rate_limited"].iter().any(|word| line[8..].contains(word))
+        };
+        Some(table.clone()).filter(|table| {
+            table.lines().filter(|line| line.len() > 8).filter(is_held).count() >= wanted
+        })
     };
     until("three queues hold", LONG, || states(3));
     let mut late = Vec::new();
@@ -136,14 +152,19 @@ fn over_a_long_time_several_nodes_begin_no_more_than_the_rate_and_one_burst() {
     let eye = Eye::on(&redis);
     let _nodes = nodes(&redis, &file("rate = \"10/1s\"\nburst = 4"));
     until("the queue is known", LONG, || {
-        Some(()).filter(|()| eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap()))
+        Some(()).filter(|()| {
+            eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap())
+        })
     });
     let runs = 80_i64;
     for number in 0..runs {
         add(&eye, &format!("j{number}"), "q", &effects.shell("true"));
     }
-    let mut starts: Vec<i64> =
-        (0..runs).map(|number| eye.wait_for_history(&format!("j{number}"), 1)[0].started_at.unwrap().as_i64()).collect();
+    let mut starts: Vec<i64> = (0..runs)
+        .map(|number| {
+            eye.wait_for_history(&format!("j{number}"), 1)[0].started_at.unwrap().as_i64()
+        })
+        .collect();
     starts.sort_unstable();
     // Of any stretch, by Redis' time: at most the burst and its share. Instants are cut to milliseconds.
     for (first, from) in starts.iter().enumerate() {
@@ -154,7 +175,10 @@ fn over_a_long_time_several_nodes_begin_no_more_than_the_rate_and_one_burst() {
     }
     let took = starts[starts.len() - 1] - starts[0];
     assert!(took >= (runs - 4 - 1) * 100, "{took} ms");
-    println!("{runs} runs at 10/1s, burst 4, took {took} ms of Redis' time; the rate alone says {} ms", (runs - 4) * 100);
+    println!(
+        "{runs} runs at 10/1s, burst 4, took {took} ms of Redis' time; the rate alone says {} ms",
+        (runs - 4) * 100
+    );
 }
 
 #[test]
@@ -165,7 +189,10 @@ fn a_limit_changed_by_reload_holds_up_and_down_while_runs_execute() {
     node.wait_for_log("Started.");
     let limit = |wanted: u32| {
         until("the limit is taken", LONG, || {
-            let record = eye.ask(eye.store().read_queue_settings(&["q".parse().unwrap()])).unwrap().remove(0);
+            let record = eye
+                .ask(eye.store().read_queue_settings(&["q".parse().unwrap()]))
+                .unwrap()
+                .remove(0);
             Some(()).filter(|()| record.settings.limit == Some(wanted))
         });
     };
@@ -178,7 +205,10 @@ fn a_limit_changed_by_reload_holds_up_and_down_while_runs_execute() {
     std::fs::write(node.jobs_file(), file("limit = 4")).unwrap();
     node.hup();
     until("four run", LONG, || Some(()).filter(|()| effects.all().len() >= 4));
-    println!("raised from 1 to 4: three more had begun {} ms after the reload", began.elapsed().as_millis());
+    println!(
+        "raised from 1 to 4: three more had begun {} ms after the reload",
+        began.elapsed().as_millis()
+    );
     std::fs::write(node.jobs_file(), file("limit = 1")).unwrap();
     node.hup();
     limit(1);
@@ -199,7 +229,9 @@ fn a_restart_of_redis_forgets_neither_the_limit_nor_what_runs_nor_the_rate() {
     let eye = Eye::on(&redis);
     let _nodes = nodes(&redis, &file("limit = 2\nrate = \"2/1s\"\nburst = 2"));
     until("the queue is known", LONG, || {
-        Some(()).filter(|()| eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap()))
+        Some(()).filter(|()| {
+            eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap())
+        })
     });
     for number in 0..10 {
         add(&eye, &format!("j{number}"), "q", &effects.shell("sleep 0.8"));

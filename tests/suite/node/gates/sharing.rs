@@ -20,8 +20,11 @@ fn equal_nodes_share_the_work_and_each_run_is_done_once() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let jobs = "[queues.default]\nconcurrency = 4\n[jobs.j]\nevery = \"1h\"\nshell = \"true\"\n";
-    let _nodes: Vec<_> = ["one", "two", "three"].map(|name| Schedd::on(&redis).node(name).jobs(jobs).start()).into();
-    until("all are there", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 3));
+    let _nodes: Vec<_> =
+        ["one", "two", "three"].map(|name| Schedd::on(&redis).node(name).jobs(jobs).start()).into();
+    until("all are there", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 3)
+    });
     for number in 0..60 {
         eye.add(&json!({"name": format!("n{number}"), "in": "500ms", "shell": effects.shell("sleep 0.1")}));
     }
@@ -31,7 +34,8 @@ fn equal_nodes_share_the_work_and_each_run_is_done_once() {
     });
     let runs: BTreeSet<String> = effects.all().into_iter().map(|effect| effect.run).collect();
     assert_eq!((runs.len(), effects.all().len()), (60, 60));
-    let by: BTreeSet<_> = (0..60).filter_map(|n| eye.wait_for_history(&format!("n{n}"), 1)[0].node.clone()).collect();
+    let by: BTreeSet<_> =
+        (0..60).filter_map(|n| eye.wait_for_history(&format!("n{n}"), 1)[0].node.clone()).collect();
     assert!(by.len() > 1, "one node did it all: {by:?}");
     assert_eq!(eye.job("j").unwrap().listed_by.len(), 3);
 }
@@ -45,7 +49,9 @@ fn of_different_files_the_last_push_wins_and_a_job_goes_when_no_file_lists_it() 
     until("the first file is taken", LONG, || eye.job("shared"));
     let two = Schedd::on(&redis).node("two").jobs(&text("2h")).start();
     let says = |every: &str| {
-        until(&format!("the job says {every}"), LONG, || eye.job("shared").filter(|job| job.definition.contains(every)))
+        until(&format!("the job says {every}"), LONG, || {
+            eye.job("shared").filter(|job| job.definition.contains(every))
+        })
     };
     let job = says("2h");
     assert_eq!(job.source, "two");
@@ -62,7 +68,9 @@ fn of_different_files_the_last_push_wins_and_a_job_goes_when_no_file_lists_it() 
 
     let other = "[jobs.other]\nevery = \"1h\"\nshell = \"true\"\n";
     fs::write(one.jobs_file(), other).unwrap();
-    until("the first file does not list it", LONG, || eye.job("shared").filter(|job| job.listed_by.len() == 1 && job.is_live()));
+    until("the first file does not list it", LONG, || {
+        eye.job("shared").filter(|job| job.listed_by.len() == 1 && job.is_live())
+    });
     fs::write(two.jobs_file(), other).unwrap();
     until("it is gone", LONG, || eye.job("shared").filter(|job| !job.is_live()));
 }
@@ -77,7 +85,12 @@ fn a_name_held_by_an_added_job_is_left_out_and_the_rest_applies() {
     until("the rest is there", LONG, || eye.job("free"));
     assert!(eye.job("taken").unwrap().definition.contains("echo added"));
     until("it is shown", LONG, || {
-        eye.ask(eye.store().list_nodes()).unwrap().1.remove(0).config_error.filter(|error| error.contains("taken"))
+        eye.ask(eye.store().list_nodes())
+            .unwrap()
+            .1
+            .remove(0)
+            .config_error
+            .filter(|error| error.contains("taken"))
     });
 }
 
@@ -86,7 +99,9 @@ fn two_nodes_without_names_on_one_host_get_different_ones() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let _nodes = [Schedd::on(&redis).start(), Schedd::on(&redis).start()];
-    until("both are there", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 2));
+    until("both are there", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 2)
+    });
 }
 
 #[test]
@@ -104,7 +119,9 @@ fn a_queue_runs_no_more_at_once_than_its_concurrency() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).jobs("[queues.narrow]\nconcurrency = 2\n").start();
-    until("the queue is known", LONG, || Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty()));
+    until("the queue is known", LONG, || {
+        Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty())
+    });
     for number in 0..8 {
         eye.add(&json!({"name": format!("n{number}"), "in": "0s", "queue": "narrow", "shell": effects.shell("sleep 0.3")}));
     }
@@ -113,8 +130,9 @@ fn a_queue_runs_no_more_at_once_than_its_concurrency() {
     }
     let all = effects.all();
     for effect in &all {
-        let beside =
-            |other: &&crate::support::effects::Effect| other.began <= effect.began && other.ended.unwrap() > effect.began;
+        let beside = |other: &&crate::support::effects::Effect| {
+            other.began <= effect.began && other.ended.unwrap() > effect.began
+        };
         assert!(all.iter().filter(beside).count() <= 2, "{all:?}");
     }
 }
@@ -134,7 +152,14 @@ fn a_predecessor_with_this_process_own_number_is_dead() {
     };
     let name = "web".parse().unwrap();
     for incarnation in ["first", "second"] {
-        let announced = eye.ask(engine::announce(eye.store(), &name, Naming::Asked, incarnation, &host, &Serving::default()));
+        let announced = eye.ask(engine::announce(
+            eye.store(),
+            &name,
+            Naming::Asked,
+            incarnation,
+            &host,
+            &Serving::default(),
+        ));
         assert_eq!(announced.unwrap().0, name);
     }
 }

@@ -47,7 +47,9 @@ impl Scene {
 
     /// A member that runs once, so long from now, and does that.
     fn add(&self, job: &str, after: &str, work: &str) {
-        self.eye.add(&json!({"name": job, "in": after, "group": "turns", "shell": self.effects.shell(work)}));
+        self.eye.add(
+            &json!({"name": job, "in": after, "group": "turns", "shell": self.effects.shell(work)}),
+        );
     }
 
     fn group(&self) -> Value {
@@ -55,11 +57,15 @@ impl Scene {
     }
 
     fn wait_for_turn_of(&self, job: &str) {
-        until(&format!("it is the turn of {job}"), LONG, || Some(()).filter(|()| self.group()["turn"] == job));
+        until(&format!("it is the turn of {job}"), LONG, || {
+            Some(()).filter(|()| self.group()["turn"] == job)
+        });
     }
 
     fn wait_for_waiting(&self, count: u64) {
-        until(&format!("{count} wait"), LONG, || Some(()).filter(|()| self.group()["waiting"] == count));
+        until(&format!("{count} wait"), LONG, || {
+            Some(()).filter(|()| self.group()["waiting"] == count)
+        });
     }
 
     /// `ta` has had its turn, `tc` waits, and `tb` has the turn.
@@ -84,24 +90,35 @@ impl Scene {
     #[track_caller]
     fn assert_apart(&self) {
         let ended = MEMBERS.iter().chain(&["other"]).flat_map(|job| self.eye.history(job));
-        let mut spans: Vec<(i64, i64)> =
-            ended.filter_map(|run| Some((run.started_at?.as_i64(), run.finished_at?.as_i64()))).collect();
+        let mut spans: Vec<(i64, i64)> = ended
+            .filter_map(|run| Some((run.started_at?.as_i64(), run.finished_at?.as_i64())))
+            .collect();
         spans.sort_unstable();
         assert!(spans.windows(2).all(|pair| pair[1].0 >= pair[0].1 + GAP_MS), "{spans:?}");
         let found = self.ctl.run(&["doctor", "--json"]).json();
-        assert!(!found.to_string().contains("wrong:gate") && !found.to_string().contains("missing:due"), "{found}");
+        assert!(
+            !found.to_string().contains("wrong:gate") && !found.to_string().contains("missing:due"),
+            "{found}"
+        );
     }
 
     /// The jobs in the order in which they began.
     fn begun(&self) -> Vec<String> {
-        self.effects.all().iter().map(|effect| effect.run.split('@').next().unwrap().to_owned()).collect()
+        self.effects
+            .all()
+            .iter()
+            .map(|effect| effect.run.split('@').next().unwrap().to_owned())
+            .collect()
     }
 }
 
 #[test]
 fn an_awaited_turn_passes_on_if_its_member_is_cancelled_paused_or_postponed() {
-    let audit_log: [&[&str]; 3] =
-        [&["cancel", "tb"], &["pause", "tb"], &["add", "--name", "tb", "--replace", "--in", "5h", "--group", "turns", "--", "x"]];
+    let audit_log: [&[&str]; 3] = [
+        &["cancel", "tb"],
+        &["pause", "tb"],
+        &["add", "--name", "tb", "--replace", "--in", "5h", "--group", "turns", "--", "x"],
+    ];
     for entry in audit_log {
         let scene = Scene::new();
         let _nodes = ["one", "two"].map(|name| scene.node(name, &alternate("1h")));
@@ -116,7 +133,10 @@ fn an_awaited_turn_passes_on_if_its_member_is_cancelled_paused_or_postponed() {
 #[test]
 fn the_turn_of_a_member_no_file_lists_any_more_passes_on() {
     let scene = Scene::new();
-    let with_tb = format!("{}[jobs.tb]\nevery = \"30m\"\ngroup = \"turns\"\nshell = \"true\"\n", alternate("1h"));
+    let with_tb = format!(
+        "{}[jobs.tb]\nevery = \"30m\"\ngroup = \"turns\"\nshell = \"true\"\n",
+        alternate("1h")
+    );
     let nodes = ["one", "two"].map(|name| scene.node(name, &with_tb));
     until("the member is there", LONG, || scene.eye.job("tb"));
     scene.until_tb_is_waited_for();
@@ -152,7 +172,9 @@ fn the_turn_of_a_member_without_a_live_node_passes_on_after_turn_timeout() {
     let file = alternate("2s");
     let _one = scene.node("one", &file);
     let mut two = scene.node("two", &file.replace("[daemon]", "[daemon]\nlabels = [\"gpu\"]"));
-    until("both are there", LONG, || Some(()).filter(|()| scene.eye.ask(scene.eye.store().list_nodes()).unwrap().1.len() == 2));
+    until("both are there", LONG, || {
+        Some(()).filter(|()| scene.eye.ask(scene.eye.store().list_nodes()).unwrap().1.len() == 2)
+    });
     two.kill9();
     scene.add("ta", "0s", "sleep 0.2");
     scene.eye.wait_for_history("ta", 1);
@@ -176,7 +198,9 @@ fn a_turn_that_ends_with_its_node_passes_on_and_what_it_began_is_done_at_the_nex
     let file = alternate("3s");
     let _one = scene.node("one", &file);
     let mut two = scene.node("two", &file.replace("[daemon]", "[daemon]\nlabels = [\"gpu\"]"));
-    until("both are there", LONG, || Some(()).filter(|()| scene.eye.ask(scene.eye.store().list_nodes()).unwrap().1.len() == 2));
+    until("both are there", LONG, || {
+        Some(()).filter(|()| scene.eye.ask(scene.eye.store().list_nodes()).unwrap().1.len() == 2)
+    });
     let held = "[ $SCHEDD_ATTEMPT -gt 1 ] || sleep 600";
     let needs = json!({"name": "ta", "in": "0s", "group": "turns", "requires": ["gpu"], "shell": scene.effects.shell(held)});
     scene.eye.add(&needs);
@@ -218,12 +242,17 @@ fn a_group_made_alternate_admits_nobody_beside_its_holder_then_takes_turns() {
             fs::write(node.jobs_file(), alternate("1m")).unwrap();
             node.hup();
         }
-        until("turns are taken", LONG, || Some(()).filter(|()| scene.group()["mode"] == "alternate"));
+        until("turns are taken", LONG, || {
+            Some(()).filter(|()| scene.group()["mode"] == "alternate")
+        });
         scene.wait_for_waiting(waiting);
         assert_eq!(scene.begun(), [holder], "beside the one that has the place");
         fs::write(&go, "").unwrap();
-        let wanted: &[&str] =
-            if holder == "ta" { &["ta", "tb", "tc", "tb", "tc"] } else { &["other", "ta", "tb", "tc", "ta", "tb", "tc"] };
+        let wanted: &[&str] = if holder == "ta" {
+            &["ta", "tb", "tc", "tb", "tc"]
+        } else {
+            &["other", "ta", "tb", "tc", "ta", "tb", "tc"]
+        };
         until("all have run", LONG, || {
             let done = scene.effects.all().iter().filter(|effect| effect.ended.is_some()).count();
             Some(()).filter(|()| done == wanted.len() && scene.group()["running"] == json!([]))

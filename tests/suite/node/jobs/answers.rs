@@ -31,7 +31,10 @@ fn loses(loss: Loss, word: &str) {
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("echo done")}));
     proxy.wait_lost();
     let run = eye.wait_for_history("work", 1).remove(0);
-    assert_eq!((run.state, run.attempt, run.recoveries, run.failures), (RunState::Succeeded, 1, 0, 0));
+    assert_eq!(
+        (run.state, run.attempt, run.recoveries, run.failures),
+        (RunState::Succeeded, 1, 0, 0)
+    );
     let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
     assert_eq!(output.stdout, b"done\n");
     until("nothing is held any more", LONG, || {
@@ -133,7 +136,8 @@ fn a_run_won_while_the_node_stops_ends_or_goes_back_with_its_attempt() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
     // A claim without an answer is asked for again after a tick: the stop comes in between.
-    let mut node = Schedd::at(&proxy.url()).jobs("[daemon]\ntick = \"1s\"\nlease = \"20s\"\n").start();
+    let mut node =
+        Schedd::at(&proxy.url()).jobs("[daemon]\ntick = \"1s\"\nlease = \"20s\"\n").start();
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     eye.wait_for_history("first", 1);
     proxy.lose_answer_to(OF_A_CLAIM, Loss::Cut);
@@ -192,11 +196,15 @@ fn two_hundred_runs_due_at_once_on_four_slots_run_once_each_and_the_oldest_first
     let runs: BTreeSet<&str> = all.iter().map(|effect| &*effect.run).collect();
     assert_eq!((runs.len(), all.len()), (200, 200));
     for effect in &all {
-        let beside = all.iter().filter(|other| other.began <= effect.began && other.ended.unwrap() > effect.began).count();
+        let beside = all
+            .iter()
+            .filter(|other| other.began <= effect.began && other.ended.unwrap() > effect.began)
+            .count();
         assert!(beside <= 4, "{beside} at once");
     }
     all.sort_by_key(|effect| effect.fence);
-    let dues: Vec<i64> = all.iter().map(|effect| effect.run.split('@').nth(1).unwrap().parse().unwrap()).collect();
+    let dues: Vec<i64> =
+        all.iter().map(|effect| effect.run.split('@').nth(1).unwrap().parse().unwrap()).collect();
     assert!(dues.is_sorted(), "a younger run was claimed before an older one: {dues:?}");
 }
 
@@ -206,10 +214,16 @@ fn how_long_a_run_took_is_reported_apart_from_how_long_redis_did_not_take_its_en
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let _node = Schedd::on(&redis).start();
     let (begun, go) = (dir.path().join("begun"), dir.path().join("go"));
-    let line = format!("touch {}; until [ -e {} ]; do sleep 0.02; done", begun.display(), go.display());
+    let line =
+        format!("touch {}; until [ -e {} ]; do sleep 0.02; done", begun.display(), go.display());
     eye.add(&json!({"name": "work", "in": "0s", "shell": line}));
     until("it has begun", LONG, || begun.exists().then_some(()));
-    let () = redis::cmd("CLIENT").arg("PAUSE").arg(4_000).arg("WRITE").query(&mut redis.connection()).unwrap();
+    let () = redis::cmd("CLIENT")
+        .arg("PAUSE")
+        .arg(4_000)
+        .arg("WRITE")
+        .query(&mut redis.connection())
+        .unwrap();
     std::fs::write(&go, "").unwrap();
     let run = eye.wait_for_history("work", 1).remove(0);
     let found = ctl.run(&["history", "work", "--json"]).good().json()[0].clone();
@@ -218,5 +232,8 @@ fn how_long_a_run_took_is_reported_apart_from_how_long_redis_did_not_take_its_en
     assert!(ms("recorded_after_ms") >= 2_000, "{found}");
     assert_eq!(u128::from(ms("duration_ms") + ms("recorded_after_ms")), whole, "{found}");
     let shown = ctl.run(&["show", &run.run.to_string()]).good().stdout;
-    assert!(shown.contains("after the attempt ended, because Redis could not be written before"), "{shown}");
+    assert!(
+        shown.contains("after the attempt ended, because Redis could not be written before"),
+        "{shown}"
+    );
 }

@@ -25,7 +25,11 @@ pub(crate) fn add_in_the_past(eye: &Eye, ago: Duration, job: &Value) {
 fn after_thirty_days_down_a_minutely_job_runs_once_and_the_rest_is_one_record() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    add_in_the_past(&eye, 30 * DAY, &json!({"name": "minutely", "cron": "* * * * *", "shell": effects.shell("true")}));
+    add_in_the_past(
+        &eye,
+        30 * DAY,
+        &json!({"name": "minutely", "cron": "* * * * *", "shell": effects.shell("true")}),
+    );
     let _node = Schedd::on(&redis).start();
     let runs = eye.wait_for_history("minutely", 2);
     let (to, count) = runs[0].skipped.unwrap();
@@ -41,18 +45,32 @@ fn under_skip_none_of_the_missed_runs_and_under_all_each_does_one_after_the_othe
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(5 * 3600 + 1800);
-    add_in_the_past(&eye, ago, &json!({"name": "skips", "every": "1h", "shell": "true", "catch_up": "skip"}));
-    add_in_the_past(&eye, ago, &json!({"name": "all", "every": "1h", "shell": effects.shell("sleep 0.2"), "catch_up": "all"}));
+    add_in_the_past(
+        &eye,
+        ago,
+        &json!({"name": "skips", "every": "1h", "shell": "true", "catch_up": "skip"}),
+    );
+    add_in_the_past(
+        &eye,
+        ago,
+        &json!({"name": "all", "every": "1h", "shell": effects.shell("sleep 0.2"), "catch_up": "all"}),
+    );
     let _node = Schedd::on(&redis).start();
     let runs = eye.wait_for_history("all", 5);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
     let done = effects.of("all");
     assert_eq!(done.len(), 5);
-    assert!(done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)), "at once: {done:?}");
+    assert!(
+        done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)),
+        "at once: {done:?}"
+    );
     let dues: Vec<&String> = done.iter().map(|effect| &effect.run).collect();
     assert!(dues.is_sorted(), "not oldest first: {dues:?}");
     let skipped = eye.wait_for_history("skips", 1);
-    assert_eq!((skipped.len(), skipped[0].state, skipped[0].skipped.unwrap().1), (1, RunState::Skipped, 5));
+    assert_eq!(
+        (skipped.len(), skipped[0].state, skipped[0].skipped.unwrap().1),
+        (1, RunState::Skipped, 5)
+    );
 }
 
 #[test]
@@ -114,22 +132,37 @@ fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
     let _node = Schedd::on(&redis).start();
     let none = eye.wait_for_history("none", 1);
     assert_eq!((none[0].state, none[0].skipped.unwrap().1), (RunState::Skipped, 43_200));
-    println!("none of 43,200 missed: settled {:?} after the start of the process", started.elapsed());
+    println!(
+        "none of 43,200 missed: settled {:?} after the start of the process",
+        started.elapsed()
+    );
     until("the newest has run", LONG, || Some(()).filter(|()| effects.of("newest").len() == 1));
-    println!("the newest of 43,200 missed: begun {:?} after the start of the process", started.elapsed());
+    println!(
+        "the newest of 43,200 missed: begun {:?} after the start of the process",
+        started.elapsed()
+    );
     until("the other has run", LONG, || Some(()).filter(|()| effects.of("other").len() == 1));
     let hundred = eye.wait_for_history("hundred", 101);
-    println!("a hundred of 43,200, one after the other: {:?} after the start of the process", started.elapsed());
+    println!(
+        "a hundred of 43,200, one after the other: {:?} after the start of the process",
+        started.elapsed()
+    );
     assert_eq!((hundred[0].state, hundred[0].skipped.unwrap().1), (RunState::Skipped, 43_100));
     assert!(hundred[1..].iter().all(|run| run.state == RunState::Succeeded));
     let done = effects.of("hundred");
     assert_eq!(done.len(), 100);
-    assert!(done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)), "two at once");
+    assert!(
+        done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)),
+        "two at once"
+    );
     let thousand = until("a thousand have run", Duration::from_secs(120), || {
         let runs = eye.history("thousand");
         Some(runs).filter(|runs| runs.len() >= 1_000 && runs.iter().all(|run| run.state.is_final()))
     });
-    println!("a thousand of 43,200 side by side: {:?} after the start of the process", started.elapsed());
+    println!(
+        "a thousand of 43,200 side by side: {:?} after the start of the process",
+        started.elapsed()
+    );
     assert!(thousand.iter().filter(|run| run.state == RunState::Succeeded).count() >= 999);
 }
 
@@ -166,10 +199,17 @@ fn missed_runs_that_find_no_memory_to_spread_block_no_other_run_of_the_queue() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(3600 + 1800);
-    add_in_the_past(&eye, ago, &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": {"spread": "1d"}}));
+    add_in_the_past(
+        &eye,
+        ago,
+        &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": {"spread": "1d"}}),
+    );
     add_in_the_past(&eye, ago, &json!({"name": "b", "every": "1h", "shell": "true"}));
     let say = |most: &str| {
-        let () = redis::cmd("CONFIG").arg(&["SET", "maxmemory", most]).query(&mut redis.connection()).unwrap();
+        let () = redis::cmd("CONFIG")
+            .arg(&["SET", "maxmemory", most])
+            .query(&mut redis.connection())
+            .unwrap();
     };
     say("1");
     let node = Schedd::on(&redis).start();
@@ -193,9 +233,14 @@ fn a_long_range_is_spread_over_one_time_by_whoever_is_left() {
     one.kill9();
     let _two = Schedd::on(&redis).node("two").jobs(crate::node::QUICK).start();
     let runs = eye.wait_for_history("a", 350);
-    assert_eq!(runs.iter().filter(|run| run.state == RunState::Succeeded).count(), runs.len(), "some did not run");
+    assert_eq!(
+        runs.iter().filter(|run| run.state == RunState::Succeeded).count(),
+        runs.len(),
+        "some did not run"
+    );
     assert!(eye.ask(eye.store().list_spread(&"a".parse().unwrap())).unwrap().is_empty());
-    let ids: std::collections::BTreeSet<String> = effects.of("a").into_iter().map(|effect| effect.run).collect();
+    let ids: std::collections::BTreeSet<String> =
+        effects.of("a").into_iter().map(|effect| effect.run).collect();
     assert_eq!(ids.len(), runs.len());
 }
 
@@ -205,12 +250,20 @@ fn a_spread_run_is_shown_with_the_time_it_will_start_at_and_pausing_holds_it_bac
     let eye = Eye::on(&redis);
     let ctl = crate::support::ctl::Schedctl::on(&redis);
     let ago = Duration::from_secs(3600 + 1800);
-    add_in_the_past(&eye, ago, &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": {"spread": "1d"}}));
+    add_in_the_past(
+        &eye,
+        ago,
+        &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": {"spread": "1d"}}),
+    );
     let node = Schedd::on(&redis).start();
     node.wait_for_log("Missed runs are spread");
     let shown = ctl.run(&["show", "a", "--json"]).good().json();
     let spread = &shown["runs"][0];
-    assert_eq!((&spread["state"], &spread["reason"]), (&"scheduled".into(), &"missed".into()), "{shown}");
+    assert_eq!(
+        (&spread["state"], &spread["reason"]),
+        (&"scheduled".into(), &"missed".into()),
+        "{shown}"
+    );
     let id = spread["run_id"].as_str().unwrap().to_owned();
     let run = ctl.run(&["show", &id, "--json"]).good().json();
     assert!(run["ready_at"].is_string() && run["ready_at"] != run["due"], "{run}");
@@ -226,20 +279,33 @@ fn a_range_of_missed_runs_leaves_out_the_one_that_a_journal_gave_back() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(5 * 3600 + 1800);
-    add_in_the_past(&eye, ago, &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": "skip"}));
+    add_in_the_past(
+        &eye,
+        ago,
+        &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": "skip"}),
+    );
     let first = eye.job("a").unwrap().pending.unwrap().due();
     let due = first.saturating_add(Duration::from_secs(2 * 3600)).as_i64();
     let mut connection = redis.connection();
-    for (field, value) in [("state", "succeeded"), ("job", "a"), ("queue", "default"), ("due", &due.to_string())] {
+    for (field, value) in
+        [("state", "succeeded"), ("job", "a"), ("queue", "default"), ("due", &due.to_string())]
+    {
         let _: i64 = connection.hset(format!("{{schedd}}:run:a@{due}"), field, value).unwrap();
     }
     for index in ["history", "history:a"] {
-        let _: i64 = connection.zadd(format!("{{schedd}}:{index}"), format!("a@{due}"), due).unwrap();
+        let _: i64 =
+            connection.zadd(format!("{{schedd}}:{index}"), format!("a@{due}"), due).unwrap();
     }
     let _node = Schedd::on(&redis).start();
     let runs = eye.wait_for_history("a", 3);
-    let reported: Vec<(RunState, u64)> = runs.iter().map(|run| (run.state, run.skipped.map_or(1, |(_, count)| count))).collect();
-    assert_eq!(reported, [(RunState::Succeeded, 1), (RunState::Skipped, 2), (RunState::Skipped, 2)], "{runs:?}");
-    let hours = |run: usize| (runs[run].run.due().since(first), runs[run].skipped.unwrap().0.since(first));
+    let reported: Vec<(RunState, u64)> =
+        runs.iter().map(|run| (run.state, run.skipped.map_or(1, |(_, count)| count))).collect();
+    assert_eq!(
+        reported,
+        [(RunState::Succeeded, 1), (RunState::Skipped, 2), (RunState::Skipped, 2)],
+        "{runs:?}"
+    );
+    let hours =
+        |run: usize| (runs[run].run.due().since(first), runs[run].skipped.unwrap().0.since(first));
     assert_eq!([hours(1), hours(2)], [(0, 1), (3, 4)].map(|(from, to)| (HOUR * from, HOUR * to)));
 }

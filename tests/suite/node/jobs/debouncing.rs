@@ -38,16 +38,26 @@ fn each_burst_that_races_with_its_claim_runs_once_by_its_last_definition() {
         last.insert(job, number);
     }
     // All are over once none is left.
-    until("all have run", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_jobs(0, 1)).unwrap().is_empty()));
+    until("all have run", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().list_jobs(0, 1)).unwrap().is_empty())
+    });
     let ran: Vec<(String, u32)> = fs::read_to_string(&file)
         .unwrap()
         .lines()
-        .map(|line| line.split_once(' ').map(|(job, number)| (job.to_owned(), number.parse().unwrap())).unwrap())
+        .map(|line| {
+            line.split_once(' ')
+                .map(|(job, number)| (job.to_owned(), number.parse().unwrap()))
+                .unwrap()
+        })
         .collect();
     println!("{ADDS} adds, {} bursts", last.len());
     let mut sorted = ran.clone();
     sorted.sort_unstable();
-    assert_eq!(sorted, last.into_iter().collect::<Vec<_>>(), "once for each burst, by its last definition");
+    assert_eq!(
+        sorted,
+        last.into_iter().collect::<Vec<_>>(),
+        "once for each burst, by its last definition"
+    );
 }
 
 #[test]
@@ -63,7 +73,8 @@ fn a_debounced_job_runs_again_after_the_run_under_way_and_never_beside_it() {
     until("it runs", LONG, || effects.of("sync").into_iter().next());
     assert!(matches!(add(), Applied::Updated(Some(_))));
     let done = until("it has run twice", LONG, || {
-        Some(effects.of("sync")).filter(|done| done.iter().filter(|it| it.ended.is_some()).count() == 2)
+        Some(effects.of("sync"))
+            .filter(|done| done.iter().filter(|it| it.ended.is_some()).count() == 2)
     });
     assert!(done[0].ended.unwrap() <= done[1].began, "{done:?}");
     eye.wait_for_history("sync", 2);
@@ -76,7 +87,11 @@ fn a_key_outlives_its_killed_node_and_frees_once_another_node_did_the_work() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let mut one = Schedd::on(&redis).node("one").jobs(QUICK).start();
-    let add = |name: &str| eye.add(&json!({"name": name, "in": "0s", "shell": effects.shell("sleep 1"), "unique": "k"}));
+    let add = |name: &str| {
+        eye.add(
+            &json!({"name": name, "in": "0s", "shell": effects.shell("sleep 1"), "unique": "k"}),
+        )
+    };
     assert!(matches!(add("first"), Applied::Created(_)));
     until("it runs", LONG, || effects.of("first").into_iter().next());
     one.kill9();
@@ -115,13 +130,20 @@ fn keys_nobody_holds_any_more_are_trimmed_by_a_node() {
     // What wakes the janitor is a history that is too long.
     eye.add(&json!({"name": "loud", "shell": "true", "overlap": "allow"}));
     for _ in 0..60 {
-        eye.ask(schedd::engine::planning::job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap())).unwrap().unwrap();
+        eye.ask(schedd::engine::planning::job_operations::run_by_hand(
+            eye.store(),
+            &"loud".parse().unwrap(),
+        ))
+        .unwrap()
+        .unwrap();
     }
     let mut connection = redis.connection();
     until("they are trimmed", Duration::from_secs(180), || {
-        let left: Vec<String> = redis::cmd("KEYS").arg("{schedd}:unique:*").query(&mut connection).unwrap();
+        let left: Vec<String> =
+            redis::cmd("KEYS").arg("{schedd}:unique:*").query(&mut connection).unwrap();
         Some(()).filter(|()| left == ["{schedd}:unique:held"])
     });
-    let index: Vec<String> = redis::cmd("ZRANGE").arg("{schedd}:uniques").arg(0).arg(-1).query(&mut connection).unwrap();
+    let index: Vec<String> =
+        redis::cmd("ZRANGE").arg("{schedd}:uniques").arg(0).arg(-1).query(&mut connection).unwrap();
     assert_eq!(index, ["held"]);
 }

@@ -54,14 +54,19 @@ impl Desk {
     }
 
     fn stdout(&self, run: &RunRecord, attempt: u32) -> String {
-        let output = self.eye.ask(self.eye.store().read_output(&run.run, attempt)).unwrap().unwrap_or_default();
+        let output = self
+            .eye
+            .ask(self.eye.store().read_output(&run.run, attempt))
+            .unwrap()
+            .unwrap_or_default();
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// Waits until the process that wrote its id into `name` is there, and gives the id.
     fn pid(&self, name: &str) -> Pid {
         let file = PathBuf::from(self.path(name));
-        let read = || std::fs::read_to_string(&file).ok()?.trim().parse().ok().and_then(Pid::from_raw);
+        let read =
+            || std::fs::read_to_string(&file).ok()?.trim().parse().ok().and_then(Pid::from_raw);
         until(&format!("{name} is there"), LONG, read)
     }
 }
@@ -86,10 +91,20 @@ fn what_a_failed_attempt_did_all_the_same_is_not_done_again() {
         "retry": {"limit": 3, "delay": "0s"}, "done_check": {"shell": desk.question(&format!("echo looked; test -e {marker}"))},
     }));
     let run = desk.end_of("work");
-    assert_eq!((run.state, run.reason.as_deref()), (RunState::Succeeded, Some("done_check: already done")));
+    assert_eq!(
+        (run.state, run.reason.as_deref()),
+        (RunState::Succeeded, Some("done_check: already done"))
+    );
     assert_eq!((run.exit_code, run.failures, run.attempt), (None, 1, 2));
-    assert_eq!((desk.effects.of("work").len(), desk.asked()), (1, vec!["2".to_owned()]), "not asked before the first attempt");
-    assert_eq!((desk.stdout(&run, 1), desk.stdout(&run, 2)), ("work\n".to_owned(), "looked\n".to_owned()));
+    assert_eq!(
+        (desk.effects.of("work").len(), desk.asked()),
+        (1, vec!["2".to_owned()]),
+        "not asked before the first attempt"
+    );
+    assert_eq!(
+        (desk.stdout(&run, 1), desk.stdout(&run, 2)),
+        ("work\n".to_owned(), "looked\n".to_owned())
+    );
 }
 
 #[test]
@@ -101,8 +116,14 @@ fn work_that_is_not_done_is_done_and_what_the_question_printed_is_not_its_output
         "retry": {"limit": 3, "delay": "0s"}, "done_check": {"shell": desk.question("echo looked; exit 1")},
     }));
     let run = desk.end_of("work");
-    assert_eq!((run.state, run.reason.as_deref(), run.exit_code, run.attempt), (RunState::Succeeded, None, Some(0), 3));
-    assert_eq!((desk.effects.of("work").len(), desk.asked()), (3, vec!["2".to_owned(), "3".to_owned()]));
+    assert_eq!(
+        (run.state, run.reason.as_deref(), run.exit_code, run.attempt),
+        (RunState::Succeeded, None, Some(0), 3)
+    );
+    assert_eq!(
+        (desk.effects.of("work").len(), desk.asked()),
+        (3, vec!["2".to_owned(), "3".to_owned()])
+    );
     assert_eq!((desk.stdout(&run, 2), desk.stdout(&run, 3)), (String::new(), String::new()));
 }
 
@@ -138,15 +159,23 @@ fn what_nobody_knows_is_never_started_and_ends_lost_with_what_the_question_said(
 fn after_a_clear_answer_the_attempt_is_made_and_nothing_is_left_of_the_unclear_ones() {
     let desk = Desk::new();
     let _node = Schedd::on(&desk.redis).start();
-    let answer = format!("echo cannot tell; test $(wc -l < {}) -le 2 && exit 3; exit 1", desk.path("asked"));
+    let answer =
+        format!("echo cannot tell; test $(wc -l < {}) -le 2 && exit 3; exit 1", desk.path("asked"));
     desk.eye.add(&json!({
         "name": "work", "in": "0s", "shell": desk.effects.shell("true"),
         "retry": {"limit": 0, "delay": "0s"}, "done_check": {"shell": desk.question(&answer), "on": "always"},
     }));
     let run = desk.end_of("work");
-    assert_eq!((run.state, run.attempt, run.unclear, run.exit_code), (RunState::Succeeded, 1, 0, Some(0)));
+    assert_eq!(
+        (run.state, run.attempt, run.unclear, run.exit_code),
+        (RunState::Succeeded, 1, 0, Some(0))
+    );
     assert_eq!((desk.effects.of("work").len(), desk.asked().len()), (1, 3));
-    assert_eq!(desk.stdout(&run, 1), "", "what the question had printed stands as the attempt's output");
+    assert_eq!(
+        desk.stdout(&run, 1),
+        "",
+        "what the question had printed stands as the attempt's output"
+    );
 }
 
 #[test]
@@ -170,7 +199,8 @@ fn a_run_of_a_killed_node_is_asked_about_on_another_and_not_done_twice() {
 #[test]
 fn a_run_handed_back_at_a_stop_is_asked_about_under_the_same_attempt_number() {
     let desk = Desk::new();
-    let mut first = Schedd::on(&desk.redis).node("first").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
+    let mut first =
+        Schedd::on(&desk.redis).node("first").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
     let marker = desk.path("marker");
     desk.eye.add(&json!({
         "name": "work", "in": "0s", "shell": desk.effects.shell(&format!("touch {marker}; sleep 60")),
@@ -181,14 +211,21 @@ fn a_run_handed_back_at_a_stop_is_asked_about_under_the_same_attempt_number() {
     assert!(first.wait_exit().success());
     let _second = Schedd::on(&desk.redis).node("second").start();
     let run = desk.end_of("work");
-    assert_eq!((run.state, run.reason.as_deref()), (RunState::Succeeded, Some("done_check: already done")));
-    assert_eq!((run.attempt, desk.effects.of("work").len(), desk.asked()), (1, 1, vec!["1".to_owned()]));
+    assert_eq!(
+        (run.state, run.reason.as_deref()),
+        (RunState::Succeeded, Some("done_check: already done"))
+    );
+    assert_eq!(
+        (run.attempt, desk.effects.of("work").len(), desk.asked()),
+        (1, 1, vec!["1".to_owned()])
+    );
 }
 
 #[test]
 fn an_at_most_once_run_shut_down_while_it_was_asked_about_starts_later_and_once() {
     let desk = Desk::new();
-    let mut first = Schedd::on(&desk.redis).node("first").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
+    let mut first =
+        Schedd::on(&desk.redis).node("first").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
     let (asking, answered) = (desk.path("asking"), desk.path("answered"));
     let answer = format!("echo $$ > {asking}; test -e {answered} && exit 1; sleep 60 & wait");
     desk.eye.add(&json!({
@@ -203,7 +240,10 @@ fn an_at_most_once_run_shut_down_while_it_was_asked_about_starts_later_and_once(
     std::fs::write(&answered, "").unwrap();
     let _second = Schedd::on(&desk.redis).node("second").start();
     let run = desk.end_of("once");
-    assert_eq!((run.state, run.attempt, desk.effects.of("once").len()), (RunState::Succeeded, 1, 1));
+    assert_eq!(
+        (run.state, run.attempt, desk.effects.of("once").len()),
+        (RunState::Succeeded, 1, 1)
+    );
 }
 
 #[test]
@@ -225,16 +265,31 @@ fn a_run_cancelled_while_it_is_asked_about_ends_cancelled_and_starts_nothing() {
 fn a_question_that_takes_too_long_is_killed_with_its_whole_tree_and_is_no_answer() {
     let desk = Desk::new();
     let _node = Schedd::on(&desk.redis).start();
-    let tree = format!("sh -c 'echo $$ > {}; sleep 60' & echo $$ > {}; sleep 60", desk.path("child"), desk.path("parent"));
+    let tree = format!(
+        "sh -c 'echo $$ > {}; sleep 60' & echo $$ > {}; sleep 60",
+        desk.path("child"),
+        desk.path("parent")
+    );
     desk.eye.add(&json!({
         "name": "work", "in": "0s", "shell": desk.effects.shell("true"), "retry": {"limit": 0, "delay": "1d"},
         "done_check": {"shell": tree, "on": "always", "timeout": "3s"},
     }));
     let (child, parent) = (desk.pid("child"), desk.pid("parent"));
-    let id = desk.eye.ask(desk.eye.store().list_open(&"work".parse().unwrap())).unwrap().remove(0).to_string();
+    let id = desk
+        .eye
+        .ask(desk.eye.store().list_open(&"work".parse().unwrap()))
+        .unwrap()
+        .remove(0)
+        .to_string();
     let waiting = |run: &RunRecord| run.state == RunState::Scheduled && run.attempt == 0;
     let run = until("it is to be asked again", LONG, || desk.eye.run(&id).filter(waiting));
-    assert!(run.reason.as_deref().unwrap().starts_with("done_check unclear: the attempt exceeded its timeout"), "{run:?}");
+    assert!(
+        run.reason
+            .as_deref()
+            .unwrap()
+            .starts_with("done_check unclear: the attempt exceeded its timeout"),
+        "{run:?}"
+    );
     assert_eq!((run.unclear, run.failures), (1, 0));
     gone(child);
     gone(parent);
@@ -245,41 +300,59 @@ fn a_question_that_takes_too_long_is_killed_with_its_whole_tree_and_is_no_answer
 fn a_run_whose_keeper_is_killed_while_it_is_asked_about_is_asked_about_again() {
     let desk = Desk::new();
     let node = Schedd::on(&desk.redis).jobs(QUICK).start();
-    let answer =
-        desk.question(&format!("echo $$ > {}; test $SCHEDD_ATTEMPT -ge 2 && exit 1; sleep 60 & wait", desk.path("asking")));
+    let answer = desk.question(&format!(
+        "echo $$ > {}; test $SCHEDD_ATTEMPT -ge 2 && exit 1; sleep 60 & wait",
+        desk.path("asking")
+    ));
     desk.eye.add(&json!({
         "name": "work", "in": "0s", "shell": desk.effects.shell("true"), "done_check": {"shell": answer, "on": "always"},
     }));
     let question = desk.pid("asking");
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", node.pid())).unwrap();
-    let keeper = Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap()).unwrap();
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", node.pid())).unwrap();
+    let keeper =
+        Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap()).unwrap();
     kill_process(keeper, Signal::KILL).unwrap();
     let run = desk.end_of("work");
     assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 2, 1));
     gone(question);
-    assert_eq!((desk.effects.of("work").len(), desk.asked()), (1, vec!["1".to_owned(), "2".to_owned()]));
+    assert_eq!(
+        (desk.effects.of("work").len(), desk.asked()),
+        (1, vec!["1".to_owned(), "2".to_owned()])
+    );
 }
 
 #[test]
 fn a_server_that_is_asked_gets_the_run_s_key_and_is_believed_only_when_it_is_clear() {
     let desk = Desk::new();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let sink = runtime.block_on(HttpSink::start([Answer::status(500), Answer::status(410), Answer::status(204).body("")]));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let sink = runtime.block_on(HttpSink::start([
+        Answer::status(500),
+        Answer::status(410),
+        Answer::status(204).body(""),
+    ]));
     let _node = Schedd::on(&desk.redis).start();
     desk.eye.add(&json!({
         "name": "work", "in": "0s", "shell": desk.effects.shell("false"), "retry": {"limit": 3, "delay": "0s"},
         "done_check": {"http": {"url": sink.url("/done"), "headers": {"X-Own": "1"}}, "timeout": "20s"},
     }));
     let run = desk.end_of("work");
-    assert_eq!((run.state, run.reason.as_deref()), (RunState::Succeeded, Some("done_check: already done")));
-    assert_eq!((run.attempt, run.failures, run.http_status, desk.effects.of("work").len()), (3, 2, None, 2));
+    assert_eq!(
+        (run.state, run.reason.as_deref()),
+        (RunState::Succeeded, Some("done_check: already done"))
+    );
+    assert_eq!(
+        (run.attempt, run.failures, run.http_status, desk.effects.of("work").len()),
+        (3, 2, None, 2)
+    );
     let requests = sink.requests();
-    let attempts: Vec<_> = requests.iter().map(|request| request.header("schedd-attempt").unwrap()).collect();
+    let attempts: Vec<_> =
+        requests.iter().map(|request| request.header("schedd-attempt").unwrap()).collect();
     assert_eq!(attempts, ["2", "2", "3"]);
     let id = run.run.to_string();
-    assert!(
-        requests.iter().all(|request| request.header("idempotency-key") == Some(&*id) && request.header("x-own") == Some("1"))
-    );
+    assert!(requests.iter().all(|request| request.header("idempotency-key") == Some(&*id)
+        && request.header("x-own") == Some("1")));
 }
 
 #[test]
@@ -291,9 +364,17 @@ fn a_question_is_asked_again_after_the_waits_of_the_job_s_retries() {
         "retry": {"limit": 0, "delay": "1h", "backoff": "fixed", "jitter": false},
         "done_check": {"shell": "exit 9", "on": "always"},
     }));
-    let open = || desk.eye.ask(desk.eye.store().list_open(&"work".parse().unwrap())).unwrap().into_iter().next();
+    let open = || {
+        desk.eye
+            .ask(desk.eye.store().list_open(&"work".parse().unwrap()))
+            .unwrap()
+            .into_iter()
+            .next()
+    };
     let id = until("it is open", LONG, open).to_string();
-    let run = until("it waits", LONG, || desk.eye.run(&id).filter(|run| run.state == RunState::Scheduled));
+    let run = until("it waits", LONG, || {
+        desk.eye.run(&id).filter(|run| run.state == RunState::Scheduled)
+    });
     let waits = run.ready.unwrap().since(run.started_at.unwrap());
     assert!(waits >= Duration::from_secs(3_600) && waits < Duration::from_secs(3_660), "{waits:?}");
     assert_eq!(run.reason.as_deref(), Some("done_check unclear: exit code 9"));

@@ -18,7 +18,11 @@ use crate::support::wait::{LONG, until};
 fn a_run_already_due_is_owed_and_followed_by_the_one_shot_its_job_became() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    add_in_the_past(&eye, Duration::from_secs(3700), &json!({"name": "a", "every": "1h", "shell": effects.shell("true")}));
+    add_in_the_past(
+        &eye,
+        Duration::from_secs(3700),
+        &json!({"name": "a", "every": "1h", "shell": effects.shell("true")}),
+    );
     let owed = eye.job("a").unwrap().pending.unwrap();
     eye.add(&json!({"name": "a", "in": "2s", "shell": effects.shell("true")}));
     assert_eq!(eye.job("a").unwrap().pending.as_ref(), Some(&owed), "it is due and stays owed");
@@ -26,7 +30,9 @@ fn a_run_already_due_is_owed_and_followed_by_the_one_shot_its_job_became() {
     let runs = eye.wait_for_history("a", 2);
     assert_eq!(runs[0].run, owed);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
-    until("the one-shot is over", LONG, || eye.job("a").filter(|job| job.ended.as_deref() == Some("finished")));
+    until("the one-shot is over", LONG, || {
+        eye.job("a").filter(|job| job.ended.as_deref() == Some("finished"))
+    });
     eye.add(&json!({"name": "a", "every": "1s", "shell": effects.shell("true")}));
     eye.wait_for_history("a", 4);
 }
@@ -54,14 +60,19 @@ fn a_job_whose_missed_run_goes_to_another_lane_with_an_edit_goes_on() {
     let now = || eye.ask(eye.store().now()).unwrap();
     let planned = jobs.clone().map(|(name, _)| eye.job(name).unwrap().pending.unwrap());
     until("several are missed", LONG, || {
-        planned.iter().all(|run| now() > run.due().saturating_add(Duration::from_secs(3))).then_some(())
+        planned
+            .iter()
+            .all(|run| now() > run.due().saturating_add(Duration::from_secs(3)))
+            .then_some(())
     });
     ctl.run(&["queue", "resume", "q"]).good();
     let resumed = now();
     for (name, _) in &jobs {
         until(&format!("{name} goes on"), LONG, || {
             let runs = eye.history(name);
-            runs.iter().any(|run| run.state == RunState::Succeeded && run.run.due() > resumed).then_some(())
+            runs.iter()
+                .any(|run| run.state == RunState::Succeeded && run.run.due() > resumed)
+                .then_some(())
         });
     }
 }
@@ -70,10 +81,17 @@ fn a_job_whose_missed_run_goes_to_another_lane_with_an_edit_goes_on() {
 fn what_was_missed_under_the_old_schedule_is_reported_when_it_is_changed() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    add_in_the_past(&eye, Duration::from_secs(10 * 3600 + 60), &json!({"name": "a", "every": "1h", "shell": "true"}));
+    add_in_the_past(
+        &eye,
+        Duration::from_secs(10 * 3600 + 60),
+        &json!({"name": "a", "every": "1h", "shell": "true"}),
+    );
     eye.add(&json!({"name": "a", "every": "2h", "shell": "true"}));
     let reported = eye.history("a").remove(0);
-    assert_eq!((reported.state, reported.reason.as_deref(), reported.skipped.unwrap().1), (RunState::Skipped, Some("missed"), 9));
+    assert_eq!(
+        (reported.state, reported.reason.as_deref(), reported.skipped.unwrap().1),
+        (RunState::Skipped, Some("missed"), 9)
+    );
     let _node = Schedd::on(&redis).start();
     let runs = eye.wait_for_history("a", 2);
     assert_eq!(runs[1].state, RunState::Succeeded, "the one that was planned is owed");
@@ -90,7 +108,8 @@ fn an_attempt_uses_the_definition_current_at_its_claim_and_an_edit_starts_nothin
     eye.add(&job("1s", "sleep 0.5; false"));
     until("the first has begun", LONG, || effects.of("a").first().cloned());
     eye.add(&job("1h", "true"));
-    let run = until("it has ended", LONG, || eye.history("a").into_iter().find(|run| run.attempt == 2));
+    let run =
+        until("it has ended", LONG, || eye.history("a").into_iter().find(|run| run.attempt == 2));
     assert_eq!(run.state, RunState::Succeeded, "its second attempt did what the job is now");
     let begun = effects.of("a").len();
     for hours in 2..30 {
@@ -122,6 +141,7 @@ fn a_job_whose_file_now_names_a_moment_that_has_passed_does_not_go_on() {
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).jobs("[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n").start();
     until("it is there", LONG, || eye.job("a"));
-    fs::write(node.jobs_file(), "[jobs.a]\nat = \"2026-01-01T00:00:00Z\"\nshell = \"true\"\n").unwrap();
+    fs::write(node.jobs_file(), "[jobs.a]\nat = \"2026-01-01T00:00:00Z\"\nshell = \"true\"\n")
+        .unwrap();
     until("it is over", LONG, || eye.job("a").filter(|job| !job.is_live()));
 }

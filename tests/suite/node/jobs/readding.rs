@@ -28,7 +28,13 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let redis = TestRedis::start();
-        Self { eye: Eye::on(&redis), ctl: Schedctl::on(&redis), redis, old: Effects::new(), new: Effects::new() }
+        Self {
+            eye: Eye::on(&redis),
+            ctl: Schedctl::on(&redis),
+            redis,
+            old: Effects::new(),
+            new: Effects::new(),
+        }
     }
 
     fn cancel(&self) -> String {
@@ -47,11 +53,15 @@ impl Scene {
         self.eye.wait_for_history("sentinel", 1);
         until("no run of the earlier job is left", LONG, || {
             let manual = self.eye.ask(self.eye.store().list_manual(&"a".parse().unwrap())).unwrap();
-            let places = self.eye.ask(self.eye.store().list_places(&"a".parse().unwrap(), 100)).unwrap();
+            let places =
+                self.eye.ask(self.eye.store().list_places(&"a".parse().unwrap(), 100)).unwrap();
             (manual.is_empty() && places.is_empty()).then_some(())
         });
         assert!(self.new.all().is_empty(), "the later job ran: {:?}", self.new.all());
-        assert_eq!(self.eye.job("a").unwrap().pending.unwrap().due().to_string(), "2098-12-30T00:00:00.000Z");
+        assert_eq!(
+            self.eye.job("a").unwrap().pending.unwrap().due().to_string(),
+            "2098-12-30T00:00:00.000Z"
+        );
     }
 }
 
@@ -62,11 +72,18 @@ fn a_run_at_a_gate_ends_with_its_job_and_not_as_the_later_job() {
     let gate = scene.old.shell("sleep 1000");
     scene.eye.add(&json!({"name": "holder", "in": "0s", "group": "g", "shell": gate}));
     until("the group is taken", LONG, || Some(()).filter(|()| !scene.old.of("holder").is_empty()));
-    scene.eye.add(&json!({"name": "a", "every": "1s", "group": "g", "shell": scene.old.shell("true")}));
-    let waiting = || scene.eye.ask(scene.eye.store().list_open(&"a".parse().unwrap())).unwrap().pop();
+    scene
+        .eye
+        .add(&json!({"name": "a", "every": "1s", "group": "g", "shell": scene.old.shell("true")}));
+    let waiting =
+        || scene.eye.ask(scene.eye.store().list_open(&"a".parse().unwrap())).unwrap().pop();
     let run = until("a run waits at the gate", LONG, waiting);
     assert_eq!(scene.cancel(), "a cancelled\n");
-    assert_eq!(scene.eye.run(&run.to_string()).unwrap().state, RunState::Cancelled, "it ended with its job");
+    assert_eq!(
+        scene.eye.run(&run.to_string()).unwrap().state,
+        RunState::Cancelled,
+        "it ended with its job"
+    );
     scene.add_again();
     scene.ctl.run(&["cancel", "holder"]).good();
     scene.assert_later_job_waits();
@@ -93,17 +110,26 @@ fn a_retry_ends_if_a_later_job_of_its_name_has_another_definition() {
     let scene = Scene::new();
     let _node = Schedd::on(&scene.redis).jobs(crate::node::QUICK).start();
     let retry = json!({"limit": 5, "delay": "2s", "jitter": false});
-    scene.eye.add(&json!({"name": "a", "every": "1h", "retry": retry, "shell": scene.old.shell("false")}));
+    scene.eye.add(
+        &json!({"name": "a", "every": "1h", "retry": retry, "shell": scene.old.shell("false")}),
+    );
     let run = scene.ctl.run(&["run", "a"]).good().stdout.trim().to_owned();
     until("it waits for its retry", LONG, || {
         scene.eye.run(&run).filter(|run| run.state == RunState::Scheduled && run.attempt == 1)
     });
     let reported = scene.cancel();
-    assert!(reported.contains("continues") && reported.contains("with another definition ends its retries"), "{reported}");
+    assert!(
+        reported.contains("continues")
+            && reported.contains("with another definition ends its retries"),
+        "{reported}"
+    );
     scene.add_again();
     scene.assert_later_job_waits();
     let record = scene.eye.run(&run).unwrap();
-    assert_eq!((record.state, record.reason.as_deref()), (RunState::Cancelled, Some("of an earlier job of this name")));
+    assert_eq!(
+        (record.state, record.reason.as_deref()),
+        (RunState::Cancelled, Some("of an earlier job of this name"))
+    );
     assert_eq!(scene.old.all().len(), 1, "it was tried once more");
     let reported = scene.ctl.run(&["explain", &run]).good().stdout;
     assert!(reported.contains("belongs to an earlier job of this name"), "{reported}");
@@ -114,18 +140,31 @@ fn a_later_job_is_not_skipped_behind_a_retry_of_the_earlier_job() {
     let scene = Scene::new();
     let _node = Schedd::on(&scene.redis).jobs(crate::node::QUICK).start();
     let retry = json!({"limit": 5, "delay": "1h", "jitter": false});
-    scene.eye.add(&json!({"name": "a", "every": "1s", "retry": retry, "shell": scene.old.shell("false")}));
+    scene.eye.add(
+        &json!({"name": "a", "every": "1s", "retry": retry, "shell": scene.old.shell("false")}),
+    );
     let open = || scene.eye.ask(scene.eye.store().list_open(&"a".parse().unwrap())).unwrap().pop();
     let run = until("a run waits for its retry", LONG, || {
-        open()
-            .filter(|run| scene.eye.run(&run.to_string()).is_some_and(|run| run.state == RunState::Scheduled && run.attempt == 1))
+        open().filter(|run| {
+            scene
+                .eye
+                .run(&run.to_string())
+                .is_some_and(|run| run.state == RunState::Scheduled && run.attempt == 1)
+        })
     });
     scene.cancel();
     scene.eye.add(&json!({"name": "a", "every": "1s", "shell": scene.new.shell("true")}));
     let record = scene.eye.run(&run.to_string()).unwrap();
-    assert_eq!((record.state, record.reason.as_deref()), (RunState::Cancelled, Some("of an earlier job of this name")));
+    assert_eq!(
+        (record.state, record.reason.as_deref()),
+        (RunState::Cancelled, Some("of an earlier job of this name"))
+    );
     until("the later job runs", LONG, || Some(()).filter(|()| scene.new.of("a").len() > 1));
-    let after = scene.eye.history("a").into_iter().filter(|other| other.run.due() > record.finished_at.unwrap());
+    let after = scene
+        .eye
+        .history("a")
+        .into_iter()
+        .filter(|other| other.run.due() > record.finished_at.unwrap());
     for run in after {
         assert_eq!(run.state, RunState::Succeeded, "{}: {:?}", run.run, run.reason);
     }
@@ -135,17 +174,22 @@ fn a_later_job_is_not_skipped_behind_a_retry_of_the_earlier_job() {
 fn spread_runs_of_a_section_taken_out_do_not_run_as_the_section_put_back() {
     let scene = Scene::new();
     let file = |jobs: &str| format!("{}{jobs}", crate::node::QUICK);
-    let spreading = "every = \"1s\"\nlate_after = \"1s\"\ncatch_up = { mode = \"all\", spread = \"1h\" }";
-    let first = file(&format!("[jobs.a]\n{spreading}\nshell = '''{}'''\n", scene.old.shell("true")));
+    let spreading =
+        "every = \"1s\"\nlate_after = \"1s\"\ncatch_up = { mode = \"all\", spread = \"1h\" }";
+    let first =
+        file(&format!("[jobs.a]\n{spreading}\nshell = '''{}'''\n", scene.old.shell("true")));
     let node = Schedd::on(&scene.redis).jobs(&first).start();
     scene.eye.wait_for_history("a", 1);
     scene.ctl.run(&["queue", "pause", "default"]).good();
     let planned = scene.eye.job("a").unwrap().pending.unwrap();
     let now = || scene.eye.ask(scene.eye.store().now()).unwrap();
-    until("several runs are missed", LONG, || (now() > planned.due().saturating_add(Duration::from_secs(4))).then_some(()));
+    until("several runs are missed", LONG, || {
+        (now() > planned.due().saturating_add(Duration::from_secs(4))).then_some(())
+    });
     scene.ctl.run(&["queue", "resume", "default"]).good();
     let spread = || scene.eye.ask(scene.eye.store().list_spread(&"a".parse().unwrap())).unwrap();
-    let owed = until("missed runs are spread", LONG, || Some(spread()).filter(|runs| runs.len() > 1));
+    let owed =
+        until("missed runs are spread", LONG, || Some(spread()).filter(|runs| runs.len() > 1));
     fs::write(node.jobs_file(), file("")).unwrap();
     node.hup();
     until("the section is out", LONG, || scene.eye.job("a").filter(|job| !job.is_live()));

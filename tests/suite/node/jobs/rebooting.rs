@@ -10,8 +10,7 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
 const JOB: &str = "[jobs.warm-up]\ncron = \"@reboot\"\nshell = \"true\"\n";
-const TWO_JOBS: &str =
-    "[jobs.warm-up]\ncron = \"@reboot\"\nshell = \"true\"\n[jobs.late]\ncron = [\"@reboot\", \"0 0 1 1 *\"]\nshell = \"true\"\n";
+const TWO_JOBS: &str = "[jobs.warm-up]\ncron = \"@reboot\"\nshell = \"true\"\n[jobs.late]\ncron = [\"@reboot\", \"0 0 1 1 *\"]\nshell = \"true\"\n";
 
 fn this_host() -> Lane {
     Lane::of_host(&rustix::system::uname().nodename().to_string_lossy())
@@ -31,7 +30,8 @@ fn a_job_runs_once_after_a_boot_and_neither_after_a_restart_nor_an_edit() {
     let ran = eye.wait_for_history("warm-up", 1);
     assert_eq!((ran[0].state, &ran[0].lane), (RunState::Succeeded, &this_host()));
     let mut connection = redis.connection();
-    let mut noted = || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 1);
+    let mut noted =
+        || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 1);
     until("the boot is noted", LONG, &mut noted);
 
     assert!(eye.job("warm-up").unwrap().is_live(), "it waits for the next boot");
@@ -55,11 +55,13 @@ fn a_job_runs_once_after_a_boot_and_neither_after_a_restart_nor_an_edit() {
 fn a_boot_after_a_job_s_end_starts_nothing_of_it() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let over = "[jobs.over]\ncron = \"@reboot\"\nend = \"2020-01-01T00:00:00Z\"\nshell = \"true\"\n";
+    let over =
+        "[jobs.over]\ncron = \"@reboot\"\nend = \"2020-01-01T00:00:00Z\"\nshell = \"true\"\n";
     let _node = Schedd::on(&redis).node("one").jobs(&format!("{over}{JOB}")).start();
     eye.wait_for_history("warm-up", 1);
     let mut connection = redis.connection();
-    let mut noted = || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 1);
+    let mut noted =
+        || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 1);
     until("the boot is noted", LONG, &mut noted);
     assert!(eye.job("over").unwrap().is_live());
     assert!(eye.wait_for_history("over", 0).is_empty());
@@ -71,10 +73,12 @@ fn a_run_for_another_host_is_left_to_it() {
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).node("one").jobs(JOB).start();
     let own = eye.wait_for_history("warm-up", 1).remove(0).run;
-    let far = schedd::domain::name::names::RunId::manual(own.job().clone(), own.due(), "far").unwrap();
+    let far =
+        schedd::domain::name::names::RunId::manual(own.job().clone(), own.due(), "far").unwrap();
     eye.ask(eye.store().plant_reboot(&far, &Lane::of_host("elsewhere"), "b1")).unwrap();
     // One planted after it, for any host, has run.
-    let hand = schedd::domain::name::names::RunId::manual(own.job().clone(), own.due(), "hand").unwrap();
+    let hand =
+        schedd::domain::name::names::RunId::manual(own.job().clone(), own.due(), "hand").unwrap();
     eye.ask(eye.store().plant_manual(&hand, &"default".parse().unwrap())).unwrap();
     eye.wait_for_history("warm-up", 2);
     let left = eye.run(&far.to_string()).unwrap();
@@ -85,14 +89,17 @@ fn a_run_for_another_host_is_left_to_it() {
 fn what_a_job_requires_a_node_of_the_host_has_to_carry_for_its_run_after_a_boot() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let file = format!("{JOB}[jobs.drivers]\ncron = \"@reboot\"\nrequires = [\"gpu\"]\npriority = 5\nshell = \"true\"\n");
+    let file = format!(
+        "{JOB}[jobs.drivers]\ncron = \"@reboot\"\nrequires = [\"gpu\"]\npriority = 5\nshell = \"true\"\n"
+    );
     let _plain = Schedd::on(&redis).node("plain").jobs(&file).start();
     eye.wait_for_history("warm-up", 1);
     let _gpu = Schedd::on(&redis).node("gpu").jobs(&file).env("SCHEDD_LABELS", "gpu").start();
     let ran = eye.wait_for_history("drivers", 1);
     assert_eq!((ran[0].node.as_deref(), ran[0].lane.queue()), (Some("gpu"), this_host().queue()));
     let mut connection = redis.connection();
-    let mut noted = || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 2);
+    let mut noted =
+        || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 2);
     until("the boot is noted for both", LONG, &mut noted);
     assert_eq!((eye.history("warm-up").len(), eye.history("drivers").len()), (1, 1));
 }

@@ -13,7 +13,8 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
 const A: &str = "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n";
-const A_AND_B: &str = "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n[jobs.b]\nevery = \"2h\"\nshell = \"true\"\n";
+const A_AND_B: &str =
+    "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n[jobs.b]\nevery = \"2h\"\nshell = \"true\"\n";
 
 fn is_live(eye: &Eye, job: &str) -> bool {
     eye.job(job).is_some_and(|job| job.is_live())
@@ -108,15 +109,22 @@ fn the_settings_of_an_emptied_file_hold_until_it_is_asked_for() {
         let eye = Eye::on(&redis);
         let file = format!("[daemon]\nlabels = [\"gpu\"]\n{jobs}");
         let node = Schedd::on(&redis).jobs(&file).start();
-        let gpu = until("the label is shown", LONG, || Some(labels(&eye)).filter(|labels| !labels.is_empty()));
+        let gpu = until("the label is shown", LONG, || {
+            Some(labels(&eye)).filter(|labels| !labels.is_empty())
+        });
         fs::write(node.jobs_file(), "").unwrap();
         node.wait_for_log("is empty now");
         let error = until("that is shown", LONG, || config_error(&eye));
-        assert!(error.contains("is empty now") && error.ends_with("settings until SIGHUP"), "{error}");
+        assert!(
+            error.contains("is empty now") && error.ends_with("settings until SIGHUP"),
+            "{error}"
+        );
         assert_eq!(labels(&eye), gpu, "an emptied file changed what the node serves");
         // Mended, it is taken by itself again.
         fs::write(node.jobs_file(), &file).unwrap();
-        until("nothing is wrong any more", LONG, || Some(()).filter(|()| config_error(&eye).is_none()));
+        until("nothing is wrong any more", LONG, || {
+            Some(()).filter(|()| config_error(&eye).is_none())
+        });
         assert_eq!(labels(&eye), gpu);
         fs::write(node.jobs_file(), "").unwrap();
         until("that is shown again", LONG, || config_error(&eye));
@@ -129,8 +137,9 @@ fn the_settings_of_an_emptied_file_hold_until_it_is_asked_for() {
 fn a_setting_that_needs_a_restart_is_reported_while_it_differs_from_the_file() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let file =
-        |lease: &str, job: &str| format!("[daemon]\nlease = \"{lease}\"\n[jobs.{job}]\nevery = \"1h\"\nshell = \"true\"\n");
+    let file = |lease: &str, job: &str| {
+        format!("[daemon]\nlease = \"{lease}\"\n[jobs.{job}]\nevery = \"1h\"\nshell = \"true\"\n")
+    };
     let node = Schedd::on(&redis).jobs(&file("5s", "a")).start();
     wait_until_live(&eye, "a");
     let reported = || {
@@ -145,7 +154,10 @@ fn a_setting_that_needs_a_restart_is_reported_while_it_differs_from_the_file() {
     fs::write(node.jobs_file(), file("5s", "c")).unwrap();
     wait_until_live(&eye, "c");
     let after = node.log();
-    assert!(!after[before.len()..].contains("next start"), "the way back to what runs is warned of: {after}");
+    assert!(
+        !after[before.len()..].contains("next start"),
+        "the way back to what runs is warned of: {after}"
+    );
 }
 
 #[test]
@@ -189,9 +201,14 @@ fn a_restart_with_an_unchanged_file_changes_nothing() {
     node.term();
     assert!(node.wait_exit().success());
     node.start_again();
-    until("it is back", LONG, || Some(()).filter(|()| node.log().matches("the jobs file are applied").count() == 2));
+    until("it is back", LONG, || {
+        Some(()).filter(|()| node.log().matches("the jobs file are applied").count() == 2)
+    });
     let after = eye.job("a").unwrap();
-    assert_eq!((before.rev, before.pending, before.anchor), (after.rev, after.pending, after.anchor));
+    assert_eq!(
+        (before.rev, before.pending, before.anchor),
+        (after.rev, after.pending, after.anchor)
+    );
 }
 
 #[test]
@@ -202,10 +219,12 @@ fn a_changed_schedule_moves_the_next_run_and_a_changed_command_does_not() {
     wait_until_live(&eye, "a");
     let first = eye.job("a").unwrap();
     fs::write(node.jobs_file(), A.replace("\"true\"", "\"false\"")).unwrap();
-    let second = until("the command is changed", LONG, || eye.job("a").filter(|job| job.rev != first.rev));
+    let second =
+        until("the command is changed", LONG, || eye.job("a").filter(|job| job.rev != first.rev));
     assert_eq!(second.pending, first.pending);
     fs::write(node.jobs_file(), A.replace("1h", "3h")).unwrap();
-    let third = until("the schedule is changed", LONG, || eye.job("a").filter(|job| job.rev != second.rev));
+    let third =
+        until("the schedule is changed", LONG, || eye.job("a").filter(|job| job.rev != second.rev));
     assert_ne!(third.pending, first.pending);
     assert_eq!(third.anchor, first.anchor);
     assert_eq!(third.pending.unwrap().due().since(third.anchor).as_secs(), 3 * 3600);
@@ -260,7 +279,9 @@ fn a_file_that_becomes_readable_without_a_change_of_its_text_is_taken() {
     fs::set_permissions(node.jobs_file(), fs::Permissions::from_mode(0o644)).unwrap();
     wait_until_live(&eye, "b");
     if is_refused {
-        until("nothing is wrong any more", LONG, || Some(()).filter(|()| config_error(&eye).is_none()));
+        until("nothing is wrong any more", LONG, || {
+            Some(()).filter(|()| config_error(&eye).is_none())
+        });
     }
 }
 
@@ -290,26 +311,35 @@ fn zone_data_is_read_again_on_reload_and_at_a_start_and_moves_what_is_planned() 
                 [jobs.d]\nrrule = \"FREQ=DAILY\"\ndtstart = 2026-01-01T09:45:00\ntz = \"Europe/Berlin\"\nshell = \"true\"\n\
                 [jobs.e]\ndelay = \"1d\"\nshell = \"true\"\n\
                 [jobs.b]\nevery = \"1h\"\nshell = \"true\"\n";
-    let mut node = Schedd::on(&redis).jobs(toml).env("TZDIR", zones.path().to_str().unwrap()).start();
+    let mut node =
+        Schedd::on(&redis).jobs(toml).env("TZDIR", zones.path().to_str().unwrap()).start();
     let hour = || Some(eye.job("a")?.pending?.due().as_i64() / 3_600_000 % 24);
     let minute = |job: &str| Some(eye.job(job)?.pending?.due().as_i64() / 60_000 % 1_440);
-    until("it is planted for nine o'clock in Tokyo", LONG, || Some(()).filter(|()| hour() == Some(0)));
+    until("it is planted for nine o'clock in Tokyo", LONG, || {
+        Some(()).filter(|()| hour() == Some(0))
+    });
     let (other, delayed) = (eye.job("b").unwrap().pending, eye.job("e").unwrap().pending);
     assert_eq!((minute("c"), minute("d")), (Some(30), Some(45)));
 
     decree("Asia/Kolkata");
     node.hup();
     // Half past three.
-    until("it is planted for nine o'clock in Kolkata", LONG, || Some(()).filter(|()| hour() == Some(3)));
+    until("it is planted for nine o'clock in Kolkata", LONG, || {
+        Some(()).filter(|()| hour() == Some(3))
+    });
     assert!(eye.job("a").unwrap().listed_by.len() == 1 && eye.job("b").unwrap().pending == other);
-    until("the other forms are moved too", LONG, || Some(()).filter(|()| minute("c") == Some(240) && minute("d") == Some(255)));
+    until("the other forms are moved too", LONG, || {
+        Some(()).filter(|()| minute("c") == Some(240) && minute("d") == Some(255))
+    });
     assert_eq!(eye.job("e").unwrap().pending, delayed);
 
     node.term();
     node.wait_exit();
     decree("Etc/GMT-2");
     node.start_again();
-    until("it is planted for nine o'clock two hours east", LONG, || Some(()).filter(|()| hour() == Some(7)));
+    until("it is planted for nine o'clock two hours east", LONG, || {
+        Some(()).filter(|()| hour() == Some(7))
+    });
     let planted = eye.ask(eye.store().read_stats()).unwrap();
     assert_eq!(planted.jobs, 5);
 }

@@ -51,7 +51,11 @@ fn only_the_codes_a_job_lists_are_tried_again() {
     for (name, _, _, attempts, reason) in cases {
         let run = eye.wait_for_history(name, 1).remove(0);
         let state = if name == "slow" { RunState::TimedOut } else { RunState::Failed };
-        assert_eq!((run.state, run.attempt, run.reason.as_deref()), (state, attempts, reason), "{name}");
+        assert_eq!(
+            (run.state, run.attempt, run.reason.as_deref()),
+            (state, attempts, reason),
+            "{name}"
+        );
         assert_eq!(effects.of(name).len(), attempts as usize, "{name}");
     }
 }
@@ -60,7 +64,8 @@ fn only_the_codes_a_job_lists_are_tried_again() {
 fn a_status_decides_and_no_answer_at_all_is_tried_again_whatever_is_listed() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let sink = runtime.block_on(HttpSink::start([Answer::status(404)]));
     // A port that was free a moment ago: nobody listens there.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -71,18 +76,26 @@ fn a_status_decides_and_no_answer_at_all_is_tried_again_whatever_is_listed() {
     };
     let answered = add("answered", sink.url("/"));
     assert_eq!((answered.state, answered.attempt), (RunState::Failed, 1));
-    assert_eq!(answered.reason.as_deref(), Some("not retried, because on does not list status 404"));
+    assert_eq!(
+        answered.reason.as_deref(),
+        Some("not retried, because on does not list status 404")
+    );
     let silent = add("silent", format!("http://{closed}/"));
-    assert_eq!((silent.state, silent.attempt, silent.failures, silent.reason), (RunState::Failed, 2, 1, None));
+    assert_eq!(
+        (silent.state, silent.attempt, silent.failures, silent.reason),
+        (RunState::Failed, 2, 1, None)
+    );
 }
 
 #[test]
 fn an_answer_that_asks_to_be_left_alone_is_and_a_shorter_wait_is_not_taken() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let _node = Schedd::on(&redis).start();
-    let date = |field: &'static str, hour: u32| (field, format!("Sun, 06 Nov 1994 {hour:02}:49:37 GMT"));
+    let date =
+        |field: &'static str, hour: u32| (field, format!("Sun, 06 Nov 1994 {hour:02}:49:37 GMT"));
     let cases = [
         ("seconds", vec![("retry-after", "3600".to_owned())], "0s", 3_600),
         ("date", vec![date("date", 8), date("retry-after", 10)], "0s", 7_200),
@@ -95,9 +108,11 @@ fn an_answer_that_asks_to_be_left_alone_is_and_a_shorter_wait_is_not_taken() {
         let sink = runtime.block_on(HttpSink::start([answer]));
         let retry = json!({"limit": 1, "delay": delay, "jitter": false});
         eye.add(&json!({"name": name, "in": "0s", "http": sink.url("/"), "retry": retry}));
-        let open = || eye.ask(eye.store().list_open(&name.parse().unwrap())).unwrap().into_iter().next();
+        let open =
+            || eye.ask(eye.store().list_open(&name.parse().unwrap())).unwrap().into_iter().next();
         let id = until("it is open", LONG, open).to_string();
-        let run = until("it waits", LONG, || eye.run(&id).filter(|run| run.state == RunState::Scheduled));
+        let run =
+            until("it waits", LONG, || eye.run(&id).filter(|run| run.state == RunState::Scheduled));
         let attempt: Value = serde_json::from_str(&run.past[0].record).unwrap();
         let ended = UnixMillis::new(attempt["finished_at_ms"].as_i64().unwrap()).unwrap();
         let (waits, wanted) = (run.ready.unwrap().since(ended), Duration::from_secs(secs));

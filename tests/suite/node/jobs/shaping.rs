@@ -26,7 +26,10 @@ fn a_job_with_a_delay_runs_again_so_long_after_each_end_and_never_beside_itself(
         assert_eq!(due.since(end), Duration::from_secs(1), "{pair:?}");
     }
     let done = effects.of("poll");
-    assert!(done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)), "{done:?}");
+    assert!(
+        done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -41,7 +44,9 @@ fn a_job_with_a_delay_that_is_moved_while_it_runs_goes_on_in_its_new_queue() {
     let _old = Schedd::on(&redis).node("old").start();
     let _new = Schedd::on(&redis).node("new").jobs("[queues.other]\nconcurrency = 2\n").start();
     eye.add(&job("default"));
-    until("it runs", LONG, || Some(()).filter(|()| !eye.ask(eye.store().list_leases(9)).unwrap().is_empty()));
+    until("it runs", LONG, || {
+        Some(()).filter(|()| !eye.ask(eye.store().list_leases(9)).unwrap().is_empty())
+    });
     eye.add(&job("other"));
     std::fs::write(&file, "").unwrap();
     let runs = eye.wait_for_history("moves", 3);
@@ -62,11 +67,19 @@ fn jitter_and_splay_move_the_start_and_not_the_due_time() {
     runs.sort_by_key(|run| run.run.due());
     runs.truncate(4);
     assert_eq!(runs[0].run, first);
-    let late: Vec<u64> =
-        runs.iter().map(|run| u64::try_from(run.started_at.unwrap().since(run.run.due()).as_millis()).unwrap()).collect();
-    assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "none counts as missed: {runs:?}");
+    let late: Vec<u64> = runs
+        .iter()
+        .map(|run| u64::try_from(run.started_at.unwrap().since(run.run.due()).as_millis()).unwrap())
+        .collect();
+    assert!(
+        runs.iter().all(|run| run.state == RunState::Succeeded),
+        "none counts as missed: {runs:?}"
+    );
     let dues: Vec<i64> = runs.iter().map(|run| run.run.due().as_i64()).collect();
-    assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000), "each second has its run: {dues:?}");
+    assert!(
+        dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000),
+        "each second has its run: {dues:?}"
+    );
     assert!(late.iter().any(|late| *late > 50), "{late:?}");
     let reported = effects.of("moved");
     assert!(runs.iter().all(|run| reported.iter().any(|effect| effect.run == run.run.to_string())));
@@ -78,7 +91,9 @@ fn after_max_runs_a_job_is_over_and_more_of_them_let_it_go_on() {
     let eye = Eye::on(&redis);
     let job = |most: u32| json!({"name": "thrice", "every": "1s", "max_runs": most, "shell": effects.shell("true")});
     eye.add(&job(3));
-    eye.add(&json!({"name": "pauses", "delay": "1s", "max_runs": 2, "shell": effects.shell("true")}));
+    eye.add(
+        &json!({"name": "pauses", "delay": "1s", "max_runs": 2, "shell": effects.shell("true")}),
+    );
     eye.add(&json!({"name": "witness", "every": "1s", "shell": "true"}));
     let _node = Schedd::on(&redis).start();
     until("the last one has begun", LONG, || eye.job("thrice").filter(|job| job.begun == 3));
@@ -89,7 +104,9 @@ fn after_max_runs_a_job_is_over_and_more_of_them_let_it_go_on() {
     eye.add(&job(5));
     let runs = eye.wait_for_history("thrice", 5);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
-    until("that is over too", LONG, || eye.job("thrice").filter(|job| job.begun == 5 && job.pending.is_none()));
+    until("that is over too", LONG, || {
+        eye.job("thrice").filter(|job| job.begun == 5 && job.pending.is_none())
+    });
 }
 
 #[test]
@@ -101,10 +118,15 @@ fn nothing_runs_after_the_end_nor_on_an_excluded_day() {
     eye.add(&json!({"name": "ends", "every": "1s", "end": end.to_string(), "shell": effects.shell("true")}));
     // Yesterday to tomorrow, so that the test may cross a midnight.
     let day = |offset: i64| now.as_i64() / 86_400_000 + offset;
-    let days = DaySet::of([schedd::domain::schedule::day_sets::DayItem::Dates(day(-1), day(1))]).texts();
+    let days =
+        DaySet::of([schedd::domain::schedule::day_sets::DayItem::Dates(day(-1), day(1))]).texts();
     eye.add(&json!({"name": "free", "cron": "* * * * * *", "tz": "UTC", "exclude": days, "shell": effects.shell("true")}));
     let next = eye.job("free").unwrap().pending.unwrap();
-    assert_eq!(next.due().as_i64(), day(2) * 86_400_000, "the first second of the first day that is not excluded");
+    assert_eq!(
+        next.due().as_i64(),
+        day(2) * 86_400_000,
+        "the first second of the first day that is not excluded"
+    );
     let _node = Schedd::on(&redis).start();
     until("it is over", LONG, || eye.job("ends").filter(|job| job.pending.is_none()));
     let runs = eye.history("ends");
@@ -116,17 +138,21 @@ fn nothing_runs_after_the_end_nor_on_an_excluded_day() {
 fn a_run_that_would_start_too_late_is_skipped_as_missed() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    let late =
-        |name: &str, skip: &str| json!({"name": name, "every": "1h", "skip_if_late": skip, "shell": effects.shell("true")});
+    let late = |name: &str, skip: &str| json!({"name": name, "every": "1h", "skip_if_late": skip, "shell": effects.shell("true")});
     add_in_the_past(&eye, Duration::from_secs(5_400), &late("dropped", "10m"));
     add_in_the_past(&eye, Duration::from_secs(5_400), &late("kept", "45m"));
     let _node = Schedd::on(&redis).start();
     let reported = |run: &RunRecord| (run.state, run.reason.clone().unwrap_or_default());
-    assert_eq!(reported(&eye.wait_for_history("dropped", 1)[0]), (RunState::Skipped, "missed".to_owned()));
+    assert_eq!(
+        reported(&eye.wait_for_history("dropped", 1)[0]),
+        (RunState::Skipped, "missed".to_owned())
+    );
     assert_eq!(eye.wait_for_history("kept", 1)[0].state, RunState::Succeeded);
     assert!(effects.of("dropped").is_empty());
     let next = eye.job("dropped").unwrap().pending.unwrap();
-    assert!(next.due() > eye.ask(eye.store().now()).unwrap().saturating_sub(Duration::from_secs(60)));
+    assert!(
+        next.due() > eye.ask(eye.store().now()).unwrap().saturating_sub(Duration::from_secs(60))
+    );
 }
 
 #[test]

@@ -24,7 +24,10 @@ fn notices_waiting_for_retry_leave_the_hidden_job_open_and_cancel_together() {
         Some(()).filter(|()| runs.as_array().unwrap().iter().filter(waits).count() == 2)
     });
     let shown = ctl.run(&["show", hidden, "--json"]).good().json();
-    assert_eq!((&shown["state"], &shown["ended"], &shown["ended_at"]), (&json!("retrying"), &Value::Null, &Value::Null));
+    assert_eq!(
+        (&shown["state"], &shown["ended"], &shown["ended_at"]),
+        (&json!("retrying"), &Value::Null, &Value::Null)
+    );
     let text = ctl.run(&["show", hidden]).good().stdout;
     assert!(!text.lines().any(|line| line.starts_with("ended")), "{text}");
     let cancelled = ctl.run(&["cancel", hidden]).good().stdout;
@@ -76,7 +79,9 @@ fn a_hidden_job_without_notices_goes_with_its_job_and_a_failed_notice_keeps_it()
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
     let ctl = Schedctl::on(&desk.redis);
-    let add = |name: &str| desk.eye.add(&json!({"name": name, "shell": "false", "on_failure": {"shell": "true"}}));
+    let add = |name: &str| {
+        desk.eye.add(&json!({"name": name, "shell": "false", "on_failure": {"shell": "true"}}))
+    };
     for name in ["work", "again", "once"] {
         add(name);
     }
@@ -100,7 +105,9 @@ fn a_hidden_job_without_notices_goes_with_its_job_and_a_failed_notice_keeps_it()
     assert!(!cancelled.contains("notice"), "{cancelled}");
     let reported = all();
     assert!(
-        !reported.contains("work/on_failure") && reported.contains("again/on_failure") && reported.contains("once/on_failure"),
+        !reported.contains("work/on_failure")
+            && reported.contains("again/on_failure")
+            && reported.contains("once/on_failure"),
         "{reported}"
     );
     ctl.run(&["retry", &dead]).good();
@@ -113,7 +120,9 @@ fn those_only_counted_are_reported_of_together_when_the_others_are_over() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
     let (reported, go) = (desk.path("told"), desk.path("go"));
-    let line = format!("while ! test -e {go}; do sleep 0.1; done; echo \"[$SCHEDD_ABOUT_RUN] $SCHEDD_ABOUT_TEXT\" >> {reported}");
+    let line = format!(
+        "while ! test -e {go}; do sleep 0.1; done; echo \"[$SCHEDD_ABOUT_RUN] $SCHEDD_ABOUT_TEXT\" >> {reported}"
+    );
     desk.eye.add(&json!({"name": "work", "shell": "false", "overlap": "allow", "on_failure": {"shell": line}}));
     let ctl = Schedctl::on(&desk.redis);
     for _ in 0..13 {

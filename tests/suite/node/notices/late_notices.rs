@@ -16,7 +16,11 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_reported_of() {
     let jobs = "[queues.shut]\npaused = true\n";
     let _node = Schedd::on(&desk.redis).jobs(jobs).start();
     until("the queue is known", LONG, || {
-        desk.eye.ask(desk.eye.store().read_queues()).unwrap().into_keys().find(|queue| queue.as_str() == "shut")
+        desk.eye
+            .ask(desk.eye.store().read_queues())
+            .unwrap()
+            .into_keys()
+            .find(|queue| queue.as_str() == "shut")
     });
     let late = json!({"shell": format!(
         "echo \"$SCHEDD_ABOUT_TEXT|$SCHEDD_ABOUT_STATE|$SCHEDD_ABOUT_LATE_MS|$SCHEDD_ABOUT_REASON\" >> {reported}"
@@ -24,21 +28,37 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_reported_of() {
     // What is damaged in front of the others holds none of them up.
     let (deadlines, run) = ("{schedd}:deadlines", "{schedd}:run:damaged@1790000000000");
     let mut damaged = redis::pipe();
-    damaged.set(run, "x").zadd(deadlines, "no run", 1).zadd(deadlines, "damaged@1790000000000 start", 2);
+    damaged.set(run, "x").zadd(deadlines, "no run", 1).zadd(
+        deadlines,
+        "damaged@1790000000000 start",
+        2,
+    );
     damaged.exec(&mut desk.redis.connection()).unwrap();
     desk.eye
         .add(&json!({"name": "shut", "in": "0s", "queue": "shut", "shell": "true", "on_late": late, "must_start_within": "3s"}));
     desk.eye.add(&json!({"name": "slow", "in": "0s", "shell": "sleep 600", "on_late": late, "must_finish_within": "1s"}));
     let mut lines = desk.wait_for_lines("told", 2);
     lines.sort_unstable();
-    let [text, state, late_ms, reason] = lines[0].split('|').collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
+    let [text, state, late_ms, reason] = lines[0].split('|').collect::<Vec<_>>()[..] else {
+        panic!("{lines:?}")
+    };
     assert!(text.starts_with("shut@") && text.contains(" was due on "), "{lines:?}");
-    assert!(text.contains(" did not start by its deadline and is ") && text.contains(" late: Queue shut "), "{lines:?}");
+    assert!(
+        text.contains(" did not start by its deadline and is ")
+            && text.contains(" late: Queue shut "),
+        "{lines:?}"
+    );
     assert!(late_ms.parse::<u64>().unwrap() >= 3_000 && reason.contains(" paused "), "{lines:?}");
     assert_eq!(state, "scheduled");
-    let [text, state, late_ms, _] = lines[1].split('|').collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
+    let [text, state, late_ms, _] = lines[1].split('|').collect::<Vec<_>>()[..] else {
+        panic!("{lines:?}")
+    };
     assert!(text.starts_with("slow@") && text.contains(" was due on "), "{lines:?}");
-    assert!(text.contains(" did not end by its deadline and is running, ") && text.ends_with(" after its due time"), "{lines:?}");
+    assert!(
+        text.contains(" did not end by its deadline and is running, ")
+            && text.ends_with(" after its due time"),
+        "{lines:?}"
+    );
     assert!((state, late_ms.parse::<u64>().unwrap() >= 1_000) == ("running", true), "{lines:?}");
     assert_eq!(desk.eye.ask(desk.eye.store().read_stats()).unwrap().totals["late"], 2);
     let notice = desk.eye.wait_for_history("shut/on_late", 1).remove(0).run;
@@ -48,12 +68,21 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_reported_of() {
         &["The run had not started by ", &format!("The on_late notice {notice} was delivered on ")],
     );
     let notice = desk.eye.wait_for_history("slow/on_late", 1).remove(0).run;
-    let late =
-        ["The run had not ended by ", "must_finish_within = 1s sets.", &format!("The on_late notice {notice} was delivered on ")];
+    let late = [
+        "The run had not ended by ",
+        "must_finish_within = 1s sets.",
+        &format!("The on_late notice {notice} was delivered on "),
+    ];
     assert_says(&desk.redis, &["slow", "--last"], &late);
-    let refused = Schedctl::on(&desk.redis).run(&["add", "--must-start-within", "1m", "--shell", "true"]);
+    let refused =
+        Schedctl::on(&desk.redis).run(&["add", "--must-start-within", "1m", "--shell", "true"]);
     assert!(refused.code == 2 && refused.stderr.contains("--on-late"), "{refused:?}");
-    let left: Vec<String> = redis::cmd("ZRANGE").arg(deadlines).arg(0).arg(-1).query(&mut desk.redis.connection()).unwrap();
+    let left: Vec<String> = redis::cmd("ZRANGE")
+        .arg(deadlines)
+        .arg(0)
+        .arg(-1)
+        .query(&mut desk.redis.connection())
+        .unwrap();
     assert_eq!(left, ["no run", "damaged@1790000000000 start"]);
     redis::pipe().del(run).del(deadlines).exec(&mut desk.redis.connection()).unwrap();
     desk.assert_sound();
@@ -70,11 +99,15 @@ fn one_that_goes_on_too_long_is_not_named_with_what_it_waited_for_before_it_bega
     }));
     let line = desk.wait_for_lines("told", 1).remove(0);
     assert!(line.ends_with(" after its due time|"), "{line}");
-    let open = desk.eye.ask(desk.eye.store().list_open(&"work".parse().unwrap())).unwrap().remove(0);
+    let open =
+        desk.eye.ask(desk.eye.store().list_open(&"work".parse().unwrap())).unwrap().remove(0);
     assert!(line.starts_with(&format!("{open} was due on ")), "{line}");
     let mut waited = redis::cmd("HGET");
-    let waited: String =
-        waited.arg(format!("{{schedd}}:run:{open}")).arg("waiting_for").query(&mut desk.redis.connection()).unwrap();
+    let waited: String = waited
+        .arg(format!("{{schedd}}:run:{open}"))
+        .arg("waiting_for")
+        .query(&mut desk.redis.connection())
+        .unwrap();
     assert_eq!(waited, "overlap", "it did wait");
 }
 
@@ -89,15 +122,24 @@ fn a_job_that_starts_no_more_behind_a_run_that_hangs_is_reported_of_once() {
     }));
     let line = desk.wait_for_lines("told", 1).remove(0);
     let (run, text) = line.split_once('|').unwrap();
-    let state_of = |run: &str| Schedctl::on(&desk.redis).run(&["show", run, "--json"]).good().json()["state"].clone();
+    let state_of = |run: &str| {
+        Schedctl::on(&desk.redis).run(&["show", run, "--json"]).good().json()["state"].clone()
+    };
     assert!(text.contains(" did not start by its deadline"), "{line}");
     let (_, hung) = text.split_once(" after its due time: run ").unwrap();
     assert_eq!(state_of(hung.strip_suffix(" was still open").unwrap()), "running", "{line}");
-    assert_says(&desk.redis, &[run], &["The run had not started by ", "must_start_within = 3s sets.", " was delivered on "]);
+    assert_says(
+        &desk.redis,
+        &[run],
+        &["The run had not started by ", "must_start_within = 3s sets.", " was delivered on "],
+    );
     // Those skipped after it, four of them and their time, say no more.
-    let skipped = || desk.eye.history("work").iter().filter(|run| run.state == RunState::Skipped).count();
+    let skipped =
+        || desk.eye.history("work").iter().filter(|run| run.state == RunState::Skipped).count();
     let now = skipped();
-    until("more are skipped, past the time they were to start", LONG, || (skipped() >= now + 5).then_some(()));
+    until("more are skipped, past the time they were to start", LONG, || {
+        (skipped() >= now + 5).then_some(())
+    });
     assert_eq!(desk.lines("told").len(), 1);
     std::fs::write(&go, "").unwrap();
     desk.eye.wait_for_history("work", 1);

@@ -18,7 +18,11 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
-        let server = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let server = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let sink = server.block_on(HttpSink::start(answers));
         let redis = TestRedis::durable();
         let eye = Eye::on(&redis);
@@ -31,23 +35,34 @@ impl Desk {
     }
 
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
-        std::fs::read_to_string(self.dir.path().join(name)).unwrap_or_default().lines().map(str::to_owned).collect()
+        std::fs::read_to_string(self.dir.path().join(name))
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     #[track_caller]
     pub(crate) fn wait_for_lines(&self, name: &str, count: usize) -> Vec<String> {
-        until(&format!("{count} lines in {name}"), LONG, || Some(self.lines(name)).filter(|lines| lines.len() >= count))
+        until(&format!("{count} lines in {name}"), LONG, || {
+            Some(self.lines(name)).filter(|lines| lines.len() >= count)
+        })
     }
 
     #[track_caller]
     pub(crate) fn wait_for_requests(&self, count: usize) -> Vec<Recorded> {
-        until(&format!("{count} requests"), LONG, || Some(self.sink.requests()).filter(|requests| requests.len() >= count))
+        until(&format!("{count} requests"), LONG, || {
+            Some(self.sink.requests()).filter(|requests| requests.len() >= count)
+        })
     }
 
     /// Fails unless the data is consistent.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {
-        let exam = self.eye.ask(schedd::engine::maintenance::full_check::examine(self.eye.store())).unwrap();
+        let exam = self
+            .eye
+            .ask(schedd::engine::maintenance::full_check::examine(self.eye.store()))
+            .unwrap();
         assert!(exam.findings.is_empty(), "{:#?}", exam.findings);
     }
 }

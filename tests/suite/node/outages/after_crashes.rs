@@ -34,7 +34,9 @@ fn each_overlap_rule_survives_a_killed_node_and_a_redis_restart() {
         eye.add(&job(rule, &effects, "sleep 3", &json!({"overlap": rule})));
     }
     let mut one = Schedd::on(&redis).node("one").jobs(QUICK).start();
-    until("each has begun", LONG, || Some(()).filter(|()| rules.iter().all(|rule| !effects.of(rule).is_empty())));
+    until("each has begun", LONG, || {
+        Some(()).filter(|()| rules.iter().all(|rule| !effects.of(rule).is_empty()))
+    });
     until("one waits", LONG, || {
         let waiting = eye.ask(eye.store().list_waiting(&"queue".parse().unwrap())).unwrap();
         Some(()).filter(|()| !waiting.is_empty())
@@ -52,12 +54,19 @@ fn each_overlap_rule_survives_a_killed_node_and_a_redis_restart() {
     }
     let replaced = until("one is replaced", Duration::from_secs(60), || {
         let ended = eye.history("replace");
-        Some(ended.clone()).filter(|ended| ended.iter().filter(|run| run.state == RunState::Cancelled).count() >= 2)
+        Some(ended.clone()).filter(|ended| {
+            ended.iter().filter(|run| run.state == RunState::Cancelled).count() >= 2
+        })
     });
     let cancelled = replaced.iter().filter(|run| run.state == RunState::Cancelled);
     assert!(cancelled.clone().all(|run| run.reason.as_deref() == Some("replaced")), "{replaced:?}");
     let skips = eye.history("skip");
-    assert!(skips.iter().any(|run| run.state == RunState::Skipped && run.reason.as_deref() == Some("overlap")), "{skips:?}");
+    assert!(
+        skips
+            .iter()
+            .any(|run| run.state == RunState::Skipped && run.reason.as_deref() == Some("overlap")),
+        "{skips:?}"
+    );
     // What the killed node ran was killed with it and has no end of its own: the others are apart.
     for rule in ["skip", "queue", "replace"] {
         assert!(are_apart(&effects.of(rule)), "two of {rule} at once: {:?}", effects.of(rule));
@@ -75,7 +84,9 @@ fn catching_up_is_gone_on_with_by_another_node_without_losing_or_repeating_a_run
     let (mut redis, effects) = (TestRedis::durable(), Effects::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(12 * 3600 + 1800);
-    for (name, rule) in [("all", json!("all")), ("latest", json!("latest")), ("none", json!("skip"))] {
+    for (name, rule) in
+        [("all", json!("all")), ("latest", json!("latest")), ("none", json!("skip"))]
+    {
         let job = json!({"name": name, "every": "1h", "shell": effects.shell("sleep 0.3"), "catch_up": rule});
         add_in_the_past(&eye, ago, &job);
     }
@@ -122,10 +133,15 @@ fn a_pause_outlives_nodes_and_redis_and_a_resume_reports_what_passed() {
         let now = eye.ask(eye.store().now()).unwrap();
         Some(()).filter(|()| now.since(held.due()) > Duration::from_secs(5) && now > held.due())
     });
-    assert!(effects.of("once").is_empty() && ["a", "once", "f"].iter().all(|job| eye.job(job).unwrap().paused_at.is_some()));
+    assert!(
+        effects.of("once").is_empty()
+            && ["a", "once", "f"].iter().all(|job| eye.job(job).unwrap().paused_at.is_some())
+    );
     let ended = eye.history("a").len();
     ctl.run(&["resume", "a", "once"]).good();
-    let reported = until("the stretch is told", LONG, || eye.history("a").into_iter().find(|run| run.run == held));
+    let reported = until("the stretch is told", LONG, || {
+        eye.history("a").into_iter().find(|run| run.run == held)
+    });
     let (to, count) = reported.skipped.unwrap();
     assert_eq!((reported.state, reported.reason.as_deref()), (RunState::Skipped, Some("paused")));
     assert_eq!(u128::from(count), to.since(held.due()).as_millis() / 2000 + 1);
@@ -156,7 +172,12 @@ fn a_file_half_applied_by_a_killed_node_is_applied_in_full_and_once_by_the_next(
     until("all are applied", LONG, || Some(()).filter(|()| count(&eye) == JOBS));
     for job in before {
         let now = eye.job(job.name.as_str()).unwrap();
-        assert_eq!((now.rev, now.pending), (job.rev, job.pending), "{} was applied twice", job.name);
+        assert_eq!(
+            (now.rev, now.pending),
+            (job.rev, job.pending),
+            "{} was applied twice",
+            job.name
+        );
     }
     // Half changed and killed again: each is as the file says in the end, and those it did not change are as they were.
     let unchanged = eye.job("j0").unwrap();
@@ -172,12 +193,19 @@ fn a_file_half_applied_by_a_killed_node_is_applied_in_full_and_once_by_the_next(
         let last = eye.job(&format!("j{}", JOBS - 1)).unwrap();
         let names = (1..JOBS).rev();
         Some(()).filter(|()| {
-            last.definition.contains("3h") && names.clone().all(|n| eye.job(&format!("j{n}")).unwrap().definition.contains("3h"))
+            last.definition.contains("3h")
+                && names
+                    .clone()
+                    .all(|n| eye.job(&format!("j{n}")).unwrap().definition.contains("3h"))
         })
     });
     for number in 1..JOBS {
         let job = eye.job(&format!("j{number}")).unwrap();
-        assert_eq!(job.pending.unwrap().due().since(job.anchor).as_secs(), 3 * 3600, "its run was not moved");
+        assert_eq!(
+            job.pending.unwrap().due().since(job.anchor).as_secs(),
+            3 * 3600,
+            "its run was not moved"
+        );
     }
     let after = eye.job("j0").unwrap();
     assert_eq!((unchanged.rev, unchanged.pending), (after.rev, after.pending));

@@ -20,8 +20,10 @@ const FIVE_YEARS: i64 = 1_826 * DAY;
 const SOON: Duration = Duration::from_secs(15);
 
 /// Jobs of every kind that recur within two seconds.
-const RECURRING: [&str; 11] =
-    ["cron", "every", "delay", "keyed", "rated", "ratedkey", "turna", "turnb", "spread", "splayed", "mixed"];
+const RECURRING: [&str; 11] = [
+    "cron", "every", "delay", "keyed", "rated", "ratedkey", "turna", "turnb", "spread", "splayed",
+    "mixed",
+];
 
 fn file(effects: &Effects) -> String {
     let sections = "[daemon]\nlease = \"2s\"\n[queues.slow]\nrate = \"2/1s\"\n[groups.turns]\nmode = \"alternate\"\n\
@@ -35,11 +37,16 @@ fn file(effects: &Effects) -> String {
         ("ratedkey", "every = \"1s\"\nkey = \"r\"\nper_key = { rate = \"2/1s\" }"),
         ("turna", "every = \"2s\"\ngroup = \"turns\""),
         ("turnb", "every = \"2s\"\ngroup = \"turns\""),
-        ("spread", "every = \"2s\"\ncatch_up = { mode = \"all\", max_count = 50, spread = \"1h\" }"),
+        (
+            "spread",
+            "every = \"2s\"\ncatch_up = { mode = \"all\", max_count = 50, spread = \"1h\" }",
+        ),
         ("splayed", "every = \"2s\"\nsplay = \"1s\"\njitter = \"500ms\""),
         ("mixed", "schedules = [{ every = \"2s\" }, { cron = \"0 0 1 1 *\" }]"),
     ];
-    let section = |(name, text): &(&str, &str)| format!("[jobs.{name}]\n{text}\nshell = {:?}\n", effects.shell("true"));
+    let section = |(name, text): &(&str, &str)| {
+        format!("[jobs.{name}]\n{text}\nshell = {:?}\n", effects.shell("true"))
+    };
     sections.to_owned() + &keys.iter().map(section).collect::<String>()
 }
 
@@ -53,14 +60,23 @@ fn until_begun(effects: &Effects, jobs: &[&str], since: u128, times: usize, limi
     let lacking = || {
         let all = effects.all();
         let begun = |job: &str| {
-            let is_its = |effect: &&Effect| effect.run.split('@').next() == Some(job) && effect.began > since;
+            let is_its = |effect: &&Effect| {
+                effect.run.split('@').next() == Some(job) && effect.began > since
+            };
             all.iter().filter(is_its).count()
         };
-        jobs.iter().filter(|job| begun(job) < times).map(|job| (*job).to_owned()).collect::<Vec<_>>()
+        jobs.iter()
+            .filter(|job| begun(job) < times)
+            .map(|job| (*job).to_owned())
+            .collect::<Vec<_>>()
     };
     let started = std::time::Instant::now();
     while !lacking().is_empty() {
-        assert!(started.elapsed() < limit, "not begun {times} times within {limit:?}: {:?}", lacking());
+        assert!(
+            started.elapsed() < limit,
+            "not begun {times} times within {limit:?}: {:?}",
+            lacking()
+        );
         sleep(Duration::from_millis(20));
     }
 }
@@ -91,11 +107,14 @@ fn assert_sound_and_reported(redis: &TestRedis) {
 fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds() {
     let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
     let eye = Eye::on(&redis);
-    let nodes = ["one", "two"].map(|name| Schedd::on(&redis).node(name).jobs(&file(&effects)).start());
+    let nodes =
+        ["one", "two"].map(|name| Schedd::on(&redis).node(name).jobs(&file(&effects)).start());
     until_begun(&effects, &RECURRING, 0, 2, LONG);
     redis.set_clock(DAY);
-    eye.add(&json!({"name": "again", "in": "0s", "shell": effects.shell("test $SCHEDD_ATTEMPT = 2"),
-        "retry": {"limit": 3, "delay": "5s", "jitter": false}}));
+    eye.add(
+        &json!({"name": "again", "in": "0s", "shell": effects.shell("test $SCHEDD_ATTEMPT = 2"),
+        "retry": {"limit": 3, "delay": "5s", "jitter": false}}),
+    );
     eye.add(&json!({"name": "far", "at": "2031-01-01T00:00:00Z", "shell": effects.shell("true")}));
     eye.add(&json!({"name": "yearly", "cron": "0 0 1 1 *", "tz": "UTC", "shell": effects.shell("true")}));
     let yearly = eye.job("yearly").unwrap().pending;
@@ -117,9 +136,11 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
     // Not one second is left out from then on.
     let from = eye.history("cron").iter().filter(|run| run.state == RunState::Succeeded).count();
     until("the second's job goes on without a gap", LONG, || {
-        let mut dues: Vec<i64> = eye.history("cron").iter().map(|run| run.run.due().as_i64()).collect();
+        let mut dues: Vec<i64> =
+            eye.history("cron").iter().map(|run| run.run.due().as_i64()).collect();
         dues.retain(|due| {
-            u128::try_from(*due).unwrap() > right / 1_000_000 + 6_000 && *due < i64::try_from(now() / 1_000_000).unwrap()
+            u128::try_from(*due).unwrap() > right / 1_000_000 + 6_000
+                && *due < i64::try_from(now() / 1_000_000).unwrap()
         });
         dues.sort_unstable();
         assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000), "{dues:?}");
@@ -145,7 +166,8 @@ fn a_redis_that_was_behind_for_a_while_costs_nothing_and_repeats_nothing() {
         let right = now();
         until_begun(&effects, &["every", "all"], right, 5, SOON);
         assert_none_twice(&effects);
-        let dues: Vec<i64> = Eye::on(&redis).history(job).iter().map(|run| run.run.due().as_i64()).collect();
+        let dues: Vec<i64> =
+            Eye::on(&redis).history(job).iter().map(|run| run.run.due().as_i64()).collect();
         assert_eq!(dues.len(), dues.iter().collect::<BTreeSet<_>>().len(), "{dues:?}");
         assert_sound_and_reported(&redis);
     }
@@ -168,7 +190,13 @@ fn a_host_that_boots_five_years_ahead_goes_on_in_time_once_it_is_set_right() {
             node.start_again();
         }
         let right = now();
-        until_begun(&effects, &RECURRING, right, 3, SOON + if with_restart { Duration::from_secs(10) } else { Duration::ZERO });
+        until_begun(
+            &effects,
+            &RECURRING,
+            right,
+            3,
+            SOON + if with_restart { Duration::from_secs(10) } else { Duration::ZERO },
+        );
         let next = Eye::on(&redis).job("hourly").unwrap().pending.unwrap().due().as_i64();
         assert!(next - i64::try_from(right / 1_000_000).unwrap() <= 3_600_000 + 60_000, "{next}");
         assert_none_twice(&effects);
@@ -179,7 +207,10 @@ fn a_host_that_boots_five_years_ahead_goes_on_in_time_once_it_is_set_right() {
 fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
     let (redis, effects) = (TestRedis::with_clock(FIVE_YEARS), Effects::new());
     let section = |name: &str, work: &str| {
-        format!("[jobs.{name}]\nevery = \"1s\"\ngroup = \"g\"\nqueue = \"{name}\"\nshell = {:?}\n", effects.shell(work))
+        format!(
+            "[jobs.{name}]\nevery = \"1s\"\ngroup = \"g\"\nqueue = \"{name}\"\nshell = {:?}\n",
+            effects.shell(work)
+        )
     };
     let file = format!(
         "[daemon]\nlease = \"2s\"\n[queues.first]\n[queues.second]\n[groups.g]\nmode = \"exclusive\"\n{}{}",
@@ -190,7 +221,11 @@ fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
     until_begun(&effects, &["first", "second"], 0, 1, LONG);
     // A run of `second` waits for the group. The group lets it in, and the paused queue keeps it from starting.
     let is_at = |key: &str, to: &str| {
-        let runs = redis::cmd("ZRANGEBYSCORE").arg(key).arg("-inf").arg(to).query::<Vec<String>>(&mut redis.connection());
+        let runs = redis::cmd("ZRANGEBYSCORE")
+            .arg(key)
+            .arg("-inf")
+            .arg(to)
+            .query::<Vec<String>>(&mut redis.connection());
         runs.unwrap().iter().any(|run| run.starts_with("second@")).then_some(())
     };
     until_begun(&effects, &["first"], now(), 1, LONG);
@@ -208,16 +243,21 @@ fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
 fn what_a_clock_ahead_trimmed_into_the_ledger_is_neither_left_out_nor_repeated() {
     let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
     // So much output has the history trimmed after each run.
-    let section =
-        |(name, schedule): (&str, &str)| format!("[jobs.{name}]\n{schedule}\nshell = {:?}\n", effects.shell("seq 2000"));
-    let jobs = [("every", "every = \"1s\""), ("cron", "cron = \"* * * * * *\"")].map(section).concat();
+    let section = |(name, schedule): (&str, &str)| {
+        format!("[jobs.{name}]\n{schedule}\nshell = {:?}\n", effects.shell("seq 2000"))
+    };
+    let jobs =
+        [("every", "every = \"1s\""), ("cron", "cron = \"* * * * * *\"")].map(section).concat();
     let kept = "[history]\nkeep_per_job = 2\n[output]\nkeep_bytes_per_job = \"1KiB\"\n";
     let _node = Schedd::on(&redis).jobs(&format!("{kept}{jobs}")).start();
     let names = ["every", "cron"];
-    let count = |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
+    let count =
+        |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
     until_begun(&effects, &names, 0, 2, LONG);
     redis.set_clock(25);
-    until("runs are trimmed", LONG, || names.iter().all(|job| count(&format!("{{schedd}}:ledger:{job}")) >= 2).then_some(()));
+    until("runs are trimmed", LONG, || {
+        names.iter().all(|job| count(&format!("{{schedd}}:ledger:{job}")) >= 2).then_some(())
+    });
     until_begun(&effects, &names, now(), 3, LONG);
     redis.set_clock(0);
     until_begun(&effects, &names, now(), 3, SOON);
@@ -226,7 +266,9 @@ fn what_a_clock_ahead_trimmed_into_the_ledger_is_neither_left_out_nor_repeated()
     until_begun(&effects, &names, now(), 2, SOON);
     assert_none_twice(&effects);
     assert_sound_and_reported(&redis);
-    until("the history is trimmed as before", LONG, || (count("{schedd}:history:every") <= 4).then_some(()));
+    until("the history is trimmed as before", LONG, || {
+        (count("{schedd}:history:every") <= 4).then_some(())
+    });
 }
 
 #[test]
@@ -237,7 +279,9 @@ fn nothing_is_forgotten_by_a_time_that_just_jumped() {
     let mut node = Schedd::on(&redis).node("n").jobs(jobs).start();
     for number in 0..3 {
         let work = format!("echo {number}; exit {}", i32::from(number == 2));
-        eye.add(&json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}));
+        eye.add(
+            &json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}),
+        );
     }
     for number in 0..3 {
         eye.wait_for_history(&format!("young{number}"), 1);
@@ -247,13 +291,17 @@ fn nothing_is_forgotten_by_a_time_that_just_jumped() {
     node.wait_for_log("The clock of Redis was set forward by 40d");
     // What is old by the time before the step goes: so it is known that the round came.
     let control = old_run(&redis, &eye, 40 * DAY);
-    until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
+    until("a round forgets what is old", Duration::from_secs(60), || {
+        eye.run(&control).is_none().then_some(())
+    });
     still_there();
     // Nor by a node that did not see the step, but knows of it.
     node.kill9();
     node.start_again();
     let control = old_run(&redis, &eye, 40 * DAY);
-    until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
+    until("a round forgets what is old", Duration::from_secs(60), || {
+        eye.run(&control).is_none().then_some(())
+    });
     still_there();
     redis.set_clock(0);
 }
@@ -264,7 +312,18 @@ fn old_run(redis: &TestRedis, eye: &Eye, ahead: i64) -> String {
     let run = format!("control@{ended}");
     let mut pipeline = redis::pipe();
     let record = pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{run}"));
-    record.arg(&["job", "control", "state", "succeeded", "due", &ended.to_string(), "kind", "regular", "queue", "default"]);
+    record.arg(&[
+        "job",
+        "control",
+        "state",
+        "succeeded",
+        "due",
+        &ended.to_string(),
+        "kind",
+        "regular",
+        "queue",
+        "default",
+    ]);
     record.arg(&["finished_at", &ended.to_string(), "attempt", "1"]);
     for key in ["history", "history:control"] {
         pipeline.cmd("ZADD").arg(format!("{{schedd}}:{key}")).arg(ended).arg(&run);
@@ -279,7 +338,8 @@ fn assert_young_are_there(redis: &TestRedis, eye: &Eye) {
     for number in 0..3 {
         assert_eq!(eye.history(&format!("young{number}")).len(), 1, "young{number}");
     }
-    let count = |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
+    let count =
+        |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
     assert_eq!((count("{schedd}:outputs"), count("{schedd}:dead")), (3, 1));
 }
 
@@ -291,7 +351,9 @@ fn nothing_is_forgotten_by_a_time_met_at_a_start_after_every_node_left_in_order(
     let mut node = Schedd::on(&redis).node("n").jobs(jobs).start();
     for number in 0..3 {
         let work = format!("echo {number}; exit {}", i32::from(number == 2));
-        eye.add(&json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}));
+        eye.add(
+            &json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}),
+        );
     }
     for number in 0..3 {
         eye.wait_for_history(&format!("young{number}"), 1);
@@ -304,7 +366,9 @@ fn nothing_is_forgotten_by_a_time_met_at_a_start_after_every_node_left_in_order(
     node.start_again();
     for _ in 0..2 {
         let control = old_run(&redis, &eye, 40 * DAY);
-        until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
+        until("a round forgets what is old", Duration::from_secs(60), || {
+            eye.run(&control).is_none().then_some(())
+        });
         assert_young_are_there(&redis, &eye);
     }
     drop(other);

@@ -17,10 +17,15 @@ fn entries_that_are_no_runs_are_moved_aside_and_the_others_run() {
     let eye = Eye::on(&redis);
     let mut connection = redis.connection();
     let due = "{schedd}:due:default";
-    for (member, score) in
-        [("garbage", "5"), ("nobody@1790000000000", "1790000000000"), ("a@5", "-inf"), ("b@5", "inf"), ("c@5", "1e300")]
-    {
-        let _: i64 = redis::cmd("ZADD").arg(due).arg(score).arg(member).query(&mut connection).unwrap();
+    for (member, score) in [
+        ("garbage", "5"),
+        ("nobody@1790000000000", "1790000000000"),
+        ("a@5", "-inf"),
+        ("b@5", "inf"),
+        ("c@5", "1e300"),
+    ] {
+        let _: i64 =
+            redis::cmd("ZADD").arg(due).arg(score).arg(member).query(&mut connection).unwrap();
     }
     let _: i64 = connection.zadd("{schedd}:leases", "no lease at all", 5).unwrap();
     let _node = Schedd::on(&redis).start();
@@ -41,12 +46,16 @@ fn a_run_whose_record_has_no_state_there_is_is_moved_aside_and_its_job_goes_on()
     let eye = Eye::on(&redis);
     eye.add(&json!({"name": "beat", "every": "1s", "shell": "true"}));
     let run = eye.job("beat").unwrap().pending.unwrap().to_string();
-    let _: i64 = redis.connection().hset(format!("{{schedd}}:run:{run}"), "state", "sched").unwrap();
+    let _: i64 =
+        redis.connection().hset(format!("{{schedd}}:run:{run}"), "state", "sched").unwrap();
     let _node = Schedd::on(&redis).start();
-    let why: String =
-        until("it is aside", LONG, || redis.connection().hget::<_, _, Option<String>>("{schedd}:quarantine", &run).unwrap());
+    let why: String = until("it is aside", LONG, || {
+        redis.connection().hget::<_, _, Option<String>>("{schedd}:quarantine", &run).unwrap()
+    });
     assert!(why.contains("an unknown state"), "{why}");
-    until("the next runs", LONG, || eye.history("beat").iter().any(|run| run.state == RunState::Succeeded).then_some(()));
+    until("the next runs", LONG, || {
+        eye.history("beat").iter().any(|run| run.state == RunState::Succeeded).then_some(())
+    });
 }
 
 #[test]
@@ -56,10 +65,13 @@ fn a_missed_run_whose_record_is_over_keeps_its_end_and_its_job_goes_on() {
     eye.add(&json!({"name": "beat", "every": "1s", "shell": "true"}));
     let run = eye.job("beat").unwrap().pending.unwrap();
     let _: i64 = redis.connection().hset(format!("{{schedd}}:run:{run}"), "state", "lost").unwrap();
-    let is_missed = |eye: &Eye| eye.ask(eye.store().now()).unwrap().as_i64() > run.due().as_i64() + 3_000;
+    let is_missed =
+        |eye: &Eye| eye.ask(eye.store().now()).unwrap().as_i64() > run.due().as_i64() + 3_000;
     until("it is missed", LONG, || is_missed(&eye).then_some(()));
     let _node = Schedd::on(&redis).start();
-    until("the next runs", LONG, || eye.history("beat").iter().any(|run| run.state == RunState::Succeeded).then_some(()));
+    until("the next runs", LONG, || {
+        eye.history("beat").iter().any(|run| run.state == RunState::Succeeded).then_some(())
+    });
     assert_eq!(eye.run(&run.to_string()).unwrap().state, RunState::Lost);
     // What was missed behind it is told.
     let skipped = eye.run(&format!("beat@{}", run.due().as_i64() + 1_000)).unwrap();
@@ -72,7 +84,9 @@ fn a_due_set_of_another_type_stops_its_queue_only_and_is_named() {
     let eye = Eye::on(&redis);
     let _: () = redis.connection().set("{schedd}:due:default", "not a set").unwrap();
     let node = Schedd::on(&redis).jobs("[queues.other]\nconcurrency = 2\n").start();
-    until("the queue is known", LONG, || Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty()));
+    until("the queue is known", LONG, || {
+        Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty())
+    });
     eye.add(&json!({"name": "good", "in": "0s", "queue": "other", "shell": "true"}));
     assert_eq!(eye.wait_for_history("good", 1)[0].state, RunState::Succeeded);
     node.wait_for_log("{schedd}:due:default");
@@ -84,9 +98,13 @@ fn a_due_set_of_another_type_stops_its_queue_only_and_is_named() {
 fn a_definition_nobody_here_understands_is_not_run_and_hides_no_other() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    for (name, definition) in [("newer", r#"{"every":"1h","shell":"true","from_the_future":1}"#), ("damaged", "{\"every\":")] {
+    for (name, definition) in [
+        ("newer", r#"{"every":"1h","shell":"true","from_the_future":1}"#),
+        ("damaged", "{\"every\":"),
+    ] {
         eye.add(&json!({"name": name, "in": "0s", "shell": "true"}));
-        let _: i64 = redis.connection().hset(format!("{{schedd}}:job:{name}"), "def", definition).unwrap();
+        let _: i64 =
+            redis.connection().hset(format!("{{schedd}}:job:{name}"), "def", definition).unwrap();
     }
     let node = Schedd::on(&redis).jobs("[queues.default]\nconcurrency = 1\n").start();
     node.wait_for_log("newer");
@@ -113,7 +131,9 @@ fn a_lost_or_damaged_fence_counter_is_rebuilt_and_goes_on_rising() {
     let _node = Schedd::on(&redis).start();
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     let mut last = eye.wait_for_history("first", 1)[0].fence.unwrap();
-    for (name, value) in [("second", "nonsense"), ("third", "99999999999999999999"), ("fourth", "-5")] {
+    for (name, value) in
+        [("second", "nonsense"), ("third", "99999999999999999999"), ("fourth", "-5")]
+    {
         let _: () = redis.connection().set("{schedd}:fence", value).unwrap();
         eye.add(&json!({"name": name, "in": "0s", "shell": "true"}));
         let fence = eye.wait_for_history(name, 1)[0].fence.unwrap();
@@ -124,12 +144,14 @@ fn a_lost_or_damaged_fence_counter_is_rebuilt_and_goes_on_rising() {
 
 /// Spoils a key of `job`.
 fn spoil(redis: &TestRedis, key: &str, job: &str) {
-    let _: () = redis.connection().set(format!("{{schedd}}:{key}:{job}"), "of another type").unwrap();
+    let _: () =
+        redis.connection().set(format!("{{schedd}}:{key}:{job}"), "of another type").unwrap();
 }
 
 /// How many scripts a Redis has run.
 fn calls(redis: &TestRedis) -> u64 {
-    let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut redis.connection()).unwrap();
+    let stats: String =
+        redis::cmd("INFO").arg("commandstats").query(&mut redis.connection()).unwrap();
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
     line.split(',').next().unwrap().parse().unwrap()
 }
@@ -157,10 +179,18 @@ fn a_job_with_a_wrong_type_key_delays_no_other_and_floods_no_log_nor_redis() {
     assert!(made < 100, "{made} calls in two seconds: it polls in a circle");
     for name in ["claims", "skips"] {
         let key = format!("{{schedd}}:history:{name}");
-        assert_eq!(node.log().lines().filter(|line| line.contains(&key)).count(), 1, "{}", node.log());
+        assert_eq!(
+            node.log().lines().filter(|line| line.contains(&key)).count(),
+            1,
+            "{}",
+            node.log()
+        );
     }
     // Mended as the message says, they run.
-    let _: () = redis.connection().rename("{schedd}:history:claims", "{schedd}:history:claims:aside").unwrap();
+    let _: () = redis
+        .connection()
+        .rename("{schedd}:history:claims", "{schedd}:history:claims:aside")
+        .unwrap();
     assert_eq!(eye.wait_for_history("claims", 1)[0].state, RunState::Succeeded);
 }
 
@@ -178,16 +208,24 @@ fn an_expired_lease_that_cannot_be_taken_back_holds_up_no_other() {
     let second = Schedd::on(&redis).node("second").jobs(QUICK).start();
     assert_eq!(eye.wait_for_history("good", 1)[0].state, RunState::Succeeded);
     second.wait_for_log("{schedd}:history:bad");
-    let _: () = redis.connection().rename("{schedd}:history:bad", "{schedd}:history:bad:aside").unwrap();
+    let _: () =
+        redis.connection().rename("{schedd}:history:bad", "{schedd}:history:bad:aside").unwrap();
     assert_eq!(eye.wait_for_history("bad", 1)[0].state, RunState::Succeeded);
-    assert_eq!(second.log().lines().filter(|line| line.contains("is not recovered")).count(), 1, "{}", second.log());
+    assert_eq!(
+        second.log().lines().filter(|line| line.contains("is not recovered")).count(),
+        1,
+        "{}",
+        second.log()
+    );
 }
 
 #[test]
 fn an_end_refused_by_a_wrong_type_key_is_written_once_mended_without_a_rerun() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).jobs("[daemon]\nlease = \"2s\"\n[queues.default]\nconcurrency = 1\n").start();
+    let node = Schedd::on(&redis)
+        .jobs("[daemon]\nlease = \"2s\"\n[queues.default]\nconcurrency = 1\n")
+        .start();
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 1")}));
     until("it runs", LONG, || effects.of("work").into_iter().next());
     spoil(&redis, "history", "work");
@@ -195,7 +233,8 @@ fn an_end_refused_by_a_wrong_type_key_is_written_once_mended_without_a_rerun() {
     // Its slot is free for others meanwhile.
     eye.add(&json!({"name": "good", "in": "0s", "shell": "sleep 3"}));
     assert_eq!(eye.wait_for_history("good", 1)[0].state, RunState::Succeeded);
-    let _: () = redis.connection().rename("{schedd}:history:work", "{schedd}:history:work:aside").unwrap();
+    let _: () =
+        redis.connection().rename("{schedd}:history:work", "{schedd}:history:work:aside").unwrap();
     let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.attempt), (RunState::Succeeded, 1));
     assert_eq!(effects.of("work").len(), 1);
@@ -206,7 +245,12 @@ fn a_redis_out_of_memory_is_said_once_and_not_for_an_outage() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let set = |most: &str| {
-        let _: () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(most).query(&mut redis.connection()).unwrap();
+        let _: () = redis::cmd("CONFIG")
+            .arg("SET")
+            .arg("maxmemory")
+            .arg(most)
+            .query(&mut redis.connection())
+            .unwrap();
     };
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     set("1mb");

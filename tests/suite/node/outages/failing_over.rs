@@ -20,8 +20,12 @@ use schedd::domain::run::run_state::RunState;
 
 /// The servers nodes have met, and when.
 fn met(redis: &TestRedis) -> HashMap<String, i64> {
-    let servers: HashMap<String, String> = redis.connection().hgetall("{schedd}:known_servers").unwrap();
-    servers.into_iter().map(|(server, met)| (server, met.split_once(':').unwrap().1.parse().unwrap())).collect()
+    let servers: HashMap<String, String> =
+        redis.connection().hgetall("{schedd}:known_servers").unwrap();
+    servers
+        .into_iter()
+        .map(|(server, met)| (server, met.split_once(':').unwrap().1.parse().unwrap()))
+        .collect()
 }
 
 fn losses(redis: &TestRedis) -> Value {
@@ -44,8 +48,12 @@ impl Scene {
         let replica = Replica::of(&primary);
         let eye = Eye::on(&primary);
         let ways = [Primary::at(&primary), Primary::at(&primary)];
-        let jobs = format!("{QUICK}[jobs.beat]\nevery = \"1s\"\ncatch_up = \"all\"\nshell = {:?}\n", effects.shell("true"));
-        let start = |name: &str, way: &Primary| Schedd::at(&way.url()).node(name).jobs(&jobs).start();
+        let jobs = format!(
+            "{QUICK}[jobs.beat]\nevery = \"1s\"\ncatch_up = \"all\"\nshell = {:?}\n",
+            effects.shell("true")
+        );
+        let start =
+            |name: &str, way: &Primary| Schedd::at(&way.url()).node(name).jobs(&jobs).start();
         let nodes = [start("one", &ways[0]), start("two", &ways[1])];
         eye.wait_for_history("beat", 2);
         for number in 0..5 {
@@ -73,13 +81,18 @@ impl Scene {
     }
 
     fn until_met(&self, count: usize) {
-        until("a node has met the new primary", LONG, || Some(()).filter(|()| met(&self.replica.redis).len() >= count));
+        until("a node has met the new primary", LONG, || {
+            Some(()).filter(|()| met(&self.replica.redis).len() >= count)
+        });
     }
 
     /// The runs done more than once.
     fn done_again(&self) -> Vec<String> {
         let mut counts: HashMap<String, usize> = HashMap::new();
-        self.effects.all().into_iter().for_each(|effect| *counts.entry(effect.run).or_default() += 1);
+        self.effects
+            .all()
+            .into_iter()
+            .for_each(|effect| *counts.entry(effect.run).or_default() += 1);
         counts.into_iter().filter(|(_, count)| *count > 1).map(|(run, _)| run).collect()
     }
 }
@@ -119,7 +132,10 @@ fn a_late_node_notices_a_lost_end_though_fences_have_passed_what_it_saw() {
         let fence: u64 = scene.replica.redis.connection().get("{schedd}:fence").ok()?;
         (fence > last + 1).then_some(())
     });
-    assert!(losses(&scene.replica.redis).as_array().unwrap().is_empty(), "the other node cannot know");
+    assert!(
+        losses(&scene.replica.redis).as_array().unwrap().is_empty(),
+        "the other node cannot know"
+    );
     scene.lead(0);
     scene.nodes[0].wait_for_log("an older state came back");
     scene.nodes[0].wait_for_log("has restored the runs of its journal");

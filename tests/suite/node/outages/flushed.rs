@@ -36,7 +36,9 @@ pub(crate) fn until_journaled(state_homes: &[&Path], run: &str) {
     until(&format!("a journal knows {run}"), LONG, || {
         let read = |home: &&Path| {
             let files = fs::read_dir(home.join("schedd")).into_iter().flatten().flatten();
-            files.filter_map(|file| fs::read_to_string(file.path()).ok()).any(|text| text.contains(&entry))
+            files
+                .filter_map(|file| fs::read_to_string(file.path()).ok())
+                .any(|text| text.contains(&entry))
         };
         state_homes.iter().any(read).then_some(())
     });
@@ -45,7 +47,8 @@ pub(crate) fn until_journaled(state_homes: &[&Path], run: &str) {
 /// Waits until a node has marked the data.
 #[track_caller]
 fn until_marked(redis: &TestRedis) {
-    let _: String = until("a node has marked the data", LONG, || redis.connection().get("{schedd}:epoch").ok());
+    let _: String =
+        until("a node has marked the data", LONG, || redis.connection().get("{schedd}:epoch").ok());
 }
 
 fn losses(redis: &TestRedis) -> Value {
@@ -75,16 +78,20 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
     eye.add(&json!({"name": "api", "every": "1h", "shell": "true"}));
     eye.add(&json!({"name": "tomorrow", "in": "24h", "shell": "true"}));
     eye.add(&json!({"name": "done", "in": "0s", "shell": effects.shell("true")}));
-    let nodes: Vec<Schedd> =
-        ["one", "two", "three"].iter().map(|node| Schedd::on(&redis).node(node).jobs(&jobs).start()).collect();
+    let nodes: Vec<Schedd> = ["one", "two", "three"]
+        .iter()
+        .map(|node| Schedd::on(&redis).node(node).jobs(&jobs).start())
+        .collect();
     eye.wait_for_history("done", 1);
     eye.wait_for_history("beat", 2);
     let homes: Vec<_> = nodes.iter().map(Schedd::state_home).collect();
     let homes: Vec<&Path> = homes.iter().map(AsRef::as_ref).collect();
     for home in &homes {
         until("its journal knows the jobs of the command line", LONG, || {
-            let text: String =
-                fs::read_dir(home.join("schedd")).ok()?.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok()).collect();
+            let text: String = fs::read_dir(home.join("schedd"))
+                .ok()?
+                .filter_map(|file| fs::read_to_string(file.ok()?.path()).ok())
+                .collect();
             (text.contains("\"n\":\"api\"") && text.contains("\"n\":\"tomorrow\"")).then_some(())
         });
     }
@@ -98,22 +105,35 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
         node.wait_for_log("has restored the runs of its journal");
     }
     let losses = until("all have reported", LONG, || {
-        Some(losses(&redis)).filter(|losses| losses[0]["reported_by"].as_array().is_some_and(|nodes| nodes.len() == 3))
+        Some(losses(&redis)).filter(|losses| {
+            losses[0]["reported_by"].as_array().is_some_and(|nodes| nodes.len() == 3)
+        })
     });
-    assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("flushed")), "{losses}");
+    assert_eq!(
+        (losses.as_array().unwrap().len(), losses[0]["what"].as_str()),
+        (1, Some("flushed")),
+        "{losses}"
+    );
     assert_eq!(gone(&losses), ["api", "tomorrow"], "{losses}");
     assert!(nodes[0].log().contains("api (every 1h)"), "{}", nodes[0].log());
     assert_eq!(eye.history("done")[0].state, RunState::Succeeded);
-    assert!(eye.history("done")[0].reason.as_deref().is_some_and(|why| why.starts_with("restored by the journal of ")));
+    assert!(
+        eye.history("done")[0]
+            .reason
+            .as_deref()
+            .is_some_and(|why| why.starts_with("restored by the journal of "))
+    );
     // What goes on is new.
     let began = effects.of("beat").len();
     until("the file's jobs go on", LONG, || {
         (effects.of("beat").len() >= began + 3 && effects.of("tick").len() >= 3).then_some(())
     });
-    let ended =
-        until("the run cut short is done", LONG, || eye.history("long").into_iter().find(|run| run.run.to_string() == long.run));
+    let ended = until("the run cut short is done", LONG, || {
+        eye.history("long").into_iter().find(|run| run.run.to_string() == long.run)
+    });
     assert_eq!((ended.state, ended.attempt), (RunState::Succeeded, long.attempt + 1), "{ended:?}");
-    let unknown = eye.history("once").into_iter().find(|run| run.run.to_string() == once.run).unwrap();
+    let unknown =
+        eye.history("once").into_iter().find(|run| run.run.to_string() == once.run).unwrap();
     assert_eq!(unknown.state, RunState::Lost);
     // It had no end that could be lost.
     let why = unknown.reason.as_deref().unwrap();
@@ -165,7 +185,8 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     }
     // Each second has its run, those given back and those since.
     until("each second has its run", LONG, || {
-        let mut dues: Vec<i64> = eye.history("beat").iter().map(|run| run.run.due().as_i64()).collect();
+        let mut dues: Vec<i64> =
+            eye.history("beat").iter().map(|run| run.run.due().as_i64()).collect();
         dues.sort_unstable();
         let is_whole = dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000);
         // What a job has done is in history a moment later.
@@ -176,7 +197,11 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     assert_eq!(eye.job("short3").unwrap().ended.as_deref(), Some("finished"));
     assert_eq!(eye.wait_for_history("later", 1)[0].state, RunState::Succeeded);
     let losses = losses(&redis);
-    assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("older_data")), "{losses}");
+    assert_eq!(
+        (losses.as_array().unwrap().len(), losses[0]["what"].as_str()),
+        (1, Some("older_data")),
+        "{losses}"
+    );
     assert!(losses[0]["restored"].as_u64().unwrap() >= 11, "{losses}");
     let shown = Schedctl::on(&redis).run(&["data-loss"]).good().stdout;
     assert!(shown.contains("older data"), "{shown}");
@@ -209,7 +234,11 @@ fn a_run_that_ended_while_redis_was_away_and_came_back_older_is_named_as_it_ende
     for (job, delivery) in jobs {
         let run = eye.wait_for_history(job, 1).remove(0);
         assert_eq!((run.state, run.attempt), (RunState::Succeeded, 1), "{delivery}");
-        assert_eq!(eye.job(job).unwrap().ended.as_deref(), Some("finished"), "it is not planned any more");
+        assert_eq!(
+            eye.job(job).unwrap().ended.as_deref(),
+            Some("finished"),
+            "it is not planned any more"
+        );
         assert_eq!(effects.of(job).len(), 1);
     }
 }
@@ -241,7 +270,10 @@ fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
         eye.add(&json!({"name": "next", "in": "0s", "shell": "true"}));
         eye.wait_for_history("next", 1);
         assert_eq!(effects.of("work").len(), 1, "flush {is_flush}");
-        assert_eq!(losses(&redis)[0]["what"].as_str(), Some(if is_flush { "flushed" } else { "older_data" }));
+        assert_eq!(
+            losses(&redis)[0]["what"].as_str(),
+            Some(if is_flush { "flushed" } else { "older_data" })
+        );
     }
 }
 
@@ -249,8 +281,9 @@ fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
 fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_last_node() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    let mut nodes =
-        ["one", "two"].map(|node| Schedd::on(&redis).node(node).jobs(&format!("{QUICK}labels = [{node:?}]\n")).start());
+    let mut nodes = ["one", "two"].map(|node| {
+        Schedd::on(&redis).node(node).jobs(&format!("{QUICK}labels = [{node:?}]\n")).start()
+    });
     for label in ["one", "two"] {
         eye.add(&json!({"name": label, "in": "0s", "shell": effects.shell("true"), "requires": [label]}));
         let run = eye.wait_for_history(label, 1).remove(0).run.to_string();
@@ -271,7 +304,11 @@ fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_last_node() {
     eye.add(&json!({"name": "next", "in": "0s", "shell": "true"}));
     eye.wait_for_history("next", 1);
     let losses = losses(&redis);
-    assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("flushed")), "{losses}");
+    assert_eq!(
+        (losses.as_array().unwrap().len(), losses[0]["what"].as_str()),
+        (1, Some("flushed")),
+        "{losses}"
+    );
     assert_eq!(losses[0]["reported_by"].as_array().unwrap().len(), 2, "{losses}");
 }
 
@@ -283,7 +320,8 @@ fn a_job_that_is_gone_is_reported_with_the_schedule_it_had_last() {
     let until_known = |home: &Path, schedule: &str| {
         let entry = format!("\"s\":\"{schedule}\"");
         until(&format!("the journal knows {schedule}"), LONG, || {
-            let text = fs::read_to_string(home.join("schedd/journal-schedd@one")).unwrap_or_default();
+            let text =
+                fs::read_to_string(home.join("schedd/journal-schedd@one")).unwrap_or_default();
             (text.contains("\"n\":\"edited\"") && text.contains(&entry)).then_some(())
         });
     };
@@ -297,8 +335,14 @@ fn a_job_that_is_gone_is_reported_with_the_schedule_it_had_last() {
     until_known(&node.state_home(), "every 7h");
     flush(&redis);
     node.wait_for_log("edited (every 7h)");
-    let losses = until("the loss is told", LONG, || Some(losses(&redis)).filter(|losses| losses[0]["gone"][0].is_object()));
-    assert_eq!((gone(&losses), losses[0]["gone"][0]["schedule"].as_str()), (vec!["edited"], Some("every 7h")), "{losses}");
+    let losses = until("the loss is told", LONG, || {
+        Some(losses(&redis)).filter(|losses| losses[0]["gone"][0].is_object())
+    });
+    assert_eq!(
+        (gone(&losses), losses[0]["gone"][0]["schedule"].as_str()),
+        (vec!["edited"], Some("every 7h")),
+        "{losses}"
+    );
 }
 
 #[test]
@@ -329,7 +373,8 @@ fn another_server_is_not_given_what_this_one_lost() {
         assert!(eye.history("work").is_empty() && losses(&second).as_array().unwrap().is_empty());
         node.term();
         node.wait_exit();
-        let aside = fs::read_to_string(home.path().join("schedd/journal-schedd@one.aside")).unwrap();
+        let aside =
+            fs::read_to_string(home.path().join("schedd/journal-schedd@one.aside")).unwrap();
         assert!(aside.starts_with(before.lines().next().unwrap()) && aside.contains(&run));
         fs::write(&journal, before).unwrap();
     }
@@ -360,7 +405,8 @@ fn a_node_that_knew_nothing_and_came_first_after_a_flush_does_not_make_it_anothe
 fn a_node_without_a_journal_says_so_once_and_still_notices_a_loss() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).node("one").jobs(QUICK).env("XDG_STATE_HOME", "/dev/null").start();
+    let node =
+        Schedd::on(&redis).node("one").jobs(QUICK).env("XDG_STATE_HOME", "/dev/null").start();
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("true")}));
     eye.wait_for_history("work", 1);
     // Redis has the end a moment before the node's memory does.
@@ -385,7 +431,11 @@ fn a_journal_that_is_garbage_is_kept_aside_and_the_node_starts() {
     node.wait_for_log("A part of the journal cannot be read");
     eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));
     eye.wait_for_history("b", 1);
-    assert!(fs::read(journal.with_file_name("journal-schedd@one.damaged")).unwrap().ends_with(b"without end"));
+    assert!(
+        fs::read(journal.with_file_name("journal-schedd@one.damaged"))
+            .unwrap()
+            .ends_with(b"without end")
+    );
     assert!(losses(&redis).as_array().unwrap().is_empty());
 }
 
@@ -417,7 +467,9 @@ fn a_damaged_mark_is_written_back_by_a_node_that_knew_it_and_is_no_loss() {
     eye.wait_for_history("a", 1);
     let marked: String = redis.connection().get("{schedd}:epoch").unwrap();
     let _: () = redis.connection().set("{schedd}:epoch", "garbage").unwrap();
-    let read = || redis.connection().get::<_, String>("{schedd}:epoch").ok().filter(|epoch| *epoch == marked);
+    let read = || {
+        redis.connection().get::<_, String>("{schedd}:epoch").ok().filter(|epoch| *epoch == marked)
+    };
     until("the mark is what it was", LONG, read);
     node.wait_for_log("wrote the known epoch back");
     eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));

@@ -22,13 +22,16 @@ fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     Schedctl::on(&redis).run(&["pause", "beat"]).good();
     let held = eye.job("beat").unwrap().paused_run.unwrap().due().as_i64();
     let until_past = |eye: &Eye, at: i64| {
-        until("some pass", LONG, || (eye.ask(eye.store().now()).unwrap().as_i64() > at).then_some(()));
+        until("some pass", LONG, || {
+            (eye.ask(eye.store().now()).unwrap().as_i64() > at).then_some(())
+        });
     };
     until_past(&eye, held + 1_500);
     let _: () = redis::cmd("SAVE").query(&mut redis.connection()).unwrap();
     Schedctl::on(&redis).run(&["resume", "beat"]).good();
     let count = eye.history("beat").len();
-    let last = eye.wait_for_history("beat", count + 3).iter().map(|run| run.run.due()).max().unwrap();
+    let last =
+        eye.wait_for_history("beat", count + 3).iter().map(|run| run.run.due()).max().unwrap();
     until_journaled(&[&node.state_home()], &format!("beat@{}", last.as_i64()));
     redis.restart();
     node.wait_for_log("has restored the runs of its journal");
@@ -37,20 +40,33 @@ fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     Schedctl::on(&redis).run(&["resume", "beat"]).good();
     let skipped_range = eye.run(&format!("beat@{held}")).unwrap();
     let (to, skipped) = skipped_range.skipped.unwrap();
-    assert_eq!((skipped_range.state, skipped_range.reason.as_deref()), (RunState::Skipped, Some("paused")));
-    let own = eye.history("beat").into_iter().map(|run| run.run.due().as_i64()).filter(|due| held < *due && *due <= to.as_i64());
+    assert_eq!(
+        (skipped_range.state, skipped_range.reason.as_deref()),
+        (RunState::Skipped, Some("paused"))
+    );
+    let own = eye
+        .history("beat")
+        .into_iter()
+        .map(|run| run.run.due().as_i64())
+        .filter(|due| held < *due && *due <= to.as_i64());
     let own = u64::try_from(own.count()).unwrap();
     assert!(own >= 3, "{skipped_range:?}");
     // Each occurrence from the first to the last is either told there or has a record of its own.
     assert_eq!(u64::try_from((to.as_i64() - held) / 1_000 + 1).unwrap(), skipped + own);
-    let reported = Schedctl::on(&redis).run(&["explain", "beat", "--at", &last.to_string()]).good().stdout;
-    assert!(reported.contains("The run succeeded on") && !reported.contains("The run was skipped"), "{reported}");
+    let reported =
+        Schedctl::on(&redis).run(&["explain", "beat", "--at", &last.to_string()]).good().stdout;
+    assert!(
+        reported.contains("The run succeeded on") && !reported.contains("The run was skipped"),
+        "{reported}"
+    );
 }
 
 /// How many occurrences from `first` to `last` the records of a job tell of, each stretch of them counted as it says.
 fn reported(eye: &Eye, job: &str, first: i64, last: i64) -> u64 {
-    let records =
-        eye.history(job).into_iter().filter(|run| !run.run.is_manual() && (first..=last).contains(&run.run.due().as_i64()));
+    let records = eye
+        .history(job)
+        .into_iter()
+        .filter(|run| !run.run.is_manual() && (first..=last).contains(&run.run.due().as_i64()));
     records.map(|run| run.skipped.map_or(1, |(_, count)| count)).sum()
 }
 
@@ -63,7 +79,8 @@ fn forgotten(redis: &mut TestRedis, effects: &Effects) -> (Schedd, i64) {
     eye.wait_for_history("beat", 1);
     let _: () = redis::cmd("SAVE").query(&mut redis.connection()).unwrap();
     let count = eye.history("beat").len();
-    let last = eye.wait_for_history("beat", count + 4).iter().map(|run| run.run.due()).max().unwrap();
+    let last =
+        eye.wait_for_history("beat", count + 4).iter().map(|run| run.run.due()).max().unwrap();
     until_journaled(&[&node.state_home()], &format!("beat@{}", last.as_i64()));
     node.kill9();
     redis.restart();
@@ -78,21 +95,32 @@ fn a_node_coming_back_takes_its_runs_out_of_the_range_written_as_skipped() {
     let executed: Vec<String> = effects.of("beat").into_iter().map(|effect| effect.run).collect();
     let _other = Schedd::on(&redis).node("two").jobs(QUICK).start();
     let eye = Eye::on(&redis);
-    let skipped = until("the other node skips what it takes for missed", LONG, || eye.run(&format!("beat@{first}")));
+    let skipped = until("the other node skips what it takes for missed", LONG, || {
+        eye.run(&format!("beat@{first}"))
+    });
     let (last, count) = skipped.skipped.unwrap();
     let last = last.as_i64();
     assert_eq!(u64::try_from((last - first) / 1_000 + 1).unwrap(), count, "{skipped:?}");
     node.start_again();
-    let forgotten: Vec<&String> =
-        executed.iter().filter(|run| run.rsplit('@').next().unwrap().parse::<i64>().unwrap() >= first).collect();
+    let forgotten: Vec<&String> = executed
+        .iter()
+        .filter(|run| run.rsplit('@').next().unwrap().parse::<i64>().unwrap() >= first)
+        .collect();
     assert!(forgotten.len() >= 3, "{executed:?}");
     until("what was executed is told as that", LONG, || {
-        forgotten.iter().all(|run| eye.run(run).is_some_and(|run| run.state == RunState::Succeeded)).then_some(())
+        forgotten
+            .iter()
+            .all(|run| eye.run(run).is_some_and(|run| run.state == RunState::Succeeded))
+            .then_some(())
     });
     // Each occurrence of the stretch is told of once.
     assert_eq!(reported(&eye, "beat", first, last), count);
-    let explained = Schedctl::on(&redis).run(&["explain", "beat", "--at", &format!("@{first}")]).good().stdout;
-    assert!(explained.contains("The run succeeded on") && !explained.contains("The run was skipped"), "{explained}");
+    let explained =
+        Schedctl::on(&redis).run(&["explain", "beat", "--at", &format!("@{first}")]).good().stdout;
+    assert!(
+        explained.contains("The run succeeded on") && !explained.contains("The run was skipped"),
+        "{explained}"
+    );
     Schedctl::on(&redis).run(&["doctor"]).good();
 }
 
@@ -101,7 +129,9 @@ fn a_run_given_back_leaves_the_range_that_a_change_of_the_schedule_reported() {
     let (mut redis, effects) = (TestRedis::start(), Effects::new());
     let (mut node, first) = forgotten(&mut redis, &effects);
     let eye = Eye::on(&redis);
-    until("some more pass", LONG, || (eye.ask(eye.store().now()).unwrap().as_i64() > first + 8_000).then_some(()));
+    until("some more pass", LONG, || {
+        (eye.ask(eye.store().now()).unwrap().as_i64() > first + 8_000).then_some(())
+    });
     eye.add(&json!({"name": "beat", "every": "7s", "shell": effects.shell("true")}));
     // What is owed by the old schedule stays planned, and what passed behind it is told.
     let skipped = eye.run(&format!("beat@{}", first + 1_000)).unwrap();

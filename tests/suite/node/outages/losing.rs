@@ -25,7 +25,10 @@ fn assert_no_overlap(effects: &[Effect]) {
     effects.sort_by_key(|effect| effect.began);
     for pair in effects.windows(2) {
         if let Some(end) = pair[0].ended {
-            assert!(end <= pair[1].began || pair[0].run != pair[1].run, "two attempts at once: {pair:?}");
+            assert!(
+                end <= pair[1].began || pair[0].run != pair[1].run,
+                "two attempts at once: {pair:?}"
+            );
         }
         assert!(pair[0].fence < pair[1].fence || pair[0].run != pair[1].run, "{pair:?}");
     }
@@ -45,7 +48,11 @@ fn a_run_whose_node_is_killed_runs_again_on_another_after_the_lease() {
     assert_eq!(run.node.as_deref(), Some("second"));
     let effects = effects.of("work");
     assert_eq!(effects.len(), 2, "{effects:?}");
-    assert_eq!((effects[0].fence, effects[0].ended), (attempt.fence, None), "the first attempt went on after its node's death");
+    assert_eq!(
+        (effects[0].fence, effects[0].ended),
+        (attempt.fence, None),
+        "the first attempt went on after its node's death"
+    );
     assert!(effects[1].fence > effects[0].fence);
 }
 
@@ -99,7 +106,11 @@ fn a_frozen_node_loses_its_run_without_an_overlap_and_its_result_counts_for_noth
     let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.node.as_deref()), (RunState::Succeeded, Some("second")));
     let all = effects.of("work");
-    assert_eq!((all.len(), all[0].ended), (2, None), "the keeper let the job of a frozen node go on: {all:?}");
+    assert_eq!(
+        (all.len(), all[0].ended),
+        (2, None),
+        "the keeper let the job of a frozen node go on: {all:?}"
+    );
     assert_no_overlap(&all);
     first.wait_for_log("lease");
 }
@@ -139,7 +150,9 @@ fn a_run_that_takes_its_node_with_it_each_time_is_poison() {
     let mut node = Schedd::on(&redis).node("only").jobs(QUICK).start();
     eye.add(&json!({"name": "poison", "in": "0s", "shell": effects.shell("sleep 60")}));
     for starts in 1..=4 {
-        until("it starts again", LONG, || Some(()).filter(|()| effects.of("poison").len() == starts));
+        until("it starts again", LONG, || {
+            Some(()).filter(|()| effects.of("poison").len() == starts)
+        });
         node.kill9();
         node.start_again();
     }
@@ -228,12 +241,15 @@ fn a_push_redis_forgot_when_its_power_was_cut_is_made_again() {
     let mut redis = TestRedis::durable();
     let eye = Eye::on(&redis);
     let period = |eye: &Eye, wanted: &str| {
-        let is_so = || eye.job("kept").filter(|job| format!("{:?}", job.definition).contains(wanted)).map(drop);
+        let is_so = || {
+            eye.job("kept").filter(|job| format!("{:?}", job.definition).contains(wanted)).map(drop)
+        };
         until(&format!("the job is due every {wanted}"), LONG, is_so);
     };
     let node = Schedd::on(&redis).jobs(JOB).start();
     until("the job is there", LONG, || eye.job("kept"));
-    let (_, dir): (String, String) = redis::cmd("CONFIG").arg("GET").arg("dir").query(&mut redis.connection()).unwrap();
+    let (_, dir): (String, String) =
+        redis::cmd("CONFIG").arg("GET").arg("dir").query(&mut redis.connection()).unwrap();
     let files = Path::new(&dir).join("appendonlydir");
     let file = files
         .read_dir()
@@ -296,7 +312,11 @@ fn a_run_its_node_stopped_for_its_lease_reruns_without_another_lease_passing() {
     let all = effects.of("work");
     assert_eq!((all[0].run.as_str(), all[0].ended), (first.run.as_str(), None));
     let again = Duration::from_millis(u64::try_from(run.started_at.unwrap().as_i64()).unwrap());
-    assert!(again.saturating_sub(back) < lease, "it was waited for as if it were another's: {:?}", again.saturating_sub(back));
+    assert!(
+        again.saturating_sub(back) < lease,
+        "it was waited for as if it were another's: {:?}",
+        again.saturating_sub(back)
+    );
 }
 
 #[test]
@@ -305,8 +325,12 @@ fn what_a_run_left_is_killed_and_not_given_up_after_the_whole_node_was_frozen() 
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("only").jobs("[daemon]\nlease = \"60s\"\n").start();
     let leaves = "setsid sh -c \"trap '' TERM; while :; do sleep 0.1; done\" & sleep 0.1";
-    eye.add(&json!({"name": "work", "in": "0s", "kill_grace": "2s", "shell": effects.shell(leaves)}));
-    until("its own process has ended", LONG, || effects.of("work").into_iter().find(|effect| effect.ended.is_some()));
+    eye.add(
+        &json!({"name": "work", "in": "0s", "kill_grace": "2s", "shell": effects.shell(leaves)}),
+    );
+    until("its own process has ended", LONG, || {
+        effects.of("work").into_iter().find(|effect| effect.ended.is_some())
+    });
     let keeper = node.keeper();
     rustix::process::kill_process(keeper, Signal::STOP).unwrap();
     node.signal(Signal::STOP);

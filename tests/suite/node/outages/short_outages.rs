@@ -50,7 +50,10 @@ fn scripts_forgotten_under_load_are_loaded_again_in_silence() {
     for node in &scene.nodes {
         let log = node.log();
         // At the start they warn of the server as it is set up here.
-        let warned: Vec<&str> = log.lines().filter(|line| line.contains("level=warn") && !line.contains("appendfsync")).collect();
+        let warned: Vec<&str> = log
+            .lines()
+            .filter(|line| line.contains("level=warn") && !line.contains("appendfsync"))
+            .collect();
         assert!(warned.is_empty(), "{log}");
     }
     scene.assert_all_done_once();
@@ -132,9 +135,11 @@ fn a_redis_that_takes_no_more_connections_costs_no_run() {
 fn rights_taken_away_are_named_and_given_back_the_nodes_go_on() {
     let scene = Scene::with_lease_and_user(LEASE, "node", "pw");
     let mut admin = scene.redis.connection();
-    for (less, named, more) in
-        [("-evalsha", "EVALSHA", "+evalsha"), ("-zcard", "ZCARD", "+zcard"), ("resetkeys", "wanted access to ~{schedd}:*", "~*")]
-    {
+    for (less, named, more) in [
+        ("-evalsha", "EVALSHA", "+evalsha"),
+        ("-zcard", "ZCARD", "+zcard"),
+        ("resetkeys", "wanted access to ~{schedd}:*", "~*"),
+    ] {
         let () = say(&mut admin, &["ACL", "SETUSER", "node", less]);
         scene.until_logged(named);
         let () = say(&mut admin, &["ACL", "SETUSER", "node", more]);
@@ -190,10 +195,15 @@ fn a_redis_without_memory_takes_nothing_new_and_what_is_there_goes_on() {
     let () = say(&mut admin, &["CONFIG", "SET", "maxmemory", "1"]);
     let refused = ctl.run(&["add", "--name", "late", "--in", "0s", "--", "true"]);
     assert_eq!(refused.code, 69, "{refused:?}");
-    assert!(refused.stderr.contains("out of memory") && refused.stderr.lines().count() == 1, "{refused:?}");
+    assert!(
+        refused.stderr.contains("out of memory") && refused.stderr.lines().count() == 1,
+        "{refused:?}"
+    );
     // The next of a job that recurs is planted all the same, again and again.
     let before = scene.effects.of("beat").len();
-    until("the beat goes on", LONG, || Some(()).filter(|()| scene.effects.of("beat").len() >= before + 4));
+    until("the beat goes on", LONG, || {
+        Some(()).filter(|()| scene.effects.of("beat").len() >= before + 4)
+    });
     let () = say(&mut admin, &["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(ctl.run(&["add", "--name", "late", "--in", "0s", "--", "true"]).code, 0);
     scene.eye().wait_for_history("late", 1);

@@ -12,7 +12,9 @@ use crate::support::wait::{LONG, until};
 
 /// Has that process open no more files than it has. What was allowed before.
 fn no_more_files(of: Pid) -> Rlimit {
-    let before = prlimit(Some(of), Resource::Nofile, Rlimit { current: Some(3), maximum: Some(256) }).unwrap();
+    let before =
+        prlimit(Some(of), Resource::Nofile, Rlimit { current: Some(3), maximum: Some(256) })
+            .unwrap();
     Rlimit { current: before.current.map(|files| files.min(256)), maximum: Some(256) }
 }
 
@@ -43,19 +45,31 @@ fn a_node_out_of_descriptors_fails_no_run_and_runs_them_when_it_has_some() {
     for name in &names {
         eye.add(&json!({"name": name, "in": "0s", "shell": "true", "delivery": "at-most-once"}));
     }
-    node.wait_for_log("This node cannot start runs: this node cannot start processes: Too many open files");
+    node.wait_for_log(
+        "This node cannot start runs: this node cannot start processes: Too many open files",
+    );
     let why = until("the node says why it takes no runs", LONG, || held(&ctl, "short"));
     assert_eq!(why, "this node cannot start processes: Too many open files");
     let doctor = ctl.run(&["doctor"]).stdout;
-    let line = doctor.lines().find(|line| line.contains("takes no runs since")).unwrap_or_else(|| panic!("{doctor}"));
-    assert!(line.trim_start().starts_with("warn") && line.contains("Too many open files"), "{line}");
+    let line = doctor
+        .lines()
+        .find(|line| line.contains("takes no runs since"))
+        .unwrap_or_else(|| panic!("{doctor}"));
+    assert!(
+        line.trim_start().starts_with("warn") && line.contains("Too many open files"),
+        "{line}"
+    );
     let reported = until("a run was handed back", LONG, || {
         let reported = ctl.run(&["explain", "job0"]).stdout;
-        let is_reported =
-            reported.contains("handed back without a start") && reported.contains("Node short claimed no runs from");
+        let is_reported = reported.contains("handed back without a start")
+            && reported.contains("Node short claimed no runs from");
         is_reported.then_some(reported)
     });
-    assert_eq!(reported.matches("this node cannot start processes: Too many open files").count(), 2, "{reported}");
+    assert_eq!(
+        reported.matches("this node cannot start processes: Too many open files").count(),
+        2,
+        "{reported}"
+    );
     assert!(names.iter().all(|name| eye.history(name).is_empty()), "one has ended without a start");
     prlimit(Some(node.keeper()), Resource::Nofile, before).unwrap();
     for name in &names {
@@ -78,7 +92,12 @@ fn another_node_runs_what_a_node_out_of_descriptors_hands_back() {
     }
     for at in 0..50 {
         let runs = eye.wait_for_history(&format!("job{at}"), 1);
-        assert_eq!((runs[0].state, runs[0].node.as_deref()), (RunState::Succeeded, Some("well")), "{:?}", runs[0]);
+        assert_eq!(
+            (runs[0].state, runs[0].node.as_deref()),
+            (RunState::Succeeded, Some("well")),
+            "{:?}",
+            runs[0]
+        );
     }
 }
 
@@ -92,7 +111,10 @@ fn a_request_a_node_has_no_descriptor_for_is_made_later() {
     std::thread::spawn(move || {
         for mut stream in sink.incoming().flatten() {
             let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
-            let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+            let _ = std::io::Write::write_all(
+                &mut stream,
+                b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n",
+            );
         }
     });
     let daemon = Pid::from_raw(node.pid().cast_signed()).unwrap();

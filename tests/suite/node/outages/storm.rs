@@ -18,12 +18,16 @@ const ONE_SHOTS: usize = 150;
 #[test]
 fn in_a_storm_of_kills_every_run_is_done_and_no_two_attempts_of_one_overlap() {
     let (mut redis, effects) = (TestRedis::durable(), Effects::new());
-    let mut nodes: Vec<Schedd> =
-        ["one", "two", "three"].iter().map(|name| Schedd::on(&redis).node(name).jobs(QUICK).start()).collect();
+    let mut nodes: Vec<Schedd> = ["one", "two", "three"]
+        .iter()
+        .map(|name| Schedd::on(&redis).node(name).jobs(QUICK).start())
+        .collect();
     let eye = Eye::on(&redis);
     for number in 0..ONE_SHOTS {
         let at = format!("{}ms", 1_000 + number * 120);
-        eye.add(&json!({"name": format!("n{number}"), "in": at, "shell": effects.shell("sleep 0.3")}));
+        eye.add(
+            &json!({"name": format!("n{number}"), "in": at, "shell": effects.shell("sleep 0.3")}),
+        );
     }
     let started = Instant::now();
     let mut blows = 0;
@@ -50,10 +54,19 @@ fn in_a_storm_of_kills_every_run_is_done_and_no_two_attempts_of_one_overlap() {
     }
     assert_eq!(by_run.len(), ONE_SHOTS);
     for (run, attempts) in &by_run {
-        assert!(attempts.iter().any(|attempt| attempt.ended.is_some()), "{run} was never done: {attempts:?}");
-        assert!(attempts.windows(2).all(|pair| pair[0].fence < pair[1].fence), "{run}: {attempts:?}");
+        assert!(
+            attempts.iter().any(|attempt| attempt.ended.is_some()),
+            "{run} was never done: {attempts:?}"
+        );
+        assert!(
+            attempts.windows(2).all(|pair| pair[0].fence < pair[1].fence),
+            "{run}: {attempts:?}"
+        );
         for pair in attempts.windows(2) {
-            assert!(pair[0].ended.is_none_or(|end| end <= pair[1].began), "{run} ran twice at once: {attempts:?}");
+            assert!(
+                pair[0].ended.is_none_or(|end| end <= pair[1].began),
+                "{run} ran twice at once: {attempts:?}"
+            );
         }
     }
     let again = by_run.values().filter(|attempts| attempts.len() > 1).count();

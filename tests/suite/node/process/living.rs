@@ -22,9 +22,13 @@ fn a_recurring_job_runs_once_at_each_of_its_times() {
     assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000), "{dues:?}");
     for run in &runs {
         assert_eq!((run.state, run.attempt), (RunState::Succeeded, 1));
-        let effect: Vec<_> = effects.all().into_iter().filter(|effect| effect.run == run.run.to_string()).collect();
+        let effect: Vec<_> =
+            effects.all().into_iter().filter(|effect| effect.run == run.run.to_string()).collect();
         assert_eq!(effect.len(), 1, "{run:?}");
-        assert!(effect[0].began / 1_000_000 >= u128::try_from(run.run.due().as_i64()).unwrap(), "never early");
+        assert!(
+            effect[0].began / 1_000_000 >= u128::try_from(run.run.due().as_i64()).unwrap(),
+            "never early"
+        );
     }
 }
 
@@ -33,12 +37,17 @@ fn a_delayed_job_runs_after_its_delay_and_frees_its_name() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).start();
-    eye.add(&json!({"name": "later", "in": "1s", "shell": effects.shell("echo out; echo err >&2")}));
+    eye.add(
+        &json!({"name": "later", "in": "1s", "shell": effects.shell("echo out; echo err >&2")}),
+    );
     let run = eye.wait_for_history("later", 1).remove(0);
     assert_eq!(run.state, RunState::Succeeded);
     assert_eq!(effects.of("later").len(), 1);
     let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
-    assert_eq!((&output.stdout[..], &output.stderr[..], output.dropped_bytes), (&b"out\n"[..], &b"err\n"[..], 0));
+    assert_eq!(
+        (&output.stdout[..], &output.stderr[..], output.dropped_bytes),
+        (&b"out\n"[..], &b"err\n"[..], 0)
+    );
     assert_eq!(eye.job("later").unwrap().ended.as_deref(), Some("finished"));
     assert!(eye.ask(eye.store().list_jobs(0, 10)).unwrap().is_empty());
 }
@@ -49,7 +58,9 @@ fn a_failing_job_is_tried_again_as_often_as_it_may() {
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).start();
     let retry = json!({"limit": 2, "delay": "100ms", "jitter": false});
-    eye.add(&json!({"name": "fails", "in": "0s", "shell": effects.shell("exit 3"), "retry": retry}));
+    eye.add(
+        &json!({"name": "fails", "in": "0s", "shell": effects.shell("exit 3"), "retry": retry}),
+    );
     eye.add(&json!({"name": "mends", "in": "0s", "shell": effects.shell("test $SCHEDD_ATTEMPT -ge 2"), "retry": retry}));
     let failed = eye.wait_for_history("fails", 1).remove(0);
     assert_eq!((failed.state, failed.attempt, failed.exit_code), (RunState::Failed, 3, Some(3)));
@@ -78,7 +89,11 @@ fn under_skip_a_run_due_while_another_is_open_is_skipped_and_under_allow_it_runs
     let runs = eye.wait_for_history("skips", 4);
     let skipped = runs.iter().filter(|run| run.state == RunState::Skipped).count();
     assert!(skipped >= 2 && runs.iter().any(|run| run.state == RunState::Succeeded), "{runs:?}");
-    assert!(runs.iter().filter(|run| run.state == RunState::Skipped).all(|run| run.reason.as_deref() == Some("overlap")));
+    assert!(
+        runs.iter()
+            .filter(|run| run.state == RunState::Skipped)
+            .all(|run| run.reason.as_deref() == Some("overlap"))
+    );
     let overlapping = |job: &str| {
         let mut effects = effects.of(job);
         effects.sort_by_key(|effect| effect.began);
@@ -95,11 +110,15 @@ fn under_queue_a_run_waits_for_the_open_one_and_then_runs() {
     let _node = Schedd::on(&redis).start();
     eye.add(&json!({"name": "queues", "every": "1s", "shell": effects.shell("sleep 1.4"), "overlap": "queue"}));
     until("three runs have run one after the other", LONG, || {
-        let done: Vec<_> = effects.of("queues").into_iter().filter(|effect| effect.ended.is_some()).collect();
+        let done: Vec<_> =
+            effects.of("queues").into_iter().filter(|effect| effect.ended.is_some()).collect();
         Some(()).filter(|()| done.len() >= 3)
     });
     let effects = effects.of("queues");
-    assert!(effects.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)), "{effects:?}");
+    assert!(
+        effects.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)),
+        "{effects:?}"
+    );
 }
 
 #[test]
@@ -112,7 +131,10 @@ fn a_running_run_is_stopped_by_a_cancel_within_a_second_or_so() {
         let open = eye.ask(eye.store().list_open(&"long".parse().unwrap())).unwrap();
         open.into_iter().next()
     });
-    assert_eq!(eye.ask(job_operations::cancel_run(eye.store(), &id, "cancelled")).unwrap(), CancelReply::Requested);
+    assert_eq!(
+        eye.ask(job_operations::cancel_run(eye.store(), &id, "cancelled")).unwrap(),
+        CancelReply::Requested
+    );
     let run = eye.wait_for_history("long", 1).remove(0);
     assert_eq!((run.state, run.reason.as_deref()), (RunState::Cancelled, Some("cancelled")));
     let took = run.finished_at.unwrap().since(run.started_at.unwrap());
@@ -149,7 +171,8 @@ fn a_manual_run_leaves_the_schedule_alone() {
     let _node = Schedd::on(&redis).start();
     eye.add(&json!({"name": "m", "cron": "0 0 1 1 *", "shell": "true"}));
     let pending = eye.job("m").unwrap().pending;
-    let run = eye.ask(job_operations::run_by_hand(eye.store(), &"m".parse().unwrap())).unwrap().unwrap();
+    let run =
+        eye.ask(job_operations::run_by_hand(eye.store(), &"m".parse().unwrap())).unwrap().unwrap();
     let ended = eye.wait_for_history("m", 1).remove(0);
     assert_eq!((ended.run, ended.state), (run, RunState::Succeeded));
     assert_eq!(eye.job("m").unwrap().pending, pending);

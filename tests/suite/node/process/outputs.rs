@@ -14,7 +14,9 @@ fn works_and_stops(redis: &TestRedis, schedd: ScheddBuilder, jobs: u32) {
     let eye = Eye::on(redis);
     let mut node = schedd.start();
     for number in 0..jobs {
-        eye.add(&json!({"name": format!("n{number}"), "in": "0s", "shell": "echo out; echo err >&2"}));
+        eye.add(
+            &json!({"name": format!("n{number}"), "in": "0s", "shell": "echo out; echo err >&2"}),
+        );
     }
     for number in 0..jobs {
         let run = eye.wait_for_history(&format!("n{number}"), 1).remove(0);
@@ -31,7 +33,10 @@ fn closed_outputs_harm_neither_schedd_nor_its_jobs() {
     let redis = TestRedis::start();
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let script = dir.path().join("schedd");
-    write_program(&script, format!("#!/bin/sh\nexec {} \"$@\" >&- 2>&-\n", env!("CARGO_BIN_EXE_schedd")));
+    write_program(
+        &script,
+        format!("#!/bin/sh\nexec {} \"$@\" >&- 2>&-\n", env!("CARGO_BIN_EXE_schedd")),
+    );
     works_and_stops(&redis, Schedd::on(&redis).played_by(&script), 3);
 }
 

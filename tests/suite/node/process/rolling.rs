@@ -36,19 +36,26 @@ fn late_share<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> f64 {
 fn a_rolling_restart_under_load_loses_and_doubles_nothing_and_makes_nothing_late() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    let jobs = format!("[jobs.beat]\ncron = \"* * * * * *\"\noverlap = \"allow\"\nshell = {:?}\n", effects.shell("sleep 0.2"));
-    let mut nodes = ["one", "two", "three"].map(|name| Schedd::on(&redis).node(name).jobs(&jobs).start());
+    let jobs = format!(
+        "[jobs.beat]\ncron = \"* * * * * *\"\noverlap = \"allow\"\nshell = {:?}\n",
+        effects.shell("sleep 0.2")
+    );
+    let mut nodes =
+        ["one", "two", "three"].map(|name| Schedd::on(&redis).node(name).jobs(&jobs).start());
     for node in &nodes {
         node.wait_for_log("Started.");
     }
-    let delivery = |number: usize| if number.is_multiple_of(3) { "at-most-once" } else { "at-least-once" };
+    let delivery =
+        |number: usize| if number.is_multiple_of(3) { "at-most-once" } else { "at-least-once" };
     for number in 0..ONE_SHOTS {
         let delay = format!("{}ms", 2_000 + number * EVERY_MS);
         let work = format!("sleep {}", [0.2, 0.6, 1.2, 3.0][number % 4]);
         let shell = effects.shell(&work);
         eye.add(&json!({"name": format!("n{number}"), "in": delay, "shell": shell, "delivery": delivery(number)}));
     }
-    until("the undisturbed runs have begun", LONG, || effects.of(&format!("n{UNDISTURBED}")).into_iter().next());
+    until("the undisturbed runs have begun", LONG, || {
+        effects.of(&format!("n{UNDISTURBED}")).into_iter().next()
+    });
     let disturbed_from = eye.ask(eye.store().now()).unwrap();
     for _ in 0..ROUNDS {
         for node in &mut nodes {
@@ -56,18 +63,26 @@ fn a_rolling_restart_under_load_loses_and_doubles_nothing_and_makes_nothing_late
             node.term();
             assert!(node.wait_exit().success());
             node.start_again();
-            until("it is back", LONG, || Some(()).filter(|()| node.log().matches("Started.").count() > starts));
+            until("it is back", LONG, || {
+                Some(()).filter(|()| node.log().matches("Started.").count() > starts)
+            });
         }
     }
     let disturbed_until = eye.ask(eye.store().now()).unwrap();
-    let mut runs: Vec<RunRecord> = (0..ONE_SHOTS).map(|n| eye.wait_for_history(&format!("n{n}"), 1).remove(0)).collect();
+    let mut runs: Vec<RunRecord> =
+        (0..ONE_SHOTS).map(|n| eye.wait_for_history(&format!("n{n}"), 1).remove(0)).collect();
     let beats = eye.history("beat");
     let mut dues: Vec<i64> = beats.iter().map(|run| run.run.due().as_i64()).collect();
     dues.sort_unstable();
     assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000), "{dues:?}");
     runs.extend(beats);
     for run in &runs {
-        assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0), "{}", run.run);
+        assert_eq!(
+            (run.state, run.attempt, run.recoveries),
+            (RunState::Succeeded, 1, 0),
+            "{}",
+            run.run
+        );
     }
     let mut begun: BTreeMap<String, usize> = BTreeMap::new();
     for effect in effects.all() {
@@ -76,20 +91,29 @@ fn a_rolling_restart_under_load_loses_and_doubles_nothing_and_makes_nothing_late
     assert!(runs.iter().all(|run| begun.get(&run.run.to_string()) == Some(&1)), "{begun:?}");
 
     let before = late_share(runs.iter().filter(|run| run.run.due() < disturbed_from));
-    let is_during = |run: &&RunRecord| run.run.due() >= disturbed_from && run.run.due() < disturbed_until;
+    let is_during =
+        |run: &&RunRecord| run.run.due() >= disturbed_from && run.run.due() < disturbed_until;
     let during = late_share(runs.iter().filter(is_during));
     let mut worst: Vec<i64> = runs.iter().filter(is_during).map(lateness_ms).collect();
     worst.sort_unstable();
-    println!("late before {before:.3}, during {during:.3} of {}; worst {:?} ms", worst.len(), worst.last());
+    println!(
+        "late before {before:.3}, during {during:.3} of {}; worst {:?} ms",
+        worst.len(),
+        worst.last()
+    );
     // A stop or a start that held up what came due meanwhile would show in one of five.
-    assert!(during <= 0.05 + 2.0 * before, "late before {before:.3}, during {during:.3}: {worst:?}");
+    assert!(
+        during <= 0.05 + 2.0 * before,
+        "late before {before:.3}, during {during:.3}: {worst:?}"
+    );
 }
 
 #[test]
 fn what_is_left_at_the_end_of_the_grace_is_taken_up_by_another_node_at_once() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    let mut first = Schedd::on(&redis).node("first").jobs("[daemon]\nshutdown_grace = \"300ms\"\n").start();
+    let mut first =
+        Schedd::on(&redis).node("first").jobs("[daemon]\nshutdown_grace = \"300ms\"\n").start();
     for number in 0..6 {
         // Short at the second start, for then the fence of the first is in the way.
         let seen = format!("/tmp/schedd-test-seen-{}-$SCHEDD_JOB", first.pid());
@@ -110,8 +134,12 @@ fn what_is_left_at_the_end_of_the_grace_is_taken_up_by_another_node_at_once() {
         let attempts = effects.of(&format!("n{number}"));
         assert_eq!(attempts.iter().map(|effect| effect.attempt).collect::<Vec<_>>(), [1, 1]);
         let id = run.run.to_string();
-        let line = log.lines().find(|line| line.contains("Run handed back.") && line.contains(&id)).unwrap();
-        let handed_back: jiff::Timestamp = line.strip_prefix("ts=").unwrap().split(' ').next().unwrap().parse().unwrap();
+        let line = log
+            .lines()
+            .find(|line| line.contains("Run handed back.") && line.contains(&id))
+            .unwrap();
+        let handed_back: jiff::Timestamp =
+            line.strip_prefix("ts=").unwrap().split(' ').next().unwrap().parse().unwrap();
         waited.push(run.started_at.unwrap().as_i64() - handed_back.as_millisecond());
     }
     waited.sort_unstable();

@@ -41,7 +41,9 @@ fn a_password_kept_in_a_file_is_read_again_when_it_was_changed() {
     let section = format!("[redis]\nurl_file = {file:?}\n");
     let ctl = Schedctl::alone();
     fs::write(ctl.home().join("jobs.toml"), &section).unwrap();
-    let start = |node: &str, jobs: &str| Schedd::with_private_redis().node(node).jobs(&format!("{section}{jobs}")).start();
+    let start = |node: &str, jobs: &str| {
+        Schedd::with_private_redis().node(node).jobs(&format!("{section}{jobs}")).start()
+    };
     let scene = Scene::on(redis, start, LEASE);
     ctl.run(&["list"]).good();
 
@@ -50,7 +52,9 @@ fn a_password_kept_in_a_file_is_read_again_when_it_was_changed() {
     let before = scene.effects.of("beat").len();
     rotate_to(SECOND, &mut admin);
     let rotated = Instant::now();
-    until("the beat goes on", LONG, || Some(()).filter(|()| scene.effects.of("beat").len() >= before + 2));
+    until("the beat goes on", LONG, || {
+        Some(()).filter(|()| scene.effects.of("beat").len() >= before + 2)
+    });
     assert!(rotated.elapsed() < Duration::from_secs(5), "{:?}", rotated.elapsed());
     ctl.run(&["list"]).good();
 
@@ -61,7 +65,9 @@ fn a_password_kept_in_a_file_is_read_again_when_it_was_changed() {
     let before = scene.effects.of("beat").len();
     fs::write(&file, &first).unwrap();
     let mended = Instant::now();
-    until("the beat goes on", LONG, || Some(()).filter(|()| scene.effects.of("beat").len() > before));
+    until("the beat goes on", LONG, || {
+        Some(()).filter(|()| scene.effects.of("beat").len() > before)
+    });
     assert!(mended.elapsed() < Duration::from_secs(5), "{:?}", mended.elapsed());
     assert_no_password_in_logs(&scene);
     scene.assert_all_done_once();
@@ -73,7 +79,8 @@ fn an_outdated_url_password_is_logged_in_one_line_and_tried_until_it_fits() {
     let mut admin = redis.connection();
     rotate_to(FIRST, &mut admin);
     let url = format!("{}?user=node&pass={FIRST}", redis.url());
-    let scene = Scene::on(redis, |node, jobs| Schedd::at(&url).node(node).jobs(jobs).start(), LEASE);
+    let scene =
+        Scene::on(redis, |node, jobs| Schedd::at(&url).node(node).jobs(jobs).start(), LEASE);
     rotate_to(SECOND, &mut admin);
     scene.until_logged("the user name or password is wrong");
     let refused = Schedctl::alone().env("SCHEDD_REDIS_URL", &url).run(&["list"]);

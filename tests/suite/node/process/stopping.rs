@@ -57,7 +57,8 @@ fn a_second_term_stops_at_once_and_the_run_goes_back_with_its_attempt() {
 fn a_start_that_a_stop_cut_short_is_reported_and_what_it_printed_is_kept() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let mut node = Schedd::on(&redis).node("one").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
+    let mut node =
+        Schedd::on(&redis).node("one").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
     let again = node.state_home().join("again");
     let again = again.to_str().unwrap();
     let work = format!("echo begun $SCHEDD_FENCE; test -e {again} || sleep 60");
@@ -69,7 +70,11 @@ fn a_start_that_a_stop_cut_short_is_reported_and_what_it_printed_is_kept() {
     });
     node.term();
     assert!(node.wait_exit().success());
-    assert_eq!(ctl.run(&["logs", "work"]).good().stdout, printed, "while it waits for its second start");
+    assert_eq!(
+        ctl.run(&["logs", "work"]).good().stdout,
+        printed,
+        "while it waits for its second start"
+    );
     std::fs::write(again, "").unwrap();
     let _other = Schedd::on(&redis).node("two").start();
     let run = eye.wait_for_history("work", 1).remove(0);
@@ -77,17 +82,35 @@ fn a_start_that_a_stop_cut_short_is_reported_and_what_it_printed_is_kept() {
     let id = run.run.to_string();
     let shown = ctl.run(&["show", &id, "--json"]).good().json();
     let attempts: Vec<_> = shown["attempts"].as_array().unwrap().iter().collect();
-    let reported: Vec<_> = attempts.iter().map(|one| (&one["attempt"], &one["state"], &one["node"], &one["error"])).collect();
+    let reported: Vec<_> = attempts
+        .iter()
+        .map(|one| (&one["attempt"], &one["state"], &one["node"], &one["error"]))
+        .collect();
     let wanted = [
-        (&json!(1), &json!("handed_back"), &json!("one"), &json!("stopped because its node shut down")),
+        (
+            &json!(1),
+            &json!("handed_back"),
+            &json!("one"),
+            &json!("stopped because its node shut down"),
+        ),
         (&json!(1), &json!("succeeded"), &json!("two"), &json!(null)),
     ];
     assert_eq!(reported, wanted, "{shown}");
-    assert!(attempts[0]["started_at"].is_string() && attempts[0]["finished_at"].is_string(), "{shown}");
+    assert!(
+        attempts[0]["started_at"].is_string() && attempts[0]["finished_at"].is_string(),
+        "{shown}"
+    );
     let text = ctl.run(&["show", &id]).good().stdout;
-    assert!(text.contains("handed_back") && text.contains("stopped because its node shut down"), "{text}");
+    assert!(
+        text.contains("handed_back") && text.contains("stopped because its node shut down"),
+        "{text}"
+    );
     let text = ctl.run(&["explain", &id]).good().stdout;
-    assert!(text.contains("Attempt 1 on one started") && text.contains("stopped because its node shut down."), "{text}");
+    assert!(
+        text.contains("Attempt 1 on one started")
+            && text.contains("stopped because its node shut down."),
+        "{text}"
+    );
     assert!(text.contains("Attempt 1 on two started") && !text.contains("unexecuted"), "{text}");
     let first_start = &ctl.run(&["explain", &id, "--json"]).good().json()["run"]["first_start"];
     assert_eq!(first_start, &attempts[0]["started_at"], "its lateness is that of its first start");
@@ -135,7 +158,8 @@ fn a_daemon_started_before_redis_begins_when_redis_is_there() {
 fn a_run_has_its_whole_grace_to_stop_and_is_then_handed_back() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    let mut node = Schedd::on(&redis).jobs("[daemon]\nlease = \"2s\"\nshutdown_grace = \"0s\"\n").start();
+    let mut node =
+        Schedd::on(&redis).jobs("[daemon]\nlease = \"2s\"\nshutdown_grace = \"0s\"\n").start();
     let shell = format!("trap 'sleep 14' TERM; {}", effects.shell("sleep 60 & wait"));
     eye.add(&json!({"name": "work", "in": "0s", "shell": shell, "kill_grace": "25s"}));
     begun(&effects, "work");
@@ -151,7 +175,8 @@ fn a_run_has_its_whole_grace_to_stop_and_is_then_handed_back() {
 fn a_stop_while_redis_stands_still_comes_to_its_end() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    let mut node = Schedd::on(&redis).jobs("[daemon]\nlease = \"5m\"\nshutdown_grace = \"1s\"\n").start();
+    let mut node =
+        Schedd::on(&redis).jobs("[daemon]\nlease = \"5m\"\nshutdown_grace = \"1s\"\n").start();
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 60")}));
     begun(&effects, "work");
     redis.stop_signal(Signal::STOP);

@@ -3,7 +3,9 @@
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
 use schedd::domain::run::run_state::RunState;
-use schedd::store::{Blocking, CancelReply, ClaimOrder, ClaimReply, Existing, StopRunning, Verdict};
+use schedd::store::{
+    Blocking, CancelReply, ClaimOrder, ClaimReply, Existing, StopRunning, Verdict,
+};
 
 use crate::scripts::jobs::removing::removal;
 use crate::scripts::world::{World, claimant, definition, name, queue, run_of, t, token};
@@ -14,7 +16,10 @@ async fn a_claim_takes_the_run_and_plants_the_next_in_one_step() {
     let run = world.plant("a", 0).await;
     assert_eq!(world.indexed("a"), Some(0));
     let claim = world.win_with(5, &run, Overlap::Skip, 1000).await;
-    assert_eq!((claim.attempt, claim.recoveries, claim.failures, claim.claimed_at), (1, 0, 0, t(5)));
+    assert_eq!(
+        (claim.attempt, claim.recoveries, claim.failures, claim.claimed_at),
+        (1, 0, 0, t(5))
+    );
     assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
     assert_eq!(world.indexed("a"), Some(1000));
     assert_eq!(world.score("due:default", &run.to_string()), None);
@@ -22,7 +27,10 @@ async fn a_claim_takes_the_run_and_plants_the_next_in_one_step() {
     assert_eq!(world.score("leases", &format!("{run}#{}", claim.fence)), Some(10_005));
     assert_eq!(world.store.list_open(&name("a")).await.unwrap(), std::slice::from_ref(&run));
     let record = world.run(&run).await;
-    assert_eq!((record.state, record.attempt, record.fence), (RunState::Running, 1, Some(claim.fence)));
+    assert_eq!(
+        (record.state, record.attempt, record.fence),
+        (RunState::Running, 1, Some(claim.fence))
+    );
     assert_eq!((record.node.as_deref(), record.started_at), (Some("n1"), Some(t(5))));
     world.assert_sound();
 }
@@ -34,14 +42,27 @@ async fn a_claim_repeated_with_its_token_gives_the_same_fence_and_changes_nothin
     let order = world.order_with(&run, Overlap::Skip, 1000).await;
     let call = |at, token: &'static str, order: ClaimOrder| {
         let store = world.at(at);
-        async move { World::won(store.claim_runs(&claimant("n1"), &queue("default"), token, &[order]).await.unwrap().remove(0)) }
+        async move {
+            World::won(
+                store
+                    .claim_runs(&claimant("n1"), &queue("default"), token, &[order])
+                    .await
+                    .unwrap()
+                    .remove(0),
+            )
+        }
     };
     let first = call(0, "once", order.clone()).await;
     let before = world.snapshot();
     let second = call(7, "once", order.clone()).await;
     assert_eq!((second.fence, second.attempt), (first.fence, first.attempt));
     assert_eq!(world.snapshot(), before);
-    let other = world.at(7).claim_runs(&claimant("n1"), &queue("default"), "other", &[order]).await.unwrap().remove(0);
+    let other = world
+        .at(7)
+        .claim_runs(&claimant("n1"), &queue("default"), "other", &[order])
+        .await
+        .unwrap()
+        .remove(0);
     assert!(matches!(other, ClaimReply::Gone));
     assert_eq!(world.snapshot(), before);
 }
@@ -53,7 +74,11 @@ async fn a_run_named_twice_in_one_claim_is_won_once() {
     let order = world.order_with(&run, Overlap::Skip, 1000).await;
     for _ in 0..2 {
         let orders = [order.clone(), order.clone()];
-        let mut replies = world.at(0).claim_runs(&claimant("n1"), &queue("default"), "once", &orders).await.unwrap();
+        let mut replies = world
+            .at(0)
+            .claim_runs(&claimant("n1"), &queue("default"), "once", &orders)
+            .await
+            .unwrap();
         assert!(matches!(replies.pop(), Some(ClaimReply::Gone)));
         World::won(replies.remove(0));
     }
@@ -69,7 +94,13 @@ async fn claimed_before_is_the_same_for_a_repeated_claim_and_for_any_attempt() {
         let call = || async {
             let store = world.at(at);
             let orders = std::slice::from_ref(&order);
-            World::won(store.claim_runs(&claimant("n1"), &queue("default"), &token, orders).await.unwrap().remove(0))
+            World::won(
+                store
+                    .claim_runs(&claimant("n1"), &queue("default"), &token, orders)
+                    .await
+                    .unwrap()
+                    .remove(0),
+            )
         };
         for claim in [call().await, call().await] {
             assert_eq!((claim.claimed_before, claim.attempt), (claimed_before, 1), "at {at}");
@@ -180,8 +211,15 @@ async fn one_damaged_run_of_a_batch_keeps_no_other_from_being_claimed() {
         orders.push(world.order(&run).await);
     }
     let _: i64 = world.raw("RPUSH", &format!("run:{}", orders[1].run), &["x"]);
-    let replies = world.at(0).claim_runs(&claimant("n1"), &queue("default"), &token(), &orders).await.unwrap();
-    assert!(matches!(replies[0], ClaimReply::Claimed(_)) && matches!(replies[2], ClaimReply::Claimed(_)));
+    let replies = world
+        .at(0)
+        .claim_runs(&claimant("n1"), &queue("default"), &token(), &orders)
+        .await
+        .unwrap();
+    assert!(
+        matches!(replies[0], ClaimReply::Claimed(_))
+            && matches!(replies[2], ClaimReply::Claimed(_))
+    );
     let ClaimReply::WrongType(error) = &replies[1] else { panic!("{:?}", replies[1]) };
     assert!(error.to_string().contains(&format!("run:{}", orders[1].run)), "{error}");
 }
@@ -193,7 +231,10 @@ async fn a_run_whose_job_was_removed_ends_cancelled_and_a_started_one_goes_on() 
     let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
     let hand = world.by_hand("a", 1).await;
     world.at(2).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
-    assert!(matches!(world.claim(3, &world.order(&hand).await).await, ClaimReply::Blocked(Blocking::Cancelled)));
+    assert!(matches!(
+        world.claim(3, &world.order(&hand).await).await,
+        ClaimReply::Blocked(Blocking::Cancelled)
+    ));
     assert_eq!(world.state(&hand).await, RunState::Cancelled);
     // Handed back by a node that stops: it has been started, so it goes on elsewhere.
     world.finish(4, &claim, Verdict::Release).await;
@@ -209,8 +250,15 @@ async fn a_run_asked_to_stop_while_it_waits_for_its_retry_ends_at_its_claim() {
     let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
     world.finish(1, &claim, Verdict::Retry(std::time::Duration::from_secs(60))).await;
     world.at(2).remove_job(&removal(&world.job("a").await, StopRunning::Yes)).await.unwrap();
-    assert_eq!(world.score("due:default", &run.to_string()), Some(2), "claimed at once, to end there");
-    assert!(matches!(world.claim(3, &world.order(&run).await).await, ClaimReply::Blocked(Blocking::Cancelled)));
+    assert_eq!(
+        world.score("due:default", &run.to_string()),
+        Some(2),
+        "claimed at once, to end there"
+    );
+    assert!(matches!(
+        world.claim(3, &world.order(&run).await).await,
+        ClaimReply::Blocked(Blocking::Cancelled)
+    ));
     assert_eq!(world.state(&run).await, RunState::Cancelled);
     world.assert_sound();
 }
@@ -245,7 +293,10 @@ async fn a_manual_run_of_a_one_shot_runs_although_the_one_shot_is_done_first() {
     let claim = world.win(3, &hand).await;
     world.succeed(4, &claim).await;
     assert_eq!(world.state(&hand).await, RunState::Succeeded);
-    assert!(matches!(world.at(5).cancel_run(&world.cancelling(&hand, None).await).await.unwrap(), CancelReply::Over { .. }));
+    assert!(matches!(
+        world.at(5).cancel_run(&world.cancelling(&hand, None).await).await.unwrap(),
+        CancelReply::Over { .. }
+    ));
     world.assert_sound();
 }
 
@@ -263,7 +314,10 @@ async fn a_planned_run_whose_record_is_over_is_not_claimed_and_the_next_is_plant
         let order = world.order_with(&run, Overlap::Skip, 1000).await;
         assert!(matches!(world.claim(5, &order).await, ClaimReply::Gone), "{state}");
         assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
-        assert_eq!((world.score("due:default", &run.to_string()), world.indexed("a")), (None, Some(1000)));
+        assert_eq!(
+            (world.score("due:default", &run.to_string()), world.indexed("a")),
+            (None, Some(1000))
+        );
         assert_eq!(world.raw::<String>("HGET", &format!("run:{run}"), &["state"]), state);
         world.win(1000, &run_of("a", 1000)).await;
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::name::names::{Fence, JobName, RunId};
-use schedd::store::{Address, ClaimOrder, ClaimReply, Keys, LaneAsk, LanePoll, Rev, Store, Successor};
+use schedd::store::{
+    Address, ClaimOrder, ClaimReply, Keys, LaneAsk, LanePoll, Rev, Store, Successor,
+};
 
 use crate::scripts::world::{World, claimant, definition, name, queue, t, token};
 
@@ -14,7 +16,11 @@ const JOBS: i64 = 200;
 const EACH: i64 = 10;
 
 /// Claims whatever is due in batches until nothing is left; each job has an occurrence every second, [`EACH`] of them.
-async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>) -> Vec<(RunId, Fence)> {
+async fn claim_all(
+    store: Store,
+    node: String,
+    revs: Arc<BTreeMap<JobName, Rev>>,
+) -> Vec<(RunId, Fence)> {
     let mut won = Vec::new();
     loop {
         let poll = store.list_due(&[LaneAsk::new(queue("default"), 25)]).await.unwrap();
@@ -43,7 +49,8 @@ async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>
             }
         };
         let orders: Vec<ClaimOrder> = due.iter().map(order).collect();
-        let replies = store.claim_runs(&claimant(&node), &queue("default"), &token(), &orders).await.unwrap();
+        let replies =
+            store.claim_runs(&claimant(&node), &queue("default"), &token(), &orders).await.unwrap();
         for reply in replies {
             match reply {
                 ClaimReply::Claimed(claim) => won.push((claim.run, claim.fence)),
@@ -76,14 +83,20 @@ async fn each_of_two_thousand_runs_is_claimed_by_one_of_sixteen_nodes() {
     let (mut runs, mut fences) = (BTreeSet::new(), BTreeSet::new());
     for node in nodes {
         let won = node.await.unwrap();
-        assert!(won.is_sorted_by(|one, next| one.1 < next.1), "fences rise in the order of the claims");
+        assert!(
+            won.is_sorted_by(|one, next| one.1 < next.1),
+            "fences rise in the order of the claims"
+        );
         for (run, fence) in won {
             assert!(runs.insert(run.clone()), "{run} was claimed twice");
             assert!(fences.insert(fence), "{fence} was given twice");
         }
     }
     assert_eq!(i64::try_from(runs.len()).unwrap(), JOBS * EACH);
-    assert_eq!(world.store.list_open(&name("j0")).await.unwrap().len(), usize::try_from(EACH).unwrap());
+    assert_eq!(
+        world.store.list_open(&name("j0")).await.unwrap().len(),
+        usize::try_from(EACH).unwrap()
+    );
     world.assert_sound();
 }
 
@@ -96,11 +109,15 @@ async fn concurrent_end_recovery_and_cancel_of_a_run_end_it_exactly_once() {
         let job = format!("j{round}");
         let run = world.plant(&job, 0).await;
         let claim = world.win_with(0, &run, Overlap::Skip, 1_000_000).await;
-        let (lease, order) = (super::recovering::expired(&claim, 10_000), world.cancelling(&run, None).await);
+        let (lease, order) =
+            (super::recovering::expired(&claim, 10_000), world.cancelling(&run, None).await);
         let (one, two, three) = (world.at(20_000), world.at(20_000), world.at(20_000));
-        let end =
-            tokio::spawn(async move { one.finish_run(&claim, &Verdict::Final(RunState::Succeeded), "", &[], "").await.unwrap() });
-        let recover = tokio::spawn(async move { two.recover_run(&lease, &super::recovering::recovery(None)).await.unwrap() });
+        let end = tokio::spawn(async move {
+            one.finish_run(&claim, &Verdict::Final(RunState::Succeeded), "", &[], "").await.unwrap()
+        });
+        let recover = tokio::spawn(async move {
+            two.recover_run(&lease, &super::recovering::recovery(None)).await.unwrap()
+        });
         let cancel = tokio::spawn(async move { three.cancel_run(&order).await.unwrap() });
         let (end, recover) = (end.await.unwrap(), recover.await.unwrap());
         cancel.await.unwrap();

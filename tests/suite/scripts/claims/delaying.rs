@@ -5,8 +5,8 @@ use std::time::Duration;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, CancelReply, ClaimReply, DefinitionChange, FinishReply, PauseReply, RecoverReply, ResumeOrder,
-    ResumeReply, SkipOrder, SkipReply, Verdict,
+    ApplyOrder, ApplyReply, CancelReply, ClaimReply, DefinitionChange, FinishReply, PauseReply,
+    RecoverReply, ResumeOrder, ResumeReply, SkipOrder, SkipReply, Verdict,
 };
 
 use super::recovering::{expired, recovery};
@@ -43,7 +43,10 @@ async fn a_run_that_waits_for_a_retry_is_not_followed_by_another() {
     let claim = world.win(10, &run).await;
     world.finish(20, &claim, Verdict::Retry(Duration::from_secs(1))).await;
     assert_eq!(pending(&world).await, None);
-    assert_eq!(world.at(30).cancel_run(&world.cancelling(&run, None).await).await.unwrap(), CancelReply::Cancelled);
+    assert_eq!(
+        world.at(30).cancel_run(&world.cancelling(&run, None).await).await.unwrap(),
+        CancelReply::Cancelled
+    );
     assert_eq!(pending(&world).await, Some(30 + DELAY));
 }
 
@@ -63,8 +66,15 @@ async fn a_run_skipped_or_cancelled_before_it_began_is_followed_too() {
     assert_eq!(world.at(100).skip_run(&order).await.unwrap(), SkipReply::Skipped);
     assert_eq!(pending(&world).await, Some(100 + DELAY));
     let run = run_of("a", 100 + DELAY);
-    assert_eq!(world.at(100).cancel_run(&world.cancelling(&run, None).await).await.unwrap(), CancelReply::Cancelled);
-    assert_eq!(pending(&world).await, Some(100 + DELAY + 1), "an id that has a record is not planted again");
+    assert_eq!(
+        world.at(100).cancel_run(&world.cancelling(&run, None).await).await.unwrap(),
+        CancelReply::Cancelled
+    );
+    assert_eq!(
+        pending(&world).await,
+        Some(100 + DELAY + 1),
+        "an id that has a record is not planted again"
+    );
 }
 
 #[tokio::test]
@@ -72,7 +82,10 @@ async fn the_end_of_a_run_of_a_paused_job_plants_nothing_and_resuming_does() {
     let world = World::new();
     let run = world.plant_as(with_delay("a", 0)).await;
     let claim = world.win(10, &run).await;
-    assert_eq!(world.at(20).pause_job(&world.job("a").await, None, &[]).await.unwrap(), PauseReply::Paused);
+    assert_eq!(
+        world.at(20).pause_job(&world.job("a").await, None, &[]).await.unwrap(),
+        PauseReply::Paused
+    );
     let resume = |offset: i64, rev| {
         let order = ResumeOrder {
             name: name("a"),
@@ -87,7 +100,10 @@ async fn the_end_of_a_run_of_a_paused_job_plants_nothing_and_resuming_does() {
     };
     assert_eq!(resume(30, world.job("a").await.rev).await, ResumeReply::Resumed);
     assert_eq!(pending(&world).await, None, "its run is open: the end of that plants");
-    assert_eq!(world.at(40).pause_job(&world.job("a").await, None, &[]).await.unwrap(), PauseReply::Paused);
+    assert_eq!(
+        world.at(40).pause_job(&world.job("a").await, None, &[]).await.unwrap(),
+        PauseReply::Paused
+    );
     world.succeed(50, &claim).await;
     assert_eq!(pending(&world).await, None);
     assert_eq!(resume(60, world.job("a").await.rev).await, ResumeReply::Resumed);
@@ -140,7 +156,10 @@ async fn what_the_end_of_a_run_plants_lies_in_the_queue_its_job_has_by_then() {
     move_to(&world, "other", with_delay("a", 0)).await;
     world.succeed(50, &claim).await;
     let next = run_of("a", 50 + DELAY).to_string();
-    assert_eq!((world.score("due:other", &next), world.score("due:default", &next)), (Some(50 + DELAY), None));
+    assert_eq!(
+        (world.score("due:other", &next), world.score("due:default", &next)),
+        (Some(50 + DELAY), None)
+    );
     world.succeed(60, &claim).await;
     world.assert_sound();
 }
@@ -168,7 +187,9 @@ async fn a_run_that_waited_while_its_job_was_moved_gets_its_turn_in_the_new_queu
     let world = World::new();
     let run = world.plant("a", 0).await;
     let first = world.win_with(10, &run, Overlap::Queue { max: 3 }, 20).await;
-    let waits = world.claim(20, &world.order_with(&run_of("a", 20), Overlap::Queue { max: 3 }, 90_000).await).await;
+    let waits = world
+        .claim(20, &world.order_with(&run_of("a", 20), Overlap::Queue { max: 3 }, 90_000).await)
+        .await;
     assert!(matches!(waits, ClaimReply::Blocked(_)), "{waits:?}");
     move_to(&world, "other", definition("a", 0)).await;
     world.succeed(50, &first).await;
@@ -180,10 +201,19 @@ async fn a_run_that_waited_while_its_job_was_moved_gets_its_turn_in_the_new_queu
 async fn of_the_runs_that_may_begin_no_more_begin_however_they_come() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let order =
-        |order: schedd::store::ClaimOrder| schedd::store::ClaimOrder { max_runs: Some(1), overlap: Overlap::Allow, ..order };
-    let claim = World::won(world.claim(10, &order(world.order_with(&run, Overlap::Allow, 1_000).await)).await);
-    assert_eq!((world.job("a").await.begun, pending(&world).await), (1, None), "its successor is not planted");
+    let order = |order: schedd::store::ClaimOrder| schedd::store::ClaimOrder {
+        max_runs: Some(1),
+        overlap: Overlap::Allow,
+        ..order
+    };
+    let claim = World::won(
+        world.claim(10, &order(world.order_with(&run, Overlap::Allow, 1_000).await)).await,
+    );
+    assert_eq!(
+        (world.job("a").await.begun, pending(&world).await),
+        (1, None),
+        "its successor is not planted"
+    );
     world.succeed(20, &claim).await;
     assert_eq!(world.indexed("a"), None);
     world.assert_sound();

@@ -14,7 +14,11 @@ async fn claim_batch(world: &World, offset: i64, prefix: &str, count: usize) -> 
         let run = world.plant(&format!("{prefix}{number}"), 0).await;
         orders.push(world.order(&run).await);
     }
-    let replies = world.at(offset).claim_runs(&claimant("n1"), &queue("default"), &token(), &orders).await.unwrap();
+    let replies = world
+        .at(offset)
+        .claim_runs(&claimant("n1"), &queue("default"), &token(), &orders)
+        .await
+        .unwrap();
     replies.into_iter().map(World::won).collect()
 }
 
@@ -41,13 +45,27 @@ async fn fences_rise_although_the_clock_is_set_back() {
 
 #[tokio::test]
 async fn a_lost_or_damaged_counter_is_rebuilt_from_the_clock() {
-    for damaged in ["", "abc", "-5", "inf", "nan", "9007199254740992", "1e300", "0x10", "1.5", "4000000000000000.5"] {
+    for damaged in [
+        "",
+        "abc",
+        "-5",
+        "inf",
+        "nan",
+        "9007199254740992",
+        "1e300",
+        "0x10",
+        "1.5",
+        "4000000000000000.5",
+    ] {
         let world = World::new();
         let _: () = world.raw("SET", "fence", &[damaged]);
         let mut claims = claim_batch(&world, 0, "a", 4).await;
         claims.extend(claim_batch(&world, 1, "b", 4).await);
         assert_rising(&claims);
-        assert!(claims[0].fence.as_u64() >= u64::try_from(t(0).as_i64()).unwrap() * 1000, "{damaged:?}");
+        assert!(
+            claims[0].fence.as_u64() >= u64::try_from(t(0).as_i64()).unwrap() * 1000,
+            "{damaged:?}"
+        );
         world.assert_sound();
     }
 }
@@ -88,7 +106,11 @@ async fn a_counter_of_another_type_is_reported_by_name_and_no_run_leaves_the_due
     let order = world.order(&run).await;
     let _: i64 = world.raw("RPUSH", "fence", &["x"]);
     let before = world.snapshot();
-    let error = world.at(0).claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await.unwrap_err();
+    let error = world
+        .at(0)
+        .claim_runs(&claimant("n1"), &queue("default"), &token(), &[order])
+        .await
+        .unwrap_err();
     assert!(matches!(&error, StoreError::WrongType { key, .. } if key == "{w}:fence"), "{error}");
     assert_eq!(world.snapshot(), before);
 }

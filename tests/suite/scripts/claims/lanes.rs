@@ -11,11 +11,15 @@ fn in_lane(job: &str, offset: i64, lane: &str) -> ApplyOrder {
 
 /// The jobs a poll for `limit` runs of one queue told, lane by lane.
 async fn reported(world: &World, lanes: &[(&str, usize)], limit: usize) -> Vec<Vec<String>> {
-    let asks: Vec<LaneAsk> =
-        lanes.iter().map(|(lane, more)| LaneAsk { more: *more, ..LaneAsk::new(queue(lane), limit) }).collect();
+    let asks: Vec<LaneAsk> = lanes
+        .iter()
+        .map(|(lane, more)| LaneAsk { more: *more, ..LaneAsk::new(queue(lane), limit) })
+        .collect();
     let poll = world.at(1_000_000).list_due(&asks).await.unwrap();
     let jobs = |poll: LanePoll| match poll {
-        LanePoll::Due { due, .. } => due.iter().map(|entry| entry.member.split_once('@').unwrap().0.to_owned()).collect(),
+        LanePoll::Due { due, .. } => {
+            due.iter().map(|entry| entry.member.split_once('@').unwrap().0.to_owned()).collect()
+        }
         LanePoll::WrongType(error) => panic!("{error}"),
     };
     poll.lanes.into_iter().map(jobs).collect()
@@ -28,8 +32,14 @@ async fn the_lane_of_a_job_is_written_down_with_it_and_that_of_a_plain_one_is_no
     world.plant("b", 0).await;
     assert_eq!(world.score("due:default!5+gpu", &run_of("a", 0).to_string()), Some(0));
     assert_eq!(world.store.read_lanes().await.unwrap(), [queue("default!5+gpu")].into());
-    assert_eq!(world.store.list_lanes().await.unwrap(), [queue("default"), queue("default!5+gpu")].into());
-    assert_eq!((world.job("a").await.lane, world.job("b").await.lane), (queue("default!5+gpu"), queue("default")));
+    assert_eq!(
+        world.store.list_lanes().await.unwrap(),
+        [queue("default"), queue("default!5+gpu")].into()
+    );
+    assert_eq!(
+        (world.job("a").await.lane, world.job("b").await.lane),
+        (queue("default!5+gpu"), queue("default"))
+    );
     world.assert_sound();
 }
 
@@ -37,11 +47,19 @@ async fn the_lane_of_a_job_is_written_down_with_it_and_that_of_a_plain_one_is_no
 async fn a_changed_priority_or_label_moves_the_planned_run_as_a_changed_queue_does() {
     let world = World::new();
     let run = world.plant("a", 100).await;
-    for (lane, before) in [("default!7", "default"), ("default!7+eu", "default!7"), ("other", "default!7+eu")] {
+    for (lane, before) in
+        [("default!7", "default"), ("default!7+eu", "default!7"), ("other", "default!7+eu")]
+    {
         let job = world.job("a").await;
         let read = Some((job.rev, job.lane));
         let change = schedd::store::DefinitionChange::Rest;
-        let edit = ApplyOrder { read, change, planted: None, hash: lane.to_owned(), ..in_lane("a", 0, lane) };
+        let edit = ApplyOrder {
+            read,
+            change,
+            planted: None,
+            hash: lane.to_owned(),
+            ..in_lane("a", 0, lane)
+        };
         assert_eq!(world.at(1).apply_job(&edit).await.unwrap(), ApplyReply::Updated);
         assert_eq!(world.score(&format!("due:{lane}"), &run.to_string()), Some(100));
         assert_eq!(world.score(&format!("due:{before}"), &run.to_string()), None);
@@ -54,12 +72,19 @@ async fn a_run_keeps_its_lane_for_a_retry_and_its_successor_takes_the_job_s() {
     let world = World::new();
     let run = world.plant_as(in_lane("a", 0, "default!2")).await;
     let order = world.order_with(&run, schedd::domain::job::job_spec::Overlap::Skip, 50).await;
-    let replies = world.at(0).claim_runs(&claimant("n1"), &queue("default!2"), &token(), &[order]).await.unwrap();
+    let replies = world
+        .at(0)
+        .claim_runs(&claimant("n1"), &queue("default!2"), &token(), &[order])
+        .await
+        .unwrap();
     let claim = World::won(replies.into_iter().next().unwrap());
     assert_eq!(world.score("due:default!2", &run_of("a", 50).to_string()), Some(50));
     world.finish(5, &claim, Verdict::Retry(std::time::Duration::from_millis(20))).await;
     assert_eq!(world.score("due:default!2", &run.to_string()), Some(25));
-    assert_eq!((world.run(&run).await.lane, world.state(&run).await), (queue("default!2"), RunState::Scheduled));
+    assert_eq!(
+        (world.run(&run).await.lane, world.state(&run).await),
+        (queue("default!2"), RunState::Scheduled)
+    );
     world.assert_sound();
 }
 
@@ -72,20 +97,32 @@ async fn a_poll_reports_the_most_urgent_runs_up_to_its_limit_and_of_each_lane_th
         }
     }
     let lanes = [("default!5", 0), ("default", 0), ("default!-5", 0)];
-    let counts = async |limit| reported(&world, &lanes, limit).await.iter().map(Vec::len).collect::<Vec<_>>();
-    assert_eq!(counts(20).await, [20, 3, 3], "each tenth slot may be for the oldest, whatever its lane");
+    let counts = async |limit| {
+        reported(&world, &lanes, limit).await.iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        counts(20).await,
+        [20, 3, 3],
+        "each tenth slot may be for the oldest, whatever its lane"
+    );
     assert_eq!(counts(40).await, [30, 10, 5]);
     assert_eq!(counts(1).await, [1, 1, 1]);
     assert_eq!(counts(0).await, [0, 0, 0]);
     assert_eq!(reported(&world, &lanes, 1).await, [["high00"], ["plain00"], ["low00"]]);
     let with_left = reported(&world, &[("default!5", 2), ("default", 4)], 1).await;
-    assert_eq!(with_left.iter().map(Vec::len).collect::<Vec<_>>(), [3, 5], "what has to be left hides nothing");
+    assert_eq!(
+        with_left.iter().map(Vec::len).collect::<Vec<_>>(),
+        [3, 5],
+        "what has to be left hides nothing"
+    );
 }
 
 #[tokio::test]
 async fn lanes_of_one_priority_are_named_alike_and_those_of_another_queue_for_themselves() {
     let world = World::new();
-    for (lane, job) in [("default!5", "a"), ("default!5+gpu", "b"), ("default", "c"), ("other", "d")] {
+    for (lane, job) in
+        [("default!5", "a"), ("default!5+gpu", "b"), ("default", "c"), ("other", "d")]
+    {
         for number in 0..9 {
             world.plant_as(in_lane(&format!("{job}{number}"), number, lane)).await;
         }
@@ -102,7 +139,10 @@ async fn a_lane_nobody_used_for_long_is_forgotten_unless_something_is_due_there(
     world.at(10).note_lanes(&[queue("default!2"), queue("default")]).await.unwrap();
     world.at(2_000).note_lanes([&queue("default!3")]).await.unwrap();
     assert_eq!(world.store.forget_lanes(t(1_000)).await.unwrap(), 1);
-    assert_eq!(world.store.read_lanes().await.unwrap(), [queue("default!1"), queue("default!3")].into());
+    assert_eq!(
+        world.store.read_lanes().await.unwrap(),
+        [queue("default!1"), queue("default!3")].into()
+    );
     assert_eq!(world.store.forget_lanes(t(1_000)).await.unwrap(), 0);
 }
 

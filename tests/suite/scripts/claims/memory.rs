@@ -5,7 +5,8 @@ use std::time::Duration;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    CancelReply, FinishReply, LeaseWord, OutputFrames, OutputStream, RecoverReply, RetryReply, StopRunning, StoreError, Verdict,
+    CancelReply, FinishReply, LeaseWord, OutputFrames, OutputStream, RecoverReply, RetryReply,
+    StopRunning, StoreError, Verdict,
 };
 
 use super::recovering::{expired, recovery};
@@ -30,7 +31,8 @@ async fn nothing_new_is_taken_and_nothing_half_of_it_written() {
     let before = world.snapshot();
     let mut frames = OutputFrames::new(0);
     frames.push_head(OutputStream::Stdout, b"hello");
-    let hand = schedd::domain::name::names::RunId::manual("a".parse().unwrap(), run.due(), "x").unwrap();
+    let hand =
+        schedd::domain::name::names::RunId::manual("a".parse().unwrap(), run.due(), "x").unwrap();
     let errors = [
         world.at(1).apply_job(&definition("b", 5)).await.unwrap_err(),
         world.at(1).retry_run(&retrial).await.unwrap_err(),
@@ -58,12 +60,23 @@ async fn what_is_there_is_claimed_renewed_ended_recovered_and_cancelled() {
     let _: () = world.server(&["SCRIPT", "FLUSH"]);
     let a = world.win_with(0, &run_of("a", 0), Overlap::Skip, 1000).await;
     let b = world.win_with(0, &run_of("b", 0), Overlap::Skip, 1000).await;
-    let words = world.at(1).renew_leases(LEASE, &[(a.run.clone(), a.fence), (b.run.clone(), b.fence)]).await.unwrap();
+    let words = world
+        .at(1)
+        .renew_leases(LEASE, &[(a.run.clone(), a.fence), (b.run.clone(), b.fence)])
+        .await
+        .unwrap();
     assert_eq!(words, [LeaseWord::Extended, LeaseWord::Extended]);
-    assert!(matches!(world.finish(2, &a, Verdict::Retry(Duration::ZERO)).await, FinishReply::Retrying(_)));
+    assert!(matches!(
+        world.finish(2, &a, Verdict::Retry(Duration::ZERO)).await,
+        FinishReply::Retrying(_)
+    ));
     let a = world.win(3, &a.run).await;
     world.succeed(4, &a).await;
-    let reply = world.at(20_000).recover_run(&expired(&b, 10_001), &recovery(Some(RunState::Lost))).await.unwrap();
+    let reply = world
+        .at(20_000)
+        .recover_run(&expired(&b, 10_001), &recovery(Some(RunState::Lost)))
+        .await
+        .unwrap();
     assert_eq!(reply, RecoverReply::Ended);
     let order = world.cancelling(&run_of("c", 0), Some(1000)).await;
     assert_eq!(world.at(20_001).cancel_run(&order).await.unwrap(), CancelReply::Cancelled);

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
-use schedd::store::{Blocking, CancelReply, ClaimReply, FinishReply, LeaseWord, RemoveReply, StopRunning, Verdict};
+use schedd::store::{
+    Blocking, CancelReply, ClaimReply, FinishReply, LeaseWord, RemoveReply, StopRunning, Verdict,
+};
 
 use super::recovering::{expired, recovery};
 use crate::scripts::jobs::removing::removal;
@@ -20,7 +22,11 @@ async fn collide(overlap: Overlap) -> (World, schedd::store::Claim, ClaimReply) 
     let order = world.order_with(&run_of("a", 1000), overlap, 2000).await;
     let reply = world.claim(1000, &order).await;
     world.assert_sound();
-    assert_eq!(world.job("a").await.pending, Some(run_of("a", 2000)), "the successor is planted whatever becomes of the run");
+    assert_eq!(
+        world.job("a").await.pending,
+        Some(run_of("a", 2000)),
+        "the successor is planted whatever becomes of the run"
+    );
     (world, open, reply)
 }
 
@@ -57,10 +63,18 @@ async fn under_queue_one_waits_and_the_next_is_skipped() {
     let third = world.claim(2000, &world.order_with(&run_of("a", 2000), QUEUE, 3000).await).await;
     assert!(is_skipped(&third), "{third:?}");
     world.succeed(2500, &open).await;
-    assert_eq!(world.score("due:default", &run_of("a", 1000).to_string()), Some(2500), "ready from when it was freed");
+    assert_eq!(
+        world.score("due:default", &run_of("a", 1000).to_string()),
+        Some(2500),
+        "ready from when it was freed"
+    );
     world.assert_sound();
     let second = world.win_with(2501, &run_of("a", 1000), QUEUE, 9000).await;
-    assert_eq!(world.job("a").await.pending, Some(run_of("a", 3000)), "its successor was planted when it began to wait");
+    assert_eq!(
+        world.job("a").await.pending,
+        Some(run_of("a", 3000)),
+        "its successor was planted when it began to wait"
+    );
     world.succeed(2600, &second).await;
     world.assert_sound();
 }
@@ -82,7 +96,8 @@ async fn no_later_run_overtakes_one_whose_turn_has_come() {
 async fn under_replace_the_open_run_is_asked_to_stop_and_the_later_waits_in_its_place() {
     let (world, open, reply) = collide(Overlap::Replace).await;
     assert!(is_waiting(&reply), "{reply:?}");
-    let words = world.at(1001).renew_leases(LEASE, &[(open.run.clone(), open.fence)]).await.unwrap();
+    let words =
+        world.at(1001).renew_leases(LEASE, &[(open.run.clone(), open.fence)]).await.unwrap();
     assert_eq!(words, [LeaseWord::Stop("replaced".to_owned())]);
     let reply = world.finish(1002, &open, Verdict::Final(RunState::Cancelled)).await;
     assert_eq!(reply, FinishReply::Finished(1));
@@ -96,8 +111,15 @@ async fn a_replaced_run_that_waits_for_its_retry_is_claimed_at_once_to_end() {
     let first = world.plant("a", 0).await;
     let open = world.win_with(0, &first, Overlap::Replace, 1000).await;
     world.finish(1, &open, Verdict::Retry(Duration::from_secs(600))).await;
-    assert!(is_waiting(&world.claim(1000, &world.order_with(&run_of("a", 1000), Overlap::Replace, 2000).await).await));
-    assert!(matches!(world.claim(1000, &world.order(&first).await).await, ClaimReply::Blocked(Blocking::Cancelled)));
+    assert!(is_waiting(
+        &world
+            .claim(1000, &world.order_with(&run_of("a", 1000), Overlap::Replace, 2000).await)
+            .await
+    ));
+    assert!(matches!(
+        world.claim(1000, &world.order(&first).await).await,
+        ClaimReply::Blocked(Blocking::Cancelled)
+    ));
     assert_eq!(world.run(&first).await.reason.as_deref(), Some("replaced"));
     world.win(1001, &run_of("a", 1000)).await;
     world.assert_sound();
@@ -107,16 +129,23 @@ async fn a_replaced_run_that_waits_for_its_retry_is_claimed_at_once_to_end() {
 async fn of_a_chain_of_three_under_replace_the_newest_runs_and_each_older_ends_replaced() {
     let (world, open, reply) = collide(Overlap::Replace).await;
     assert!(is_waiting(&reply), "{reply:?}");
-    let third = world.claim(2000, &world.order_with(&run_of("a", 2000), Overlap::Replace, 3000).await).await;
+    let third = world
+        .claim(2000, &world.order_with(&run_of("a", 2000), Overlap::Replace, 3000).await)
+        .await;
     assert!(is_waiting(&third), "{third:?}");
     world.assert_sound();
     let second = world.claim(2001, &world.order(&run_of("a", 1000)).await).await;
     assert!(matches!(second, ClaimReply::Blocked(Blocking::Cancelled)), "{second:?}");
     assert_eq!(world.run(&run_of("a", 1000)).await.reason.as_deref(), Some("replaced"));
-    assert!(matches!(world.claim(2001, &world.order(&run_of("a", 2000)).await).await, ClaimReply::Gone), "two at once");
+    assert!(
+        matches!(world.claim(2001, &world.order(&run_of("a", 2000)).await).await, ClaimReply::Gone),
+        "two at once"
+    );
     world.finish(2002, &open, Verdict::Final(RunState::Cancelled)).await;
     // The third has its turn and is replaced before it starts.
-    let fourth = world.claim(3000, &world.order_with(&run_of("a", 3000), Overlap::Replace, 4000).await).await;
+    let fourth = world
+        .claim(3000, &world.order_with(&run_of("a", 3000), Overlap::Replace, 4000).await)
+        .await;
     assert!(is_waiting(&fourth), "{fourth:?}");
     let third = world.claim(3001, &world.order(&run_of("a", 2000)).await).await;
     assert!(matches!(third, ClaimReply::Blocked(Blocking::Cancelled)), "{third:?}");
@@ -159,7 +188,9 @@ async fn a_run_that_waits_for_its_retry_counts_as_open_and_is_never_skipped_itse
     let first = world.plant("a", 0).await;
     let open = world.win_with(0, &first, Overlap::Skip, 1000).await;
     world.finish(1, &open, Verdict::Retry(Duration::from_secs(5))).await;
-    assert!(is_skipped(&world.claim(1000, &world.order_with(&run_of("a", 1000), Overlap::Skip, 2000).await).await));
+    assert!(is_skipped(
+        &world.claim(1000, &world.order_with(&run_of("a", 1000), Overlap::Skip, 2000).await).await
+    ));
     let again = world.win(5001, &first).await;
     assert_eq!(again.attempt, 2);
     world.assert_sound();
@@ -168,7 +199,11 @@ async fn a_run_that_waits_for_its_retry_counts_as_open_and_is_never_skipped_itse
 #[tokio::test]
 async fn a_waiting_run_gets_its_turn_when_its_blocker_ends_with_its_node() {
     let (world, open, _) = collide(QUEUE).await;
-    world.at(20_000).recover_run(&expired(&open, 10_000), &recovery(Some(RunState::Failed))).await.unwrap();
+    world
+        .at(20_000)
+        .recover_run(&expired(&open, 10_000), &recovery(Some(RunState::Failed)))
+        .await
+        .unwrap();
     world.assert_sound();
     world.win(20_001, &run_of("a", 1000)).await;
     world.assert_sound();
@@ -195,10 +230,13 @@ async fn a_run_cancelled_after_its_turn_came_gives_the_turn_to_the_next() {
     let first = world.plant("a", 0).await;
     let open = world.win_with(0, &first, two, 1000).await;
     for due in [1000, 2000] {
-        assert!(is_waiting(&world.claim(due, &world.order_with(&run_of("a", due), two, due + 1000).await).await));
+        assert!(is_waiting(
+            &world.claim(due, &world.order_with(&run_of("a", due), two, due + 1000).await).await
+        ));
     }
     world.succeed(2001, &open).await;
-    let reply = world.at(2002).cancel_run(&world.cancelling(&run_of("a", 1000), None).await).await.unwrap();
+    let reply =
+        world.at(2002).cancel_run(&world.cancelling(&run_of("a", 1000), None).await).await.unwrap();
     assert_eq!(reply, CancelReply::Cancelled);
     world.assert_sound();
     world.win(2003, &run_of("a", 2000)).await;
@@ -230,13 +268,19 @@ async fn the_runs_behind_a_waiting_manual_one_get_their_turn_also_when_it_is_dro
     let mut order = world.order(&hand).await;
     order.overlap = two;
     assert!(is_waiting(&world.claim(1, &order).await));
-    assert!(is_waiting(&world.claim(1000, &world.order_with(&run_of("a", 1000), two, 2000).await).await));
+    assert!(is_waiting(
+        &world.claim(1000, &world.order_with(&run_of("a", 1000), two, 2000).await).await
+    ));
     world.succeed(1001, &open).await;
     world.assert_sound();
     assert_eq!(world.score("due:default", &hand.to_string()), Some(1001));
-    let removed = world.at(1002).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
+    let removed =
+        world.at(1002).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
     assert_eq!(removed, RemoveReply::Removed(0));
-    assert!(matches!(world.claim(1003, &world.order(&hand).await).await, ClaimReply::Blocked(Blocking::Cancelled)));
+    assert!(matches!(
+        world.claim(1003, &world.order(&hand).await).await,
+        ClaimReply::Blocked(Blocking::Cancelled)
+    ));
     world.assert_sound();
     let last = world.claim(1004, &world.order(&run_of("a", 1000)).await).await;
     assert!(matches!(last, ClaimReply::Blocked(Blocking::Cancelled)), "{last:?}");

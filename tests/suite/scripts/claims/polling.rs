@@ -21,9 +21,16 @@ async fn a_poll_reports_the_due_runs_in_order_the_next_one_and_the_leases() {
         world.plant(job, offset).await;
     }
     world.win(10, &run_of("a", 10)).await;
-    let poll = world.at(30).list_due(&[LaneAsk::new(queue("default"), 10), LaneAsk::new(queue("empty"), 10)]).await.unwrap();
+    let poll = world
+        .at(30)
+        .list_due(&[LaneAsk::new(queue("default"), 10), LaneAsk::new(queue("empty"), 10)])
+        .await
+        .unwrap();
     assert_eq!((poll.now, poll.leases), (t(30), 1));
-    assert_eq!(due(&poll.lanes[0]), (vec![format!("b@{}", t(20).as_i64()), format!("c@{}", t(30).as_i64())], Some(40)));
+    assert_eq!(
+        due(&poll.lanes[0]),
+        (vec![format!("b@{}", t(20).as_i64()), format!("c@{}", t(30).as_i64())], Some(40))
+    );
     assert_eq!(due(&poll.lanes[1]), (vec![], None));
     world.assert_sound();
 }
@@ -45,7 +52,10 @@ async fn a_poll_gives_no_more_than_its_limit_and_nothing_of_a_queue_left_out() {
         world.plant(&format!("j{number:02}"), number).await;
     }
     let poll = world.at(100).list_due(&[LaneAsk::new(queue("default"), 3)]).await.unwrap();
-    assert_eq!(due(&poll.lanes[0]).0, ["j00", "j01", "j02"].map(|job| run_of(job, job[1..].parse().unwrap()).to_string()));
+    assert_eq!(
+        due(&poll.lanes[0]).0,
+        ["j00", "j01", "j02"].map(|job| run_of(job, job[1..].parse().unwrap()).to_string())
+    );
     let poll = world.at(100).list_due(&[LaneAsk::new(queue("default"), 0)]).await.unwrap();
     assert_eq!(due(&poll.lanes[0]), (vec![], None));
 }
@@ -54,13 +64,18 @@ async fn a_poll_gives_no_more_than_its_limit_and_nothing_of_a_queue_left_out() {
 async fn entries_with_a_score_no_instant_has_are_shown_and_hide_nothing() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    for (member, score) in [("inf", "+inf"), ("huge", "1e300"), ("minus", "-inf"), ("negative", "-5")] {
+    for (member, score) in
+        [("inf", "+inf"), ("huge", "1e300"), ("minus", "-inf"), ("negative", "-5")]
+    {
         let _: i64 = world.raw("ZADD", "due:default", &[score, member]);
     }
     let poll = world.at(0).list_due(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
     assert_eq!(
         due(&poll.lanes[0]),
-        (vec!["minus".into(), "negative".into(), run.to_string(), "huge".into(), "inf".into()], None)
+        (
+            vec!["minus".into(), "negative".into(), run.to_string(), "huge".into(), "inf".into()],
+            None
+        )
     );
 }
 
@@ -69,8 +84,14 @@ async fn a_queue_of_another_type_is_reported_and_hides_no_other_queue() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let _: i64 = world.raw("RPUSH", "due:damaged", &["x"]);
-    let poll = world.at(0).list_due(&[LaneAsk::new(queue("damaged"), 10), LaneAsk::new(queue("default"), 10)]).await.unwrap();
-    assert!(matches!(&poll.lanes[0], LanePoll::WrongType(error) if error.to_string().contains("list")));
+    let poll = world
+        .at(0)
+        .list_due(&[LaneAsk::new(queue("damaged"), 10), LaneAsk::new(queue("default"), 10)])
+        .await
+        .unwrap();
+    assert!(
+        matches!(&poll.lanes[0], LanePoll::WrongType(error) if error.to_string().contains("list"))
+    );
     assert_eq!(due(&poll.lanes[1]).0, [run.to_string()]);
 }
 
@@ -82,13 +103,21 @@ async fn what_stands_behind_an_entry_is_reported_in_order_and_nothing_that_is_no
     }
     let id = |number: i64| run_of(&format!("j{number}"), number).to_string();
     let behind = async |after: Option<i64>, most: usize| {
-        let reported = world.at(4).list_behind(&queue("default"), after.map(id).as_deref(), most).await.unwrap();
+        let reported = world
+            .at(4)
+            .list_behind(&queue("default"), after.map(id).as_deref(), most)
+            .await
+            .unwrap();
         reported.map(|entries| entries.into_iter().map(|entry| entry.member).collect::<Vec<_>>())
     };
     assert_eq!(behind(None, 2).await, Some(vec![id(0), id(1)]));
     assert_eq!(behind(Some(1), 9).await, Some(vec![id(2), id(3), id(4)]), "the last is not due");
     assert_eq!(behind(Some(4), 9).await, Some(vec![]));
     assert_eq!(behind(Some(9), 9).await, None, "it is not there");
-    let texts = world.store.read_definitions(&["j0".parse().unwrap(), "nobody".parse().unwrap()]).await.unwrap();
+    let texts = world
+        .store
+        .read_definitions(&["j0".parse().unwrap(), "nobody".parse().unwrap()])
+        .await
+        .unwrap();
     assert!(texts[0].is_some() && texts[1].is_none(), "{texts:?}");
 }

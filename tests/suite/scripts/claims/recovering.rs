@@ -37,7 +37,10 @@ async fn a_run_is_due_again_and_its_recovery_counted() {
     let claim = running(&world).await;
     let lease = world.store.list_leases(10).await.unwrap().remove(0).unwrap();
     assert_eq!(lease, expired(&claim, 10_000));
-    assert_eq!(world.at(20_000).recover_run(&lease, &recovery(None)).await.unwrap(), RecoverReply::Recovered);
+    assert_eq!(
+        world.at(20_000).recover_run(&lease, &recovery(None)).await.unwrap(),
+        RecoverReply::Recovered
+    );
     let record = world.run(&claim.run).await;
     assert_eq!((record.state, record.recoveries, record.failures), (RunState::Scheduled, 1, 0));
     assert_eq!((record.past.len(), record.ready), (1, Some(t(20_000))));
@@ -54,9 +57,15 @@ async fn of_two_that_recover_a_run_the_second_finds_nothing() {
     let world = World::new();
     let claim = running(&world).await;
     let store = world.at(20_000);
-    assert_eq!(store.recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap(), RecoverReply::Recovered);
+    assert_eq!(
+        store.recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap(),
+        RecoverReply::Recovered
+    );
     let before = world.snapshot();
-    assert_eq!(store.recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap(), RecoverReply::Gone);
+    assert_eq!(
+        store.recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap(),
+        RecoverReply::Gone
+    );
     assert_eq!(world.snapshot(), before);
 }
 
@@ -66,7 +75,8 @@ async fn a_lease_that_has_moved_is_alive() {
     let claim = running(&world).await;
     world.at(3_000).renew_leases(LEASE, &[(claim.run.clone(), claim.fence)]).await.unwrap();
     let before = world.snapshot();
-    let reply = world.at(20_000).recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap();
+    let reply =
+        world.at(20_000).recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap();
     assert_eq!(reply, RecoverReply::Alive);
     assert_eq!(world.snapshot(), before);
 }
@@ -76,7 +86,11 @@ async fn a_run_that_may_not_be_tried_again_ends() {
     for state in [RunState::Failed, RunState::Lost] {
         let world = World::new();
         let claim = running(&world).await;
-        let reply = world.at(20_000).recover_run(&expired(&claim, 10_000), &recovery(Some(state))).await.unwrap();
+        let reply = world
+            .at(20_000)
+            .recover_run(&expired(&claim, 10_000), &recovery(Some(state)))
+            .await
+            .unwrap();
         assert_eq!(reply, RecoverReply::Ended);
         let record = world.run(&claim.run).await;
         assert_eq!((record.state, record.finished_at), (state, Some(t(20_000))));
@@ -108,7 +122,8 @@ async fn a_run_asked_to_stop_ends_cancelled_although_its_node_died() {
     let claim = running(&world).await;
     let reply = world.at(1).cancel_run(&world.cancelling(&claim.run, None).await).await.unwrap();
     assert_eq!(reply, CancelReply::Requested);
-    let reply = world.at(20_000).recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap();
+    let reply =
+        world.at(20_000).recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap();
     assert_eq!(reply, RecoverReply::Ended);
     assert_eq!(world.state(&claim.run).await, RunState::Cancelled);
     world.assert_sound();
@@ -118,9 +133,12 @@ async fn a_run_asked_to_stop_ends_cancelled_although_its_node_died() {
 async fn of_two_leases_of_one_run_the_later_is_kept() {
     let world = World::new();
     let claim = running(&world).await;
-    let left_behind = Claim { fence: schedd::domain::name::names::Fence::new(5).unwrap(), ..claim.clone() };
-    let _: i64 = world.raw("ZADD", "leases", &[&t(9_000).as_i64().to_string(), &format!("{}#5", claim.run)]);
-    let reply = world.at(20_000).recover_run(&expired(&left_behind, 9_000), &recovery(None)).await.unwrap();
+    let left_behind =
+        Claim { fence: schedd::domain::name::names::Fence::new(5).unwrap(), ..claim.clone() };
+    let _: i64 =
+        world.raw("ZADD", "leases", &[&t(9_000).as_i64().to_string(), &format!("{}#5", claim.run)]);
+    let reply =
+        world.at(20_000).recover_run(&expired(&left_behind, 9_000), &recovery(None)).await.unwrap();
     assert_eq!(reply, RecoverReply::Gone);
     assert_eq!(world.state(&claim.run).await, RunState::Running);
     world.assert_sound();
@@ -135,7 +153,11 @@ async fn a_lease_with_an_end_no_lease_has_can_be_taken_back() {
         let _: i64 = world.raw("ZADD", "leases", &[end, &format!("{}#{}", claim.run, claim.fence)]);
         let lease = world.store.list_leases(10).await.unwrap().remove(0).unwrap();
         assert_eq!((&lease.run, lease.fence), (&claim.run, claim.fence), "{end}");
-        assert_eq!(world.at(20_000).recover_run(&lease, &recovery(None)).await.unwrap(), RecoverReply::Recovered, "{end}");
+        assert_eq!(
+            world.at(20_000).recover_run(&lease, &recovery(None)).await.unwrap(),
+            RecoverReply::Recovered,
+            "{end}"
+        );
         world.assert_sound();
     }
 }
@@ -148,16 +170,30 @@ async fn a_run_that_is_over_is_not_taken_back_nor_ended_anew_and_its_lease_goes(
             let claim = running(&world).await;
             let key = format!("run:{}", claim.run);
             let _: i64 = world.raw("HSET", &key, &["state", state]);
-            let record: std::collections::BTreeMap<String, String> = world.raw("HGETALL", &key, &[]);
+            let record: std::collections::BTreeMap<String, String> =
+                world.raw("HGETALL", &key, &[]);
             let before = world.snapshot();
-            let reply = world.at(5).finish_run(&claim, &Verdict::Final(RunState::Failed), "", &[], "").await.unwrap();
+            let reply = world
+                .at(5)
+                .finish_run(&claim, &Verdict::Final(RunState::Failed), "", &[], "")
+                .await
+                .unwrap();
             assert_eq!((reply, world.snapshot()), (schedd::store::FinishReply::Lost, before));
             let lease = expired(&claim, 10_000);
-            assert_eq!(world.at(20_000).recover_run(&lease, &recovery(verdict)).await.unwrap(), RecoverReply::Gone);
-            assert_eq!(world.raw::<std::collections::BTreeMap<String, String>>("HGETALL", &key, &[]), record);
+            assert_eq!(
+                world.at(20_000).recover_run(&lease, &recovery(verdict)).await.unwrap(),
+                RecoverReply::Gone
+            );
+            assert_eq!(
+                world.raw::<std::collections::BTreeMap<String, String>>("HGETALL", &key, &[]),
+                record
+            );
             assert_eq!(world.store.list_leases(10).await.unwrap().len(), 0);
             assert_eq!(world.score("due:default", &claim.run.to_string()), None);
-            assert_eq!((world.total("recovered"), world.raw::<i64>("ZCARD", "running:default", &[])), (0, 0));
+            assert_eq!(
+                (world.total("recovered"), world.raw::<i64>("ZCARD", "running:default", &[])),
+                (0, 0)
+            );
         }
     }
 }

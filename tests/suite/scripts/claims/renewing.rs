@@ -18,9 +18,21 @@ async fn a_renewal_reports_of_each_lease_whether_it_is_held_stopped_or_lost() {
     held[2].1 = Fence::new(held[2].1.as_u64() + 1).unwrap();
     held.push((run_of("nobody", 5), Fence::new(5).unwrap()));
     let words = world.at(4_000).renew_leases(LEASE, &held).await.unwrap();
-    assert_eq!(words, [LeaseWord::Extended, LeaseWord::Stop("by a test".to_owned()), LeaseWord::Lost, LeaseWord::Lost]);
+    assert_eq!(
+        words,
+        [
+            LeaseWord::Extended,
+            LeaseWord::Stop("by a test".to_owned()),
+            LeaseWord::Lost,
+            LeaseWord::Lost
+        ]
+    );
     assert_eq!(world.score("leases", &format!("{}#{}", held[0].0, held[0].1)), Some(14_000));
-    assert_eq!(world.score("leases", &format!("{}#{}", held[1].0, held[1].1)), Some(14_000), "it runs until it has stopped");
+    assert_eq!(
+        world.score("leases", &format!("{}#{}", held[1].0, held[1].1)),
+        Some(14_000),
+        "it runs until it has stopped"
+    );
     assert_eq!(world.store.list_leases(10).await.unwrap().len(), 3, "a renewal makes no lease");
     world.assert_sound();
 }

@@ -49,7 +49,10 @@ async fn a_one_shot_skipped_is_over() {
 async fn a_skip_by_an_older_rev_or_over_a_taken_occurrence_is_refused() {
     let world = World::new();
     let run = world.plant("a", 0).await;
-    let stale = SkipOrder { rev: world.plant_other_rev().await, ..skipping(&world, 0, 0, 1, Some(1000)).await };
+    let stale = SkipOrder {
+        rev: world.plant_other_rev().await,
+        ..skipping(&world, 0, 0, 1, Some(1000)).await
+    };
     let before = world.snapshot();
     assert_eq!(world.at(5).skip_run(&stale).await.unwrap(), SkipReply::Stale);
     // Its planned run may have gone to another lane with the edit, and is no less planned.

@@ -4,7 +4,8 @@ use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, Blocking, CancelReply, ClaimReply, RemoveReply, SpreadOrder, SpreadReply, SpreadWindow, StopRunning, Successor,
+    ApplyOrder, Blocking, CancelReply, ClaimReply, RemoveReply, SpreadOrder, SpreadReply,
+    SpreadWindow, StopRunning, Successor,
 };
 
 use crate::scripts::jobs::removing::removal;
@@ -19,7 +20,10 @@ async fn spreading(world: &World, dues: &[(i64, i64)], next: i64) -> SpreadOrder
         lane: queue("default"),
         window: job.window,
         next_window: None,
-        runs: dues.iter().map(|(due, ready)| Successor { run: run_of("a", *due), ready: t(*ready) }).collect(),
+        runs: dues
+            .iter()
+            .map(|(due, ready)| Successor { run: run_of("a", *due), ready: t(*ready) })
+            .collect(),
         successor: Some(successor("a", next)),
     }
 }
@@ -45,11 +49,21 @@ async fn missed_runs_get_times_of_their_own_and_what_comes_after_them_is_planted
     assert_eq!(world.store.list_spread(&name("a")).await.unwrap(), runs);
     assert_eq!(world.score("due:default", &runs[1].to_string()), Some(5200));
     let record = world.run(&runs[1]).await;
-    assert_eq!((record.state, record.ready, record.reason.as_deref()), (RunState::Scheduled, Some(t(5200)), Some("missed")));
+    assert_eq!(
+        (record.state, record.ready, record.reason.as_deref()),
+        (RunState::Scheduled, Some(t(5200)), Some("missed"))
+    );
     assert!(matches!(world.claim(5150, &world.order(&runs[1]).await).await, ClaimReply::Early));
     let first = world.win(5150, &runs[0]).await;
-    assert_eq!(world.job("a").await.pending, Some(run_of("a", 6000)), "only the pending run plants the next");
-    assert_eq!(how(&world.claim(5250, &world.order(&runs[1]).await).await), Some(Blocking::Skipped));
+    assert_eq!(
+        world.job("a").await.pending,
+        Some(run_of("a", 6000)),
+        "only the pending run plants the next"
+    );
+    assert_eq!(
+        how(&world.claim(5250, &world.order(&runs[1]).await).await),
+        Some(Blocking::Skipped)
+    );
     let mut behind = world.order(&runs[2]).await;
     behind.overlap = Overlap::Queue { max: 1 };
     assert_eq!(how(&world.claim(5350, &behind).await), Some(Blocking::Waiting));
@@ -75,7 +89,8 @@ async fn only_the_pending_run_read_is_spread_and_never_over_a_taken_occurrence()
     // Its planned run may have gone to another lane with an edit, and is no less planned.
     let rev = world.plant_other_rev().await;
     let before = world.snapshot();
-    let edited = SpreadOrder { rev, lane: queue("other"), ..spreading(&world, &[(6000, 9000)], 7000).await };
+    let edited =
+        SpreadOrder { rev, lane: queue("other"), ..spreading(&world, &[(6000, 9000)], 7000).await };
     assert_eq!(world.at(7000).spread_runs(&edited).await.unwrap(), SpreadReply::Stale);
     assert_eq!(world.snapshot(), before);
 }
@@ -85,7 +100,8 @@ async fn what_is_left_of_a_window_stands_with_the_job_for_whoever_comes_next() {
     let world = World::new();
     world.plant("a", 0).await;
     let window = Some(SpreadWindow { run: run_of("a", 1000), from: t(7000), until: t(9000) });
-    let order = SpreadOrder { next_window: window.clone(), ..spreading(&world, &[(0, 6000)], 1000).await };
+    let order =
+        SpreadOrder { next_window: window.clone(), ..spreading(&world, &[(0, 6000)], 1000).await };
     assert_eq!(world.at(5000).spread_runs(&order).await.unwrap(), SpreadReply::Spread);
     assert_eq!(world.job("a").await.window, window);
     let order = spreading(&world, &[(1000, 8000)], 6000).await;
@@ -98,12 +114,19 @@ async fn what_is_left_of_a_window_stands_with_the_job_for_whoever_comes_next() {
 async fn a_spread_run_of_a_paused_job_ends_skipped_and_of_a_removed_one_cancelled_at_once() {
     let (world, runs) = spread().await;
     world.at(5110).pause_job(&world.job("a").await, None, &[]).await.unwrap();
-    assert_eq!(how(&world.claim(5120, &world.order(&runs[0]).await).await), Some(Blocking::Skipped));
+    assert_eq!(
+        how(&world.claim(5120, &world.order(&runs[0]).await).await),
+        Some(Blocking::Skipped)
+    );
     assert_eq!(world.run(&runs[0]).await.reason.as_deref(), Some("paused"));
-    let removed = world.at(5130).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
+    let removed =
+        world.at(5130).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
     assert_eq!(removed, RemoveReply::Removed(0));
     for run in &runs[1..] {
-        assert_eq!(how(&world.claim(5131, &world.order(run).await).await), Some(Blocking::Cancelled));
+        assert_eq!(
+            how(&world.claim(5131, &world.order(run).await).await),
+            Some(Blocking::Cancelled)
+        );
     }
     world.assert_sound();
 }
@@ -142,7 +165,10 @@ async fn the_definition_of_a_job_that_ended_is_kept_for_what_is_spread_of_it() {
     world.at(5050).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
     world.at(5051).forget_jobs(t(9000), 0).await.unwrap();
     for run in &runs {
-        assert_eq!(how(&world.claim(5060, &world.order(run).await).await), Some(Blocking::Cancelled));
+        assert_eq!(
+            how(&world.claim(5060, &world.order(run).await).await),
+            Some(Blocking::Cancelled)
+        );
     }
     world.at(5070).forget_jobs(t(9000), 0).await.unwrap();
     assert!(world.store.read_job(&name("a")).await.unwrap().is_none());

@@ -11,20 +11,42 @@ use schedd::store::{CheckNote, JobMending, JobRecord, JobToInspect, MendReply, S
 
 use crate::scripts::world::{World, queue, run_of, successor, t};
 
-async fn repair_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: &[Lane]) -> MendReply {
+async fn repair_job(
+    store: &Store,
+    job: &JobRecord,
+    planted: Option<i64>,
+    queues: &[Lane],
+) -> MendReply {
     let planted = planted.map(|due| successor("a", due));
-    let mending =
-        JobMending { name: job.name.clone(), record: Some(job.clone()), planted, pending_ready: None, gated: None, anchor: None };
+    let mending = JobMending {
+        name: job.name.clone(),
+        record: Some(job.clone()),
+        planted,
+        pending_ready: None,
+        gated: None,
+        anchor: None,
+    };
     store.mend_jobs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }
 
-async fn repair_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues: &[Lane]) -> MendReply {
-    let facts = store.inspect_runs(&[(run.clone(), found_under)], queues).await.unwrap().remove(0).unwrap();
+async fn repair_run(
+    store: &Store,
+    run: &RunId,
+    found_under: Option<Fence>,
+    queues: &[Lane],
+) -> MendReply {
+    let facts =
+        store.inspect_runs(&[(run.clone(), found_under)], queues).await.unwrap().remove(0).unwrap();
     store.mend_runs(&[facts]).await.unwrap().remove(0).unwrap()
 }
 
 async fn inspect(store: &Store, job: &JobRecord, queues: &[Lane]) -> Option<JobPlaces> {
-    let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: PlannedRun::Recurring, gated: None };
+    let to_inspect = JobToInspect {
+        name: &job.name,
+        record: Some(job),
+        plan: PlannedRun::Recurring,
+        gated: None,
+    };
     store.inspect_jobs(&[to_inspect], queues).await.unwrap().remove(0).unwrap()
 }
 
@@ -37,7 +59,11 @@ async fn the_facts_of_a_sound_job_and_of_its_runs_are_no_findings_and_nothing_is
     let (store, job) = (world.at(1), world.job("a").await);
     let before = world.snapshot();
     assert_eq!(judge_job(&inspect(&store, &job, &queues).await.unwrap()), []);
-    for facts in store.inspect_runs(&[(run.clone(), Some(claim.fence)), (run_of("a", 1000), None)], &queues).await.unwrap() {
+    for facts in store
+        .inspect_runs(&[(run.clone(), Some(claim.fence)), (run_of("a", 1000), None)], &queues)
+        .await
+        .unwrap()
+    {
         assert_eq!(judge_run(&facts.unwrap()), []);
     }
     assert_eq!(repair_job(&store, &job, None, &queues).await, MendReply::Sound);
@@ -83,14 +109,19 @@ async fn a_run_that_changed_since_it_was_read_is_not_mended() {
     let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
     let _: i64 = world.raw("ZADD", "history", &["5", &run.to_string()]);
     let queues = [queue("default")];
-    let read = world.at(1).inspect_runs(&[(run.clone(), None)], &queues).await.unwrap().remove(0).unwrap();
+    let read =
+        world.at(1).inspect_runs(&[(run.clone(), None)], &queues).await.unwrap().remove(0).unwrap();
     world.finish(1, &claim, Verdict::Retry(Duration::from_secs(5))).await;
-    let scheduled = world.at(1).inspect_runs(&[(run.clone(), None)], &queues).await.unwrap().remove(0).unwrap();
+    let scheduled =
+        world.at(1).inspect_runs(&[(run.clone(), None)], &queues).await.unwrap().remove(0).unwrap();
     let _: i64 = world.raw("ZREM", "due:default", &[&run.to_string()]);
     // Its record is another in the first facts, and one of its entries in the second.
     for facts in [read, scheduled] {
         let before = world.snapshot();
-        assert_eq!(world.at(2).mend_runs(&[facts]).await.unwrap().remove(0).unwrap(), MendReply::Stale);
+        assert_eq!(
+            world.at(2).mend_runs(&[facts]).await.unwrap().remove(0).unwrap(),
+            MendReply::Stale
+        );
         assert_eq!(world.snapshot(), before);
     }
     repair_run(&world.at(2), &run, None, &queues).await;
@@ -101,7 +132,11 @@ async fn a_run_that_changed_since_it_was_read_is_not_mended() {
 #[tokio::test]
 async fn a_counter_that_moved_since_it_was_counted_is_left() {
     let world = World::new();
-    let facts = CountFacts { output_bytes: Some("5".to_owned()), output_counted: Some(7), ..CountFacts::default() };
+    let facts = CountFacts {
+        output_bytes: Some("5".to_owned()),
+        output_counted: Some(7),
+        ..CountFacts::default()
+    };
     let _: () = world.raw("SET", "output_bytes", &["6"]);
     assert_eq!(world.at(0).repair_counts(&facts).await.unwrap(), MendReply::Sound);
     let _: () = world.raw("SET", "output_bytes", &["5"]);
@@ -116,17 +151,32 @@ async fn one_node_has_the_turn_and_the_next_goes_on_where_it_ended() {
     let every = Duration::from_secs(60);
     assert_eq!(world.at(0).take_check_turn(&one, every).await.unwrap().unwrap().place, "");
     assert!(world.at(59_999).take_check_turn(&two, every).await.unwrap().is_none());
-    let note = CheckNote { at: t(0), round_at: Some(t(-9)), place: "history 7".to_owned(), list: "[]".to_owned(), findings: 3 };
+    let note = CheckNote {
+        at: t(0),
+        round_at: Some(t(-9)),
+        place: "history 7".to_owned(),
+        list: "[]".to_owned(),
+        findings: 3,
+    };
     world.store.write_check_note(&note).await.unwrap();
-    assert_eq!(world.at(60_000).take_check_turn(&two, every).await.unwrap().unwrap().place, "history 7");
+    assert_eq!(
+        world.at(60_000).take_check_turn(&two, every).await.unwrap().unwrap().place,
+        "history 7"
+    );
     // A clock that was set back keeps nobody waiting.
     assert!(world.at(0).take_check_turn(&one, every).await.unwrap().is_some());
     let stats = world.store.read_stats().await.unwrap();
-    assert_eq!((stats.findings, stats.checked_at, stats.check_round_at), (3, Some(t(0)), Some(t(-9))));
+    assert_eq!(
+        (stats.findings, stats.checked_at, stats.check_round_at),
+        (3, Some(t(0)), Some(t(-9)))
+    );
     // One in the midst of a round keeps when the last ended.
     world.store.write_check_note(&CheckNote { round_at: None, ..note }).await.unwrap();
     assert_eq!(world.store.read_stats().await.unwrap().check_round_at, Some(t(-9)));
-    assert_eq!(world.at(120_000).take_check_turn(&two, every).await.unwrap().unwrap().round_at, Some(t(-9)));
+    assert_eq!(
+        world.at(120_000).take_check_turn(&two, every).await.unwrap().unwrap().round_at,
+        Some(t(-9))
+    );
 }
 
 #[tokio::test]
@@ -134,10 +184,15 @@ async fn a_field_that_holds_something_else_by_now_is_not_taken_out() {
     let world = World::new();
     let _: i64 = world.raw("HSET", "counters", &["failed", "x", "lost", "y", "succeeded", "7"]);
     let key = world.key("counters");
-    let seen = [("failed", "x"), ("lost", "1"), ("gone", "x")].map(|(field, seen)| (field.to_owned(), seen.to_owned()));
+    let seen = [("failed", "x"), ("lost", "1"), ("gone", "x")]
+        .map(|(field, seen)| (field.to_owned(), seen.to_owned()));
     assert_eq!(world.store.drop_fields(&key, &seen).await.unwrap(), seen[..1]);
     assert_eq!(world.store.drop_fields(&key, &seen).await.unwrap(), []);
     let mut left = world.store.read_fields(&[key]).await.unwrap().remove(0);
     left.sort();
-    assert_eq!(left, [("lost", "y"), ("succeeded", "7")].map(|(field, value)| (field.to_owned(), value.to_owned())));
+    assert_eq!(
+        left,
+        [("lost", "y"), ("succeeded", "7")]
+            .map(|(field, value)| (field.to_owned(), value.to_owned()))
+    );
 }

@@ -28,22 +28,33 @@ async fn damaged_counts_in_a_run_s_record_stop_neither_claim_nor_end_nor_recover
             let _: i64 = world.raw("HSET", &record, &args);
         };
         spoil();
-        assert!(matches!(world.finish(1, &claim, Verdict::Retry(Duration::ZERO)).await, FinishReply::Retrying(_)));
+        assert!(matches!(
+            world.finish(1, &claim, Verdict::Retry(Duration::ZERO)).await,
+            FinishReply::Retrying(_)
+        ));
         spoil();
         let claim = world.win(2, &claim.run).await;
-        assert_eq!((claim.attempt, claim.failures, claim.recoveries, claim.unclear), (1, 0, 0, 0), "{damaged:?}");
+        assert_eq!(
+            (claim.attempt, claim.failures, claim.recoveries, claim.unclear),
+            (1, 0, 0, 0),
+            "{damaged:?}"
+        );
         spoil();
         let asked = world.finish(3, &claim, Verdict::AskLater(Duration::ZERO)).await;
         assert!(matches!(asked, FinishReply::AskingLater(_)), "{damaged:?}");
         spoil();
-        assert!(matches!(world.finish(3, &claim, Verdict::AskLater(Duration::ZERO)).await, FinishReply::AskingLater(_)));
+        assert!(matches!(
+            world.finish(3, &claim, Verdict::AskLater(Duration::ZERO)).await,
+            FinishReply::AskingLater(_)
+        ));
         let claim = world.win(3, &claim.run).await;
         spoil();
         assert_eq!(world.finish(3, &claim, Verdict::Release).await, FinishReply::Released);
         spoil();
         let claim = world.win(4, &claim.run).await;
         spoil();
-        let reply = world.at(20_000).recover_run(&expired(&claim, 10_004), &recovery(None)).await.unwrap();
+        let reply =
+            world.at(20_000).recover_run(&expired(&claim, 10_004), &recovery(None)).await.unwrap();
         assert_eq!(reply, RecoverReply::Recovered, "{damaged:?}");
         let claim = world.win(20_001, &claim.run).await;
         world.succeed(20_002, &claim).await;
@@ -65,7 +76,11 @@ async fn a_run_whose_fence_is_lost_or_damaged_still_ends_or_is_taken_back() {
                 }
             };
             spoil();
-            let reply = world.at(20_000).recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap();
+            let reply = world
+                .at(20_000)
+                .recover_run(&expired(&claim, 10_000), &recovery(None))
+                .await
+                .unwrap();
             assert_eq!(reply, RecoverReply::Recovered, "{damaged:?}");
             let again = world.win(20_000, &claim.run).await;
             assert!(again.claimed_before && again.fence > claim.fence, "{damaged:?}");
@@ -84,7 +99,15 @@ async fn a_claim_asked_for_twice_is_answered_although_its_record_is_damaged() {
     let order = world.order(&run).await;
     let ask = || async {
         let orders = std::slice::from_ref(&order);
-        World::won(world.at(0).claim_runs(&claimant("n1"), &queue("default"), "one", orders).await.unwrap().remove(0)).fence
+        World::won(
+            world
+                .at(0)
+                .claim_runs(&claimant("n1"), &queue("default"), "one", orders)
+                .await
+                .unwrap()
+                .remove(0),
+        )
+        .fence
     };
     let first = ask().await;
     let _: i64 = world.raw("HDEL", &format!("run:{run}"), &["lease_end", "attempt"]);
@@ -108,7 +131,11 @@ async fn damaged_totals_begin_anew_and_stop_no_end() {
         world.assert_sound();
         // "-1" is a number, if no count: only what is none begins anew at once.
         let skipped = i64::from(damaged != "-1");
-        assert_eq!((world.total("succeeded"), world.total("skipped")), (skipped, skipped), "{damaged:?}");
+        assert_eq!(
+            (world.total("succeeded"), world.total("skipped")),
+            (skipped, skipped),
+            "{damaged:?}"
+        );
     }
 }
 
@@ -126,7 +153,9 @@ async fn lost_totals_do_not_count_below_nothing() {
 
 #[tokio::test]
 async fn a_run_whose_record_was_lost_while_it_ran_ends_all_the_same() {
-    for verdict in [Verdict::Final(RunState::Succeeded), Verdict::Retry(Duration::ZERO), Verdict::Release] {
+    for verdict in
+        [Verdict::Final(RunState::Succeeded), Verdict::Retry(Duration::ZERO), Verdict::Release]
+    {
         let world = World::new();
         let claim = running(&world).await;
         let _: i64 = world.raw("DEL", &format!("run:{}", claim.run), &[]);
@@ -164,7 +193,11 @@ async fn a_job_with_a_damaged_rev_can_be_defined_anew() {
         if damaged.is_empty() {
             continue; // Taken for a free name, so told as stale: the name must be removed by hand.
         }
-        assert_eq!(world.at(0).apply_job(&edit).await.unwrap(), schedd::store::ApplyReply::Updated, "{damaged:?}");
+        assert_eq!(
+            world.at(0).apply_job(&edit).await.unwrap(),
+            schedd::store::ApplyReply::Updated,
+            "{damaged:?}"
+        );
         world.assert_sound();
     }
 }
@@ -205,6 +238,10 @@ async fn damaged_sizes_of_output_stop_no_writing() {
         let _: i64 = world.raw("HSET", &format!("output:{}#1", claim.run), &["size", damaged]);
         let mut frames = OutputFrames::new(0);
         frames.push_head(schedd::store::OutputStream::Stdout, b"hello");
-        assert_eq!(world.at(1).write_output(&claim, &frames).await.unwrap(), Some(10), "{damaged:?}");
+        assert_eq!(
+            world.at(1).write_output(&claim, &frames).await.unwrap(),
+            Some(10),
+            "{damaged:?}"
+        );
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, CancelReply, ClaimReply, FinishReply, LeaseWord, ManualReply, OutputFrames, PauseReply, RecoverReply,
-    RemoveReply, StopRunning, Verdict,
+    ApplyOrder, ApplyReply, CancelReply, ClaimReply, FinishReply, LeaseWord, ManualReply,
+    OutputFrames, PauseReply, RecoverReply, RemoveReply, StopRunning, Verdict,
 };
 
 use crate::scripts::claims::recovering::{expired, recovery};
@@ -19,13 +19,17 @@ async fn scripts_the_server_forgot_are_loaded_again_within_the_call() {
     let _: () = world.server(&["SCRIPT", "FLUSH"]);
     let run = world.plant("a", 0).await;
     let _: () = world.server(&["SCRIPT", "FLUSH"]);
-    let orders: Vec<ApplyOrder> = (0..200).map(|number| definition(&format!("j{number}"), 5)).collect();
+    let orders: Vec<ApplyOrder> =
+        (0..200).map(|number| definition(&format!("j{number}"), 5)).collect();
     let replies = world.at(-1).apply_jobs(&orders).await.unwrap();
     assert!(replies.iter().all(|reply| matches!(reply, Ok(ApplyReply::Created))));
     let _: () = world.server(&["SCRIPT", "FLUSH"]);
     let claim = world.win(0, &run).await;
     let _: () = world.server(&["SCRIPT", "FLUSH"]);
-    assert_eq!(world.at(1).renew_leases(LEASE, &[(run, claim.fence)]).await.unwrap(), [LeaseWord::Extended]);
+    assert_eq!(
+        world.at(1).renew_leases(LEASE, &[(run, claim.fence)]).await.unwrap(),
+        [LeaseWord::Extended]
+    );
     world.assert_sound();
 }
 
@@ -44,7 +48,8 @@ async fn a_storm_of_script_flushes_during_pipelines_loses_and_doubles_nothing() 
         let store = world.at(-1);
         let work = tokio::task::block_in_place(|| {
             tokio::runtime::Handle::current().block_on(async {
-                let mut left: Vec<ApplyOrder> = (0..500).map(|number| definition(&format!("j{number}"), 0)).collect();
+                let mut left: Vec<ApplyOrder> =
+                    (0..500).map(|number| definition(&format!("j{number}"), 0)).collect();
                 for _ in 0..1000 {
                     let replies = store.apply_jobs(&left).await.unwrap();
                     let refused = |reply: &Result<ApplyReply, _>| match reply {
@@ -58,7 +63,12 @@ async fn a_storm_of_script_flushes_during_pipelines_loses_and_doubles_nothing() 
                             true
                         }
                     };
-                    left = left.into_iter().zip(&replies).filter(|(_, reply)| refused(reply)).map(|(order, _)| order).collect();
+                    left = left
+                        .into_iter()
+                        .zip(&replies)
+                        .filter(|(_, reply)| refused(reply))
+                        .map(|(order, _)| order)
+                        .collect();
                     if left.is_empty() {
                         break;
                     }
@@ -84,13 +94,24 @@ async fn when_all_was_deleted_every_call_says_so_and_makes_nothing_up() {
     let _: () = world.server(&["FLUSHALL"]);
     let store = world.at(1);
     assert!(matches!(world.claim(1, &order).await, ClaimReply::Gone));
-    for verdict in [Verdict::Final(RunState::Succeeded), Verdict::Retry(Duration::ZERO), Verdict::Release] {
+    for verdict in
+        [Verdict::Final(RunState::Succeeded), Verdict::Retry(Duration::ZERO), Verdict::Release]
+    {
         assert_eq!(world.finish(1, &claim, verdict).await, FinishReply::Lost);
     }
-    assert_eq!(store.renew_leases(LEASE, &[(run.clone(), claim.fence)]).await.unwrap(), [LeaseWord::Lost]);
-    assert_eq!(store.recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap(), RecoverReply::Gone);
+    assert_eq!(
+        store.renew_leases(LEASE, &[(run.clone(), claim.fence)]).await.unwrap(),
+        [LeaseWord::Lost]
+    );
+    assert_eq!(
+        store.recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap(),
+        RecoverReply::Gone
+    );
     assert_eq!(store.cancel_run(&cancelling).await.unwrap(), CancelReply::Unknown);
-    assert_eq!(store.remove_job(&removal(&job, StopRunning::Yes)).await.unwrap(), RemoveReply::Unknown);
+    assert_eq!(
+        store.remove_job(&removal(&job, StopRunning::Yes)).await.unwrap(),
+        RemoveReply::Unknown
+    );
     assert_eq!(store.pause_job(&job, None, &[]).await.unwrap(), PauseReply::Unknown);
     assert_eq!(store.plant_manual(&run, &queue("default")).await.unwrap(), ManualReply::Unknown);
     assert_eq!(store.write_output(&claim, &OutputFrames::new(0)).await.unwrap(), None);

@@ -56,6 +56,7 @@ struct KeySnapshot {
 
 impl World {
     /// What stands in an index although the records say otherwise: a line for each.
+    #[expect(clippy::too_many_lines, reason = "one step for each index")]
     pub(crate) fn stale_entries(&self) -> Vec<String> {
         let (snapshot, keys) = self.read_snapshot();
         let mut stale = Vec::new();
@@ -66,60 +67,96 @@ impl World {
             }
             let judge: fn(&KeySnapshot, &str, &str) -> bool = match family {
                 "run" | "job" | "source" | "unique" => continue,
-                "due" => |snapshot, _, run| snapshot.is_in(run, &[RunState::Scheduled]) || snapshot.is_planned(run),
+                "due" => |snapshot, _, run| {
+                    snapshot.is_in(run, &[RunState::Scheduled]) || snapshot.is_planned(run)
+                },
                 "leases" => |snapshot, _, lease| {
                     let (run, fence) = lease.split_once('#').unwrap();
-                    snapshot.is_in(run, &[RunState::Running]) && snapshot.run(run, "fence") == Some(fence)
+                    snapshot.is_in(run, &[RunState::Running])
+                        && snapshot.run(run, "fence") == Some(fence)
                 },
                 "running" => |snapshot, queue, run| {
                     let lane = snapshot.run(run, "queue").unwrap_or_default();
-                    snapshot.is_in(run, &[RunState::Running]) && lane.split(['!', '~', '+']).next() == Some(queue)
+                    snapshot.is_in(run, &[RunState::Running])
+                        && lane.split(['!', '~', '+']).next() == Some(queue)
                 },
-                "stop_requests" => |snapshot, _, run| snapshot.is_going_on(run) || snapshot.is_planned(run),
+                "stop_requests" => {
+                    |snapshot, _, run| snapshot.is_going_on(run) || snapshot.is_planned(run)
+                }
                 "history" => |snapshot, _, run| snapshot.state(run).is_some_and(RunState::is_final),
                 "dead" => |snapshot, _, run| snapshot.state(run).is_some_and(RunState::is_dead),
-                "open" => {
-                    |snapshot, job, run| snapshot.is_going_on(run) && !run.contains('~') && run.starts_with(&format!("{job}@"))
+                "open" => |snapshot, job, run| {
+                    snapshot.is_going_on(run)
+                        && !run.contains('~')
+                        && run.starts_with(&format!("{job}@"))
+                },
+                "manual" => |snapshot, job, run| {
+                    snapshot.is_going_on(run)
+                        && run.contains('~')
+                        && run.starts_with(&format!("{job}@"))
+                },
+                "waiting" | "catch_up" => |snapshot, job, run| {
+                    snapshot.is_in(run, &[RunState::Scheduled])
+                        && run.starts_with(&format!("{job}@"))
+                },
+                "backfill" => {
+                    |snapshot, _, run| snapshot.state(run).is_none_or(|state| !state.is_final())
                 }
-                "manual" => {
-                    |snapshot, job, run| snapshot.is_going_on(run) && run.contains('~') && run.starts_with(&format!("{job}@"))
+                "backfills" => {
+                    |snapshot, _, job| snapshot.sets.contains_key(&format!("backfill:{job}"))
                 }
-                "waiting" | "catch_up" => {
-                    |snapshot, job, run| snapshot.is_in(run, &[RunState::Scheduled]) && run.starts_with(&format!("{job}@"))
-                }
-                "backfill" => |snapshot, _, run| snapshot.state(run).is_none_or(|state| !state.is_final()),
-                "backfills" => |snapshot, _, job| snapshot.sets.contains_key(&format!("backfill:{job}")),
-                "gate_holders" => |snapshot, gate, run| snapshot.is_going_on(run) && snapshot.known_places(run).contains(&gate),
+                "gate_holders" => |snapshot, gate, run| {
+                    snapshot.is_going_on(run) && snapshot.known_places(run).contains(&gate)
+                },
                 "gate_waiters" => |snapshot, gate, run| {
-                    snapshot.is_in(run, &[RunState::Scheduled]) && snapshot.known_places(run).last() == Some(&gate)
+                    snapshot.is_in(run, &[RunState::Scheduled])
+                        && snapshot.known_places(run).last() == Some(&gate)
                 },
                 "gate_waiter_lanes" => |snapshot, gate, entry| {
                     let run = entry.split(' ').next().unwrap();
-                    snapshot.sets.get(&format!("gate_waiters:{gate}")).is_some_and(|queued| queued.contains(run))
+                    snapshot
+                        .sets
+                        .get(&format!("gate_waiters:{gate}"))
+                        .is_some_and(|queued| queued.contains(run))
                 },
                 "gate_waiters_by_job" | "gate_waiters_by_lane" => |snapshot, gate, entry| {
                     let run = entry.rsplit(' ').next().unwrap();
-                    snapshot.sets.get(&format!("gate_waiters:{gate}")).is_some_and(|queued| queued.contains(run))
+                    snapshot
+                        .sets
+                        .get(&format!("gate_waiters:{gate}"))
+                        .is_some_and(|queued| queued.contains(run))
                 },
                 "gate" => |snapshot, _, field| match field.split_once(':') {
                     Some(("lane" | "before", run)) => snapshot.is_going_on(run),
                     _ => true,
                 },
                 "deadlines" => KeySnapshot::is_awaited,
-                "notices" => |_, _, notice| serde_json::from_str::<Value>(notice).is_ok_and(|notice| notice["run"].is_string()),
-                "job_gates" => {
-                    |snapshot, _, entry| snapshot.hashes.contains_key(&format!("job:{}", entry.rsplit(' ').next().unwrap()))
-                }
+                "notices" => |_, _, notice| {
+                    serde_json::from_str::<Value>(notice)
+                        .is_ok_and(|notice| notice["run"].is_string())
+                },
+                "job_gates" => |snapshot, _, entry| {
+                    snapshot
+                        .hashes
+                        .contains_key(&format!("job:{}", entry.rsplit(' ').next().unwrap()))
+                },
                 "not_while" | "not_while_recent" => |snapshot, _, rule| {
                     let (other, job) = rule.split_once(' ').unwrap();
-                    snapshot.job(job, "not_while").is_some_and(|named| named.split(' ').any(|name| name == other))
+                    snapshot
+                        .job(job, "not_while")
+                        .is_some_and(|named| named.split(' ').any(|name| name == other))
                 },
-                "uniques" => |snapshot, _, key| snapshot.hashes.contains_key(&format!("unique:{key}")),
-                "jobs" => {
-                    |snapshot, _, job| snapshot.hashes.contains_key(&format!("job:{job}")) && snapshot.job(job, "ended").is_none()
+                "uniques" => {
+                    |snapshot, _, key| snapshot.hashes.contains_key(&format!("unique:{key}"))
                 }
+                "jobs" => |snapshot, _, job| {
+                    snapshot.hashes.contains_key(&format!("job:{job}"))
+                        && snapshot.job(job, "ended").is_none()
+                },
                 "finished" => |snapshot, _, job| snapshot.job(job, "ended").is_some(),
-                "outputs" => |snapshot, _, output| snapshot.hashes.contains_key(&format!("output:{output}")),
+                "outputs" => {
+                    |snapshot, _, output| snapshot.hashes.contains_key(&format!("output:{output}"))
+                }
                 _ => panic!("nobody judges the key {key}"),
             };
             let entries: Vec<&String> = match (snapshot.sets.get(key), snapshot.hashes.get(key)) {
@@ -137,23 +174,33 @@ impl World {
     fn read_snapshot(&self) -> (KeySnapshot, Vec<String>) {
         let mut connection = self.redis.connection();
         let prefix = self.key("");
-        let keys: Vec<String> = redis::cmd("KEYS").arg(format!("{prefix}*")).query(&mut connection).unwrap();
+        let keys: Vec<String> =
+            redis::cmd("KEYS").arg(format!("{prefix}*")).query(&mut connection).unwrap();
         let mut snapshot = KeySnapshot { sets: BTreeMap::new(), hashes: BTreeMap::new() };
         let mut types = redis::pipe();
         for key in &keys {
             types.cmd("TYPE").arg(key);
         }
-        let types: Vec<String> = if keys.is_empty() { Vec::new() } else { types.query(&mut connection).unwrap() };
+        let types: Vec<String> =
+            if keys.is_empty() { Vec::new() } else { types.query(&mut connection).unwrap() };
         let mut rests = Vec::new();
         for (key, kind) in keys.iter().zip(types) {
             let rest = key.strip_prefix(&prefix).unwrap().to_owned();
             match kind.as_str() {
                 "zset" => {
-                    let members = redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).query(&mut connection).unwrap();
+                    let members = redis::cmd("ZRANGE")
+                        .arg(key)
+                        .arg(0)
+                        .arg(-1)
+                        .query(&mut connection)
+                        .unwrap();
                     snapshot.sets.insert(rest.clone(), members);
                 }
                 "hash" if !rest.starts_with("output:") => {
-                    snapshot.hashes.insert(rest.clone(), redis::cmd("HGETALL").arg(key).query(&mut connection).unwrap());
+                    snapshot.hashes.insert(
+                        rest.clone(),
+                        redis::cmd("HGETALL").arg(key).query(&mut connection).unwrap(),
+                    );
                 }
                 "hash" => drop(snapshot.hashes.insert(rest.clone(), BTreeMap::new())),
                 _ => {}
@@ -199,10 +246,15 @@ impl KeySnapshot {
     fn is_awaited(&self, _: &str, entry: &str) -> bool {
         let (run, kind) = entry.split_once(' ').unwrap();
         let job = job_of(run);
-        let is_to_come = self.is_planned(run) || self.state(run).is_none() && self.job(job, "paused_run") == Some(run);
-        let behind = self.job(job, "skipped_behind").and_then(|words| words.split_once(' ')).filter(|(_, first)| *first == run);
+        let is_to_come = self.is_planned(run)
+            || self.state(run).is_none() && self.job(job, "paused_run") == Some(run);
+        let behind = self
+            .job(job, "skipped_behind")
+            .and_then(|words| words.split_once(' '))
+            .filter(|(_, first)| *first == run);
         let open = self.sets.get(&format!("open:{job}"));
-        let is_behind = behind.is_some_and(|(behind, _)| open.is_some_and(|open| open.contains(behind)));
+        let is_behind =
+            behind.is_some_and(|(behind, _)| open.is_some_and(|open| open.contains(behind)));
         is_to_come || self.is_going_on(run) || kind == "start" && is_behind
     }
 
@@ -210,7 +262,10 @@ impl KeySnapshot {
     fn stuck_at_gates(&self) -> Vec<String> {
         let gates = self.hashes.iter().filter(|(key, _)| key.starts_with("gate:"));
         let marks = gates.flat_map(|(key, fields)| {
-            fields.iter().filter(|(field, _)| field.starts_with("stuck:")).map(move |(field, mark)| (key, field, mark))
+            fields
+                .iter()
+                .filter(|(field, _)| field.starts_with("stuck:"))
+                .map(move |(field, mark)| (key, field, mark))
         });
         let over = marks.filter(|(_, _, mark)| !self.is_going_on(mark.split(' ').next().unwrap()));
         over.map(|(key, field, mark)| format!("{key} has {field} for {mark}")).collect()

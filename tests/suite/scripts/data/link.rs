@@ -45,13 +45,23 @@ async fn calls_to_a_killed_server_fail_in_time_and_work_again_when_it_is_back() 
         let asked = Instant::now();
         let error = world.store.read_stats().await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-        assert!(world.at(1).renew_leases(LEASE, &[(run.clone(), claim.fence)]).await.unwrap_err().is_passing());
+        assert!(
+            world
+                .at(1)
+                .renew_leases(LEASE, &[(run.clone(), claim.fence)])
+                .await
+                .unwrap_err()
+                .is_passing()
+        );
         assert!(asked.elapsed() < CALL_LIMIT * 2, "{:?}", asked.elapsed());
     }
     world.redis.restart();
     until_it_works(&world.store).await;
     // Its scripts are gone with the process.
-    assert_eq!(world.at(1).renew_leases(LEASE, &[(run, claim.fence)]).await.unwrap(), [LeaseWord::Extended]);
+    assert_eq!(
+        world.at(1).renew_leases(LEASE, &[(run, claim.fence)]).await.unwrap(),
+        [LeaseWord::Extended]
+    );
     world.succeed(2, &claim).await;
     world.assert_sound();
 }
@@ -94,7 +104,12 @@ async fn a_claim_that_ran_although_its_call_timed_out_is_found_by_its_token() {
         let (store, orders) = (world.at(0), orders.clone());
         async move {
             store
-                .claim_runs(&crate::scripts::world::claimant("n1"), &crate::scripts::world::queue("default"), "one", &orders)
+                .claim_runs(
+                    &crate::scripts::world::claimant("n1"),
+                    &crate::scripts::world::queue("default"),
+                    "one",
+                    &orders,
+                )
                 .await
         }
     };
@@ -123,7 +138,10 @@ async fn a_connection_somebody_killed_is_replaced_by_the_next_call() {
 #[tokio::test]
 async fn a_password_that_is_wrong_or_missing_is_reported_as_such_and_never_shown() {
     let redis = TestRedis::start();
-    let () = redis::cmd("CONFIG").arg(&["SET", "requirepass", "right"]).query(&mut redis.connection()).unwrap();
+    let () = redis::cmd("CONFIG")
+        .arg(&["SET", "requirepass", "right"])
+        .query(&mut redis.connection())
+        .unwrap();
     let error = store_at(&format!("{}?pass=s3cret", redis.url())).read_stats().await.unwrap_err();
     assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
     assert_one_line(&error, &["the user name or password is wrong"]);
@@ -139,7 +157,8 @@ async fn a_client_without_the_right_to_a_command_is_reported_so() {
     let redis = TestRedis::start();
     let rules = ["SETUSER", "weak", "on", ">pw", "~*", "+@all", "-zcard"];
     let () = redis::cmd("ACL").arg(&rules).query(&mut redis.connection()).unwrap();
-    let error = store_at(&format!("{}?user=weak&pass=pw", redis.url())).read_stats().await.unwrap_err();
+    let error =
+        store_at(&format!("{}?user=weak&pass=pw", redis.url())).read_stats().await.unwrap_err();
     assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
     assert_one_line(&error, &["zcard"]);
 }
@@ -165,7 +184,9 @@ fn stranger(answer: &'static [u8]) -> String {
 
 #[tokio::test]
 async fn a_server_that_is_no_redis_is_reported_in_one_line() {
-    for answer in [&b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n"] {
+    for answer in
+        [&b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n"]
+    {
         let error = store_at(&stranger(answer)).read_stats().await.unwrap_err();
         assert_one_line(&error, &["does not speak the Redis protocol"]);
     }
@@ -195,7 +216,12 @@ async fn a_replica_is_refused_also_when_it_becomes_one_later() {
     let claim = || async {
         world
             .at(0)
-            .claim_runs(&crate::scripts::world::claimant("n1"), &crate::scripts::world::queue("default"), "x", &order)
+            .claim_runs(
+                &crate::scripts::world::claimant("n1"),
+                &crate::scripts::world::queue("default"),
+                "x",
+                &order,
+            )
             .await
     };
     assert_one_line(&claim().await.unwrap_err(), &["replica", "primary"]);
@@ -213,7 +239,10 @@ async fn a_server_that_drops_keys_is_refused_and_one_that_forgets_is_warned_of()
     let redis = TestRedis::start();
     let warnings = store_at(&redis.url()).findings().await.unwrap().warnings;
     assert!(warnings.len() == 1 && warnings[0].contains("append-only"), "{warnings:?}");
-    let () = redis::cmd("CONFIG").arg(&["SET", "maxmemory-policy", "allkeys-lru"]).query(&mut redis.connection()).unwrap();
+    let () = redis::cmd("CONFIG")
+        .arg(&["SET", "maxmemory-policy", "allkeys-lru"])
+        .query(&mut redis.connection())
+        .unwrap();
     let error = store_at(&redis.url()).read_stats().await.unwrap_err();
     assert!(matches!(error, StoreError::Unfit { .. }), "{error:?}");
     assert_one_line(&error, &["allkeys-lru", "noeviction"]);

@@ -24,7 +24,11 @@ async fn a_server_just_met_has_nothing_due_for_a_moment_and_is_met_once() {
     world.at(0).begin_epoch("", "20-n1-b", None, 0, Duration::ZERO).await.unwrap();
     let claim = world.win(0, &world.by_hand("a", 0).await).await;
     let unmet = poll(&world, 10).await;
-    assert_eq!((unmet.marks.met, unmet.is_on_new_server, found(&unmet).0), (Met::No, false, 1), "whoever polls judges that");
+    assert_eq!(
+        (unmet.marks.met, unmet.is_on_new_server, found(&unmet).0),
+        (Met::No, false, 1),
+        "whoever polls judges that"
+    );
     let server = unmet.marks.server.clone();
     assert!(!server.is_empty());
     for at in [10, 500] {
@@ -32,9 +36,16 @@ async fn a_server_just_met_has_nothing_due_for_a_moment_and_is_met_once() {
     }
     let met = Met::At(claim.fence.as_u64());
     let held = poll(&world, 1_509).await;
-    assert_eq!((held.marks.met, held.is_on_new_server, found(&held)), (met, true, (0, Some(t(1_510).as_i64()))));
+    assert_eq!(
+        (held.marks.met, held.is_on_new_server, found(&held)),
+        (met, true, (0, Some(t(1_510).as_i64())))
+    );
     let open = poll(&world, 1_510).await;
-    assert_eq!((open.marks.met, open.is_on_new_server, found(&open).0), (met, false, 1), "{run} is due");
+    assert_eq!(
+        (open.marks.met, open.is_on_new_server, found(&open).0),
+        (met, false, 1),
+        "{run} is due"
+    );
     // A clock set back meanwhile must not hold anything for long.
     assert!(!poll(&world, 5).await.is_on_new_server);
     world.assert_sound();
@@ -75,7 +86,11 @@ async fn damaged_marks_hold_nobody_up() {
     for value in ["garbage", "5", "5:x", "-5:1", ":7"] {
         let _: i64 = world.raw("HSET", "known_servers", &[&server, value]);
         let poll = poll(&world, 1).await;
-        assert_eq!((poll.marks.met == Met::No, poll.is_on_new_server, found(&poll).0), (value == ":7", false, 1), "{value}");
+        assert_eq!(
+            (poll.marks.met == Met::No, poll.is_on_new_server, found(&poll).0),
+            (value == ":7", false, 1),
+            "{value}"
+        );
     }
     let _: i64 = world.raw("DEL", "known_servers", &[]);
     let _: i64 = world.raw("RPUSH", "known_servers", &["x"]);

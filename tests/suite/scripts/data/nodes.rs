@@ -32,7 +32,10 @@ async fn a_node_that_beats_is_listed_and_its_second_beat_changes_only_when_it_wa
     assert_eq!(world.snapshot(), before);
     assert_eq!(beat(&world, 9, "i1", NameClaim::Ask).await, present(9));
     let (_, nodes) = world.at(10).list_nodes().await.unwrap();
-    assert_eq!((nodes[0].name.as_str(), nodes[0].last_seen, nodes[0].running), ("n1", Some(t(9)), Some(3)));
+    assert_eq!(
+        (nodes[0].name.as_str(), nodes[0].last_seen, nodes[0].running),
+        ("n1", Some(t(9)), Some(3))
+    );
 }
 
 #[tokio::test]
@@ -41,10 +44,19 @@ async fn a_name_is_another_s_until_that_is_long_unseen_or_known_to_be_dead() {
     beat(&world, 0, "i1", NameClaim::Ask).await;
     let before = world.snapshot();
     let taken = beat(&world, 29_999, "i2", NameClaim::Ask).await;
-    let BeatReply::Taken { incarnation, host, pid, boot_id, seen_ago } = taken else { panic!("{taken:?}") };
-    assert_eq!((&*incarnation, &*host, pid, &*boot_id, seen_ago.as_millis()), ("i1", "h1", 7, "boot", 29_999));
+    let BeatReply::Taken { incarnation, host, pid, boot_id, seen_ago } = taken else {
+        panic!("{taken:?}")
+    };
+    assert_eq!(
+        (&*incarnation, &*host, pid, &*boot_id, seen_ago.as_millis()),
+        ("i1", "h1", 7, "boot", 29_999)
+    );
     assert_eq!(world.snapshot(), before);
-    assert_eq!(beat(&world, 30_000, "i2", NameClaim::Ask).await, present(30_000), "the data is still the same");
+    assert_eq!(
+        beat(&world, 30_000, "i2", NameClaim::Ask).await,
+        present(30_000),
+        "the data is still the same"
+    );
     assert_eq!(beat(&world, 30_001, "i3", NameClaim::Take).await, present(30_001));
 }
 

@@ -1,7 +1,8 @@
 //! `quarantine_run`: what cannot be understood is put aside whole, and only as it was seen.
 
 use schedd::store::{
-    Blocking, ClaimReply, DueEntry, LaneAsk, LanePoll, PutBackReply, QuarantineEntry, Quarantined, RecoverReply, SetAside,
+    Blocking, ClaimReply, DueEntry, LaneAsk, LanePoll, PutBackReply, QuarantineEntry, Quarantined,
+    RecoverReply, SetAside,
 };
 
 use crate::scripts::claims::recovering::recovery;
@@ -22,10 +23,16 @@ async fn any_entry_is_put_aside_once_whatever_its_bytes_and_its_score() {
     let scores = ["+inf", "-inf", "1e300", "-5", "0.1", "4102444800000"];
     for (member, score) in members.into_iter().zip(scores) {
         let mut connection = world.redis.connection();
-        let () = redis::cmd("ZADD").arg(world.key("due:default")).arg(score).arg(member).query(&mut connection).unwrap();
+        let () = redis::cmd("ZADD")
+            .arg(world.key("due:default"))
+            .arg(score)
+            .arg(member)
+            .query(&mut connection)
+            .unwrap();
     }
     while let Some(entry) = first_due(&world).await {
-        let put_aside = async || world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
+        let put_aside =
+            async || world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
         assert_eq!(put_aside().await, Quarantined::Kept, "{entry:?}");
         assert_eq!(put_aside().await, Quarantined::Gone, "{entry:?}");
     }
@@ -44,7 +51,10 @@ async fn an_entry_that_has_moved_meanwhile_is_left() {
     let entry = first_due(&world).await.unwrap();
     let _: i64 = world.raw("ZADD", "due:default", &["5", &run.to_string()]);
     let before = world.snapshot();
-    assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Gone);
+    assert_eq!(
+        world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(),
+        Quarantined::Gone
+    );
     assert_eq!(world.snapshot(), before);
 }
 
@@ -56,10 +66,12 @@ async fn what_is_no_lease_is_reported_as_it_stands_and_put_aside() {
     for member in ["a@5", "nothing#5", "a@5#x", "a@5#99999999999999999999"] {
         let _: i64 = world.raw("ZADD", "leases", &["5", member]);
     }
-    let bad: Vec<(String, String)> = world.store.list_leases(10).await.unwrap().into_iter().filter_map(Result::err).collect();
+    let bad: Vec<(String, String)> =
+        world.store.list_leases(10).await.unwrap().into_iter().filter_map(Result::err).collect();
     assert_eq!(bad.len(), 4);
     for (member, score) in bad {
-        let put_aside = world.at(0).quarantine_lease(&DueEntry { member, score }, "a test").await.unwrap();
+        let put_aside =
+            world.at(0).quarantine_lease(&DueEntry { member, score }, "a test").await.unwrap();
         assert_eq!(put_aside, Quarantined::Kept);
     }
     assert_eq!(world.store.list_leases(10).await.unwrap().len(), 1);
@@ -68,7 +80,8 @@ async fn what_is_no_lease_is_reported_as_it_stands_and_put_aside() {
 
 /// As many entries as there is room for.
 fn fill(world: &World) {
-    let flat: Vec<String> = (0..10_000).flat_map(|number| [format!("entry{number}"), "{}".to_owned()]).collect();
+    let flat: Vec<String> =
+        (0..10_000).flat_map(|number| [format!("entry{number}"), "{}".to_owned()]).collect();
     let args: Vec<&str> = flat.iter().map(String::as_str).collect();
     let _: i64 = world.raw("HSET", "quarantine", &args);
 }
@@ -79,8 +92,14 @@ async fn an_entry_beyond_the_bound_is_taken_out_and_counted_and_a_key_stays_wher
     fill(&world);
     let _: i64 = world.raw("ZADD", "due:default", &["-5", "garbage"]);
     let entry = first_due(&world).await.unwrap();
-    assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Dropped);
-    assert_eq!((world.total("quarantine_dropped"), world.store.read_stats().await.unwrap().quarantined), (1, 10_000));
+    assert_eq!(
+        world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(),
+        Quarantined::Dropped
+    );
+    assert_eq!(
+        (world.total("quarantine_dropped"), world.store.read_stats().await.unwrap().quarantined),
+        (1, 10_000)
+    );
     let _: i64 = world.raw("RPUSH", "leases", &["not ours"]);
     assert_eq!(world.at(0).quarantine_key("leases", "a test", None).await.unwrap(), SetAside::Full);
     assert_eq!(world.raw::<i64>("LLEN", "leases", &[]), 1);
@@ -94,7 +113,10 @@ async fn the_same_bytes_out_of_two_sets_are_kept_twice() {
     for score in ["-5", "-6"] {
         let _: i64 = world.raw("ZADD", "due:default", &[score, "garbage"]);
         let entry = first_due(&world).await.unwrap();
-        assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
+        assert_eq!(
+            world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(),
+            Quarantined::Kept
+        );
     }
     assert_eq!(world.store.list_quarantine(10).await.unwrap().1.len(), 2);
 }
@@ -104,7 +126,9 @@ async fn a_key_is_moved_aside_whole_to_a_place_that_is_free_and_noted() {
     let world = World::new();
     for times in 1..=2 {
         let _: i64 = world.raw("RPUSH", "leases", &["not ours"]);
-        let SetAside::Kept(aside) = world.at(0).quarantine_key("leases", "a test", None).await.unwrap() else {
+        let SetAside::Kept(aside) =
+            world.at(0).quarantine_key("leases", "a test", None).await.unwrap()
+        else {
             panic!("{times}")
         };
         assert!(world.snapshot().contains_key(&aside));
@@ -129,7 +153,9 @@ async fn a_due_run_put_back_is_due_at_its_own_time_once() {
     let entry = first_due(&world).await.unwrap();
     world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
     let kept = only(&world).await;
-    assert!(matches!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(at)) if at == run.due()));
+    assert!(
+        matches!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(at)) if at == run.due())
+    );
     assert_eq!(world.snapshot(), before);
     assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Gone);
 }
@@ -141,7 +167,8 @@ async fn an_entry_that_cannot_be_used_or_has_its_place_taken_stays_in_quarantine
     let refused = async |member: &str, wanted: &str| {
         let _: i64 = world.raw("DEL", "quarantine", &[]);
         let set = if member.contains('#') { "leases" } else { "due:default" };
-        let entry = format!("{{\"key\":\"{}\",\"score\":\"5\",\"why\":\"\",\"at\":\"5\"}}", world.key(set));
+        let entry =
+            format!("{{\"key\":\"{}\",\"score\":\"5\",\"why\":\"\",\"at\":\"5\"}}", world.key(set));
         let _: i64 = world.raw("HSET", "quarantine", &[member, &entry]);
         let reply = world.at(0).restore(&only(&world).await).await.unwrap();
         assert!(format!("{reply:?}").contains(wanted), "{member}: {reply:?}");
@@ -201,13 +228,18 @@ async fn a_woken_run_put_aside_gives_its_place_up_and_is_judged_anew_once_it_is_
     assert!(has_place(&world, "b", 1));
     let _: i64 = world.raw("ZADD", "due:default", &["-5", &run_of("b", 1).to_string()]);
     let entry = first_due(&world).await.unwrap();
-    assert_eq!(world.at(7).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
+    assert_eq!(
+        world.at(7).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(),
+        Quarantined::Kept
+    );
     assert!(!has_place(&world, "b", 1));
     assert_eq!(world.score("gate_timers", "key:k"), Some(7), "the gate is to be looked at");
     assert_eq!(world.open(8, "key:k").await, 1);
     assert!(has_place(&world, "c", 2), "the next has the place");
     let kept = only(&world).await;
-    assert!(matches!(world.at(9).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(at)) if at == t(1)));
+    assert!(
+        matches!(world.at(9).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(at)) if at == t(1))
+    );
     world.assert_sound();
     waits(&world, 10, "b", 1).await;
     let held = world.win_at(11, &run_of("c", 2), KEY).await;
@@ -230,7 +262,10 @@ async fn a_run_that_executes_or_waits_keeps_its_places_though_an_entry_of_it_is_
     for (job, due) in [("a", 0), ("b", 1)] {
         let _: i64 = world.raw("ZADD", "due:default", &["-5", &run_of(job, due).to_string()]);
         let entry = first_due(&world).await.unwrap();
-        assert_eq!(world.at(7).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
+        assert_eq!(
+            world.at(7).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(),
+            Quarantined::Kept
+        );
     }
     let _: i64 = world.raw("DEL", "quarantine", &[]);
     assert_eq!((world.snapshot(), world.at_gates()), before);
@@ -250,10 +285,15 @@ async fn a_lease_put_back_counts_in_its_queue_and_its_run_has_its_places() {
     let _: i64 = world.raw("ZREM", "gate_holders:key:k", &[&run.to_string()]);
     let kept = only(&world).await;
     assert!(matches!(world.at(7).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(_))));
-    assert!(has_place(&world, "a", 0) && world.score("running:default", &run.to_string()).is_some());
+    assert!(
+        has_place(&world, "a", 0) && world.score("running:default", &run.to_string()).is_some()
+    );
     world.assert_sound();
     let lease = world.store.list_leases(10).await.unwrap().remove(0).unwrap();
-    assert_eq!(world.at(100_000).recover_run(&lease, &recovery(None)).await.unwrap(), RecoverReply::Recovered);
+    assert_eq!(
+        world.at(100_000).recover_run(&lease, &recovery(None)).await.unwrap(),
+        RecoverReply::Recovered
+    );
     assert!(!has_place(&world, "a", 0));
     world.assert_sound();
 }
@@ -274,12 +314,21 @@ async fn what_is_discarded_goes_with_its_key_and_is_noted_once_though_it_is_aske
         fastrand::seed(7);
         assert_eq!(store.discard(&entries, None).await.unwrap(), [true, true]);
         let notes = store.list_discarded().await.unwrap();
-        let mut reported: Vec<_> = notes.iter().map(|note| (note.why.as_str(), note.at, note.by.as_deref())).collect();
+        let mut reported: Vec<_> =
+            notes.iter().map(|note| (note.why.as_str(), note.at, note.by.as_deref())).collect();
         reported.sort_unstable();
-        assert_eq!(reported, [("a test", Some(t(5)), Some("ana@h")), ("another", Some(t(5)), Some("ana@h"))]);
+        assert_eq!(
+            reported,
+            [("a test", Some(t(5)), Some("ana@h")), ("another", Some(t(5)), Some("ana@h"))]
+        );
     }
-    assert_eq!(store.discard(&entries, None).await.unwrap(), [false, false], "another request finds nothing");
-    let left: Vec<String> = world.snapshot().into_keys().filter(|key| !before.contains_key(key)).collect();
+    assert_eq!(
+        store.discard(&entries, None).await.unwrap(),
+        [false, false],
+        "another request finds nothing"
+    );
+    let left: Vec<String> =
+        world.snapshot().into_keys().filter(|key| !before.contains_key(key)).collect();
     assert_eq!(left, [world.key("discarded")]);
 }
 
@@ -287,12 +336,19 @@ async fn what_is_discarded_goes_with_its_key_and_is_noted_once_though_it_is_aske
 async fn an_entry_changed_since_it_was_read_and_a_key_not_moved_aside_are_kept() {
     let world = World::new();
     world.plant("a", 0).await;
-    let forged = format!("{{\"key\":\"{0}\",\"aside\":\"{0}\",\"why\":\"\",\"at\":\"5\"}}", world.key("job:a"));
+    let forged = format!(
+        "{{\"key\":\"{0}\",\"aside\":\"{0}\",\"why\":\"\",\"at\":\"5\"}}",
+        world.key("job:a")
+    );
     let _: i64 = world.raw("HSET", "quarantine", &["changed", "{}", "forged", &forged]);
     let (_, entries) = world.store.list_quarantine(10).await.unwrap();
     let _: i64 = world.raw("HSET", "quarantine", &["changed", "{\"why\":\"else\"}"]);
     let done = world.at(5).discard(&entries, None).await.unwrap();
-    let gone: Vec<&str> = entries.iter().zip(done).filter_map(|(entry, is)| is.then_some(entry.name.as_str())).collect();
+    let gone: Vec<&str> = entries
+        .iter()
+        .zip(done)
+        .filter_map(|(entry, is)| is.then_some(entry.name.as_str()))
+        .collect();
     assert_eq!(gone, ["forged"]);
     assert_eq!(only(&world).await.name, "changed");
     assert!(world.snapshot().contains_key(&world.key("job:a")));
@@ -307,8 +363,14 @@ async fn discarding_all_in_steps_keeps_the_newest_notes_and_resets_the_drop_coun
     assert_eq!((count, entries.len()), (10_000, 10_000));
     // One more was dropped since it was read.
     assert!(world.at(5).discard(&entries, Some(2)).await.unwrap().into_iter().all(|is| is));
-    assert_eq!((world.total("quarantine_dropped"), world.store.list_discarded().await.unwrap().len()), (3, 200));
+    assert_eq!(
+        (world.total("quarantine_dropped"), world.store.list_discarded().await.unwrap().len()),
+        (3, 200)
+    );
     assert_eq!(world.raw::<i64>("ZCARD", "discarded", &[]), 200);
     assert!(world.at(5).discard(&[], Some(3)).await.unwrap().is_empty());
-    assert_eq!((world.total("quarantine_dropped"), world.store.read_stats().await.unwrap().quarantined), (0, 0));
+    assert_eq!(
+        (world.total("quarantine_dropped"), world.store.read_stats().await.unwrap().quarantined),
+        (0, 0)
+    );
 }

@@ -5,7 +5,9 @@ use schedd::domain::name::names::RunId;
 use schedd::domain::queue::gate::PerKey;
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::queue::rate::Rate;
-use schedd::store::{ApplyOrder, Blocking, CancelReply, ClaimOrder, ClaimReply, DefinitionChange, Verdict};
+use schedd::store::{
+    ApplyOrder, Blocking, CancelReply, ClaimOrder, ClaimReply, DefinitionChange, Verdict,
+};
 
 use crate::scripts::world::{World, definition, gate, name, run_of};
 
@@ -27,7 +29,8 @@ async fn yard(jobs: &[(&str, i64, &str)]) -> World {
 }
 
 async fn try_at(world: &World, offset: i64, run: &RunId, gates: &[&str]) -> ClaimReply {
-    let known_places = world.store.read_run(run).await.unwrap().map(|record| record.places).unwrap_or_default();
+    let known_places =
+        world.store.read_run(run).await.unwrap().map(|record| record.places).unwrap_or_default();
     let order = ClaimOrder { known_places, ..world.order_at(run, gates).await };
     world.claim(offset, &order).await
 }
@@ -49,7 +52,11 @@ fn has_place(world: &World, gate: &str, run: &RunId) -> bool {
 
 /// `a` ran at `gates`; `b` of a queue that takes nothing was let in when it ended, at 10, and `c` of the default one waits.
 async fn shut(gates: &[&str], more: &[(&str, i64, &str)]) -> World {
-    let jobs: Vec<_> = [("a", 0, "default"), ("b", 1, "shut"), ("c", 2, "default")].iter().chain(more).copied().collect();
+    let jobs: Vec<_> = [("a", 0, "default"), ("b", 1, "shut"), ("c", 2, "default")]
+        .iter()
+        .chain(more)
+        .copied()
+        .collect();
     let world = yard(&jobs).await;
     let a = world.win_at(5, &run_of("a", 0), gates).await;
     for (job, offset, _) in &jobs[1..] {
@@ -72,7 +79,11 @@ async fn a_run_slow_to_begin_yields_its_place_to_a_ready_run_and_begins_later() 
         assert!(has_place(&world, gates[0], &b) && !has_place(&world, gates[0], &c));
         world.open_all(10 + MOMENT).await;
         assert!(!has_place(&world, gates[0], &b) && has_place(&world, gates[0], &c));
-        assert_eq!(stands(&world, &b, &["due:shut", "open:b"]), ["due:shut", "open:b"], "it stays where it is");
+        assert_eq!(
+            stands(&world, &b, &["due:shut", "open:b"]),
+            ["due:shut", "open:b"],
+            "it stays where it is"
+        );
         world.assert_sound();
         let claim = world.win_at(20 + MOMENT, &c, gates).await;
         // Its queue takes it while another has the place: it waits like any other, by its due time.
@@ -112,7 +123,8 @@ async fn a_run_keeps_its_place_if_it_began_in_time_or_nobody_waits_behind_it() {
 #[tokio::test]
 async fn a_stuck_lane_gets_no_place_until_its_first_run_is_gone_or_it_is_retried() {
     let world = shut(GROUP, &[("d", 3, "shut"), ("e", 4, "default")]).await;
-    let [b, c, d, e] = [("b", 1), ("c", 2), ("d", 3), ("e", 4)].map(|(job, offset)| run_of(job, offset));
+    let [b, c, d, e] =
+        [("b", 1), ("c", 2), ("d", 3), ("e", 4)].map(|(job, offset)| run_of(job, offset));
     let mut now = 10 + MOMENT;
     for run in [&c, &e] {
         world.open_all(now).await;
@@ -157,7 +169,9 @@ async fn when_one_that_gave_its_place_up_is_cancelled_the_next_of_its_lane_is_le
 #[tokio::test]
 async fn the_places_at_earlier_gates_are_given_up_as_well() {
     let both = ["group:g", "key:k"];
-    let world = yard(&[("a", 0, "default"), ("b", 1, "shut"), ("c", 2, "default"), ("d", 3, "default")]).await;
+    let world =
+        yard(&[("a", 0, "default"), ("b", 1, "shut"), ("c", 2, "default"), ("d", 3, "default")])
+            .await;
     let [b, c, d] = [("b", 1), ("c", 2), ("d", 3)].map(|(job, offset)| run_of(job, offset));
     let a = world.win_at(5, &run_of("a", 0), KEY).await;
     wait_at(&world, 6, &b, &both).await;
@@ -171,9 +185,15 @@ async fn the_places_at_earlier_gates_are_given_up_as_well() {
     world.open_all(900_000 + MOMENT).await;
     assert!(has_place(&world, "group:g", &b) && has_place(&world, "key:k", &b));
     world.open_all(900_001 + MOMENT).await;
-    assert!(has_place(&world, "group:g", &c) && has_place(&world, "key:k", &d), "both are given up");
+    assert!(
+        has_place(&world, "group:g", &c) && has_place(&world, "key:k", &d),
+        "both are given up"
+    );
     world.assert_sound();
-    let claims = [world.win_at(900_002 + MOMENT, &c, GROUP).await, world.win_at(900_002 + MOMENT, &d, KEY).await];
+    let claims = [
+        world.win_at(900_002 + MOMENT, &c, GROUP).await,
+        world.win_at(900_002 + MOMENT, &d, KEY).await,
+    ];
     for claim in &claims {
         world.succeed(900_003 + MOMENT, claim).await;
     }
@@ -214,13 +234,16 @@ async fn an_owner_of_a_job_s_gate_and_its_guests_keep_nobody_out_if_they_do_not_
 #[tokio::test]
 async fn a_turn_passes_when_the_patience_with_a_member_whose_queue_takes_nothing_is_over() {
     let world = World::new();
-    let settings = ["mode", "alternate", "order", "c d", "gap_ms", "100", "turn_timeout_ms", "3000"];
+    let settings =
+        ["mode", "alternate", "order", "c d", "gap_ms", "100", "turn_timeout_ms", "3000"];
     let _: i64 = world.raw("HSET", "group:g", &settings);
     world.plant("c", 0).await;
     world.plant_as(ApplyOrder { lane: "shut".parse().unwrap(), ..definition("d", 0) }).await;
     let claim = async |offset: i64, run: &RunId, next: i64| {
-        let order = world.order_with(run, schedd::domain::job::job_spec::Overlap::Allow, next).await;
-        let reply = world.claim(offset, &ClaimOrder { gates: vec![gate("group:g")], ..order }).await;
+        let order =
+            world.order_with(run, schedd::domain::job::job_spec::Overlap::Allow, next).await;
+        let reply =
+            world.claim(offset, &ClaimOrder { gates: vec![gate("group:g")], ..order }).await;
         world.open_all(offset).await;
         world.assert_sound();
         reply
@@ -228,7 +251,10 @@ async fn a_turn_passes_when_the_patience_with_a_member_whose_queue_takes_nothing
     let (c, d) = (run_of("c", 0), run_of("d", 0));
     let first = World::won(claim(0, &c, 1_000).await);
     assert!(matches!(claim(0, &d, 500_000).await, ClaimReply::Blocked(Blocking::AtGate)));
-    assert!(matches!(claim(1_000, &run_of("c", 1_000), 500_000).await, ClaimReply::Blocked(Blocking::AtGate)));
+    assert!(matches!(
+        claim(1_000, &run_of("c", 1_000), 500_000).await,
+        ClaimReply::Blocked(Blocking::AtGate)
+    ));
     world.succeed(1_100, &first).await;
     world.open_all(1_100).await;
     world.open_all(1_200).await;
@@ -236,7 +262,11 @@ async fn a_turn_passes_when_the_patience_with_a_member_whose_queue_takes_nothing
     let turn = || world.raw::<String>("HGET", "gate:group:g", &["turn"]);
     world.open_all(1_200 + MOMENT).await;
     assert_eq!((has_place(&world, "group:g", &d), turn().as_str()), (false, "d"), "still its turn");
-    assert_eq!(world.score("gate_timers", "group:g"), Some(1_100 + 3_000), "from when its turn began");
+    assert_eq!(
+        world.score("gate_timers", "group:g"),
+        Some(1_100 + 3_000),
+        "from when its turn began"
+    );
     world.open_all(4_100).await;
     assert!(has_place(&world, "group:g", &run_of("c", 1_000)));
     let second = World::won(claim(4_101, &run_of("c", 1_000), 500_000).await);
@@ -266,7 +296,10 @@ async fn an_edit_that_moves_a_run_to_another_lane_lets_its_earlier_places_lapse(
         ..definition("b", 1)
     };
     assert_eq!(world.at(10).apply_job(&edited).await.unwrap(), schedd::store::ApplyReply::Updated);
-    assert_eq!(stands(&world, &b, &["due:shut", "gate_holders:group:g"]), ["due:shut", "gate_holders:group:g"]);
+    assert_eq!(
+        stands(&world, &b, &["due:shut", "gate_holders:group:g"]),
+        ["due:shut", "gate_holders:group:g"]
+    );
     world.open_all(10 + MOMENT).await;
     assert!(has_place(&world, "group:g", &c) && !has_place(&world, "group:g", &b));
     world.assert_sound();
@@ -281,7 +314,9 @@ async fn the_rate_of_a_key_is_kept_by_those_that_begin_after_their_queue_was_shu
     let world = yard(&[("a", 0, "default"), ("b", 1, "q"), ("c", 2, "q"), ("d", 3, "q")]).await;
     let per_key = rated("1/2s", 1);
     let claim = async |offset: i64, job: &str, due: i64| {
-        world.claim(offset, &ClaimOrder { per_key, ..world.order_at(&run_of(job, due), KEY).await }).await
+        world
+            .claim(offset, &ClaimOrder { per_key, ..world.order_at(&run_of(job, due), KEY).await })
+            .await
     };
     World::won(claim(5, "a", 0).await);
     for (job, due) in [("b", 1), ("c", 2), ("d", 3)] {
@@ -311,14 +346,21 @@ async fn the_rate_of_a_key_is_kept_by_those_that_begin_after_their_queue_was_shu
 /// one burst, and all of it begins.
 #[tokio::test]
 async fn by_when_runs_begin_no_range_sees_more_than_the_rate_of_their_key_and_one_burst() {
-    for (seed, (count, per, burst)) in [(2_i64, 1_000_i64, 2_u32), (3, 1_000, 1), (1, 700, 3)].into_iter().enumerate() {
+    for (seed, (count, per, burst)) in
+        [(2_i64, 1_000_i64, 2_u32), (3, 1_000, 1), (1, 700, 3)].into_iter().enumerate()
+    {
         let mut rng = fastrand::Rng::with_seed(seed as u64);
-        let per_key = PerKey { limit: rng.bool().then_some(2), ..rated(&format!("{count}/{per}ms"), burst) };
+        let per_key =
+            PerKey { limit: rng.bool().then_some(2), ..rated(&format!("{count}/{per}ms"), burst) };
         let jobs: Vec<String> = (0..12).map(|number| format!("j{number}")).collect();
         let dues: Vec<i64> = (0..12).map(|_| rng.i64(0..2_000)).collect();
         let lanes = ["default", "q", "r"];
-        let planted: Vec<(&str, i64, &str)> =
-            jobs.iter().zip(&dues).enumerate().map(|(at, (job, due))| (job.as_str(), *due, lanes[at % 3])).collect();
+        let planted: Vec<(&str, i64, &str)> = jobs
+            .iter()
+            .zip(&dues)
+            .enumerate()
+            .map(|(at, (job, due))| (job.as_str(), *due, lanes[at % 3]))
+            .collect();
         let world = yard(&planted).await;
         let (mut now, mut begun, mut running) = (0, Vec::new(), Vec::new());
         let mut open = [true; 3];
@@ -334,7 +376,9 @@ async fn by_when_runs_begin_no_range_sees_more_than_the_rate_of_their_key_and_on
             world.open_all(now).await;
             for (job, due, lane) in &planted {
                 let run = run_of(job, *due);
-                let is_due = world.score(&format!("due:{lane}"), &run.to_string()).is_some_and(|ready| ready <= now);
+                let is_due = world
+                    .score(&format!("due:{lane}"), &run.to_string())
+                    .is_some_and(|ready| ready <= now);
                 if !is_due || !open[lanes.iter().position(|one| one == lane).unwrap()] {
                     continue;
                 }
@@ -354,7 +398,10 @@ async fn by_when_runs_begin_no_range_sees_more_than_the_rate_of_their_key_and_on
                 world.finish(now, &claim, verdict).await;
             }
             let queued: usize = world.raw("ZCARD", "gate_waiters:key:k", &[]);
-            let left = lanes.iter().map(|lane| world.raw::<usize>("ZCARD", &format!("due:{lane}"), &[])).sum::<usize>();
+            let left = lanes
+                .iter()
+                .map(|lane| world.raw::<usize>("ZCARD", &format!("due:{lane}"), &[]))
+                .sum::<usize>();
             if queued == 0 && left + running.len() == 0 {
                 break;
             }
@@ -364,7 +411,11 @@ async fn by_when_runs_begin_no_range_sees_more_than_the_rate_of_their_key_and_on
             for (last, to) in begun.iter().enumerate().skip(first) {
                 let most = i64::from(burst) * per + (to - from) * count;
                 let found = i64::try_from(last - first + 1).unwrap() * per;
-                assert!(found <= most, "seed {seed}: {} begin from {from} to {to} ms", last - first + 1);
+                assert!(
+                    found <= most,
+                    "seed {seed}: {} begin from {from} to {to} ms",
+                    last - first + 1
+                );
             }
         }
     }

@@ -7,9 +7,18 @@ use schedd::store::{ApplyOrder, ApplyReply, ClaimOrder, ClaimReply, DefinitionCh
 use super::gating::{KEY, is_queued, wake, yard};
 use crate::scripts::world::{World, definition, gate, run_of};
 
-async fn claim(world: &World, offset: i64, (job, due): (&str, i64), rate: &str, burst: u32) -> ClaimReply {
-    let per_key = PerKey { limit: None, rate: Some(rate.parse::<Rate>().unwrap().with_burst(burst)) };
-    world.claim(offset, &ClaimOrder { per_key, ..world.order_at(&run_of(job, due), KEY).await }).await
+async fn claim(
+    world: &World,
+    offset: i64,
+    (job, due): (&str, i64),
+    rate: &str,
+    burst: u32,
+) -> ClaimReply {
+    let per_key =
+        PerKey { limit: None, rate: Some(rate.parse::<Rate>().unwrap().with_burst(burst)) };
+    world
+        .claim(offset, &ClaimOrder { per_key, ..world.order_at(&run_of(job, due), KEY).await })
+        .await
 }
 
 #[tokio::test]
@@ -40,7 +49,10 @@ async fn a_run_that_waits_begins_as_soon_as_the_rate_its_job_has_after_an_edit_l
     };
     assert_eq!(world.at(20).apply_job(&edited).await.unwrap(), ApplyReply::Updated);
     World::won(claim(&world, 20, ("b", 1), "1/1s", 1).await);
-    assert!(is_queued(&claim(&world, 21, ("c", 2), "1/1s", 1).await), "the one before counts by the new rate");
+    assert!(
+        is_queued(&claim(&world, 21, ("c", 2), "1/1s", 1).await),
+        "the one before counts by the new rate"
+    );
     assert_eq!(world.open(1_020, "key:k").await, 1);
     World::won(claim(&world, 1_021, ("c", 2), "1/1s", 1).await);
     world.assert_sound();

@@ -12,8 +12,16 @@ use crate::scripts::world::{World, gate, name, run_of};
 /// Jobs a and b (and others) that take turns, each first due at 0 and then every 1,000 ms.
 async fn turns(order: &str, gap_ms: i64, turn_timeout_ms: i64) -> World {
     let world = World::new();
-    let settings =
-        ["mode", "alternate", "order", order, "gap_ms", &gap_ms.to_string(), "turn_timeout_ms", &turn_timeout_ms.to_string()];
+    let settings = [
+        "mode",
+        "alternate",
+        "order",
+        order,
+        "gap_ms",
+        &gap_ms.to_string(),
+        "turn_timeout_ms",
+        &turn_timeout_ms.to_string(),
+    ];
     let _: i64 = world.raw("HSET", "group:g", &settings);
     for job in order.split(' ') {
         world.plant(job, 0).await;
@@ -22,7 +30,10 @@ async fn turns(order: &str, gap_ms: i64, turn_timeout_ms: i64) -> World {
 }
 
 async fn try_one(world: &World, offset: i64, run: &RunId, next: i64) -> ClaimReply {
-    let order = ClaimOrder { gates: vec![gate("group:g")], ..world.order_with(run, Overlap::Allow, next).await };
+    let order = ClaimOrder {
+        gates: vec![gate("group:g")],
+        ..world.order_with(run, Overlap::Allow, next).await
+    };
     let reply = world.claim(offset, &order).await;
     world.open_all(offset).await;
     world.assert_sound();
@@ -60,7 +71,11 @@ fn wake(world: &World) -> Option<i64> {
 async fn members_take_turns_in_their_order_whoever_comes_first() {
     let world = turns("a b", 0, 60_000).await;
     wait(&world, 0, &run_of("b", 0), 1_000).await;
-    assert_eq!((turn(&world).as_str(), wake(&world)), ("a", Some(60_000)), "a is due, so its turn waits for it");
+    assert_eq!(
+        (turn(&world).as_str(), wake(&world)),
+        ("a", Some(60_000)),
+        "a is due, so its turn waits for it"
+    );
     let a = win(&world, 1, &run_of("a", 0), 1_000).await;
     wait(&world, 1_000, &run_of("a", 1_000), 2_000).await;
     end(&world, 1_001, &a).await;
@@ -70,7 +85,8 @@ async fn members_take_turns_in_their_order_whoever_comes_first() {
     assert_eq!((turn(&world).as_str(), is_due(&world, &run_of("a", 1_000))), ("a", Some(1_003)));
     let a = win(&world, 1_004, &run_of("a", 1_000), 2_000).await;
     end(&world, 1_005, &a).await;
-    let standing = world.store.read_group_standings(&["g".parse().unwrap()]).await.unwrap().remove(0);
+    let standing =
+        world.store.read_group_standings(&["g".parse().unwrap()]).await.unwrap().remove(0);
     assert_eq!(standing.turn, Some((name("b"), crate::scripts::world::t(1_005))));
     assert_eq!((standing.waiting, standing.holders.len()), (0, 0));
 }
@@ -90,7 +106,10 @@ async fn the_next_begins_no_sooner_than_the_gap_after_the_end_of_the_last() {
     end(&world, 6_002, &b).await;
     // Also one that comes when nobody waits.
     world.plant_once("c", 6_003).await;
-    assert!(matches!(try_one(&world, 6_003, &run_of("c", 6_003), 9_000).await, ClaimReply::Blocked(Blocking::AtGate)));
+    assert!(matches!(
+        try_one(&world, 6_003, &run_of("c", 6_003), 9_000).await,
+        ClaimReply::Blocked(Blocking::AtGate)
+    ));
 }
 
 #[tokio::test]
@@ -112,7 +131,11 @@ async fn a_member_with_nothing_due_in_time_is_passed_at_once_a_late_one_on_timeo
     end(&world, 494_999, &b).await;
     let hand = world.by_hand("b", 495_000).await;
     wait(&world, 495_000, &hand, 900_000).await;
-    assert_eq!((turn(&world).as_str(), wake(&world)), ("a", Some(504_999)), "a is due within its turn timeout");
+    assert_eq!(
+        (turn(&world).as_str(), wake(&world)),
+        ("a", Some(504_999)),
+        "a is due within its turn timeout"
+    );
     world.open_all(504_998).await;
     assert_eq!(is_due(&world, &hand), None);
     world.open_all(504_999).await;
@@ -123,10 +146,16 @@ async fn a_member_with_nothing_due_in_time_is_passed_at_once_a_late_one_on_timeo
 async fn a_member_that_is_paused_or_gone_is_passed_over_at_once() {
     let world = turns("a b c", 0, 60_000).await;
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
-    let removal = crate::scripts::jobs::removing::removal(&world.job("b").await, schedd::store::StopRunning::No);
+    let removal = crate::scripts::jobs::removing::removal(
+        &world.job("b").await,
+        schedd::store::StopRunning::No,
+    );
     world.at(0).remove_job(&removal).await.unwrap();
     let reply = try_one(&world, 1, &run_of("c", 0), 1_000).await;
-    assert!(matches!(reply, ClaimReply::Blocked(Blocking::AtGate)), "its turn is judged by who looks at the gate: {reply:?}");
+    assert!(
+        matches!(reply, ClaimReply::Blocked(Blocking::AtGate)),
+        "its turn is judged by who looks at the gate: {reply:?}"
+    );
     assert_eq!((turn(&world).as_str(), is_due(&world, &run_of("c", 0))), ("c", Some(1)));
     World::won(try_one(&world, 2, &run_of("c", 0), 1_000).await);
 }
@@ -173,7 +202,9 @@ async fn settings_that_change_are_looked_at_at_once_and_damaged_ones_keep_runs_a
     wait(&world, 0, &run_of("b", 0), 1_000).await;
     assert_eq!(is_due(&world, &run_of("b", 0)), None);
     let section = schedd::store::Section::Group("g".parse().unwrap());
-    let text = schedd::store::SectionText::Group(schedd::domain::queue::group_rules::GroupSettings::Exclusive);
+    let text = schedd::store::SectionText::Group(
+        schedd::domain::queue::group_rules::GroupSettings::Exclusive,
+    );
     world.at(1).declare_section(&"n1".parse().unwrap(), &section, Some(&text)).await.unwrap();
     world.open_all(1).await;
     assert_eq!(is_due(&world, &run_of("b", 0)), Some(1));

@@ -5,7 +5,9 @@ use std::time::Duration;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
 use schedd::domain::queue::lane::Lane;
-use schedd::store::{ApplyOrder, BeatFacts, BeatReply, Blocking, Claim, ClaimOrder, ClaimReply, NameClaim, NodeBeat};
+use schedd::store::{
+    ApplyOrder, BeatFacts, BeatReply, Blocking, Claim, ClaimOrder, ClaimReply, NameClaim, NodeBeat,
+};
 
 use crate::scripts::world::{World, claimant, definition, gate, name, run_of, t, token};
 use crate::support::facts::node_facts;
@@ -25,8 +27,13 @@ async fn beat(world: &World, offset: i64, node: &str, labels: &str) {
     let mut facts = BeatFacts { running: 0, ..node_facts(t(0)) };
     facts.serving.labels = labels.split_whitespace().map(|label| label.parse().unwrap()).collect();
     let node = node.parse().unwrap();
-    let beat =
-        NodeBeat { node: &node, incarnation: "i", gone_after: Duration::from_secs(15), claim: NameClaim::Ask, facts: &facts };
+    let beat = NodeBeat {
+        node: &node,
+        incarnation: "i",
+        gone_after: Duration::from_secs(15),
+        claim: NameClaim::Ask,
+        facts: &facts,
+    };
     assert!(matches!(world.at(offset).beat_node(&beat).await.unwrap(), BeatReply::Present { .. }));
 }
 
@@ -36,28 +43,56 @@ async fn crowd(world: &World, count: usize, lane: &str, gates: &[&str]) {
     let jobs = count.div_ceil(1_000);
     let mut of_jobs = Vec::new();
     for number in 0..jobs {
-        let order = ApplyOrder { lane: of.clone(), ..definition(&format!("crowd{number}"), 900_000_000) };
+        let order =
+            ApplyOrder { lane: of.clone(), ..definition(&format!("crowd{number}"), 900_000_000) };
         let run = world.plant_as(order).await;
         of_jobs.push(ClaimOrder { overlap: Overlap::Allow, ..world.order_at(&run, gates).await });
     }
     let runs: Vec<RunId> = (0..count)
-        .map(|at| RunId::manual(name(&format!("crowd{}", at % jobs)), t(1 + i64::try_from(at / jobs).unwrap()), "x").unwrap())
+        .map(|at| {
+            RunId::manual(
+                name(&format!("crowd{}", at % jobs)),
+                t(1 + i64::try_from(at / jobs).unwrap()),
+                "x",
+            )
+            .unwrap()
+        })
         .collect();
     for (some, at) in runs.chunks(BATCH).zip((0..).step_by(BATCH)) {
         let mut pipeline = redis::pipe();
         for run in some {
             // As a run asked for by hand is planted.
             let record = pipeline.cmd("HSET").arg(world.key(&format!("run:{run}")));
-            record.arg("job").arg(run.job().as_str()).arg("due").arg(run.due().as_i64()).arg("queue").arg(lane);
+            record
+                .arg("job")
+                .arg(run.job().as_str())
+                .arg("due")
+                .arg(run.due().as_i64())
+                .arg("queue")
+                .arg(lane);
             record.arg("kind").arg("manual").arg("state").arg("scheduled").ignore();
-            pipeline.cmd("ZADD").arg(world.key(&format!("due:{lane}"))).arg(run.due().as_i64()).arg(run.to_string()).ignore();
+            pipeline
+                .cmd("ZADD")
+                .arg(world.key(&format!("due:{lane}")))
+                .arg(run.due().as_i64())
+                .arg(run.to_string())
+                .ignore();
         }
         let () = pipeline.query(&mut world.redis.connection()).unwrap();
-        let orders: Vec<ClaimOrder> =
-            some.iter().zip(at..).map(|(run, at)| ClaimOrder { run: run.clone(), ..of_jobs[at % jobs].clone() }).collect();
-        let replies = world.at(1_500).claim_runs(&claimant("n1"), &of, &token(), &orders).await.unwrap();
-        let is_waiting = |reply: &ClaimReply| matches!(reply, ClaimReply::Blocked(Blocking::AtGate));
-        assert!(replies.iter().all(is_waiting), "{:?}", replies.iter().find(|reply| !is_waiting(reply)));
+        let orders: Vec<ClaimOrder> = some
+            .iter()
+            .zip(at..)
+            .map(|(run, at)| ClaimOrder { run: run.clone(), ..of_jobs[at % jobs].clone() })
+            .collect();
+        let replies =
+            world.at(1_500).claim_runs(&claimant("n1"), &of, &token(), &orders).await.unwrap();
+        let is_waiting =
+            |reply: &ClaimReply| matches!(reply, ClaimReply::Blocked(Blocking::AtGate));
+        assert!(
+            replies.iter().all(is_waiting),
+            "{:?}",
+            replies.iter().find(|reply| !is_waiting(reply))
+        );
     }
 }
 
@@ -79,7 +114,11 @@ fn has_place(world: &World, gate: &str, run: &RunId) -> bool {
 
 fn commands(world: &World) -> u64 {
     let info: String = world.server(&["INFO", "stats"]);
-    info.lines().find_map(|line| line.strip_prefix("total_commands_processed:")).unwrap().parse().unwrap()
+    info.lines()
+        .find_map(|line| line.strip_prefix("total_commands_processed:"))
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// `p` has the place at `gates`, a crowd in the lane of a label waits behind it, and then `free` of the default lane.
@@ -103,14 +142,21 @@ async fn one_look_lets_a_free_run_in_behind_100_000_that_no_node_serves() {
     let asked = commands(&world) - before;
     assert!(has_place(&world, "key:k", &free), "it is let in at once");
     assert!(asked <= COMMANDS, "{asked} commands");
-    assert_eq!(world.raw::<usize>("ZCARD", &format!("due:{GPU}"), &[]), 101, "one of them, and what is planned of their jobs");
+    assert_eq!(
+        world.raw::<usize>("ZCARD", &format!("due:{GPU}"), &[]),
+        101,
+        "one of them, and what is planned of their jobs"
+    );
     let claim = world.win_at(5_001, &free, &["key:k"]).await;
     world.plant_once("next", 5_100).await;
     world.succeed(5_050, &claim).await;
     world.open_all(5_050).await;
     let before = commands(&world);
     world.win_at(5_100, &run_of("next", 5_100), &["key:k"]).await;
-    assert!(commands(&world) - before <= COMMANDS, "one that comes when the gate is free begins at once");
+    assert!(
+        commands(&world) - before <= COMMANDS,
+        "one that comes when the gate is free begins at once"
+    );
 }
 
 #[tokio::test]
@@ -146,7 +192,8 @@ async fn a_free_run_behind_many_that_do_not_begin_is_let_in_a_moment_later() {
 #[tokio::test]
 async fn of_members_that_take_turns_and_of_others_the_first_that_is_served_comes_in() {
     let world = World::new();
-    let settings = ["mode", "alternate", "order", "crowd0 c", "gap_ms", "0", "turn_timeout_ms", "1000"];
+    let settings =
+        ["mode", "alternate", "order", "crowd0 c", "gap_ms", "0", "turn_timeout_ms", "1000"];
     let _: i64 = world.raw("HSET", "group:g", &settings);
     let gates = ["group:g"];
     world.plant_once("holder", 0).await;
@@ -174,7 +221,16 @@ async fn of_members_that_take_turns_and_of_others_the_first_that_is_served_comes
 async fn a_run_that_is_no_member_is_found_behind_many_that_are() {
     let world = World::new();
     let members: Vec<String> = (0..MANY / 1_000).map(|number| format!("crowd{number}")).collect();
-    let settings = ["mode", "alternate", "order", &members.join(" "), "gap_ms", "0", "turn_timeout_ms", "1000"];
+    let settings = [
+        "mode",
+        "alternate",
+        "order",
+        &members.join(" "),
+        "gap_ms",
+        "0",
+        "turn_timeout_ms",
+        "1000",
+    ];
     let _: i64 = world.raw("HSET", "group:g", &settings);
     let gates = ["group:g"];
     world.plant_once("holder", 0).await;
@@ -186,7 +242,8 @@ async fn a_run_that_is_no_member_is_found_behind_many_that_are() {
     for offset in (5_000..).step_by(10).take(members.len() + 1) {
         world.succeed(offset, &claim).await;
         world.open_all(offset).await;
-        let [run] = &world.raw::<Vec<String>>("ZRANGE", "gate_holders:group:g", &["0", "-1"])[..] else {
+        let [run] = &world.raw::<Vec<String>>("ZRANGE", "gate_holders:group:g", &["0", "-1"])[..]
+        else {
             panic!("nobody has the place")
         };
         let run: RunId = run.parse().unwrap();
@@ -206,7 +263,9 @@ async fn many_lanes_that_no_node_serves_cost_no_time_each() {
     for number in 0..300_i64 {
         let lane: Lane = format!("default+l{number:03}").parse().unwrap();
         let job = format!("b{number:03}");
-        world.plant_as(ApplyOrder { lane: lane.clone(), is_once: true, ..definition(&job, number) }).await;
+        world
+            .plant_as(ApplyOrder { lane: lane.clone(), is_once: true, ..definition(&job, number) })
+            .await;
         wait_at(&world, 500, &run_of(&job, number), &gates).await;
     }
     world.plant_once("free", 600).await;
@@ -234,13 +293,24 @@ async fn unserved_runs_waiting_at_a_later_gate_give_up_their_earlier_places() {
     world.plant_once("holder", 0).await;
     let _holder = world.win_at(0, &run_of("holder", 0), &["key:k"]).await;
     crowd(&world, 150, GPU, &both).await;
-    assert_eq!(world.raw::<usize>("ZCARD", "gate_holders:job:p", &[]), 150, "they pass the gate of p and wait for their key");
+    assert_eq!(
+        world.raw::<usize>("ZCARD", "gate_holders:job:p", &[]),
+        150,
+        "they pass the gate of p and wait for their key"
+    );
     world.plant("p", 1_600).await;
     wait_at(&world, 1_600, &run_of("p", 1_600), &["job:p"]).await;
     beat(&world, 5_000, "n1", "").await;
     world.open_all(5_000).await;
-    assert!(has_place(&world, "job:p", &run_of("p", 1_600)), "p is kept out by nobody who may begin");
-    assert_eq!(world.raw::<usize>("ZCARD", "gate_waiters:key:k", &[]), 150, "they wait for their key as before");
+    assert!(
+        has_place(&world, "job:p", &run_of("p", 1_600)),
+        "p is kept out by nobody who may begin"
+    );
+    assert_eq!(
+        world.raw::<usize>("ZCARD", "gate_waiters:key:k", &[]),
+        150,
+        "they wait for their key as before"
+    );
     world.win_at(5_001, &run_of("p", 1_600), &["job:p"]).await;
 }
 
@@ -254,16 +324,26 @@ async fn a_lane_that_is_served_again_comes_to_its_right_by_due_order() {
     let claim = world.win_at(5_001, &free, &gates).await;
     let sent: Vec<String> = world.raw("ZRANGE", &format!("due:{GPU}"), &["0", "5000", "BYSCORE"]);
     let now = t(5_001).as_i64().to_string();
-    let sent = if sent.is_empty() { world.raw("ZRANGE", &format!("due:{GPU}"), &["-inf", &now, "BYSCORE"]) } else { sent };
+    let sent = if sent.is_empty() {
+        world.raw("ZRANGE", &format!("due:{GPU}"), &["-inf", &now, "BYSCORE"])
+    } else {
+        sent
+    };
     let [first] = &sent[..] else { panic!("one stands where a node would find it: {sent:?}") };
     beat(&world, 5_002, "n2", "gpu").await;
     // The node that has come finds it; the place is taken for now.
     let of: Lane = GPU.parse().unwrap();
-    let mut order = ClaimOrder { overlap: Overlap::Allow, ..world.order_at(&first.parse().unwrap(), &gates).await };
+    let mut order = ClaimOrder {
+        overlap: Overlap::Allow,
+        ..world.order_at(&first.parse().unwrap(), &gates).await
+    };
     order.known_places = gates.iter().map(|name| gate(name)).collect();
     let try_it = async |offset: i64, order: &ClaimOrder| {
         let at = world.at(offset);
-        at.claim_runs(&claimant("n2"), &of, &token(), std::slice::from_ref(order)).await.unwrap().remove(0)
+        at.claim_runs(&claimant("n2"), &of, &token(), std::slice::from_ref(order))
+            .await
+            .unwrap()
+            .remove(0)
     };
     assert!(matches!(try_it(5_003, &order).await, ClaimReply::Blocked(Blocking::AtGate)));
     world.succeed(5_004, &claim).await;
@@ -288,15 +368,27 @@ async fn among_lanes_that_are_served_the_first_by_due_and_id_is_let_in() {
         let mut claim = world.win_at(0, &run_of("holder", 0), &["key:k"]).await;
         let mut left: Vec<(i64, String, &str)> = Vec::new();
         for number in 0..40 {
-            let (job, due, lane) = (format!("j{number}"), rng.i64(1..12), lanes[rng.usize(0..lanes.len())]);
-            world.plant_as(ApplyOrder { lane: lane.parse().unwrap(), is_once: true, ..definition(&job, due) }).await;
+            let (job, due, lane) =
+                (format!("j{number}"), rng.i64(1..12), lanes[rng.usize(0..lanes.len())]);
+            world
+                .plant_as(ApplyOrder {
+                    lane: lane.parse().unwrap(),
+                    is_once: true,
+                    ..definition(&job, due)
+                })
+                .await;
             left.push((due, run_of(&job, due).to_string(), lane));
         }
         rng.shuffle(&mut left);
         for (_, run, lane) in &left {
             let order = world.order_at(&run.parse().unwrap(), &["key:k"]).await;
             let of: Lane = lane.parse().unwrap();
-            let reply = world.at(20).claim_runs(&claimant("n1"), &of, &token(), &[order]).await.unwrap().remove(0);
+            let reply = world
+                .at(20)
+                .claim_runs(&claimant("n1"), &of, &token(), &[order])
+                .await
+                .unwrap()
+                .remove(0);
             assert!(matches!(reply, ClaimReply::Blocked(Blocking::AtGate)), "{reply:?}");
         }
         left.sort();
@@ -309,7 +401,12 @@ async fn among_lanes_that_are_served_the_first_by_due_and_id_is_let_in() {
             assert_eq!(held, std::slice::from_ref(run), "seed {seed}");
             let order = world.order_at(&run.parse().unwrap(), &["key:k"]).await;
             let of: Lane = lane.parse().unwrap();
-            let reply = world.at(now + 1).claim_runs(&claimant("n1"), &of, &token(), &[order]).await.unwrap().remove(0);
+            let reply = world
+                .at(now + 1)
+                .claim_runs(&claimant("n1"), &of, &token(), &[order])
+                .await
+                .unwrap()
+                .remove(0);
             claim = World::won(reply);
         }
         world.assert_sound();

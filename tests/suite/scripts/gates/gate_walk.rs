@@ -10,8 +10,9 @@ use schedd::domain::name::names::{JobName, RunId};
 use schedd::domain::queue::gate::{Gate, PerKey};
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, BeatReply, CancelReply, Claim, ClaimOrder, ClaimReply, DefinitionChange, LaneAsk, LanePoll,
-    NameClaim, NodeBeat, PauseReply, Recovery, ResumeOrder, ResumeReply, Takers, Verdict,
+    ApplyOrder, ApplyReply, BeatReply, CancelReply, Claim, ClaimOrder, ClaimReply,
+    DefinitionChange, LaneAsk, LanePoll, NameClaim, NodeBeat, PauseReply, Recovery, ResumeOrder,
+    ResumeReply, Takers, Verdict,
 };
 
 use crate::scripts::claims::recovering::recovery;
@@ -63,7 +64,8 @@ impl Walk {
     async fn begin(seed: u64) -> Self {
         let world = World::new();
         let gap = GAP.to_string();
-        let settings = ["mode", "alternate", "order", "c d e", "gap_ms", &gap, "turn_timeout_ms", "150"];
+        let settings =
+            ["mode", "alternate", "order", "c d e", "gap_ms", &gap, "turn_timeout_ms", "150"];
         let _: i64 = world.raw("HSET", "group:turns", &settings);
         let _: i64 = world.raw("HSET", "group:one", &["mode", "exclusive"]);
         let mut walk = Self {
@@ -86,7 +88,11 @@ impl Walk {
         for job in JOBS {
             let rules = walk.draw(job);
             let first = walk.rng.i64(0..50);
-            let order = ApplyOrder { not_while: named(&rules), lane: queue(lane_of(job)), ..definition(job, first) };
+            let order = ApplyOrder {
+                not_while: named(&rules),
+                lane: queue(lane_of(job)),
+                ..definition(job, first)
+            };
             assert_eq!(walk.world.at(-1).apply_job(&order).await.unwrap(), ApplyReply::Created);
             walk.rules.insert(job, rules);
         }
@@ -113,7 +119,9 @@ impl Walk {
                 1 => PerKey { limit: Some(2), rate: None },
                 _ => PerKey {
                     limit: Some(2),
-                    rate: Some("20/1s".parse::<schedd::domain::queue::rate::Rate>().unwrap().with_burst(2)),
+                    rate: Some(
+                        "20/1s".parse::<schedd::domain::queue::rate::Rate>().unwrap().with_burst(2),
+                    ),
                 },
             };
         }
@@ -132,7 +140,8 @@ impl Walk {
         if self.needs_gate.contains(job) {
             jobs.insert(job.clone());
         }
-        let group = rules.gates.iter().filter(|name| name.starts_with("group:")).map(|name| gate(name));
+        let group =
+            rules.gates.iter().filter(|name| name.starts_with("group:")).map(|name| gate(name));
         let key = rules.gates.iter().filter(|name| name.starts_with("key:")).map(|name| gate(name));
         group.chain(jobs.iter().map(Gate::of_job)).chain(key).collect()
     }
@@ -162,7 +171,8 @@ impl Walk {
             self.beat(&open).await;
         }
         for _ in 0..50 {
-            let asks: Vec<LaneAsk> = open.iter().map(|lane| LaneAsk::new(queue(lane), 50)).collect();
+            let asks: Vec<LaneAsk> =
+                open.iter().map(|lane| LaneAsk::new(queue(lane), 50)).collect();
             let poll = store.list_due(&asks).await.unwrap();
             for gate in &poll.gates {
                 store.open_gate(gate, &[], &mut Takers::default()).await.unwrap();
@@ -187,7 +197,8 @@ impl Walk {
     /// Of a lane where one stands that did not begin others are passed over.
     fn excuse_kept_out(&mut self) {
         let fields: Vec<String> = self.world.raw("HKEYS", "gate:group:turns", &[]);
-        let lanes: Vec<&str> = fields.iter().filter_map(|field| field.strip_prefix("stuck:")).collect();
+        let lanes: Vec<&str> =
+            fields.iter().filter_map(|field| field.strip_prefix("stuck:")).collect();
         for (run, since) in &mut self.waits_since {
             if lanes.contains(&lane_of(run.split('@').next().unwrap())) {
                 *since = self.now + 1;
@@ -201,7 +212,13 @@ impl Walk {
         facts.serving.queues = Some(queues.iter().map(|queue| queue.parse().unwrap()).collect());
         let node = "n0".parse().unwrap();
         let gone_after = Duration::from_secs(15);
-        let beat = NodeBeat { node: &node, incarnation: "i", gone_after, claim: NameClaim::Take, facts: &facts };
+        let beat = NodeBeat {
+            node: &node,
+            incarnation: "i",
+            gone_after,
+            claim: NameClaim::Take,
+            facts: &facts,
+        };
         let reply = self.world.at(self.now).beat_node(&beat).await.unwrap();
         assert!(matches!(reply, BeatReply::Present { .. }), "{reply:?}");
     }
@@ -211,10 +228,18 @@ impl Walk {
         for _ in 0..6 {
             let job = self.world.job(run.job().as_str()).await;
             let rules = self.rules[run.job().as_str()].clone();
-            let next = (!self.is_winding_up && job.pending.as_ref() == Some(run))
-                .then(|| schedd::store::Successor::on_time(run.job(), t(self.now.max(0) + 5 + self.rng.i64(0..200))));
+            let next = (!self.is_winding_up && job.pending.as_ref() == Some(run)).then(|| {
+                schedd::store::Successor::on_time(
+                    run.job(),
+                    t(self.now.max(0) + 5 + self.rng.i64(0..200)),
+                )
+            });
             let order = ClaimOrder {
-                overlap: if run.is_manual() { Overlap::Queue { max: 50 } } else { rules.overlap.unwrap() },
+                overlap: if run.is_manual() {
+                    Overlap::Queue { max: 50 }
+                } else {
+                    rules.overlap.unwrap()
+                },
                 successor: next,
                 gates: self.gates_of(run.job()),
                 known_places: std::mem::take(&mut known_places),
@@ -223,7 +248,11 @@ impl Walk {
             };
             let node = self.rng.usize(0..3);
             let at = self.world.at(self.now);
-            let reply = at.claim_runs(&claimant(&format!("n{node}")), &queue(lane), &token(), &[order]).await.unwrap().remove(0);
+            let reply = at
+                .claim_runs(&claimant(&format!("n{node}")), &queue(lane), &token(), &[order])
+                .await
+                .unwrap()
+                .remove(0);
             match reply {
                 ClaimReply::Claimed(claim) => return self.begun(claim, node),
                 ClaimReply::Blocked(_) | ClaimReply::Gone => return,
@@ -238,14 +267,21 @@ impl Walk {
 
     fn begun(&mut self, claim: Claim, node: usize) {
         let turns = gate("group:turns");
-        if let Some((at, last)) = self.last_ended.as_ref().filter(|_| claim.places.contains(&turns)) {
+        if let Some((at, last)) = self.last_ended.as_ref().filter(|_| claim.places.contains(&turns))
+        {
             assert!(self.now >= at + GAP, "{} begins {} ms after an end", claim.run, self.now - at);
             let passed_over: Vec<_> = self
                 .waits_since
                 .iter()
-                .filter(|(run, since)| **since <= *at && run.parse::<RunId>().unwrap().job() != last)
+                .filter(|(run, since)| {
+                    **since <= *at && run.parse::<RunId>().unwrap().job() != last
+                })
                 .collect();
-            assert!(claim.run.job() != last || passed_over.is_empty(), "{} again, while {passed_over:?} wait", claim.run);
+            assert!(
+                claim.run.job() != last || passed_over.is_empty(),
+                "{} again, while {passed_over:?} wait",
+                claim.run
+            );
         }
         self.started += 1;
         self.running.push((claim, node));
@@ -264,8 +300,15 @@ impl Walk {
             _ => Verdict::Final(RunState::Succeeded),
         };
         // One that is asked to stop does not go back, whatever its node says.
-        let is_stopped = self.world.raw::<Option<String>>("HGET", "stop_requests", &[&claim.run.to_string()]).is_some();
-        let verdict = if self.is_winding_up || is_stopped { Verdict::Final(RunState::Succeeded) } else { verdict };
+        let is_stopped = self
+            .world
+            .raw::<Option<String>>("HGET", "stop_requests", &[&claim.run.to_string()])
+            .is_some();
+        let verdict = if self.is_winding_up || is_stopped {
+            Verdict::Final(RunState::Succeeded)
+        } else {
+            verdict
+        };
         self.ended(&claim, &verdict);
         self.world.at(self.now).finish_run(&claim, &verdict, "", &[], "{}").await.unwrap();
     }
@@ -282,7 +325,11 @@ impl Walk {
         let mut ids: Vec<String> = queued.into_keys().collect();
         let now = t(self.now).as_i64().to_string();
         for lane in LANES {
-            ids.extend(self.world.raw::<Vec<String>>("ZRANGE", &format!("due:{lane}"), &["-inf", &now, "BYSCORE"]));
+            ids.extend(self.world.raw::<Vec<String>>(
+                "ZRANGE",
+                &format!("due:{lane}"),
+                &["-inf", &now, "BYSCORE"],
+            ));
         }
         ids.extend(self.running.iter().map(|(claim, _)| claim.run.to_string()));
         if ids.is_empty() {
@@ -315,14 +362,20 @@ impl Walk {
 
     async fn by_hand(&mut self) {
         let job = JOBS[self.rng.usize(0..JOBS.len())];
-        let run = RunId::manual(name(job), t(self.now.max(0)), &format!("h{}", self.rng.u32(..) % 100_000)).unwrap();
+        let run = RunId::manual(
+            name(job),
+            t(self.now.max(0)),
+            &format!("h{}", self.rng.u32(..) % 100_000),
+        )
+        .unwrap();
         self.world.at(self.now).plant_manual(&run, &queue(lane_of(job))).await.unwrap();
     }
 
     /// A node dies with all it runs: nobody renews that, and its processes are gone.
     fn kill(&mut self) {
         let node = self.rng.usize(0..3);
-        let (dead, alive) = std::mem::take(&mut self.running).into_iter().partition(|(_, on)| *on == node);
+        let (dead, alive) =
+            std::mem::take(&mut self.running).into_iter().partition(|(_, on)| *on == node);
         self.running = alive;
         self.orphaned.extend(Vec::into_iter(dead).map(|(claim, _): (Claim, usize)| claim));
     }
@@ -330,11 +383,24 @@ impl Walk {
     async fn recover_all(&mut self) {
         let leases = self.world.store.list_leases(1_000).await.unwrap();
         for claim in std::mem::take(&mut self.orphaned) {
-            let lease = leases.iter().flatten().find(|lease| lease.run == claim.run && lease.fence == claim.fence);
+            let lease = leases
+                .iter()
+                .flatten()
+                .find(|lease| lease.run == claim.run && lease.fence == claim.fence);
             let verdict = (self.rng.u8(0..4) == 0).then_some(RunState::Lost);
-            let lost = Recovery { lane: claim.lane.clone(), job_lane: claim.job_lane.clone(), ..recovery(verdict) };
+            let lost = Recovery {
+                lane: claim.lane.clone(),
+                job_lane: claim.job_lane.clone(),
+                ..recovery(verdict)
+            };
             let reply = self.world.at(self.now).recover_run(lease.unwrap(), &lost).await.unwrap();
-            assert!(matches!(reply, schedd::store::RecoverReply::Recovered | schedd::store::RecoverReply::Ended), "{reply:?}");
+            assert!(
+                matches!(
+                    reply,
+                    schedd::store::RecoverReply::Recovered | schedd::store::RecoverReply::Ended
+                ),
+                "{reply:?}"
+            );
             self.ended(&claim, &Verdict::Final(RunState::Lost));
             self.check();
         }
@@ -354,14 +420,18 @@ impl Walk {
             self.resume(job).await;
         } else if !self.is_winding_up {
             let record = self.world.job(job).await;
-            assert_eq!(self.world.at(self.now).pause_job(&record, None, &[]).await.unwrap(), PauseReply::Paused);
+            assert_eq!(
+                self.world.at(self.now).pause_job(&record, None, &[]).await.unwrap(),
+                PauseReply::Paused
+            );
             self.paused.insert(job);
         }
     }
 
     async fn resume(&mut self, job: &'static str) {
         let record = self.world.job(job).await;
-        let next = (!self.is_winding_up).then(|| schedd::store::Successor::on_time(&name(job), t(self.now.max(0) + 300)));
+        let next = (!self.is_winding_up)
+            .then(|| schedd::store::Successor::on_time(&name(job), t(self.now.max(0) + 300)));
         let order = ResumeOrder {
             name: name(job),
             rev: record.rev,
@@ -379,7 +449,8 @@ impl Walk {
 
     /// What the nodes do at this moment is allowed, and nobody waits at a gate that is open.
     fn check(&mut self) {
-        let claims: Vec<&Claim> = self.running.iter().map(|(claim, _)| claim).chain(&self.orphaned).collect();
+        let claims: Vec<&Claim> =
+            self.running.iter().map(|(claim, _)| claim).chain(&self.orphaned).collect();
         let mut at: BTreeMap<&Gate, Vec<&RunId>> = BTreeMap::new();
         for claim in &claims {
             for gate in &claim.places {
@@ -400,7 +471,8 @@ impl Walk {
     }
 
     fn note_waiting(&mut self) {
-        let waiting: Vec<String> = self.world.raw("ZRANGE", "gate_waiters:group:turns", &["0", "-1"]);
+        let waiting: Vec<String> =
+            self.world.raw("ZRANGE", "gate_waiters:group:turns", &["0", "-1"]);
         let waiting: BTreeSet<String> = waiting.into_iter().collect();
         self.waits_since.retain(|run, _| waiting.contains(run));
         for run in waiting {
@@ -412,16 +484,22 @@ impl Walk {
     fn assert_nobody_waits_in_vain(&self) {
         let (queued, held) = self.world.at_gates();
         for (run, name) in &queued {
-            let holders: Vec<&String> = held.iter().filter(|(_, gates)| gates.contains(name)).map(|(run, _)| run).collect();
+            let holders: Vec<&String> =
+                held.iter().filter(|(_, gates)| gates.contains(name)).map(|(run, _)| run).collect();
             let wake = self.world.score("gate_timers", name);
             let gate = gate(name);
             let is_shut = if gate.is_of_key() || gate.group().is_some() {
                 !holders.is_empty()
             } else {
-                holders.iter().any(|holder| gate.job() == Some(holder.parse::<RunId>().unwrap().job().clone()))
-                    || !holders.is_empty()
+                holders.iter().any(|holder| {
+                    gate.job() == Some(holder.parse::<RunId>().unwrap().job().clone())
+                }) || !holders.is_empty()
             };
-            assert!(is_shut || wake.is_some_and(|at| at > self.now), "{run} waits at {name} in vain: {wake:?} at {}", self.now);
+            assert!(
+                is_shut || wake.is_some_and(|at| at > self.now),
+                "{run} waits at {name} in vain: {wake:?} at {}",
+                self.now
+            );
             let executes = |id: &str| {
                 let mut claims = self.running.iter().map(|(claim, _)| claim).chain(&self.orphaned);
                 claims.any(|claim| claim.run.to_string() == id)
@@ -448,7 +526,10 @@ impl Walk {
         for _ in 0..1_000 {
             self.poll().await;
             self.assert_nobody_waits_in_vain();
-            let due: usize = LANES.iter().map(|lane| self.world.raw::<usize>("ZCARD", &format!("due:{lane}"), &[])).sum();
+            let due: usize = LANES
+                .iter()
+                .map(|lane| self.world.raw::<usize>("ZCARD", &format!("due:{lane}"), &[]))
+                .sum();
             let left = self.world.at_gates().0.len() + due + self.running.len();
             if left == 0 && self.world.total("waiting") == 0 {
                 self.world.assert_sound();

@@ -23,7 +23,8 @@ async fn a_job_is_listed_by_its_first_gate_until_it_has_none_or_is_over() {
     let edit = async |job: &str, entry: Option<&str>| {
         let read = world.job(job).await;
         let (hash, gated) = (format!("{entry:?}"), entry.map(str::to_owned));
-        let order = ApplyOrder { read: Some((read.rev, read.lane)), hash, gated, ..definition(job, 0) };
+        let order =
+            ApplyOrder { read: Some((read.rev, read.lane)), hash, gated, ..definition(job, 0) };
         assert_eq!(world.at(0).apply_job(&order).await.unwrap(), ApplyReply::Updated);
     };
     edit("a", Some("default group:g a")).await;
@@ -63,18 +64,37 @@ async fn gates_of_a_lane_are_listed_with_their_jobs_and_crowded_gates_passed_ove
         let _: i64 = world.raw("ZADD", "job_gates", &["0", entry]);
     }
     let reported = async |after: Option<&str>, most: usize, few: usize| {
-        let reported = world.store.list_job_gates(&queue("default"), after.map(gate).as_ref(), most, few).await.unwrap();
+        let reported = world
+            .store
+            .list_job_gates(&queue("default"), after.map(gate).as_ref(), most, few)
+            .await
+            .unwrap();
         let jobs = |(gate, jobs): &(schedd::domain::queue::gate::Gate, Vec<_>)| {
-            let jobs: Vec<String> = jobs.iter().map(schedd::domain::name::names::JobName::to_string).collect();
+            let jobs: Vec<String> =
+                jobs.iter().map(schedd::domain::name::names::JobName::to_string).collect();
             format!("{} {}", gate.as_str(), jobs.join(","))
         };
-        (reported.gates.iter().map(jobs).collect::<Vec<_>>(), reported.last.map(|gate| gate.as_str().to_owned()))
+        (
+            reported.gates.iter().map(jobs).collect::<Vec<_>>(),
+            reported.last.map(|gate| gate.as_str().to_owned()),
+        )
     };
     let all = ["group:g a", "key:k b,c,d", "key:k-2 e", "key:z f"].map(str::to_owned);
     assert_eq!(reported(None, 100, 3).await, (all.to_vec(), None));
-    assert_eq!(reported(None, 100, 2).await, ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None));
-    assert_eq!(reported(None, 100, 1).await, ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None), "read two by two");
-    assert_eq!(reported(None, 2, 3).await, (all[..2].to_vec(), Some("key:k".to_owned())), "no more than were asked for");
+    assert_eq!(
+        reported(None, 100, 2).await,
+        ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None)
+    );
+    assert_eq!(
+        reported(None, 100, 1).await,
+        ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None),
+        "read two by two"
+    );
+    assert_eq!(
+        reported(None, 2, 3).await,
+        (all[..2].to_vec(), Some("key:k".to_owned())),
+        "no more than were asked for"
+    );
     assert_eq!(reported(Some("key:k"), 100, 3).await, (all[2..].to_vec(), None));
 }
 
@@ -93,13 +113,18 @@ async fn what_is_planned_and_open_of_a_job_is_reported_if_it_is_due_in_that_lane
     let due = async |lane: &str| {
         let reported = world.store.list_planned(&queue(lane), &jobs, t(10)).await.unwrap();
         let shown = reported.into_iter().map(|planned| match planned {
-            PlannedAtGate::DueRun(entries) => entries.into_iter().map(|entry| entry.member).collect::<Vec<_>>().join(" "),
+            PlannedAtGate::DueRun(entries) => {
+                entries.into_iter().map(|entry| entry.member).collect::<Vec<_>>().join(" ")
+            }
             other => format!("{other:?}"),
         });
         shown.collect::<Vec<_>>()
     };
     let next = run_of("running", 5).to_string();
-    assert_eq!(due("default").await, [&run_of("due", 0).to_string(), "", &next, "Gone", "Unclear", "Gone"]);
+    assert_eq!(
+        due("default").await,
+        [&run_of("due", 0).to_string(), "", &next, "Gone", "Unclear", "Gone"]
+    );
     assert_eq!(due("other").await, ["", "", "", "Gone", "Unclear", "Gone"]);
 }
 
@@ -110,7 +135,8 @@ async fn a_job_that_ran_once_is_taken_off_the_list_of_those_with_gates_and_no_ot
     let run = world.plant_as(once).await;
     world.plant_as(gated("again", "key:k")).await;
     let _: i64 = world.raw("ZADD", "job_gates", &["0", "default key:k nobody"]);
-    let entries: Vec<_> = ["once", "again", "nobody"].map(|job| (name(job), format!("default key:k {job}"))).to_vec();
+    let entries: Vec<_> =
+        ["once", "again", "nobody"].map(|job| (name(job), format!("default key:k {job}"))).to_vec();
     assert_eq!(world.at(0).unlist_job_gates(&entries).await.unwrap(), 1, "nobody is not there");
     assert_eq!(listed(&world), ["default key:k again", "default key:k once"], "it is planned");
     world.win(0, &run).await;

@@ -9,8 +9,8 @@ use schedd::domain::queue::gate::PerKey;
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, FinishReply, RecoverReply, RemoveReply, StopRunning,
-    Verdict,
+    ApplyOrder, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, FinishReply, RecoverReply,
+    RemoveReply, StopRunning, Verdict,
 };
 
 use crate::scripts::claims::recovering::{expired, recovery};
@@ -70,7 +70,10 @@ async fn a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_pla
     assert_eq!(wake(&world, "key:k"), Some(10), "a place is free");
     world.assert_sound();
     assert_eq!(world.open(10, "key:k").await, 1);
-    assert_eq!((world.score("due:default", &b.to_string()), wake(&world, "key:k")), (Some(10), None));
+    assert_eq!(
+        (world.score("due:default", &b.to_string()), wake(&world, "key:k")),
+        (Some(10), None)
+    );
     assert!(has_place(&world, "key:k", &b), "reserved until its claim");
     assert_eq!(world.open(11, "key:k").await, 0, "a call repeated gives nothing");
     world.assert_sound();
@@ -78,7 +81,10 @@ async fn a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_pla
     assert_eq!(world.run(&b).await.waiting_for, None);
     world.succeed(13, &held).await;
     world.assert_sound();
-    assert!(world.raw::<Vec<String>>("KEYS", "*key:k", &[]).is_empty(), "nothing is left of a key nobody uses");
+    assert!(
+        world.raw::<Vec<String>>("KEYS", "*key:k", &[]).is_empty(),
+        "nothing is left of a key nobody uses"
+    );
 }
 
 #[tokio::test]
@@ -163,13 +169,18 @@ async fn a_run_that_waits_at_a_later_gate_keeps_the_places_it_has() {
     let both = ["group:g", "key:k"];
     let held = world.win_at(5, &run_of("a", 0), KEY).await;
     wait_at(&world, 5, &run_of("b", 1), &both).await;
-    assert!(has_place(&world, "group:g", &run_of("b", 1)) && waits(&world, "key:k", &run_of("b", 1)));
+    assert!(
+        has_place(&world, "group:g", &run_of("b", 1)) && waits(&world, "key:k", &run_of("b", 1))
+    );
     wait_at(&world, 5, &run_of("c", 2), &["group:g"]).await;
     world.succeed(6, &held).await;
     world.open_all(6).await;
     let held = world.win_at(7, &run_of("b", 1), &both).await;
     assert_eq!(held.places, [gate("group:g"), gate("key:k")]);
-    assert!(is_queued(&try_at(&world, 7, &run_of("c", 2), &["group:g"]).await) || waits(&world, "group:g", &run_of("c", 2)));
+    assert!(
+        is_queued(&try_at(&world, 7, &run_of("c", 2), &["group:g"]).await)
+            || waits(&world, "group:g", &run_of("c", 2))
+    );
     world.succeed(8, &held).await;
     world.open_all(8).await;
     world.win_at(9, &run_of("c", 2), &["group:g"]).await;
@@ -199,7 +210,11 @@ async fn places_a_definition_needs_no_more_are_given_up_at_the_claim() {
 /// Two jobs of which `a` is not to run while `b` does.
 async fn apart() -> World {
     let world = World::new();
-    let shy = |job: &str, offset| ApplyOrder { is_once: true, not_while: [name("b")].into(), ..definition(job, offset) };
+    let shy = |job: &str, offset| ApplyOrder {
+        is_once: true,
+        not_while: [name("b")].into(),
+        ..definition(job, offset)
+    };
     world.plant_as(shy("a", 0)).await;
     world.plant_as(shy("a2", 1)).await;
     for (job, offset) in [("b", 2), ("b2", 3)] {
@@ -221,7 +236,8 @@ async fn a_job_others_are_not_to_run_beside_has_to_pass_the_gate_of_its_own_name
     World::won(try_at(&world, 6, &run_of("b2", 3), &[]).await);
     // What is gone shuns nobody.
     world.plant_once("z", 9).await;
-    let edited = ApplyOrder { not_while: BTreeSet::new(), hash: "h2".to_owned(), ..definition("a", 0) };
+    let edited =
+        ApplyOrder { not_while: BTreeSet::new(), hash: "h2".to_owned(), ..definition("a", 0) };
     let job = world.job("a2").await;
     let edited = ApplyOrder {
         name: name("a2"),
@@ -240,14 +256,22 @@ async fn owners_and_guests_of_a_job_s_gate_never_run_together_and_take_it_in_due
     let first = world.win_at(5, &run_of("a", 0), APART).await;
     let second = world.win_at(5, &run_of("a2", 1), APART).await;
     wait_at(&world, 5, &run_of("b", 2), APART).await;
-    world.plant_as(ApplyOrder { is_once: true, not_while: [name("b")].into(), ..definition("a3", 4) }).await;
+    world
+        .plant_as(ApplyOrder {
+            is_once: true,
+            not_while: [name("b")].into(),
+            ..definition("a3", 4)
+        })
+        .await;
     wait_at(&world, 6, &run_of("a3", 4), APART).await;
     world.succeed(7, &first).await;
     world.open_all(7).await;
     assert!(waits(&world, "job:b", &run_of("b", 2)), "one guest is still in");
     world.succeed(8, &second).await;
     world.open_all(8).await;
-    assert!(has_place(&world, "job:b", &run_of("b", 2)) && waits(&world, "job:b", &run_of("a3", 4)));
+    assert!(
+        has_place(&world, "job:b", &run_of("b", 2)) && waits(&world, "job:b", &run_of("a3", 4))
+    );
     let owner = world.win_at(9, &run_of("b", 2), APART).await;
     world.succeed(10, &owner).await;
     world.open_all(10).await;
@@ -259,7 +283,9 @@ async fn owners_and_guests_of_a_job_s_gate_never_run_together_and_take_it_in_due
 async fn one_that_began_before_there_was_the_rule_is_waited_for() {
     let world = yard(&[("b", 0)]).await;
     let running = world.win(1, &run_of("b", 0)).await;
-    world.plant_as(ApplyOrder { is_once: true, not_while: [name("b")].into(), ..definition("a", 2) }).await;
+    world
+        .plant_as(ApplyOrder { is_once: true, not_while: [name("b")].into(), ..definition("a", 2) })
+        .await;
     wait_at(&world, 5, &run_of("a", 2), APART).await;
     assert_eq!(wake(&world, "job:b"), Some(1_005), "its end wakes nobody");
     assert_eq!(world.open(1_005, "job:b").await, 0);
@@ -298,7 +324,8 @@ async fn a_lost_and_a_handed_back_run_give_their_places_up() {
     let held = world.win_at(5, &run_of("a", 0), KEY).await;
     wait_at(&world, 5, &run_of("b", 1), KEY).await;
     // As one that does not know of the places asks.
-    let reply = world.at(20_000).recover_run(&expired(&held, 10_005), &recovery(None)).await.unwrap();
+    let reply =
+        world.at(20_000).recover_run(&expired(&held, 10_005), &recovery(None)).await.unwrap();
     assert_eq!(reply, RecoverReply::Recovered);
     world.assert_sound();
     world.open_all(20_000).await;
@@ -306,11 +333,18 @@ async fn a_lost_and_a_handed_back_run_give_their_places_up() {
     wait_at(&world, 20_001, &run_of("a", 0), KEY).await;
     let known = Claim { places: Vec::new(), ..second };
     assert_eq!(world.finish(20_002, &known, Verdict::Release).await, FinishReply::Released);
-    assert_eq!(world.finish(20_002, &known, Verdict::Release).await, FinishReply::Released, "however often");
+    assert_eq!(
+        world.finish(20_002, &known, Verdict::Release).await,
+        FinishReply::Released,
+        "however often"
+    );
     world.assert_sound();
     world.open_all(20_003).await;
     let first = world.win_at(20_004, &run_of("a", 0), KEY).await;
-    assert_eq!(world.finish(20_005, &first, Verdict::Retry(Duration::from_secs(60))).await, FinishReply::Retrying(t(80_005)));
+    assert_eq!(
+        world.finish(20_005, &first, Verdict::Retry(Duration::from_secs(60))).await,
+        FinishReply::Retrying(t(80_005))
+    );
     world.open_all(20_005).await;
     world.win_at(20_006, &run_of("b", 1), KEY).await;
     world.assert_sound();
@@ -324,7 +358,8 @@ async fn an_end_written_back_after_a_loss_gives_up_what_the_run_stood_at() {
     wait_at(&world, 5, &run_of("c", 2), KEY).await;
     let _: () = world.raw("SET", "epoch", &["20-n1-b"]);
     for run in [run_of("b", 1), run_of("a", 0)] {
-        let order = crate::scripts::data::losing::restoring(&run, "20-n1-b", held.fence.as_u64() + 5);
+        let order =
+            crate::scripts::data::losing::restoring(&run, "20-n1-b", held.fence.as_u64() + 5);
         let replies = world.at(30).restore_runs(&[order]).await.unwrap();
         assert!(matches!(replies[0], Ok(schedd::store::RestoreReply::Restored)), "{replies:?}");
         world.assert_sound();
@@ -339,9 +374,20 @@ async fn a_claim_repeated_with_its_token_neither_waits_twice_nor_gives_a_place_u
     let order = world.order_at(&run_of("a", 0), KEY).await;
     let orders = [order, world.order_at(&run_of("b", 1), KEY).await];
     for round in 0..2 {
-        let replies = world.at(5).claim_runs(&claimant("n1"), &queue("default"), "one", &orders).await.unwrap();
+        let replies = world
+            .at(5)
+            .claim_runs(&claimant("n1"), &queue("default"), "one", &orders)
+            .await
+            .unwrap();
         assert!(matches!(&replies[0], ClaimReply::Claimed(_)), "{replies:?}");
-        assert!(if round == 0 { is_queued(&replies[1]) } else { matches!(replies[1], ClaimReply::Gone) }, "{replies:?}");
+        assert!(
+            if round == 0 {
+                is_queued(&replies[1])
+            } else {
+                matches!(replies[1], ClaimReply::Gone)
+            },
+            "{replies:?}"
+        );
         world.assert_sound();
     }
 }
@@ -355,7 +401,11 @@ async fn blocked_runs_take_no_slot_and_nothing_is_claimed_beyond_the_slots() {
         orders.push(world.order(&run_of(job, due)).await);
     }
     for _ in 0..2 {
-        let replies = world.at(6).claim_runs_within(1, &claimant("n1"), &queue("default"), "one", &orders).await.unwrap();
+        let replies = world
+            .at(6)
+            .claim_runs_within(1, &claimant("n1"), &queue("default"), "one", &orders)
+            .await
+            .unwrap();
         assert!(matches!(&replies[1..], [ClaimReply::Claimed(_), ClaimReply::Full]), "{replies:?}");
     }
     world.assert_sound();
@@ -368,7 +418,11 @@ async fn a_run_that_waits_goes_back_to_its_own_lane() {
     world.plant_as(ApplyOrder { lane: lane.clone(), is_once: true, ..definition("b", 1) }).await;
     let held = world.win_at(5, &run_of("a", 0), KEY).await;
     let order = world.order_at(&run_of("b", 1), KEY).await;
-    let replies = world.at(5).claim_runs(&claimant("n1"), &lane, &token(), std::slice::from_ref(&order)).await.unwrap();
+    let replies = world
+        .at(5)
+        .claim_runs(&claimant("n1"), &lane, &token(), std::slice::from_ref(&order))
+        .await
+        .unwrap();
     assert!(is_queued(&replies[0]));
     world.succeed(6, &held).await;
     // The call begins without any lane, and asks for the one it needs.
@@ -414,7 +468,8 @@ async fn a_run_by_hand_gives_its_place_up_when_it_finds_its_job_open() {
     assert!(has_place(&world, "key:k", &hand));
     // Before it is claimed, a regular run of its job begins.
     let open = world.win_with(100, &run_of("a", 100), Overlap::Skip, 1000).await;
-    let order = ClaimOrder { overlap: Overlap::Queue { max: 1 }, ..world.order_at(&hand, KEY).await };
+    let order =
+        ClaimOrder { overlap: Overlap::Queue { max: 1 }, ..world.order_at(&hand, KEY).await };
     assert!(matches!(world.claim(101, &order).await, ClaimReply::Blocked(Blocking::Waiting)));
     assert!(!has_place(&world, "key:k", &hand));
     world.assert_sound();
@@ -430,7 +485,10 @@ async fn the_time_a_run_waits_at_a_gate_counts_for_max_age() {
     wait_at(&world, 5, &run_of("b", 1), KEY).await;
     world.succeed(60_000, &held).await;
     world.open_all(60_000).await;
-    let old = ClaimOrder { max_age: Some(Duration::from_secs(30)), ..world.order_at(&run_of("b", 1), KEY).await };
+    let old = ClaimOrder {
+        max_age: Some(Duration::from_secs(30)),
+        ..world.order_at(&run_of("b", 1), KEY).await
+    };
     assert!(matches!(world.claim(60_001, &old).await, ClaimReply::Blocked(Blocking::Skipped)));
     assert_eq!(world.run(&run_of("b", 1)).await.reason.as_deref(), Some("missed"));
     world.assert_sound();
@@ -441,12 +499,21 @@ async fn what_waits_of_a_removed_job_ends_at_once() {
     let world = yard(&[("a", 0)]).await;
     world.plant("b", 1).await;
     let _held = world.win_at(5, &run_of("a", 0), KEY).await;
-    let order = ClaimOrder { gates: vec![gate("key:k")], ..world.order_with(&run_of("b", 1), Overlap::Skip, 1000).await };
+    let order = ClaimOrder {
+        gates: vec![gate("key:k")],
+        ..world.order_with(&run_of("b", 1), Overlap::Skip, 1000).await
+    };
     assert!(is_queued(&world.claim(5, &order).await));
-    let removal = schedd::store::RemoveOrder { gates: vec![gate("key:k")], ..removal(&world.job("b").await, StopRunning::No) };
+    let removal = schedd::store::RemoveOrder {
+        gates: vec![gate("key:k")],
+        ..removal(&world.job("b").await, StopRunning::No)
+    };
     assert_eq!(world.at(6).remove_job(&removal).await.unwrap(), RemoveReply::Removed(0));
     assert_eq!(world.score("due:default", &run_of("b", 1).to_string()), Some(6));
-    assert!(matches!(try_at(&world, 7, &run_of("b", 1), KEY).await, ClaimReply::Blocked(Blocking::Cancelled)));
+    assert!(matches!(
+        try_at(&world, 7, &run_of("b", 1), KEY).await,
+        ClaimReply::Blocked(Blocking::Cancelled)
+    ));
     world.assert_sound();
 }
 
@@ -464,8 +531,13 @@ async fn a_damaged_gate_keeps_out_its_own_runs_only() {
         let world = yard(&[("a", 0), ("b", 1)]).await;
         let _: () = world.raw("SET", damaged, &["x"]);
         let before = world.snapshot();
-        let orders = [world.order_at(&run_of("a", 0), KEY).await, world.order(&run_of("b", 1)).await];
-        let replies = world.at(5).claim_runs(&claimant("n1"), &queue("default"), &token(), &orders).await.unwrap();
+        let orders =
+            [world.order_at(&run_of("a", 0), KEY).await, world.order(&run_of("b", 1)).await];
+        let replies = world
+            .at(5)
+            .claim_runs(&claimant("n1"), &queue("default"), &token(), &orders)
+            .await
+            .unwrap();
         let reported = matches!(&replies[0], ClaimReply::WrongType(error) if error.to_string().contains(&world.key(damaged)));
         assert!(reported && matches!(replies[1], ClaimReply::Claimed(_)), "{damaged}: {replies:?}");
         let _: () = world.raw("DEL", damaged, &[]);
@@ -481,12 +553,21 @@ async fn a_run_found_in_two_places_at_a_gate_is_left_in_one() {
     wait_at(&world, 5, &run_of("b", 1), KEY).await;
     let b = run_of("b", 1);
     let mend = async || {
-        let facts = world.at(6).inspect_runs(&[(b.clone(), None)], &[queue("default")]).await.unwrap().remove(0).unwrap();
+        let facts = world
+            .at(6)
+            .inspect_runs(&[(b.clone(), None)], &[queue("default")])
+            .await
+            .unwrap()
+            .remove(0)
+            .unwrap();
         world.at(6).mend_runs(&[facts]).await.unwrap().remove(0).unwrap()
     };
     assert_eq!(mend().await, schedd::store::MendReply::Sound);
     let _: i64 = world.raw("ZADD", "due:default", &[&t(6).as_i64().to_string(), &b.to_string()]);
-    assert_eq!(mend().await, schedd::store::MendReply::Mended(vec!["taken out of gate_waiters:key:k".to_owned()]));
+    assert_eq!(
+        mend().await,
+        schedd::store::MendReply::Mended(vec!["taken out of gate_waiters:key:k".to_owned()])
+    );
     world.assert_sound();
     wait_at(&world, 7, &b, KEY).await;
     world.succeed(8, &held).await;
@@ -526,10 +607,16 @@ async fn a_run_at_a_gate_against_its_record_is_removed_and_an_unnoticed_gate_ope
         ("ZADD", "gate_waiters_by_job:key:k", &["0", &format!("b {later}")]),
     ] {
         let _: i64 = world.raw(command, key, args);
-        assert!(world.store.inspect_gate(&gate("key:k")).await.unwrap().is_unsorted, "{command} {key}");
+        assert!(
+            world.store.inspect_gate(&gate("key:k")).await.unwrap().is_unsorted,
+            "{command} {key}"
+        );
         world.at(8).repair_gate(&gate("key:k"), &runs).await.unwrap();
         world.assert_sound();
-        assert!(!world.store.inspect_gate(&gate("key:k")).await.unwrap().is_unsorted, "{command} {key}");
+        assert!(
+            !world.store.inspect_gate(&gate("key:k")).await.unwrap().is_unsorted,
+            "{command} {key}"
+        );
     }
     world.open_all(8).await;
     world.win_at(9, &run_of("b", 1), KEY).await;
@@ -549,12 +636,23 @@ async fn a_run_that_finds_its_gate_shut_costs_redis_a_bounded_number_of_commands
     }
     let commands = || -> u64 {
         let info: String = world.server(&["INFO", "stats"]);
-        info.lines().find_map(|line| line.strip_prefix("total_commands_processed:")).unwrap().parse().unwrap()
+        info.lines()
+            .find_map(|line| line.strip_prefix("total_commands_processed:"))
+            .unwrap()
+            .parse()
+            .unwrap()
     };
     let before = commands();
-    let replies = world.at(2).claim_runs(&claimant("n1"), &queue("default"), &token(), &orders).await.unwrap();
+    let replies = world
+        .at(2)
+        .claim_runs(&claimant("n1"), &queue("default"), &token(), &orders)
+        .await
+        .unwrap();
     assert!(replies.iter().all(is_queued), "{replies:?}");
     let asked = commands() - before;
-    assert!(asked <= RUNS * 28, "a mass of such runs holds up all others for so long: {asked} commands for {RUNS} runs");
+    assert!(
+        asked <= RUNS * 28,
+        "a mass of such runs holds up all others for so long: {asked} commands for {RUNS} runs"
+    );
     world.assert_sound();
 }

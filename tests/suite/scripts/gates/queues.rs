@@ -27,7 +27,12 @@ pub(crate) async fn plant(world: &World, count: usize) -> Vec<RunId> {
 }
 
 /// Claims all of `runs` in one call: which of them were won.
-pub(crate) async fn claim_all(world: &World, offset: i64, token: &str, runs: &[RunId]) -> Vec<ClaimReply> {
+pub(crate) async fn claim_all(
+    world: &World,
+    offset: i64,
+    token: &str,
+    runs: &[RunId],
+) -> Vec<ClaimReply> {
     let mut orders = Vec::new();
     for run in runs {
         orders.push(world.order(run).await);
@@ -40,7 +45,10 @@ pub(crate) fn won(replies: &[ClaimReply]) -> usize {
 }
 
 /// What a poll at `offset` shows: how many due runs, for how many there is room, why there is none, when to look again.
-pub(crate) async fn poll(world: &World, offset: i64) -> (usize, Option<usize>, Option<NoRoomReason>, Option<i64>) {
+pub(crate) async fn poll(
+    world: &World,
+    offset: i64,
+) -> (usize, Option<usize>, Option<NoRoomReason>, Option<i64>) {
     let poll = world.at(offset).list_due(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
     match &poll.lanes[0] {
         LanePoll::Due { due, next, capacity, no_room } => {
@@ -62,7 +70,12 @@ async fn no_more_than_its_limit_run_of_a_queue_at_once() {
     assert!(replies[2..].iter().all(|reply| matches!(reply, ClaimReply::NoRoom)), "{replies:?}");
     for run in &runs[2..] {
         assert_eq!(world.score("due:default", &run.to_string()), Some(0), "it stays where it is");
-        assert!(!world.snapshot().keys().any(|key| key.contains(&format!("run:{run}")) && !before.contains_key(key)));
+        assert!(
+            !world
+                .snapshot()
+                .keys()
+                .any(|key| key.contains(&format!("run:{run}")) && !before.contains_key(key))
+        );
     }
     // A full queue shows nothing, so that nobody tries, and no time at which to look again.
     assert_eq!(poll(&world, 5).await, (0, Some(0), Some(NoRoomReason::Full), None));
@@ -100,12 +113,22 @@ async fn every_way_a_lease_ends_gives_the_place_back() {
     let claim = world.win(10, &run).await;
     assert_eq!(world.raw::<u64>("ZCARD", "running:default", &[]), 1);
     let lease = crate::scripts::claims::recovering::expired(&claim, 10 + 10_000);
-    world.at(20_000).recover_run(&lease, &crate::scripts::claims::recovering::recovery(None)).await.unwrap();
+    world
+        .at(20_000)
+        .recover_run(&lease, &crate::scripts::claims::recovering::recovery(None))
+        .await
+        .unwrap();
     assert_eq!(poll(&world, 20_000).await.1, Some(1), "taken back");
     world.assert_sound();
     let claim = world.win(20_001, &run).await;
-    let lost = crate::scripts::claims::recovering::recovery(Some(schedd::domain::run::run_state::RunState::Failed));
-    world.at(40_000).recover_run(&crate::scripts::claims::recovering::expired(&claim, 30_001), &lost).await.unwrap();
+    let lost = crate::scripts::claims::recovering::recovery(Some(
+        schedd::domain::run::run_state::RunState::Failed,
+    ));
+    world
+        .at(40_000)
+        .recover_run(&crate::scripts::claims::recovering::expired(&claim, 30_001), &lost)
+        .await
+        .unwrap();
     assert_eq!(world.raw::<u64>("ZCARD", "running:default", &[]), 0, "ended");
     world.assert_sound();
 }
@@ -166,7 +189,12 @@ async fn a_run_that_ends_without_starting_needs_no_room() {
     let first = world.plant("j", 0).await;
     world.win_with(0, &first, schedd::domain::job::job_spec::Overlap::Skip, 10).await;
     let second = crate::scripts::world::run_of("j", 10);
-    let reply = world.claim(10, &world.order_with(&second, schedd::domain::job::job_spec::Overlap::Skip, 20).await).await;
+    let reply = world
+        .claim(
+            10,
+            &world.order_with(&second, schedd::domain::job::job_spec::Overlap::Skip, 20).await,
+        )
+        .await;
     assert!(matches!(reply, ClaimReply::Blocked(_)), "{reply:?}");
     world.assert_sound();
 }
@@ -174,10 +202,17 @@ async fn a_run_that_ends_without_starting_needs_no_room() {
 #[tokio::test]
 async fn settings_that_are_damaged_hold_nothing_up() {
     let world = World::new();
-    for (field, value) in [("limit", "x"), ("rate_count", "-3"), ("rate_ms", "1e300"), ("burst", ""), ("weight", "\u{1}")] {
+    for (field, value) in [
+        ("limit", "x"),
+        ("rate_count", "-3"),
+        ("rate_ms", "1e300"),
+        ("burst", ""),
+        ("weight", "\u{1}"),
+    ] {
         let _: i64 = world.raw("HSET", "queue:default", &[field, value]);
     }
-    let _: i64 = world.raw("HSET", "queue_state:default", &["tat", "inf", "part", "x", "at", "nan"]);
+    let _: i64 =
+        world.raw("HSET", "queue_state:default", &["tat", "inf", "part", "x", "at", "nan"]);
     let runs = plant(&world, 2).await;
     assert_eq!(poll(&world, 0).await.0, 2);
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 2);

@@ -58,7 +58,9 @@ async fn a_retry_counts_like_any_start_and_one_refused_costs_nothing() {
 /// the share, and never more than the burst beyond it.
 #[tokio::test]
 async fn over_a_long_time_no_more_begin_than_the_share_and_one_burst() {
-    for (text, count, per, burst, step) in [("7/1s", 7, 1_000, 3, 13), ("3/11ms", 3, 11, 3, 5), ("1/7ms", 1, 7, 1, 1)] {
+    for (text, count, per, burst, step) in
+        [("7/1s", 7, 1_000, 3, 13), ("3/11ms", 3, 11, 3, 5), ("1/7ms", 1, 7, 1, 1)]
+    {
         let world = World::new();
         declare(&world, rated(text, burst)).await;
         let runs = plant(&world, 1_200).await;
@@ -67,13 +69,20 @@ async fn over_a_long_time_no_more_begin_than_the_share_and_one_burst() {
         while begun + 10 < runs.len() && at < 30_000 {
             let (_, capacity, _, next) = poll(&world, at).await;
             let some = &runs[begun..(begun + 10).min(runs.len())];
-            let now = if capacity == Some(0) { 0 } else { won(&claim_all(&world, at, &token(), some).await) };
+            let now = if capacity == Some(0) {
+                0
+            } else {
+                won(&claim_all(&world, at, &token(), some).await)
+            };
             assert_eq!(now, capacity.unwrap().min(some.len()), "{text} at {at}");
             begun += now;
             // In shares of one run, each as long as `per`.
             let left = burst * per + at * count - i64::try_from(begun).unwrap() * per;
             assert!(left >= 0, "{text}: {begun} by {at} ms are more than may");
-            assert!(left < (burst + 1) * per + step * count, "{text}: {begun} by {at} ms are fewer than may");
+            assert!(
+                left < (burst + 1) * per + step * count,
+                "{text}: {begun} by {at} ms are fewer than may"
+            );
             longest = longest.max(next.unwrap_or(at) - at);
             at += step;
         }

@@ -5,8 +5,9 @@ use schedd::domain::job::notice::Deadline as DeadlineKind;
 use schedd::domain::name::names::RunId;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, Blocking, Claim, ClaimOrder, ClaimReply, DeadlineReply, NoticeReply, RemoveReply, RestoreOrder,
-    RestoreReply, ResumeReply, RetryReply, SkipOrder, SkipReply, StopRunning, Verdict, WatchReply,
+    ApplyOrder, ApplyReply, Blocking, Claim, ClaimOrder, ClaimReply, DeadlineReply, NoticeReply,
+    RemoveReply, RestoreOrder, RestoreReply, ResumeReply, RetryReply, SkipOrder, SkipReply,
+    StopRunning, Verdict, WatchReply,
 };
 
 use crate::scripts::data::losing::{LATER, restore, restoring};
@@ -32,8 +33,12 @@ async fn a_run_that_has_not_started_or_ended_in_time_is_reported_of_once_whoever
     assert_eq!(overdue, (vec![run.clone()], true));
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Known);
-    assert_eq!(world.store.list_overdue(crate::scripts::world::t(900), 0, 10).await.unwrap(), (vec![], true));
-    let deadlines: Vec<_> = world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
+    assert_eq!(
+        world.store.list_overdue(crate::scripts::world::t(900), 0, 10).await.unwrap(),
+        (vec![], true)
+    );
+    let deadlines: Vec<_> =
+        world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
     assert_eq!(
         deadlines.iter().map(|deadline| deadline.at).collect::<Vec<_>>(),
         [crate::scripts::world::t(1_000), crate::scripts::world::t(5_000)]
@@ -47,7 +52,11 @@ async fn a_run_that_has_not_started_or_ended_in_time_is_reported_of_once_whoever
     world.finish(5_001, &claim, Verdict::Final(RunState::Cancelled)).await;
     let replies = world.report_all(6_000).await;
     // The late start, and that it did not start in time, are one notice.
-    assert_eq!(replies.iter().filter(|reply| **reply == NoticeReply::Planted).count(), 2, "{replies:?}");
+    assert_eq!(
+        replies.iter().filter(|reply| **reply == NoticeReply::Planted).count(),
+        2,
+        "{replies:?}"
+    );
     assert_eq!((replies.len(), world.total("late")), (3, 2));
     world.assert_sound();
 }
@@ -89,7 +98,10 @@ async fn one_that_waits_behind_another_is_reported_of_too() {
     let second = crate::scripts::world::run_of("a", 100);
     let order = world.order_with(&second, Overlap::Queue { max: 1 }, 100_000).await;
     world.claim(100, &order).await;
-    assert_eq!(world.judge_all(2_000).await, [DeadlineReply::Notified, DeadlineReply::Early, DeadlineReply::Early]);
+    assert_eq!(
+        world.judge_all(2_000).await,
+        [DeadlineReply::Notified, DeadlineReply::Early, DeadlineReply::Early]
+    );
     assert_eq!(world.reported().await, [("on_late", second)]);
     world.assert_sound();
 }
@@ -104,7 +116,11 @@ async fn one_that_was_claimed_and_never_executed_has_not_started() {
     let asked = world.plant_notifying(TIMED).await;
     let claim = world.win_with(0, &asked, Overlap::Skip, 100_000).await;
     hand_back(10, &claim, later(), "").await;
-    assert_eq!(world.judge_all(900).await, [DeadlineReply::Early; 2], "its start is looked at again");
+    assert_eq!(
+        world.judge_all(900).await,
+        [DeadlineReply::Early; 2],
+        "its start is looked at again"
+    );
     // A question that is open when the time comes may be the attempt by now; handed back, it was not.
     let claim = world.win(950, &asked).await;
     assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Met, DeadlineReply::Early]);
@@ -121,7 +137,11 @@ async fn one_that_was_claimed_and_never_executed_has_not_started() {
     let cut = world.plant_notifying(TIMED).await;
     let claim = world.win_with(0, &cut, Overlap::Skip, 100_000).await;
     world.at(10).finish_run(&claim, &Verdict::Release, "shutdown", &[], "{\"x\":1}").await.unwrap();
-    assert_eq!(world.judge_all(1_500).await, [DeadlineReply::Early], "it was cut short, and had started");
+    assert_eq!(
+        world.judge_all(1_500).await,
+        [DeadlineReply::Early],
+        "it was cut short, and had started"
+    );
     let claim = world.win(1_600, &cut).await;
     world.at(1_610).finish_run(&claim, &later(), "", &[], "").await.unwrap();
     assert_eq!(world.judge_all(1_700).await, [DeadlineReply::Early]);
@@ -160,7 +180,11 @@ async fn the_first_run_skipped_behind_a_hanging_run_gets_its_notice_even_if_trim
         if is_trimmed {
             let _: i64 = world.raw("DEL", &format!("run:{first}"), &[]);
         }
-        assert_eq!(world.judge_all(1_099).await, [DeadlineReply::Early; 2], "its start and the end of what is open");
+        assert_eq!(
+            world.judge_all(1_099).await,
+            [DeadlineReply::Early; 2],
+            "its start and the end of what is open"
+        );
         assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Notified, DeadlineReply::Early]);
         assert_eq!(world.reported().await, [("on_late", first)]);
     }
@@ -196,12 +220,19 @@ async fn a_retried_run_keeps_its_finish_deadline_unless_that_has_passed() {
         world.assert_sound();
     };
     again(0, 10).await;
-    let deadlines: Vec<_> = world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
-    assert_eq!((deadlines.len(), deadlines[0].kind, deadlines[0].at), (1, DeadlineKind::Finish, t(5_000)));
+    let deadlines: Vec<_> =
+        world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
+    assert_eq!(
+        (deadlines.len(), deadlines[0].kind, deadlines[0].at),
+        (1, DeadlineKind::Finish, t(5_000))
+    );
     assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Notified]);
     assert_eq!(world.reported().await, [("on_late", run.clone())]);
     again(6_000, 6_010).await;
-    assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "a person asked for it after that time");
+    assert!(
+        world.store.list_deadlines(0, 10).await.unwrap().is_empty(),
+        "a person asked for it after that time"
+    );
 }
 
 /// Runs are to have ended within 300 days.
@@ -264,7 +295,10 @@ async fn no_time_is_kept_of_an_overdue_run_that_is_skipped_removed_or_given_back
             }
             "removed" => {
                 let order = crate::scripts::jobs::removing::removal(&job, StopRunning::No);
-                assert_eq!(world.at(1_000).remove_job(&order).await.unwrap(), RemoveReply::Removed(0));
+                assert_eq!(
+                    world.at(1_000).remove_job(&order).await.unwrap(),
+                    RemoveReply::Removed(0)
+                );
             }
             "given back" => {
                 let planned = Some((job.rev, Some(successor("a", 60_000))));
@@ -274,7 +308,11 @@ async fn no_time_is_kept_of_an_overdue_run_that_is_skipped_removed_or_given_back
             _ => {
                 world.at(1_000).pause_job(&job, None, &[]).await.unwrap();
                 assert_eq!(world.watched().len(), 2, "its pause may end in time");
-                let order = crate::scripts::jobs::pausing::resuming(&world.job("a").await, Some((0, 1)), Some(60_000));
+                let order = crate::scripts::jobs::pausing::resuming(
+                    &world.job("a").await,
+                    Some((0, 1)),
+                    Some(60_000),
+                );
                 assert_eq!(world.at(2_000).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
             }
         }
@@ -289,7 +327,8 @@ async fn no_time_is_kept_of_a_planned_run_that_an_edit_replaced_and_a_new_one_is
     let world = World::new();
     let run = world.plant_notifying(IN_A_YEAR).await;
     // Due, and not ready yet: an edit replaces it.
-    let _: i64 = world.raw("ZADD", "due:default", &[&t(5_000).as_i64().to_string(), &run.to_string()]);
+    let _: i64 =
+        world.raw("ZADD", "due:default", &[&t(5_000).as_i64().to_string(), &run.to_string()]);
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
     let edit = async |hash: &str, due: i64| {
         let job = world.job("a").await;
@@ -305,7 +344,11 @@ async fn no_time_is_kept_of_a_planned_run_that_an_edit_replaced_and_a_new_one_is
     edit("hash2", 4_000).await;
     assert_eq!(world.watched(), Vec::<String>::new());
     edit("hash3", 0).await;
-    assert_eq!(world.at(1_001).watch_run(&run).await.unwrap(), WatchReply::Watched, "it is planned again");
+    assert_eq!(
+        world.at(1_001).watch_run(&run).await.unwrap(),
+        WatchReply::Watched,
+        "it is planned again"
+    );
     world.assert_sound();
 }
 

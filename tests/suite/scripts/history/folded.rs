@@ -12,7 +12,8 @@ use schedd::engine::maintenance::full_check::examine;
 use schedd::engine::planning::passed_ranges;
 use schedd::engine::recovery::restored_ends::Given;
 use schedd::store::{
-    ApplyOrder, ClaimOrder, ClaimReply, InLedger, LedgerAnswer, LedgerRange, RestoreOrder, RestoreReply, SkipOrder, SkipReply,
+    ApplyOrder, ClaimOrder, ClaimReply, InLedger, LedgerAnswer, LedgerRange, RestoreOrder,
+    RestoreReply, SkipOrder, SkipReply,
 };
 
 use crate::scripts::data::losing::{LATER, give_back, restore, restoring, skipped};
@@ -43,7 +44,10 @@ async fn a_run_given_back_leaves_the_range_that_counts_it_as_skipped() {
         assert_eq!(ranges(&world).await, [range(0, 5000, 6, Skipped, "missed")]);
         assert_eq!(give_back(&world, &[out]).await, Given { restored: 1, ..Given::default() });
         assert_eq!(ranges(&world).await, [range(from, to, 5, Skipped, "missed")], "without {out}");
-        assert_eq!((world.total("skipped"), world.total("succeeded"), world.total("ledger_ranges")), (5, 1, 1));
+        assert_eq!(
+            (world.total("skipped"), world.total("succeeded"), world.total("ledger_ranges")),
+            (5, 1, 1)
+        );
         world.assert_sound();
         // Once more changes nothing, neither while it has a record nor when the ledger tells of it.
         for _ in 0..2 {
@@ -52,7 +56,8 @@ async fn a_run_given_back_leaves_the_range_that_counts_it_as_skipped() {
             assert_eq!(world.snapshot(), before);
             fold(&world).await;
         }
-        let mut wanted = vec![range(from, to, 5, Skipped, "missed"), range(out, out, 1, Succeeded, "restored")];
+        let mut wanted =
+            vec![range(from, to, 5, Skipped, "missed"), range(out, out, 1, Succeeded, "restored")];
         wanted.sort_by_key(|range| range.from);
         assert_eq!(ranges(&world).await, wanted);
         assert!(world.store.read_run(&run_of("a", out)).await.unwrap().is_none());
@@ -75,7 +80,11 @@ async fn an_end_that_the_ledger_knows_is_not_written_again() {
     for (count, out) in [(5, 0), (5, 2000), (5, 4000), (4, 0), (4, 4000)] {
         let world = with_range(&range(0, 4000, count, RunState::Failed, "")).await;
         let before = world.snapshot();
-        assert_eq!(give_back(&world, &[out]).await, Given { known: 1, ..Given::default() }, "{count} {out}");
+        assert_eq!(
+            give_back(&world, &[out]).await,
+            Given { known: 1, ..Given::default() },
+            "{count} {out}"
+        );
         assert_eq!(world.snapshot(), before);
     }
     // One is missing, and this may be it.
@@ -95,7 +104,11 @@ async fn an_end_between_dead_letters_is_known_by_the_range_that_reaches_over_the
     let world = with_range(&range(0, 4000, 3, RunState::Succeeded, "")).await;
     for due in [1000, 3000] {
         let id = run_of("a", due).to_string();
-        let _: i64 = world.raw("HSET", &format!("run:{id}"), &["state", "failed", "job", "a", "finished_at", "1"]);
+        let _: i64 = world.raw(
+            "HSET",
+            &format!("run:{id}"),
+            &["state", "failed", "job", "a", "finished_at", "1"],
+        );
         for key in ["dead", "dead:a"] {
             let _: i64 = world.raw("ZADD", key, &["1", &id]);
         }
@@ -110,7 +123,10 @@ async fn a_planned_run_is_given_back_whatever_the_ledger_reports() {
     let reported = range(6000, 6000, 1, RunState::Skipped, "");
     let world = with_range(&reported).await;
     assert_eq!(give_back(&world, &[6000]).await, Given { restored: 1, ..Given::default() });
-    assert_eq!((ranges(&world).await, world.job("a").await.pending), (vec![reported], Some(run_of("a", 7000))));
+    assert_eq!(
+        (ranges(&world).await, world.job("a").await.pending),
+        (vec![reported], Some(run_of("a", 7000)))
+    );
 }
 
 #[tokio::test]
@@ -119,8 +135,15 @@ async fn a_run_older_than_the_ledger_is_one_less_that_was_skipped() {
     fold(&world).await;
     let _: i64 = world.raw("DEL", "ledger:a", &[]);
     let _: i64 = world.raw("HDEL", "counters", &["ledger_ranges"]);
-    let _: i64 = world.raw("HSET", "ledger_before:a", &["until", &t(5000).as_i64().to_string(), "skipped", "2"]);
-    assert_eq!(give_back(&world, &[1000, 2000, 3000]).await, Given { restored: 3, ..Given::default() });
+    let _: i64 = world.raw(
+        "HSET",
+        "ledger_before:a",
+        &["until", &t(5000).as_i64().to_string(), "skipped", "2"],
+    );
+    assert_eq!(
+        give_back(&world, &[1000, 2000, 3000]).await,
+        Given { restored: 3, ..Given::default() }
+    );
     assert_eq!(world.raw::<String>("HGET", "ledger_before:a", &["skipped"]), "0");
     assert_eq!((world.total("skipped"), world.total("succeeded")), (4, 3));
     // Later than that it is counted nowhere.
@@ -137,11 +160,13 @@ async fn a_run_is_given_back_only_out_of_the_range_that_was_read_and_past_a_bad_
     let left = Some(SkippedRange { first: t(0), last: t(5000), count: 5 });
     let order = |range: Option<&LedgerRange>| RestoreOrder {
         skipped_records: 1,
-        in_ledger: range.map(|range| InLedger { range: range.clone(), answer: LedgerAnswer::Skipped(left) }),
+        in_ledger: range
+            .map(|range| InLedger { range: range.clone(), answer: LedgerAnswer::Skipped(left) }),
         ..restoring(&run_of("a", 2000), "", LATER)
     };
     let before = world.snapshot();
-    let others = [LedgerRange { count: 7, ..read.clone() }, LedgerRange { to: t(4000), ..read.clone() }];
+    let others =
+        [LedgerRange { count: 7, ..read.clone() }, LedgerRange { to: t(4000), ..read.clone() }];
     for wrong in [None, Some(&others[0]), Some(&others[1])] {
         assert_eq!(restore(&world, 7000, &order(wrong)).await, RestoreReply::Stale);
         assert_eq!(world.snapshot(), before);
@@ -164,12 +189,17 @@ async fn a_range_is_set_right_only_while_it_reports_what_was_read() {
     let (run, read) = (run_of("a", 2000), range(0, 5000, 6, RunState::Skipped, "missed"));
     let left = Some(SkippedRange { first: t(0), last: t(5000), count: 5 });
     let before = world.snapshot();
-    for (run, read) in [(&run, LedgerRange { count: 5, ..read.clone() }), (&run_of("a", 6000), read.clone())] {
+    for (run, read) in
+        [(&run, LedgerRange { count: 5, ..read.clone() }), (&run_of("a", 6000), read.clone())]
+    {
         assert!(!world.store.repair_ledger_range(run, &read, left).await.unwrap());
         assert_eq!(world.snapshot(), before);
     }
     assert!(world.store.repair_ledger_range(&run, &read, left).await.unwrap());
-    assert_eq!((ranges(&world).await, world.total("skipped")), (vec![LedgerRange { count: 5, ..read }], 5));
+    assert_eq!(
+        (ranges(&world).await, world.total("skipped")),
+        (vec![LedgerRange { count: 5, ..read }], 5)
+    );
 }
 
 #[tokio::test]
@@ -209,7 +239,10 @@ async fn a_run_given_back_before_its_turn_keeps_its_record_until_its_job_has_com
     let claim = world.win_with(7000, &planned, Overlap::Skip, 2000).await;
     world.succeed(7001, &claim).await;
     fold(&world).await;
-    let ended = [range(0, 0, 1, RunState::Succeeded, ""), range(1000, 1000, 1, RunState::Succeeded, "restored")];
+    let ended = [
+        range(0, 0, 1, RunState::Succeeded, ""),
+        range(1000, 1000, 1, RunState::Succeeded, "restored"),
+    ];
     assert_eq!(ranges(&world).await, ended);
     assert_eq!(world.state(&run_of("a", 3000)).await, RunState::Succeeded);
     world.assert_sound();
@@ -256,13 +289,18 @@ async fn play(steps: &[Step]) {
                 next = last + 1000;
             }
             Step::GiveBack(places) => {
-                let dues = places.iter().map(|place| i64::try_from(*place).unwrap() * 1000).filter(|due| *due < next);
+                let dues = places
+                    .iter()
+                    .map(|place| i64::try_from(*place).unwrap() * 1000)
+                    .filter(|due| *due < next);
                 let dues: Vec<i64> = dues.collect();
                 let given = give_back(&world, &dues).await;
                 assert_eq!(given.restored + given.known, dues.len() as u64);
                 ended.extend(dues.into_iter().map(|due| (t(due), RunState::Succeeded)));
             }
-            Step::Trim(most) => drop(world.at(next).forget_runs(Some(&name("a")), t(0), *most).await.unwrap()),
+            Step::Trim(most) => {
+                world.at(next).forget_runs(Some(&name("a")), t(0), *most).await.unwrap();
+            }
         }
     }
     world.assert_sound();
@@ -284,18 +322,30 @@ async fn assert_reported_once(world: &World, ended: &BTreeMap<UnixMillis, RunSta
         let (last, count) = record.skipped.unwrap_or((record.run.due(), 1));
         *reported.entry(record.state.as_str()).or_default() += count;
         in_ledger.remove(&record.run.due());
-        in_ledger.retain(|due, state| *state != RunState::Skipped || *due < record.run.due() || last < *due);
+        in_ledger.retain(|due, state| {
+            *state != RunState::Skipped || *due < record.run.due() || last < *due
+        });
     }
     let mut wanted: BTreeMap<&str, u64> = BTreeMap::new();
     for state in ended.values() {
         *wanted.entry(state.as_str()).or_default() += 1;
     }
     assert_eq!(reported, wanted, "{ledger:?}");
-    for (state, count) in [("skipped", wanted.get("skipped")), ("succeeded", wanted.get("succeeded"))] {
-        assert_eq!(world.total(state), i64::try_from(count.copied().unwrap_or(0)).unwrap(), "{state}");
+    for (state, count) in
+        [("skipped", wanted.get("skipped")), ("succeeded", wanted.get("succeeded"))]
+    {
+        assert_eq!(
+            world.total(state),
+            i64::try_from(count.copied().unwrap_or(0)).unwrap(),
+            "{state}"
+        );
     }
     for (due, state) in &in_ledger {
-        assert_eq!(ledger.fate_at(*due).map(|range| range.state), Some(*state), "{due} in {ledger:?}");
+        assert_eq!(
+            ledger.fate_at(*due).map(|range| range.state),
+            Some(*state),
+            "{due} in {ledger:?}"
+        );
     }
     assert_eq!(world.total("ledger_ranges"), i64::try_from(ledger.ranges.len()).unwrap());
 }
@@ -303,8 +353,12 @@ async fn assert_reported_once(world: &World, ended: &BTreeMap<UnixMillis, RunSta
 #[test]
 fn each_occurrence_counts_once_in_any_order_of_giving_back_and_trimming() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config =
-        ProptestConfig { cases: cases(40), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: cases(40),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    };
     proptest!(config, |(steps in steps())| {
         runtime.block_on(play(&steps));
     });

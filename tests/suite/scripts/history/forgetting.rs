@@ -73,7 +73,10 @@ async fn a_job_that_ended_is_forgotten_when_nothing_of_it_is_open() {
     let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
     world.at(1).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
     world.at(2).forget_jobs(t(5000), 0).await.unwrap();
-    assert!(world.store.read_job(&name("a")).await.unwrap().is_some(), "its open run still needs the definition");
+    assert!(
+        world.store.read_job(&name("a")).await.unwrap().is_some(),
+        "its open run still needs the definition"
+    );
     world.finish(3, &claim, Verdict::Final(RunState::Succeeded)).await;
     assert_eq!(world.at(4).forget_jobs(t(5000), 0).await.unwrap(), 1);
     assert!(world.store.read_job(&name("a")).await.unwrap().is_none());
@@ -97,14 +100,19 @@ async fn ended_jobs_with_an_open_run_do_not_block_forgetting_the_jobs_behind_the
     assert_eq!(world.at(1000).forget_jobs(t(500), usize::MAX).await.unwrap(), 100);
     assert_eq!(world.at(1000).forget_jobs(t(500), usize::MAX).await.unwrap(), 1);
     assert!(world.store.read_job(&name(&jobs[100])).await.unwrap().is_none());
-    assert_eq!(world.at(1000).forget_jobs(t(500), usize::MAX).await.unwrap(), 0, "the others count as ended just now");
+    assert_eq!(
+        world.at(1000).forget_jobs(t(500), usize::MAX).await.unwrap(),
+        0,
+        "the others count as ended just now"
+    );
     world.assert_sound();
 }
 
 #[tokio::test]
 async fn a_job_that_is_forgotten_is_listed_by_no_file_any_more() {
     let world = World::new();
-    let order = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), ..definition("a", 5000) };
+    let order =
+        ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), ..definition("a", 5000) };
     world.at(0).apply_job(&order).await.unwrap();
     let _: i64 = world.raw("HSET", "job:a", &["ended", "finished", "ended_at", "1"]);
     let _: i64 = world.raw("ZADD", "finished", &["1", "a"]);
@@ -144,11 +152,19 @@ async fn a_dead_letter_is_not_pushed_out_by_later_successes() {
         assert!(world.store.read_run(&run_of("a", 3)).await.unwrap().is_none());
         assert_eq!(world.store.read_history(Some(&name("a")), 0, 100).await.unwrap().runs.len(), 2);
         for dead_of in [None, Some(name("a"))] {
-            let page = world.store.read_ended(&Ended { job: dead_of, ..Ended::dead() }, 0, 100).await.unwrap();
+            let page = world
+                .store
+                .read_ended(&Ended { job: dead_of, ..Ended::dead() }, 0, 100)
+                .await
+                .unwrap();
             let kept: Vec<_> = page.runs.into_iter().map(|run| run.run).collect();
             assert_eq!(kept, std::slice::from_ref(&dead));
         }
-        assert_eq!(world.at(100).forget_runs(None, t(0), 2).await.unwrap(), 0, "it stands in no trimming's way");
+        assert_eq!(
+            world.at(100).forget_runs(None, t(0), 2).await.unwrap(),
+            0,
+            "it stands in no trimming's way"
+        );
         world.assert_sound();
     }
 }
@@ -157,7 +173,11 @@ async fn a_dead_letter_is_not_pushed_out_by_later_successes() {
 async fn dead_letters_go_by_age_and_by_count_of_their_own() {
     let world = World::new();
     one_dead_and(&world, 2).await;
-    assert_eq!(world.at(100).forget_runs(None, t(1), usize::MAX).await.unwrap(), 1, "by age at once");
+    assert_eq!(
+        world.at(100).forget_runs(None, t(1), usize::MAX).await.unwrap(),
+        1,
+        "by age at once"
+    );
     world.assert_sound();
     for job in [None, Some(name("b"))] {
         let world = World::new();
@@ -168,7 +188,10 @@ async fn dead_letters_go_by_age_and_by_count_of_their_own() {
         }
         assert_eq!(world.at(100).forget_dead(job.as_ref(), t(1), 3).await.unwrap(), 2);
         let left = world.store.read_ended(&Ended::dead(), 0, 100).await.unwrap().runs;
-        assert_eq!(left.into_iter().map(|run| run.run).collect::<Vec<_>>(), [4, 3, 2].map(|due| run_of("b", due)));
+        assert_eq!(
+            left.into_iter().map(|run| run.run).collect::<Vec<_>>(),
+            [4, 3, 2].map(|due| run_of("b", due))
+        );
         assert_eq!(world.store.read_history(None, 0, 100).await.unwrap().runs.len(), 3);
         assert_eq!(world.at(100).forget_dead(job.as_ref(), t(1), 3).await.unwrap(), 0);
         world.assert_sound();
@@ -230,12 +253,18 @@ async fn a_scan_for_full_jobs_resumes_at_its_page_and_passes_a_crowded_milliseco
             let id = run_of(job, due).to_string();
             // All of `a` ended in one millisecond, those of `b` two in each.
             let at = if job == "a" { t(0) } else { t(due / 2) };
-            pipeline.zadd(world.key("history"), &id, at.as_i64()).zadd(world.key(&format!("history:{job}")), &id, at.as_i64());
+            pipeline.zadd(world.key("history"), &id, at.as_i64()).zadd(
+                world.key(&format!("history:{job}")),
+                &id,
+                at.as_i64(),
+            );
         }
         pipeline.exec(&mut world.redis.connection()).unwrap();
     }
     let (mut seen, mut found) = (t(-1), Vec::new());
-    while let (jobs, Some(next)) = world.store.list_overfull(seen, |_| (1_000, 1_000)).await.unwrap() {
+    while let (jobs, Some(next)) =
+        world.store.list_overfull(seen, |_| (1_000, 1_000)).await.unwrap()
+    {
         assert!(next > seen);
         (seen, found) = (next, [found, jobs].concat());
     }
@@ -252,10 +281,14 @@ async fn nodes_long_gone_are_forgotten_unless_their_file_still_lists_a_job() {
     }
     let _: i64 = world.raw("HSET", "source:lists", &["a", "hash"]);
     let gone = world.store.list_gone_nodes(t(500)).await.unwrap();
-    assert_eq!(gone.iter().map(schedd::domain::name::names::NodeName::as_str).collect::<Vec<_>>(), ["gone", "lists"]);
+    assert_eq!(
+        gone.iter().map(schedd::domain::name::names::NodeName::as_str).collect::<Vec<_>>(),
+        ["gone", "lists"]
+    );
     let all = ["gone", "lists", "there"].map(|node| node.parse().unwrap());
     assert_eq!(world.store.forget_nodes(&all, t(500)).await.unwrap(), 1);
-    let keys: Vec<String> = world.snapshot().into_keys().filter(|key| key.contains("node:")).collect();
+    let keys: Vec<String> =
+        world.snapshot().into_keys().filter(|key| key.contains("node:")).collect();
     assert_eq!(keys, ["lists", "there"].map(|node| world.key(&format!("node:{node}"))));
     assert_eq!(world.store.forget_nodes(&all, t(500)).await.unwrap(), 0);
 }

@@ -9,7 +9,9 @@ use schedd::domain::name::names::RunId;
 use schedd::domain::run::run_state::RunState;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::engine::explanation::{Ask, gather};
-use schedd::store::{ApplyOrder, CancelReply, Claim, Ledger, LedgerRange, SkipOrder, SkipReply, StopRunning, Verdict};
+use schedd::store::{
+    ApplyOrder, CancelReply, Claim, Ledger, LedgerRange, SkipOrder, SkipReply, StopRunning, Verdict,
+};
 
 use crate::scripts::jobs::removing::removal;
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
@@ -41,11 +43,19 @@ async fn trimmed_runs_with_equal_ends_form_one_range_and_another_end_starts_anew
     use RunState::{Failed, Succeeded};
     let world = World::new();
     ended(&world, &[Succeeded, Succeeded, Succeeded, Failed, Failed, Succeeded]).await;
-    assert_eq!(ledger_of_a(&world).await, Ledger::default(), "a record is its own entry while it is kept");
+    assert_eq!(
+        ledger_of_a(&world).await,
+        Ledger::default(),
+        "a record is its own entry while it is kept"
+    );
     world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
-    let wanted = [range(0, 2, 3, Succeeded, ""), range(3, 4, 2, Failed, ""), range(5, 5, 1, Succeeded, "")];
+    let wanted =
+        [range(0, 2, 3, Succeeded, ""), range(3, 4, 2, Failed, ""), range(5, 5, 1, Succeeded, "")];
     assert_eq!(ledger_of_a(&world).await.ranges, wanted);
-    assert_eq!((world.total("trimmed_runs"), world.total("ledger_ranges"), world.total("failed")), (6, 3, 2));
+    assert_eq!(
+        (world.total("trimmed_runs"), world.total("ledger_ranges"), world.total("failed")),
+        (6, 3, 2)
+    );
     assert_eq!(ledger_of_a(&world).await.fate_at(t(6)), None);
     world.assert_sound();
 }
@@ -57,7 +67,8 @@ async fn a_given_back_run_joins_only_the_range_it_follows_without_the_journal_na
     ended(&world, &[Succeeded; 6]).await;
     let given = |due: i64, node: &str, follows: i64| {
         let reason = format!("restored by the journal of {node}");
-        let facts = ["reason", &reason, "restored", node, "follows", &t(follows).as_i64().to_string()];
+        let facts =
+            ["reason", &reason, "restored", node, "follows", &t(follows).as_i64().to_string()];
         let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", due)), &facts);
     };
     given(2, "n1", 1);
@@ -65,7 +76,11 @@ async fn a_given_back_run_joins_only_the_range_it_follows_without_the_journal_na
     // Between this one and the one before something is missing.
     given(4, "n1", 9);
     world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
-    let wanted = [range(0, 3, 4, Succeeded, ""), range(4, 4, 1, Succeeded, ""), range(5, 5, 1, Succeeded, "")];
+    let wanted = [
+        range(0, 3, 4, Succeeded, ""),
+        range(4, 4, 1, Succeeded, ""),
+        range(5, 5, 1, Succeeded, ""),
+    ];
     assert_eq!(ledger_of_a(&world).await.ranges, wanted);
     let claimed = [
         "state",
@@ -80,7 +95,10 @@ async fn a_given_back_run_joins_only_the_range_it_follows_without_the_journal_na
     // Its job has come past it.
     let _: i64 = world.raw("HSET", "job:a", &["pending", &run_of("a", 8).to_string()]);
     world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
-    assert_eq!(ledger_of_a(&world).await.ranges[3], range(7, 7, 1, RunState::Lost, "Redis lost the record of the start"));
+    assert_eq!(
+        ledger_of_a(&world).await.ranges[3],
+        range(7, 7, 1, RunState::Lost, "Redis lost the record of the start")
+    );
 }
 
 #[tokio::test]
@@ -104,7 +122,11 @@ async fn a_dead_letter_trimmed_from_history_enters_the_ledger_once_its_record_go
     assert_eq!(ledger_of_a(&world).await.ranges, [range(1, 1, 1, RunState::Succeeded, "")]);
     world.at(10).forget_dead(None, t(0), 0).await.unwrap();
     let wanted = [range(0, 0, 1, RunState::Failed, ""), range(1, 1, 1, RunState::Succeeded, "")];
-    assert_eq!(ledger_of_a(&world).await.ranges, wanted, "out of turn, so it has a range of its own");
+    assert_eq!(
+        ledger_of_a(&world).await.ranges,
+        wanted,
+        "out of turn, so it has a range of its own"
+    );
 }
 
 #[tokio::test]
@@ -113,7 +135,11 @@ async fn a_range_goes_on_behind_no_dead_letter_that_stays() {
     let world = World::new();
     ended(&world, &[Succeeded, Failed, Succeeded, Succeeded, Failed, Failed, Succeeded]).await;
     world.at(10).forget_runs(None, t(0), 0).await.unwrap();
-    let reported = [range(0, 0, 1, Succeeded, ""), range(2, 3, 2, Succeeded, ""), range(6, 6, 1, Succeeded, "")];
+    let reported = [
+        range(0, 0, 1, Succeeded, ""),
+        range(2, 3, 2, Succeeded, ""),
+        range(6, 6, 1, Succeeded, ""),
+    ];
     assert_eq!(ledger_of_a(&world).await.ranges, reported);
     assert!(world.store.read_run(&run_of("a", 1)).await.unwrap().is_some());
     world.assert_sound();
@@ -150,7 +176,10 @@ async fn past_a_thousand_ranges_the_oldest_are_only_counted() {
     for due in 0..2_100_i64 {
         let id = run_of("a", due).to_string();
         let state = ["succeeded", "failed", "skipped"][usize::try_from(due % 3).unwrap()];
-        pipeline.hset_multiple(world.key(&format!("run:{id}")), &[("state", state), ("reason", ""), ("finished_at", "1")]);
+        pipeline.hset_multiple(
+            world.key(&format!("run:{id}")),
+            &[("state", state), ("reason", ""), ("finished_at", "1")],
+        );
         for index in ["history", "history:a"] {
             pipeline.zadd(world.key(index), &id, t(due).as_i64());
         }
@@ -160,7 +189,8 @@ async fn past_a_thousand_ranges_the_oldest_are_only_counted() {
     let ledger = ledger_of_a(&world).await;
     assert_eq!((ledger.ranges.len(), ledger.until), (1_000, Some(t(1_099))));
     assert_eq!(ledger.ranges[0].from, t(1_100));
-    let counted: BTreeMap<&str, u64> = ledger.before.iter().map(|(state, count)| (state.as_str(), *count)).collect();
+    let counted: BTreeMap<&str, u64> =
+        ledger.before.iter().map(|(state, count)| (state.as_str(), *count)).collect();
     assert_eq!(counted, [("succeeded", 367), ("failed", 367), ("skipped", 366)].into());
     assert_eq!((world.total("ledger_ranges"), world.total("trimmed_ranges")), (1_000, 1_100));
 }
@@ -171,7 +201,11 @@ async fn the_ledger_of_a_job_goes_with_the_job_and_none_is_begun_for_one_that_is
     ended(&world, &[RunState::Succeeded, RunState::Succeeded]).await;
     world.at(10).forget_runs(None, t(0), 1).await.unwrap();
     world.at(11).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
-    assert_eq!(ledger_of_a(&world).await.ranges.len(), 1, "a job that ended is still accounted for");
+    assert_eq!(
+        ledger_of_a(&world).await.ranges.len(),
+        1,
+        "a job that ended is still accounted for"
+    );
     assert_eq!(world.at(12).forget_jobs(t(5000), 0).await.unwrap(), 1);
     world.at(13).forget_runs(None, t(5000), 0).await.unwrap();
     assert_eq!(ledger_of_a(&world).await, Ledger::default());
@@ -218,10 +252,15 @@ async fn a_reason_may_hold_anything_and_only_its_beginning_is_kept() {
     for (at, reason) in (0..).zip(["a:b::c", "zwei\nZeilen ü", &long]) {
         let run = if at == 0 { world.plant("a", 0).await } else { run_of("a", at) };
         let claim = world.win_with(at, &run, Overlap::Skip, at + 1).await;
-        world.at(at).finish_run(&claim, &Verdict::Final(RunState::Failed), reason, &[], "").await.unwrap();
+        world
+            .at(at)
+            .finish_run(&claim, &Verdict::Final(RunState::Failed), reason, &[], "")
+            .await
+            .unwrap();
     }
     world.at(10).forget_runs(None, t(10), 0).await.unwrap();
-    let reasons: Vec<String> = ledger_of_a(&world).await.ranges.into_iter().filter_map(|range| range.reason).collect();
+    let reasons: Vec<String> =
+        ledger_of_a(&world).await.ranges.into_iter().filter_map(|range| range.reason).collect();
     assert_eq!(reasons, ["a:b::c", "zwei\nZeilen ü", &"x".repeat(200)]);
 }
 
@@ -237,7 +276,14 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let state = || prop::sample::select(vec![RunState::Succeeded, RunState::Succeeded, RunState::Failed, RunState::Lost]);
+    let state = || {
+        prop::sample::select(vec![
+            RunState::Succeeded,
+            RunState::Succeeded,
+            RunState::Failed,
+            RunState::Lost,
+        ])
+    };
     let one = prop_oneof![
         8 => prop_oneof![4 => state().prop_map(Some), 1 => Just(None)].prop_map(Step::Run),
         2 => (1..6_u64).prop_map(Step::Skip),
@@ -266,7 +312,8 @@ impl Play {
         let run = run_of("a", due);
         match step {
             Step::Run(state) => {
-                let claim = self.world.win_with(due.max(now), &run, Overlap::Allow, due + STEP).await;
+                let claim =
+                    self.world.win_with(due.max(now), &run, Overlap::Allow, due + STEP).await;
                 self.next += STEP;
                 self.now = due.max(now);
                 match state {
@@ -286,7 +333,10 @@ impl Play {
                     successor: Some(successor("a", due + behind + STEP)),
                 };
                 self.now = now.max(due + behind);
-                assert_eq!(self.world.at(self.now).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+                assert_eq!(
+                    self.world.at(self.now).skip_run(&order).await.unwrap(),
+                    SkipReply::Skipped
+                );
                 self.next = due + behind + STEP;
                 let skipped_range = (due..=due + behind).step_by(usize::try_from(STEP).unwrap());
                 self.ended.extend(skipped_range.map(|due| (t(due), RunState::Skipped)));
@@ -294,7 +344,10 @@ impl Play {
             Step::Cancel => {
                 let order = self.world.cancelling(&run, Some(due + STEP)).await;
                 self.now = now.max(due);
-                assert_eq!(self.world.at(self.now).cancel_run(&order).await.unwrap(), CancelReply::Cancelled);
+                assert_eq!(
+                    self.world.at(self.now).cancel_run(&order).await.unwrap(),
+                    CancelReply::Cancelled
+                );
                 self.next += STEP;
                 self.ended.insert(t(due), RunState::Cancelled);
             }
@@ -305,12 +358,19 @@ impl Play {
             Step::ByHand => {
                 let run = RunId::manual(name("a"), t(now), "hand").unwrap();
                 self.world.at(now).plant_manual(&run, &queue("default")).await.unwrap();
-                let order = schedd::store::ClaimOrder { overlap: Overlap::Allow, ..self.world.order(&run).await };
+                let order = schedd::store::ClaimOrder {
+                    overlap: Overlap::Allow,
+                    ..self.world.order(&run).await
+                };
                 let claim = World::won(self.world.claim(now, &order).await);
                 self.world.succeed(now, &claim).await;
             }
-            Step::Trim(most) => drop(self.world.at(now).forget_runs(Some(&name("a")), t(0), *most).await.unwrap()),
-            Step::TrimDead(most) => drop(self.world.at(now).forget_dead(None, t(0), *most).await.unwrap()),
+            Step::Trim(most) => {
+                self.world.at(now).forget_runs(Some(&name("a")), t(0), *most).await.unwrap();
+            }
+            Step::TrimDead(most) => {
+                self.world.at(now).forget_dead(None, t(0), *most).await.unwrap();
+            }
             Step::EndOpen(..) => {}
         }
     }
@@ -326,7 +386,9 @@ impl Play {
         let (mut trimmed, mut open) = (self.ended.clone(), BTreeSet::new());
         let prefix = self.world.key("run:");
         for key in self.world.snapshot().into_keys() {
-            let Some(run) = key.strip_prefix(&prefix).map(|id| id.parse::<RunId>().unwrap()) else { continue };
+            let Some(run) = key.strip_prefix(&prefix).map(|id| id.parse::<RunId>().unwrap()) else {
+                continue;
+            };
             if run.is_manual() {
                 continue;
             }
@@ -336,16 +398,26 @@ impl Play {
                 continue;
             }
             let last = record.skipped.map_or(run.due(), |(last, _)| last);
-            let reported: Vec<UnixMillis> = trimmed.range(run.due()..=last).map(|(due, _)| *due).collect();
-            assert_eq!(reported.len() as u64, record.skipped.map_or(1, |(_, count)| count), "{run}");
+            let reported: Vec<UnixMillis> =
+                trimmed.range(run.due()..=last).map(|(due, _)| *due).collect();
+            assert_eq!(
+                reported.len() as u64,
+                record.skipped.map_or(1, |(_, count)| count),
+                "{run}"
+            );
             for due in reported {
-                assert_eq!(trimmed.remove(&due), Some(record.state), "{due} is told twice, or otherwise");
+                assert_eq!(
+                    trimmed.remove(&due),
+                    Some(record.state),
+                    "{due} is told twice, or otherwise"
+                );
             }
         }
         assert_eq!(open, self.open.iter().map(|claim| claim.run.due()).collect());
         let ledger = ledger_of_a(&self.world).await;
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-        for (state, count) in ledger.ranges.iter().map(|range| (range.state.as_str(), range.count)) {
+        for (state, count) in ledger.ranges.iter().map(|range| (range.state.as_str(), range.count))
+        {
             *counts.entry(state).or_default() += count;
         }
         for (state, count) in &ledger.before {
@@ -354,7 +426,11 @@ impl Play {
         let mut wanted: BTreeMap<&str, u64> = BTreeMap::new();
         for (due, state) in &trimmed {
             *wanted.entry(state.as_str()).or_default() += 1;
-            assert_eq!(ledger.fate_at(*due).map(|range| range.state), Some(*state), "{due} in {ledger:?}");
+            assert_eq!(
+                ledger.fate_at(*due).map(|range| range.state),
+                Some(*state),
+                "{due} in {ledger:?}"
+            );
         }
         assert_eq!(counts, wanted, "{ledger:?}");
         assert_eq!(self.world.total("ledger_ranges"), i64::try_from(ledger.ranges.len()).unwrap());
@@ -371,11 +447,18 @@ impl Play {
             }
             let facts = gather(&store, &name("a"), &Ask::At(*due)).await.unwrap().unwrap();
             let is_reported = match &facts.subject {
-                Subject::Ledger { state: reported, is_sure, .. } => *is_sure && reported == state.as_str(),
+                Subject::Ledger { state: reported, is_sure, .. } => {
+                    *is_sure && reported == state.as_str()
+                }
                 Subject::InRange { run, .. } => run.state == *state,
                 _ => false,
             };
-            assert!(is_reported, "{due} {state}: {:?} in {:?}", facts.subject, ledger_of_a(&self.world).await);
+            assert!(
+                is_reported,
+                "{due} {state}: {:?} in {:?}",
+                facts.subject,
+                ledger_of_a(&self.world).await
+            );
         }
     }
 }
@@ -401,8 +484,12 @@ async fn play(steps: &[Step]) {
 #[test]
 fn each_occurrence_is_accounted_for_once_however_its_run_ends_and_is_trimmed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config =
-        ProptestConfig { cases: cases(60), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: cases(60),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    };
     proptest!(config, |(steps in steps())| {
         runtime.block_on(play(&steps));
     });

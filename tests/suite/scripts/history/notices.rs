@@ -9,8 +9,8 @@ use schedd::engine::maintenance::full_check::examine;
 use schedd::engine::recovery::restored_ends;
 use schedd::engine::recovery::restored_ends::Given;
 use schedd::store::{
-    ApplyOrder, ApplyReply, ClaimReply, DefinitionChange, MOST_OPEN, NoticeOrder, NoticeRecord, NoticeReply, RestoreOrder,
-    RestoreReply, SkipOrder, SkipReply, Verdict,
+    ApplyOrder, ApplyReply, ClaimReply, DefinitionChange, MOST_OPEN, NoticeOrder, NoticeRecord,
+    NoticeReply, RestoreOrder, RestoreReply, SkipOrder, SkipReply, Verdict,
 };
 
 use super::deadlines::TIMED;
@@ -21,7 +21,10 @@ use crate::scripts::world::{World, claimant, definition, queue, run_of, successo
 const ALL: &str = "on_failure on_success on_late on_recovered late=60000";
 
 fn wanted() -> NoticeOrder {
-    NoticeOrder { definition: Some((r#"{"shell":"true"}"#.to_owned(), "h".to_owned())), tz: "UTC".to_owned() }
+    NoticeOrder {
+        definition: Some((r#"{"shell":"true"}"#.to_owned(), "h".to_owned())),
+        tz: "UTC".to_owned(),
+    }
 }
 
 impl World {
@@ -35,7 +38,11 @@ impl World {
 
     /// The kinds that are to be told, each with its run.
     pub(crate) async fn reported(&self) -> Vec<(&'static str, RunId)> {
-        self.notices().await.into_iter().map(|notice| (notice.kind.as_str(), notice.about)).collect()
+        self.notices()
+            .await
+            .into_iter()
+            .map(|notice| (notice.kind.as_str(), notice.about))
+            .collect()
     }
 
     /// Ends the run that is due at `offset` so; the next is due a second later.
@@ -48,7 +55,11 @@ impl World {
     /// A node tells this one.
     async fn report(&self, offset: i64, notice: &str) {
         let order = self.order(&notice.parse().unwrap()).await;
-        let replies = self.at(offset).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+        let replies = self
+            .at(offset)
+            .claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order])
+            .await
+            .unwrap();
         let claim = Self::won(replies.into_iter().next().unwrap());
         self.finish(offset + 1, &claim, Verdict::Final(RunState::Succeeded)).await;
     }
@@ -87,7 +98,10 @@ async fn the_end_of_a_run_asks_for_the_notices_its_job_wants_and_each_is_planted
     assert!(world.notices().await.is_empty());
     let before = world.snapshot();
     for notice in &notices {
-        assert_eq!(world.at(6_000).plant_notice(notice, &wanted()).await.unwrap(), NoticeReply::Gone);
+        assert_eq!(
+            world.at(6_000).plant_notice(notice, &wanted()).await.unwrap(),
+            NoticeReply::Gone
+        );
     }
     assert_eq!(world.snapshot(), before);
     world.assert_sound();
@@ -95,7 +109,11 @@ async fn the_end_of_a_run_asks_for_the_notices_its_job_wants_and_each_is_planted
     let notice = notices[0].run.clone();
     assert_eq!((notice.job().as_str(), notice.due()), ("a/on_failure", first.due()));
     let order = world.order(&notice).await;
-    let replies = world.at(5_001).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+    let replies = world
+        .at(5_001)
+        .claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order])
+        .await
+        .unwrap();
     let claim = World::won(replies.into_iter().next().unwrap());
     world.assert_sound();
     let about = world.store.read_about(&notice).await.unwrap();
@@ -108,7 +126,8 @@ async fn the_end_of_a_run_asks_for_the_notices_its_job_wants_and_each_is_planted
     assert_eq!(world.score("jobs", "a/on_failure"), None);
     world.assert_sound();
     let exam = examine(&world.at(5_003)).await.unwrap();
-    let found: Vec<_> = exam.findings.iter().filter(|finding| finding.code() != "unreadable:job").collect();
+    let found: Vec<_> =
+        exam.findings.iter().filter(|finding| finding.code() != "unreadable:job").collect();
     assert!(found.is_empty(), "{found:#?}");
 }
 
@@ -173,7 +192,11 @@ async fn beyond_ten_that_wait_a_notice_is_only_counted_and_the_next_one_says_how
     assert_eq!(world.report_all(21_002).await, [NoticeReply::Waits, NoticeReply::Planted]);
     assert_eq!(world.store.read_about(&last).await.unwrap().suppressed, 3);
     assert!(world.job("a").await.suppressed.is_empty());
-    assert_eq!(world.report_all(21_003).await, [NoticeReply::Obsolete], "the one that waited has nothing left to tell");
+    assert_eq!(
+        world.report_all(21_003).await,
+        [NoticeReply::Obsolete],
+        "the one that waited has nothing left to tell"
+    );
     assert!(world.notices().await.is_empty());
     world.assert_sound();
 }
@@ -236,8 +259,12 @@ async fn a_look_at_what_is_to_be_named_says_how_much_it_looked_at_and_goes_on_be
     let (notices, entries) = world.store.list_notices(3, 3).await.unwrap();
     assert_eq!((notices.len(), entries), (1, 1));
     let exam = examine(&world.at(2)).await.unwrap();
-    let reported: Vec<_> =
-        exam.findings.iter().map(ToString::to_string).filter(|text| text.contains("it is no notice")).collect();
+    let reported: Vec<_> = exam
+        .findings
+        .iter()
+        .map(ToString::to_string)
+        .filter(|text| text.contains("it is no notice"))
+        .collect();
     assert!(!reported.is_empty(), "{:#?}", exam.findings);
 }
 
@@ -252,11 +279,19 @@ async fn what_an_edit_says_as_missed_is_named_to_whom_the_job_wanted_named_befor
         token: "another".to_owned(),
         change: DefinitionChange::Schedule,
         planned: job.pending.clone(),
-        passed: Some(SkippedRange { first: crate::scripts::world::t(7), last: crate::scripts::world::t(7_000), count: 3 }),
+        passed: Some(SkippedRange {
+            first: crate::scripts::world::t(7),
+            last: crate::scripts::world::t(7_000),
+            count: 3,
+        }),
         ..definition("a", 100_000)
     };
     assert_eq!(world.at(50_000).apply_job(&order).await.unwrap(), ApplyReply::Updated);
-    assert_eq!(world.reported().await, [("on_late", crate::scripts::world::run_of("a", 7))], "{first}");
+    assert_eq!(
+        world.reported().await,
+        [("on_late", crate::scripts::world::run_of("a", 7))],
+        "{first}"
+    );
     world.assert_sound();
 }
 
@@ -323,7 +358,10 @@ async fn a_retry_that_comes_too_late_ends_failed_and_is_reported() {
     let claim = world.win_with(0, &run, Overlap::Skip, 900_000).await;
     world.finish(1, &claim, Verdict::Retry(std::time::Duration::ZERO)).await;
     assert!(world.notices().await.is_empty(), "there is another attempt");
-    let order = schedd::store::ClaimOrder { max_age: Some(std::time::Duration::from_secs(1)), ..world.order(&run).await };
+    let order = schedd::store::ClaimOrder {
+        max_age: Some(std::time::Duration::from_secs(1)),
+        ..world.order(&run).await
+    };
     assert!(!matches!(world.claim(60_000, &order).await, ClaimReply::Claimed(_)));
     assert_eq!(world.reported().await, [("on_failure", run)]);
     world.assert_sound();
@@ -352,14 +390,24 @@ async fn a_given_back_end_sends_its_lost_notice_and_leaves_a_later_end_in_charge
     assert_eq!(give(failed(-1_000, 700, 600)).await, RestoreReply::Restored);
     assert_eq!(world.reported().await, [("on_failure", run_of("a", -1_000))]);
     let fourth = world.end(3_000, &third, RunState::Succeeded).await;
-    assert_eq!(world.reported().await, [("on_failure", run_of("a", -1_000)), ("on_success", third)], "it had not failed since");
+    assert_eq!(
+        world.reported().await,
+        [("on_failure", run_of("a", -1_000)), ("on_success", third)],
+        "it had not failed since"
+    );
     // One later than all says how the job stands.
     assert_eq!(give(failed(-3_000, 2_999, 4_000)).await, RestoreReply::Restored);
     assert_eq!(world.raw::<Option<String>>("HGET", "job:a", &["failing"]), None);
     let order = failed(-4_000, 3_500, 4_000);
-    assert_eq!(world.at(3_600).restore_runs(&[order]).await.unwrap().remove(0).unwrap(), RestoreReply::Restored);
+    assert_eq!(
+        world.at(3_600).restore_runs(&[order]).await.unwrap().remove(0).unwrap(),
+        RestoreReply::Restored
+    );
     world.end(4_000, &fourth, RunState::Succeeded).await;
-    assert_eq!(world.reported().await[2..], [("on_recovered", fourth.clone()), ("on_success", fourth)]);
+    assert_eq!(
+        world.reported().await[2..],
+        [("on_recovered", fourth.clone()), ("on_success", fourth)]
+    );
     world.assert_sound();
 }
 
@@ -374,10 +422,16 @@ async fn notices_are_given_back_before_the_ends_they_reported_of() {
         let _: i64 = world.raw("DEL", &format!("run:{damaged}"), &[]);
         let _: () = world.raw("SET", &format!("run:{damaged}"), &["no record"]);
     }
-    let orders = [restoring(&run, "", LATER), RestoreOrder { finished_at: t(900), ..restoring(&notice, "", LATER) }];
+    let orders = [
+        restoring(&run, "", LATER),
+        RestoreOrder { finished_at: t(900), ..restoring(&notice, "", LATER) },
+    ];
     let named = std::sync::Mutex::new(Vec::new());
-    let given =
-        restored_ends::give_back(&world.at(2_000), &orders, |run, _| named.lock().unwrap().push(run.clone())).await.unwrap();
+    let given = restored_ends::give_back(&world.at(2_000), &orders, |run, _| {
+        named.lock().unwrap().push(run.clone());
+    })
+    .await
+    .unwrap();
     assert_eq!(given, Given { failed: 2, ..Given::default() });
     assert_eq!(named.into_inner().unwrap(), [notice, run]);
 }
@@ -388,7 +442,8 @@ async fn what_is_only_counted_a_second_time_of_one_run_is_reported_a_second_time
     let run = world.plant_notifying(TIMED).await;
     let fill = || {
         for number in 0..MOST_OPEN {
-            let _: i64 = world.raw("ZADD", "manual:a/on_late", &["1", &format!("a/on_late@{number}~x")]);
+            let _: i64 =
+                world.raw("ZADD", "manual:a/on_late", &["1", &format!("a/on_late@{number}~x")]);
         }
     };
     world.at(900).watch_run(&run).await.unwrap();
@@ -416,19 +471,32 @@ async fn a_notice_that_failed_for_good_is_named_by_doctor_by_its_job_and_in_the_
     world.report_all(2).await;
     let notice = run_of_notice(&world);
     let order = world.order(&notice).await;
-    let replies = world.at(3).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+    let replies = world
+        .at(3)
+        .claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order])
+        .await
+        .unwrap();
     let claim = World::won(replies.into_iter().next().unwrap());
     world.finish(4, &claim, Verdict::Final(RunState::Failed)).await;
     let failed_notices = world.store.list_failed_notices().await.unwrap();
-    assert_eq!((failed_notices.len(), failed_notices[0].count, &failed_notices[0].last), (1, 1, &(notice.clone(), t(4))));
+    assert_eq!(
+        (failed_notices.len(), failed_notices[0].count, &failed_notices[0].last),
+        (1, 1, &(notice.clone(), t(4)))
+    );
     assert_eq!(failed_notices[0].job.as_str(), "a/on_failure");
     let reported = ctl.run(&["doctor"]).stdout;
-    assert!(reported.contains(&format!("1 notice not delivered: the last, {notice}, failed for good")), "{reported}");
+    assert!(
+        reported.contains(&format!("1 notice not delivered: the last, {notice}, failed for good")),
+        "{reported}"
+    );
     assert!(reported.contains("schedctl retry --dead --job a/on_failure"), "{reported}");
     let shown = ctl.run(&["show", "a"]).stdout;
     assert!(shown.contains("notices     1 of a/on_failure failed for good"), "{shown}");
     assert!(shown.contains(", with exit code 0: schedctl retry "), "{shown}");
-    assert_eq!(ctl.run(&["show", "a", "--json"]).json()["failed_notices"][0]["last"], notice.to_string());
+    assert_eq!(
+        ctl.run(&["show", "a", "--json"]).json()["failed_notices"][0]["last"],
+        notice.to_string()
+    );
     assert_eq!(ctl.run(&["stats", "--json"]).json()["failed_notices"], 1);
     ctl.run(&["purge", "--dead", "--job", "a/on_failure"]).good();
     assert!(world.store.list_failed_notices().await.unwrap().is_empty());

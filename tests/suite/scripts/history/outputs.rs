@@ -22,10 +22,19 @@ async fn what_was_printed_reads_back_and_a_second_writing_replaces_the_first() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win(0, &run).await;
-    assert_eq!(world.at(1).write_output(&claim, &printed("hello")).await.unwrap(), Some(FRAMES + 5));
-    assert_eq!(world.at(2).write_output(&claim, &printed("hello, world")).await.unwrap(), Some(FRAMES + 12));
+    assert_eq!(
+        world.at(1).write_output(&claim, &printed("hello")).await.unwrap(),
+        Some(FRAMES + 5)
+    );
+    assert_eq!(
+        world.at(2).write_output(&claim, &printed("hello, world")).await.unwrap(),
+        Some(FRAMES + 12)
+    );
     let kept = world.store.read_output(&run, 1).await.unwrap().unwrap();
-    assert_eq!((&*kept.stdout, &*kept.stderr, kept.dropped_bytes), (&b"hello, world"[..], &b"\xff"[..], 7));
+    assert_eq!(
+        (&*kept.stdout, &*kept.stderr, kept.dropped_bytes),
+        (&b"hello, world"[..], &b"\xff"[..], 7)
+    );
     assert!(world.store.read_output(&run, 2).await.unwrap().is_none());
 }
 
@@ -53,9 +62,17 @@ async fn the_oldest_outputs_go_first_by_age_and_by_size_and_the_account_ends_at_
         due += 1000;
     }
     assert_eq!(world.store.read_stats().await.unwrap().output_bytes, FRAMES * 4 + 10);
-    assert_eq!(world.at(9000).forget_outputs(None, t(1), u64::MAX).await.unwrap(), 1, "the one written before");
+    assert_eq!(
+        world.at(9000).forget_outputs(None, t(1), u64::MAX).await.unwrap(),
+        1,
+        "the one written before"
+    );
     assert!(world.store.read_output(&first, 1).await.unwrap().is_none());
-    assert_eq!(world.at(9000).forget_outputs(None, t(0), FRAMES * 2 + 7).await.unwrap(), 1, "the one too many");
+    assert_eq!(
+        world.at(9000).forget_outputs(None, t(0), FRAMES * 2 + 7).await.unwrap(),
+        1,
+        "the one too many"
+    );
     assert_eq!(world.store.read_stats().await.unwrap().output_bytes, FRAMES * 2 + 7);
     assert_eq!(world.at(9000).forget_outputs(None, t(0), 0).await.unwrap(), 2);
     assert_eq!(world.store.read_stats().await.unwrap().output_bytes, 0);
@@ -110,5 +127,8 @@ async fn a_job_that_floods_loses_its_own_oldest_output_and_no_other_job_loses_an
     assert_eq!(world.total("trimmed_outputs"), 130);
     assert_eq!(world.at(900).forget_outputs(None, t(900), 0).await.unwrap(), 21);
     let keys = world.snapshot();
-    assert!(!keys.keys().any(|key| key.contains("output_sizes") || key.contains(":outputs:")), "{keys:?}");
+    assert!(
+        !keys.keys().any(|key| key.contains("output_sizes") || key.contains(":outputs:")),
+        "{keys:?}"
+    );
 }

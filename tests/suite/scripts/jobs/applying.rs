@@ -60,8 +60,12 @@ async fn a_taken_name_is_reported_and_kept() {
     let before = world.snapshot();
     let refusing = ApplyOrder { existing: Existing::Refuse, ..definition("a", 5000) };
     assert_eq!(world.at(0).apply_job(&refusing).await.unwrap(), ApplyReply::Exists);
-    let of_file = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), ..definition("a", 5000) };
-    assert_eq!(world.at(0).apply_job(&of_file).await.unwrap(), ApplyReply::OtherKind("api".to_owned()));
+    let of_file =
+        ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), ..definition("a", 5000) };
+    assert_eq!(
+        world.at(0).apply_job(&of_file).await.unwrap(),
+        ApplyReply::OtherKind("api".to_owned())
+    );
     assert_eq!(world.snapshot(), before);
 }
 
@@ -69,12 +73,19 @@ async fn a_taken_name_is_reported_and_kept() {
 async fn an_edit_made_from_an_older_definition_is_stale() {
     let world = World::new();
     world.plant("a", 1000).await;
-    let (first, second) = (edit(&world, "a", "hash2", Some(2000)).await, edit(&world, "a", "hash3", Some(3000)).await);
+    let (first, second) = (
+        edit(&world, "a", "hash2", Some(2000)).await,
+        edit(&world, "a", "hash3", Some(3000)).await,
+    );
     assert_eq!(world.at(0).apply_job(&first).await.unwrap(), ApplyReply::Updated);
     let before = world.snapshot();
     assert_eq!(world.at(0).apply_job(&second).await.unwrap(), ApplyReply::Stale);
     let fresh_name = ApplyOrder { name: name("b"), planted: Some(successor("b", 5)), ..second };
-    assert_eq!(world.at(0).apply_job(&fresh_name).await.unwrap(), ApplyReply::Stale, "a job read before it was forgotten");
+    assert_eq!(
+        world.at(0).apply_job(&fresh_name).await.unwrap(),
+        ApplyReply::Stale,
+        "a job read before it was forgotten"
+    );
     assert_eq!(world.snapshot(), before);
 }
 
@@ -96,10 +107,16 @@ async fn a_changed_schedule_moves_a_run_to_come_and_owes_one_already_due() {
 
 #[tokio::test]
 async fn a_change_of_the_rest_leaves_the_planned_run_and_a_change_of_queue_takes_it_along() {
-    for (change, planted) in [(DefinitionChange::Rest, None), (DefinitionChange::Schedule, Some(1000))] {
+    for (change, planted) in
+        [(DefinitionChange::Rest, None), (DefinitionChange::Schedule, Some(1000))]
+    {
         let world = World::new();
         let run = world.plant("a", 1000).await;
-        let order = ApplyOrder { lane: queue("other"), change, ..edit(&world, "a", "hash2", planted).await };
+        let order = ApplyOrder {
+            lane: queue("other"),
+            change,
+            ..edit(&world, "a", "hash2", planted).await
+        };
         assert_eq!(world.at(0).apply_job(&order).await.unwrap(), ApplyReply::Updated);
         assert_eq!(world.job("a").await.pending.as_ref(), Some(&run));
         assert_eq!(world.score("due:default", &run.to_string()), None);
@@ -110,7 +127,11 @@ async fn a_change_of_the_rest_leaves_the_planned_run_and_a_change_of_queue_takes
     let run = world.plant("a", -1).await;
     let order = ApplyOrder { lane: queue("other"), ..edit(&world, "a", "hash2", Some(2000)).await };
     world.at(0).apply_job(&order).await.unwrap();
-    assert_eq!(world.score("due:other", &run.to_string()), Some(-1), "one already due is owed in the new queue");
+    assert_eq!(
+        world.score("due:other", &run.to_string()),
+        Some(-1),
+        "one already due is owed in the new queue"
+    );
     world.assert_sound();
 }
 
@@ -169,7 +190,8 @@ async fn what_passed_under_the_old_schedule_is_reported_with_its_change() {
         assert_eq!((reported.state, reported.reason.as_deref()), (RunState::Skipped, Some(reason)));
         assert_eq!((reported.skipped, world.total("skipped")), (Some((t(9000), 8)), 8));
         let job = world.job("a").await;
-        let planned = if is_paused { (None, Some(run_of("a", 12_000))) } else { (Some(first), None) };
+        let planned =
+            if is_paused { (None, Some(run_of("a", 12_000))) } else { (Some(first), None) };
         assert_eq!((job.pending, job.paused_run), planned);
         world.assert_sound();
     }
@@ -179,7 +201,8 @@ async fn what_passed_under_the_old_schedule_is_reported_with_its_change() {
 async fn many_definitions_go_in_at_once_and_a_refused_one_keeps_no_other_out() {
     let world = World::new();
     world.plant("taken", 5).await;
-    let mut orders: Vec<ApplyOrder> = (0..300).map(|number| definition(&format!("j{number}"), number)).collect();
+    let mut orders: Vec<ApplyOrder> =
+        (0..300).map(|number| definition(&format!("j{number}"), number)).collect();
     orders.insert(150, ApplyOrder { existing: Existing::Refuse, ..definition("taken", 5) });
     let replies = world.at(-1).apply_jobs(&orders).await.unwrap();
     let refused = replies.iter().position(|reply| !matches!(reply, Ok(ApplyReply::Created)));
@@ -194,12 +217,19 @@ async fn a_run_asked_for_by_hand_is_planted_once_and_leaves_the_schedule_alone()
     world.plant("a", 1000).await;
     let hand = world.by_hand("a", 5).await;
     let before = world.snapshot();
-    assert_eq!(world.at(6).plant_manual(&hand, &queue("default")).await.unwrap(), ManualReply::Planted);
+    assert_eq!(
+        world.at(6).plant_manual(&hand, &queue("default")).await.unwrap(),
+        ManualReply::Planted
+    );
     assert_eq!(world.snapshot(), before);
     assert_eq!(world.indexed("a"), Some(1000));
     let claim = world.win(7, &hand).await;
     world.succeed(8, &claim).await;
-    assert_eq!(world.at(9).plant_manual(&hand, &queue("default")).await.unwrap(), ManualReply::Planted, "not once more");
+    assert_eq!(
+        world.at(9).plant_manual(&hand, &queue("default")).await.unwrap(),
+        ManualReply::Planted,
+        "not once more"
+    );
     assert_eq!(world.state(&hand).await, RunState::Succeeded);
     world.assert_sound();
 }
@@ -212,7 +242,10 @@ async fn a_run_asked_for_by_hand_needs_a_job_in_the_queue_it_was_read_in() {
     let hand = schedd::domain::name::names::RunId::manual(name("a"), t(5), "x").unwrap();
     assert_eq!(world.at(5).plant_manual(&hand, &queue("other")).await.unwrap(), ManualReply::Stale);
     let hand = schedd::domain::name::names::RunId::manual(name("b"), t(5), "x").unwrap();
-    assert_eq!(world.at(5).plant_manual(&hand, &queue("default")).await.unwrap(), ManualReply::Unknown);
+    assert_eq!(
+        world.at(5).plant_manual(&hand, &queue("default")).await.unwrap(),
+        ManualReply::Unknown
+    );
     assert_eq!(world.snapshot(), before);
 }
 
@@ -220,11 +253,18 @@ async fn a_run_asked_for_by_hand_needs_a_job_in_the_queue_it_was_read_in() {
 async fn an_equal_definition_with_moved_instants_replans_and_changes_nothing_else() {
     let world = World::new();
     let old = world.plant("a", 1000).await;
-    let order =
-        ApplyOrder { change: DefinitionChange::Zone, source: "n9".to_owned(), ..edit(&world, "a", "hash", Some(3000)).await };
+    let order = ApplyOrder {
+        change: DefinitionChange::Zone,
+        source: "n9".to_owned(),
+        ..edit(&world, "a", "hash", Some(3000)).await
+    };
     let order = ApplyOrder { hash: world.job("a").await.hash, ..order };
     assert_eq!(world.at(5).apply_job(&order).await.unwrap(), ApplyReply::Updated);
-    assert_eq!(world.at(6).apply_job(&order).await.unwrap(), ApplyReply::Updated, "asked again by the same call");
+    assert_eq!(
+        world.at(6).apply_job(&order).await.unwrap(),
+        ApplyReply::Updated,
+        "asked again by the same call"
+    );
     let job = world.job("a").await;
     assert_eq!((job.pending, job.listed_by.len()), (Some(run_of("a", 3000)), 0));
     assert!(world.indexed("a") == Some(3000) && old != run_of("a", 3000));

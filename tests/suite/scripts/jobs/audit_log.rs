@@ -3,7 +3,9 @@
 
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
-use schedd::store::{ApplyOrder, ApplyReply, AuditEntry, CancelReply, ResumeOrder, RunRecord, StopRunning, Verdict};
+use schedd::store::{
+    ApplyOrder, ApplyReply, AuditEntry, CancelReply, ResumeOrder, RunRecord, StopRunning, Verdict,
+};
 
 use super::removing::removal;
 use super::retrying::retrial;
@@ -20,7 +22,10 @@ fn by(who: &str, what: &[&str]) -> Vec<(String, Option<String>)> {
     what.iter().map(|what| ((*what).to_owned(), Some(who.to_owned()))).collect()
 }
 
-async fn by_of(world: &World, run: &schedd::domain::name::names::RunId) -> (RunState, Option<String>) {
+async fn by_of(
+    world: &World,
+    run: &schedd::domain::name::names::RunId,
+) -> (RunState, Option<String>) {
     let RunRecord { state, by, .. } = world.run(run).await;
     (state, by)
 }
@@ -56,13 +61,18 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     for _ in 0..2 {
         ana(-700).resume_job(&resume).await.unwrap();
     }
-    let run = schedd::domain::name::names::RunId::manual(name("a"), crate::scripts::world::t(-600), "x").unwrap();
+    let run =
+        schedd::domain::name::names::RunId::manual(name("a"), crate::scripts::world::t(-600), "x")
+            .unwrap();
     for _ in 0..2 {
         ana(-600).plant_manual(&run, &job.lane).await.unwrap();
     }
     assert_eq!(world.run(&run).await.asked_by.as_deref(), Some(ANA));
     for _ in 0..2 {
-        assert_eq!(ana(-500).cancel_run(&world.cancelling(&run, None).await).await.unwrap(), CancelReply::Cancelled);
+        assert_eq!(
+            ana(-500).cancel_run(&world.cancelling(&run, None).await).await.unwrap(),
+            CancelReply::Cancelled
+        );
     }
     assert_eq!(by_of(&world, &run).await, (RunState::Cancelled, Some(ANA.to_owned())));
     let order = removal(&world.job("a").await, StopRunning::No);
@@ -73,7 +83,10 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     assert_eq!(audit_log(&world, "a").await, by(ANA, &all));
     let read = world.store.read_audit_log(&name("a")).await.unwrap();
     assert_eq!(read[1].schedules, Some(("every 1s".to_owned(), "every 2s".to_owned())));
-    assert_eq!((read[4].run.clone(), read[5].run.clone()), (Some(run.to_string()), Some(run.to_string())));
+    assert_eq!(
+        (read[4].run.clone(), read[5].run.clone()),
+        (Some(run.to_string()), Some(run.to_string()))
+    );
     world.assert_sound();
 }
 
@@ -84,10 +97,21 @@ async fn a_running_run_that_a_user_stops_says_who_had_it_stopped() {
     let claim = world.win_with(0, &run, schedd::domain::job::job_spec::Overlap::Skip, 1000).await;
     let order = world.cancelling(&run, None).await;
     for _ in 0..2 {
-        assert_eq!(world.at(1).signed(ANA).cancel_run(&order).await.unwrap(), CancelReply::Requested);
+        assert_eq!(
+            world.at(1).signed(ANA).cancel_run(&order).await.unwrap(),
+            CancelReply::Requested
+        );
     }
-    let words = world.at(2).renew_leases(crate::scripts::world::LEASE, &[(run.clone(), claim.fence)]).await.unwrap();
-    assert_eq!(words, [schedd::store::LeaseWord::Stop("by a test".to_owned())], "the job is told why, not who");
+    let words = world
+        .at(2)
+        .renew_leases(crate::scripts::world::LEASE, &[(run.clone(), claim.fence)])
+        .await
+        .unwrap();
+    assert_eq!(
+        words,
+        [schedd::store::LeaseWord::Stop("by a test".to_owned())],
+        "the job is told why, not who"
+    );
     world.finish(3, &claim, Verdict::Final(RunState::Cancelled)).await;
     assert_eq!(by_of(&world, &run).await, (RunState::Cancelled, Some(ANA.to_owned())));
     assert_eq!(audit_log(&world, "a").await[1..], by(ANA, &["run cancelled"]));
@@ -108,7 +132,12 @@ async fn what_is_open_of_a_removed_job_says_who_removed_it() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, schedd::domain::job::job_spec::Overlap::Skip, 1000).await;
-    world.at(1).signed(ANA).remove_job(&removal(&world.job("a").await, StopRunning::Yes)).await.unwrap();
+    world
+        .at(1)
+        .signed(ANA)
+        .remove_job(&removal(&world.job("a").await, StopRunning::Yes))
+        .await
+        .unwrap();
     world.finish(2, &claim, Verdict::Final(RunState::Cancelled)).await;
     assert_eq!(by_of(&world, &run).await.1.as_deref(), Some(ANA));
 }
@@ -134,9 +163,17 @@ async fn the_newest_hundred_are_kept_and_none_outlives_its_job() {
         world.by_hand("a", at).await;
     }
     let read = world.store.read_audit_log(&name("a")).await.unwrap();
-    assert_eq!((read.len(), read[0].what.as_str(), read[0].by.as_deref()), (100, AuditEntry::RUN_ASKED, None));
+    assert_eq!(
+        (read.len(), read[0].what.as_str(), read[0].by.as_deref()),
+        (100, AuditEntry::RUN_ASKED, None)
+    );
     for at in 0..120 {
-        let run = schedd::domain::name::names::RunId::manual(name("a"), crate::scripts::world::t(at), "hand").unwrap();
+        let run = schedd::domain::name::names::RunId::manual(
+            name("a"),
+            crate::scripts::world::t(at),
+            "hand",
+        )
+        .unwrap();
         world.at(200).cancel_run(&world.cancelling(&run, None).await).await.unwrap();
     }
     world.at(300).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
@@ -152,11 +189,26 @@ async fn a_claim_notes_only_what_was_not_as_planned() {
     let record = world.run(&first).await;
     assert_eq!((record.ready_at, record.behind.clone(), record.first_start), (None, None, None));
     let second = run_of("a", 1000);
-    world.claim(1000, &world.order_with(&second, schedd::domain::job::job_spec::Overlap::Queue { max: 1 }, 2000).await).await;
+    world
+        .claim(
+            1000,
+            &world
+                .order_with(&second, schedd::domain::job::job_spec::Overlap::Queue { max: 1 }, 2000)
+                .await,
+        )
+        .await;
     let waiting = world.run(&second).await;
-    assert_eq!((waiting.behind.as_ref(), waiting.waited_from), (Some(&first), Some(crate::scripts::world::t(1000))));
+    assert_eq!(
+        (waiting.behind.as_ref(), waiting.waited_from),
+        (Some(&first), Some(crate::scripts::world::t(1000)))
+    );
     let third = run_of("a", 2000);
-    world.claim(2000, &world.order_with(&third, schedd::domain::job::job_spec::Overlap::Skip, 3000).await).await;
+    world
+        .claim(
+            2000,
+            &world.order_with(&third, schedd::domain::job::job_spec::Overlap::Skip, 3000).await,
+        )
+        .await;
     assert_eq!(world.run(&third).await.behind, Some(first.clone()));
     world.succeed(2500, &claim).await;
     let claim = world.win(2600, &second).await;
@@ -191,9 +243,15 @@ async fn letters_that_are_purged_are_one_change_of_each_job_with_how_many_and_by
         assert_eq!(ana.purge_dead(&dead).await.unwrap(), purged);
     }
     let audit_log = world.store.read_audit_log(&name("a")).await.unwrap();
-    let purged = audit_log.iter().filter(|entry| entry.what == AuditEntry::LETTERS_PURGED).collect::<Vec<_>>();
+    let purged = audit_log
+        .iter()
+        .filter(|entry| entry.what == AuditEntry::LETTERS_PURGED)
+        .collect::<Vec<_>>();
     assert_eq!(purged.len(), 1, "in steps, and still one entry");
-    assert_eq!((purged[0].count, purged[0].by.as_deref(), purged[0].run.as_deref()), (Some(130), Some(ANA), None));
+    assert_eq!(
+        (purged[0].count, purged[0].by.as_deref(), purged[0].run.as_deref()),
+        (Some(130), Some(ANA), None)
+    );
     let audit_log = world.store.read_audit_log(&name("b")).await.unwrap();
     let last = audit_log.last().unwrap();
     assert_eq!(

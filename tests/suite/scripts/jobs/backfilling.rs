@@ -21,8 +21,15 @@ async fn occurrences_are_made_up_for_one_after_the_other_and_the_schedule_is_lef
     let world = World::new();
     let pending = world.plant("a", 1000).await;
     let runs = [backfill(200), backfill(100)];
-    assert_eq!(world.at(500).queue_backfill(&name("a"), &runs).await.unwrap(), BackfillReply::Queued(2));
-    assert_eq!(world.store.list_backfill(&name("a"), 10).await.unwrap(), [backfill(100), backfill(200)], "oldest first");
+    assert_eq!(
+        world.at(500).queue_backfill(&name("a"), &runs).await.unwrap(),
+        BackfillReply::Queued(2)
+    );
+    assert_eq!(
+        world.store.list_backfill(&name("a"), 10).await.unwrap(),
+        [backfill(100), backfill(200)],
+        "oldest first"
+    );
     assert_eq!(world.store.list_backfills(10).await.unwrap(), [name("a")]);
     assert_eq!(planted(&world, 100).await, PlantReply::Planted);
     assert_eq!(planted(&world, 100).await, PlantReply::Busy, "repeated");
@@ -35,7 +42,11 @@ async fn occurrences_are_made_up_for_one_after_the_other_and_the_schedule_is_lef
     let claim = world.win(503, &backfill(200)).await;
     world.succeed(504, &claim).await;
     assert_eq!(planted(&world, 200).await, PlantReply::Over);
-    assert_eq!(world.store.list_backfills(10).await.unwrap(), [], "nothing more is to be made up for");
+    assert_eq!(
+        world.store.list_backfills(10).await.unwrap(),
+        [],
+        "nothing more is to be made up for"
+    );
     assert_eq!(planted(&world, 200).await, PlantReply::Empty);
     assert_eq!(world.job("a").await.pending, Some(pending));
     world.assert_sound();
@@ -55,7 +66,10 @@ async fn an_earlier_occurrence_asked_for_meanwhile_waits_for_the_one_that_is_out
     assert_eq!(planted(&world, 100).await, PlantReply::Planted);
     let claim = world.win(503, &backfill(100)).await;
     world.succeed(504, &claim).await;
-    assert_eq!([planted(&world, 100).await, planted(&world, 200).await], [PlantReply::Over, PlantReply::Over]);
+    assert_eq!(
+        [planted(&world, 100).await, planted(&world, 200).await],
+        [PlantReply::Over, PlantReply::Over]
+    );
     world.assert_sound();
 }
 
@@ -64,15 +78,25 @@ async fn an_occurrence_asked_for_twice_is_made_up_for_once() {
     let world = World::new();
     world.plant("a", 1000).await;
     let runs: Vec<RunId> = (0..250).map(backfill).collect();
-    assert_eq!(world.at(500).queue_backfill(&name("a"), &runs).await.unwrap(), BackfillReply::Queued(250));
+    assert_eq!(
+        world.at(500).queue_backfill(&name("a"), &runs).await.unwrap(),
+        BackfillReply::Queued(250)
+    );
     let before = world.snapshot();
-    assert_eq!(world.at(501).queue_backfill(&name("a"), &runs).await.unwrap(), BackfillReply::Queued(0));
+    assert_eq!(
+        world.at(501).queue_backfill(&name("a"), &runs).await.unwrap(),
+        BackfillReply::Queued(0)
+    );
     assert_eq!(world.snapshot(), before);
     planted(&world, 0).await;
     let claim = world.win(502, &backfill(0)).await;
     world.succeed(503, &claim).await;
     assert_eq!(planted(&world, 0).await, PlantReply::Over);
-    assert_eq!(world.at(504).queue_backfill(&name("a"), &runs).await.unwrap(), BackfillReply::Queued(0), "it has its record");
+    assert_eq!(
+        world.at(504).queue_backfill(&name("a"), &runs).await.unwrap(),
+        BackfillReply::Queued(0),
+        "it has its record"
+    );
     world.assert_sound();
 }
 
@@ -90,16 +114,28 @@ async fn only_the_first_that_waits_is_planted_in_the_queue_its_job_has() {
 #[tokio::test]
 async fn of_a_job_that_is_gone_nothing_is_made_up_for() {
     let world = World::new();
-    assert_eq!(world.at(0).queue_backfill(&name("a"), &[backfill(1)]).await.unwrap(), BackfillReply::Unknown);
+    assert_eq!(
+        world.at(0).queue_backfill(&name("a"), &[backfill(1)]).await.unwrap(),
+        BackfillReply::Unknown
+    );
     world.plant("a", 1000).await;
     world.at(500).queue_backfill(&name("a"), &[backfill(100), backfill(200)]).await.unwrap();
     assert_eq!(planted(&world, 100).await, PlantReply::Planted);
     world.at(501).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
     assert_eq!(planted(&world, 100).await, PlantReply::Empty);
-    assert!(!world.snapshot().keys().any(|key| key.contains("backfill:") || key.contains("backfills")));
-    assert_eq!(world.at(502).queue_backfill(&name("a"), &[backfill(1)]).await.unwrap(), BackfillReply::Unknown);
+    assert!(
+        !world.snapshot().keys().any(|key| key.contains("backfill:") || key.contains("backfills"))
+    );
+    assert_eq!(
+        world.at(502).queue_backfill(&name("a"), &[backfill(1)]).await.unwrap(),
+        BackfillReply::Unknown
+    );
     world.claim(503, &world.order(&backfill(100)).await).await;
-    assert_eq!(world.state(&backfill(100)).await, RunState::Cancelled, "what was out ends as any run of such a job");
+    assert_eq!(
+        world.state(&backfill(100)).await,
+        RunState::Cancelled,
+        "what was out ends as any run of such a job"
+    );
     world.assert_sound();
 }
 
@@ -120,8 +156,14 @@ async fn no_more_than_ten_thousand_wait() {
     let world = World::new();
     world.plant("a", 100_000).await;
     let runs: Vec<RunId> = (0..10_050).map(backfill).collect();
-    assert_eq!(world.at(99_000).queue_backfill(&name("a"), &runs[..9_990]).await.unwrap(), BackfillReply::Queued(9_990));
-    assert_eq!(world.at(99_000).queue_backfill(&name("a"), &runs).await.unwrap(), BackfillReply::Full(10));
+    assert_eq!(
+        world.at(99_000).queue_backfill(&name("a"), &runs[..9_990]).await.unwrap(),
+        BackfillReply::Queued(9_990)
+    );
+    assert_eq!(
+        world.at(99_000).queue_backfill(&name("a"), &runs).await.unwrap(),
+        BackfillReply::Full(10)
+    );
     assert_eq!(world.store.list_backfill(&name("a"), 20_000).await.unwrap().len(), 10_000);
 }
 
@@ -131,7 +173,10 @@ async fn a_backfill_run_waits_for_an_open_run_under_any_overlap_rule_until_it_en
     let regular = world.plant("a", 0).await;
     let open = world.win_with(0, &regular, Overlap::Skip, 1000).await;
     world.at(1).queue_backfill(&name("a"), &[backfill(-100)]).await.unwrap();
-    assert_eq!(world.at(1).plant_backfill(&backfill(-100), &queue("default")).await.unwrap(), PlantReply::Planted);
+    assert_eq!(
+        world.at(1).plant_backfill(&backfill(-100), &queue("default")).await.unwrap(),
+        PlantReply::Planted
+    );
     let order = world.order(&backfill(-100)).await;
     let waiting = schedd::store::ClaimOrder { overlap: Overlap::Queue { max: u32::MAX }, ..order };
     world.claim(2, &waiting).await;
@@ -142,6 +187,9 @@ async fn a_backfill_run_waits_for_an_open_run_under_any_overlap_rule_until_it_en
     world.succeed(5, &claim).await;
     // A regular run that comes due beside one is not in its way.
     assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
-    assert_eq!(world.at(6).plant_backfill(&backfill(-100), &queue("default")).await.unwrap(), PlantReply::Over);
+    assert_eq!(
+        world.at(6).plant_backfill(&backfill(-100), &queue("default")).await.unwrap(),
+        PlantReply::Over
+    );
     world.assert_sound();
 }

@@ -17,10 +17,17 @@ async fn a_planned_run_ends_cancelled_and_the_next_is_planted() {
     assert_eq!(world.job("a").await.pending, Some(run_of("a", 2000)));
     assert_eq!(world.indexed("a"), Some(2000));
     let record = world.run(&run).await;
-    assert_eq!((record.state, record.reason.as_deref(), record.attempt), (RunState::Cancelled, Some("by a test"), 0));
+    assert_eq!(
+        (record.state, record.reason.as_deref(), record.attempt),
+        (RunState::Cancelled, Some("by a test"), 0)
+    );
     world.assert_sound();
     let before = world.snapshot();
-    assert_eq!(world.at(1).cancel_run(&order).await.unwrap(), CancelReply::Cancelled, "twice is as good as once");
+    assert_eq!(
+        world.at(1).cancel_run(&order).await.unwrap(),
+        CancelReply::Cancelled,
+        "twice is as good as once"
+    );
     assert_eq!(world.snapshot(), before);
 }
 
@@ -44,7 +51,10 @@ async fn a_running_run_is_asked_to_stop_however_often() {
     }
     assert_eq!(world.state(&run).await, RunState::Running);
     world.finish(3, &claim, Verdict::Final(RunState::Cancelled)).await;
-    assert_eq!(world.at(4).cancel_run(&world.cancelling(&run, None).await).await.unwrap(), CancelReply::Cancelled);
+    assert_eq!(
+        world.at(4).cancel_run(&world.cancelling(&run, None).await).await.unwrap(),
+        CancelReply::Cancelled
+    );
     world.assert_sound();
 }
 
@@ -101,7 +111,10 @@ async fn a_waiting_run_and_one_that_waits_for_its_retry_end_at_once() {
     assert_eq!(world.store.list_waiting(&name("a")).await.unwrap(), []);
     world.assert_sound();
     world.finish(1002, &open, Verdict::Retry(Duration::from_secs(60))).await;
-    assert_eq!(world.at(1003).cancel_run(&world.cancelling(&run, None).await).await.unwrap(), CancelReply::Cancelled);
+    assert_eq!(
+        world.at(1003).cancel_run(&world.cancelling(&run, None).await).await.unwrap(),
+        CancelReply::Cancelled
+    );
     assert_eq!(world.store.list_open(&name("a")).await.unwrap(), []);
     world.assert_sound();
 }
@@ -115,7 +128,8 @@ async fn a_run_whose_turn_came_in_another_queue_is_found_there() {
     world.claim(1000, &world.order_with(&run_of("a", 1000), overlap, 2000).await).await;
     let job = world.job("a").await;
     let mut edit = definition("a", 2000);
-    (edit.read, edit.hash, edit.lane) = (Some((job.rev, job.lane)), "hash2".to_owned(), queue("other"));
+    (edit.read, edit.hash, edit.lane) =
+        (Some((job.rev, job.lane)), "hash2".to_owned(), queue("other"));
     edit.change = schedd::store::DefinitionChange::Rest;
     edit.planted = None;
     world.at(1001).apply_job(&edit).await.unwrap();

@@ -7,8 +7,8 @@ use schedd::domain::name::names::RunId;
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, Blocking, ClaimReply, ManualReply, PlantReply, RebootReply, RetryReply, SpreadOrder, SpreadReply,
-    StopRunning, Successor, Verdict,
+    ApplyOrder, ApplyReply, Blocking, ClaimReply, ManualReply, PlantReply, RebootReply, RetryReply,
+    SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
 };
 
 use super::removing::removal;
@@ -32,7 +32,10 @@ async fn assert_cancelled(world: &World, offset: i64, run: &RunId) {
     let reply = world.claim(offset, &world.order(run).await).await;
     assert!(matches!(reply, ClaimReply::Blocked(Blocking::Cancelled)), "{run}: {reply:?}");
     let record = world.run(run).await;
-    assert_eq!((record.state, record.reason.as_deref()), (RunState::Cancelled, Some("of an earlier job of this name")));
+    assert_eq!(
+        (record.state, record.reason.as_deref()),
+        (RunState::Cancelled, Some("of an earlier job of this name"))
+    );
     world.assert_sound();
 }
 
@@ -97,7 +100,10 @@ async fn backfills_of_a_removed_job_are_not_those_of_the_job_added_again() {
     let [first, second] = [-2000, -1000].map(|due| RunId::backfill(name("a"), t(due)));
     world.at(0).queue_backfill(&name("a"), &[first.clone(), second]).await.unwrap();
     let plant = || world.store.at(t(1));
-    assert_eq!(plant().plant_backfill(&first, &Lane::default_lane()).await.unwrap(), PlantReply::Planted);
+    assert_eq!(
+        plant().plant_backfill(&first, &Lane::default_lane()).await.unwrap(),
+        PlantReply::Planted
+    );
     remove(&world, 2).await;
     add_again(&world, 3, "hash2").await;
     assert_eq!(world.store.list_backfill(&name("a"), 10).await.unwrap(), []);
@@ -113,7 +119,10 @@ async fn a_run_at_a_gate_of_a_removed_job_does_not_begin_as_the_job_added_again(
     let run = run_of("a", 0);
     let order = world.order_at(&run, &["group:g"]).await;
     assert!(matches!(world.claim(1, &order).await, ClaimReply::Blocked(Blocking::AtGate)));
-    let order = schedd::store::RemoveOrder { gates: order.gates, ..removal(&world.job("a").await, StopRunning::No) };
+    let order = schedd::store::RemoveOrder {
+        gates: order.gates,
+        ..removal(&world.job("a").await, StopRunning::No)
+    };
     world.at(2).remove_job(&order).await.unwrap();
     add_again(&world, 3, "hash2").await;
     let reply = world.claim(4, &world.order_at(&run, &["group:g"]).await).await;
@@ -147,7 +156,10 @@ async fn a_dead_letter_of_an_earlier_job_is_not_retried_with_another_definition(
         world.finish(1, &claim, Verdict::Final(RunState::Failed)).await;
         remove(&world, 2).await;
         add_again(&world, 3, hash).await;
-        assert_eq!(world.at(4).retry_run(&retrial(&claim, &world.job("a").await)).await.unwrap(), wanted);
+        assert_eq!(
+            world.at(4).retry_run(&retrial(&claim, &world.job("a").await)).await.unwrap(),
+            wanted
+        );
         world.assert_sound();
     }
 }
@@ -158,7 +170,11 @@ async fn an_edit_keeps_what_is_owed_of_its_job() {
     world.plant("a", 1_000_000).await;
     let asked = world.by_hand("a", 10).await;
     let job = world.job("a").await;
-    let edit = ApplyOrder { hash: "hash2".to_owned(), read: Some((job.rev, job.lane)), ..definition("a", 2_000_000) };
+    let edit = ApplyOrder {
+        hash: "hash2".to_owned(),
+        read: Some((job.rev, job.lane)),
+        ..definition("a", 2_000_000)
+    };
     assert_eq!(world.at(11).apply_job(&edit).await.unwrap(), ApplyReply::Updated);
     world.win(12, &asked).await;
     world.assert_sound();
@@ -172,7 +188,10 @@ async fn a_definition_is_kept_while_a_manual_run_may_need_it() {
     let claim = world.win(0, &run).await;
     remove(&world, 1).await;
     world.at(2).forget_jobs(t(5000), 0).await.unwrap();
-    assert!(world.store.read_job(&name("a")).await.unwrap().is_some(), "an open run by hand needs it");
+    assert!(
+        world.store.read_job(&name("a")).await.unwrap().is_some(),
+        "an open run by hand needs it"
+    );
     world.finish(3, &claim, Verdict::Retry(Duration::ZERO)).await;
     world.at(4).forget_jobs(t(5000), 0).await.unwrap();
     let second = world.win(5, &run).await;
@@ -194,7 +213,10 @@ async fn each_kind_of_manual_run_is_listed_from_its_planting_to_its_end() {
     world.at(6).plant_backfill(&backfill, &Lane::default_lane()).await.unwrap();
     let hand = world.by_hand("a", 7).await;
     assert_eq!(listed().await, [backfill.clone(), boot.clone(), hand.clone()]);
-    assert_eq!(world.at(8).plant_manual(&hand, &Lane::default_lane()).await.unwrap(), ManualReply::Planted);
+    assert_eq!(
+        world.at(8).plant_manual(&hand, &Lane::default_lane()).await.unwrap(),
+        ManualReply::Planted
+    );
     let claim = world.win(9, &boot).await;
     world.succeed(10, &claim).await;
     let order = world.cancelling(&hand, None).await;

@@ -8,7 +8,11 @@ use schedd::store::{JobRecord, PauseReply, ResumeOrder, ResumeReply};
 
 use crate::scripts::world::{World, definition, run_of, successor, t};
 
-pub(crate) fn resuming(job: &JobRecord, skipped: Option<(i64, u64)>, next: Option<i64>) -> ResumeOrder {
+pub(crate) fn resuming(
+    job: &JobRecord,
+    skipped: Option<(i64, u64)>,
+    next: Option<i64>,
+) -> ResumeOrder {
     ResumeOrder {
         name: job.name.clone(),
         rev: job.rev.clone(),
@@ -30,7 +34,10 @@ async fn a_paused_job_keeps_its_planned_run_out_of_the_due_set() {
     let read = world.job("a").await;
     assert_eq!(world.at(0).pause_job(&read, None, &[]).await.unwrap(), PauseReply::Paused);
     let job = world.job("a").await;
-    assert_eq!((job.pending, job.paused_run.as_ref(), job.paused_at), (None, Some(&run), Some(t(0))));
+    assert_eq!(
+        (job.pending, job.paused_run.as_ref(), job.paused_at),
+        (None, Some(&run), Some(t(0)))
+    );
     assert_eq!((world.indexed("a"), world.score("due:default", &run.to_string())), (None, None));
     world.assert_sound();
     let before = world.snapshot();
@@ -118,7 +125,10 @@ async fn a_range_without_a_held_run_is_written_nowhere() {
     let once = world.plant_once("a", 0).await;
     let claim = world.win(0, &once).await;
     let running = world.run(&once).await;
-    assert_eq!(world.at(1).pause_job(&world.job("a").await, Some(&running), &[]).await.unwrap(), PauseReply::Paused);
+    assert_eq!(
+        world.at(1).pause_job(&world.job("a").await, Some(&running), &[]).await.unwrap(),
+        PauseReply::Paused
+    );
     let order = resuming(&world.job("a").await, Some((5, 1)), None);
     assert_eq!(world.at(2).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
     world.assert_sound();
@@ -139,7 +149,10 @@ async fn manual_runs_and_retries_of_a_paused_job_go_on() {
     let hand = world.win(5, &hand).await;
     world.succeed(6, &hand).await;
     assert_eq!(world.job("a").await.pending, None, "nothing is planted while the job is paused");
-    assert_eq!(world.at(7).apply_job(&definition("a", 0)).await.unwrap(), schedd::store::ApplyReply::Unchanged);
+    assert_eq!(
+        world.at(7).apply_job(&definition("a", 0)).await.unwrap(),
+        schedd::store::ApplyReply::Unchanged
+    );
     world.assert_sound();
 }
 
@@ -158,8 +171,12 @@ async fn a_resume_reports_no_range_over_a_run_that_has_its_own_end() {
     let held = world.plant("a", 1000).await;
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let order = resuming(&world.job("a").await, Some((5000, 4)), Some(6000));
-    let skipped = order.skipped.map(|skipped_range| SkippedRange { first: t(2000), ..skipped_range });
-    assert_eq!(world.at(5500).resume_job(&ResumeOrder { skipped, ..order }).await.unwrap(), ResumeReply::Resumed);
+    let skipped =
+        order.skipped.map(|skipped_range| SkippedRange { first: t(2000), ..skipped_range });
+    assert_eq!(
+        world.at(5500).resume_job(&ResumeOrder { skipped, ..order }).await.unwrap(),
+        ResumeReply::Resumed
+    );
     assert_eq!(world.run(&run_of("a", 2000)).await.skipped, Some((t(5000), 4)));
     assert!(world.store.read_run(&held).await.unwrap().is_none());
 }

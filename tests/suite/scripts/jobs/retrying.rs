@@ -3,7 +3,10 @@
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
 use schedd::domain::run::run_state::RunState;
-use schedd::store::{Beside, Blocking, Claim, ClaimReply, JobRecord, RecoverReply, RetryOrder, RetryReply, StopRunning, Verdict};
+use schedd::store::{
+    Beside, Blocking, Claim, ClaimReply, JobRecord, RecoverReply, RetryOrder, RetryReply,
+    StopRunning, Verdict,
+};
 
 use super::removing::removal;
 use crate::scripts::claims::recovering::{expired, recovery};
@@ -44,13 +47,26 @@ async fn a_dead_letter_is_ready_again_with_a_new_budget_and_its_attempts_go_on()
         assert_eq!(world.store.read_stats().await.unwrap().dead, 1);
         world.assert_sound();
 
-        assert_eq!(retry(&world, 10, &retrial(&second, &world.job("a").await)).await, RetryReply::Retried);
+        assert_eq!(
+            retry(&world, 10, &retrial(&second, &world.job("a").await)).await,
+            RetryReply::Retried
+        );
         world.assert_sound();
         let record = world.run(&run).await;
-        assert_eq!((record.state, record.attempt, record.ready), (RunState::Scheduled, 2, Some(t(10))));
-        assert_eq!((record.failures, record.recoveries, record.finished_at, record.reason), (0, 0, None, None));
+        assert_eq!(
+            (record.state, record.attempt, record.ready),
+            (RunState::Scheduled, 2, Some(t(10)))
+        );
+        assert_eq!(
+            (record.failures, record.recoveries, record.finished_at, record.reason),
+            (0, 0, None, None)
+        );
         assert_eq!(record.past.iter().map(|past| past.number).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(world.store.list_open(&name("a")).await.unwrap(), std::slice::from_ref(&run), "it is open again");
+        assert_eq!(
+            world.store.list_open(&name("a")).await.unwrap(),
+            std::slice::from_ref(&run),
+            "it is open again"
+        );
         assert_eq!(world.store.read_history(None, 0, 10).await.unwrap().entries, 0);
         assert_eq!((world.store.read_stats().await.unwrap().dead, world.total("retried")), (0, 1));
 
@@ -59,7 +75,11 @@ async fn a_dead_letter_is_ready_again_with_a_new_budget_and_its_attempts_go_on()
         assert!(third.fence > second.fence);
         world.succeed(11, &third).await;
         assert_eq!(world.state(&run).await, RunState::Succeeded);
-        assert_eq!(world.job("a").await.pending, Some(run_of("a", 1_000_000)), "the schedule is left alone");
+        assert_eq!(
+            world.job("a").await.pending,
+            Some(run_of("a", 1_000_000)),
+            "the schedule is left alone"
+        );
         world.assert_sound();
     }
 }
@@ -70,11 +90,20 @@ async fn a_run_that_was_poison_keeps_the_record_of_how_it_was_lost() {
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, Overlap::Skip, 1_000_000).await;
     let verdict = recovery(Some(RunState::Failed));
-    assert_eq!(world.at(20_000).recover_run(&expired(&claim, 10_000), &verdict).await.unwrap(), RecoverReply::Ended);
+    assert_eq!(
+        world.at(20_000).recover_run(&expired(&claim, 10_000), &verdict).await.unwrap(),
+        RecoverReply::Ended
+    );
     world.assert_sound();
-    assert_eq!(retry(&world, 20_001, &retrial(&claim, &world.job("a").await)).await, RetryReply::Retried);
+    assert_eq!(
+        retry(&world, 20_001, &retrial(&claim, &world.job("a").await)).await,
+        RetryReply::Retried
+    );
     let record = world.run(&run).await;
-    assert_eq!((record.recoveries, record.past.len(), record.past[0].record.as_str()), (0, 1, "{}"));
+    assert_eq!(
+        (record.recoveries, record.past.len(), record.past[0].record.as_str()),
+        (0, 1, "{}")
+    );
     world.assert_sound();
 }
 
@@ -95,7 +124,11 @@ async fn a_retry_repeated_answers_already_and_changes_nothing_however_the_run_we
     unchanged(13).await;
     world.finish(14, &again, Verdict::Final(RunState::Failed)).await;
     unchanged(15).await;
-    assert_eq!(retry(&world, 16, &retrial(&again, &world.job("a").await)).await, RetryReply::Retried, "a second one is another");
+    assert_eq!(
+        retry(&world, 16, &retrial(&again, &world.job("a").await)).await,
+        RetryReply::Retried,
+        "a second one is another"
+    );
     assert_eq!(world.total("retried"), 2);
     world.assert_sound();
 }
@@ -137,8 +170,15 @@ async fn a_retried_run_goes_beside_an_open_one_where_overlap_allows_it_or_it_is_
     let hand = world.by_hand("m", 200).await;
     let claim = world.win(200, &hand).await;
     world.finish(201, &claim, Verdict::Final(RunState::Failed)).await;
-    assert_eq!(retry(&world, 202, &retrial(&claim, &world.job("m").await)).await, RetryReply::Retried);
-    assert_eq!(world.store.list_open(&name("m")).await.unwrap(), [], "a run by hand is not among the open ones");
+    assert_eq!(
+        retry(&world, 202, &retrial(&claim, &world.job("m").await)).await,
+        RetryReply::Retried
+    );
+    assert_eq!(
+        world.store.list_open(&name("m")).await.unwrap(),
+        [],
+        "a run by hand is not among the open ones"
+    );
     world.assert_sound();
     let again = world.win(202, &hand).await;
     world.succeed(203, &again).await;
@@ -152,9 +192,15 @@ async fn a_finished_one_shot_runs_again_by_its_definition_and_stays_finished() {
     let claim = world.win(0, &run).await;
     world.finish(1, &claim, Verdict::Final(RunState::Failed)).await;
     assert_eq!(world.job("once").await.ended.as_deref(), Some("finished"));
-    assert_eq!(retry(&world, 10, &retrial(&claim, &world.job("once").await)).await, RetryReply::Retried);
+    assert_eq!(
+        retry(&world, 10, &retrial(&claim, &world.job("once").await)).await,
+        RetryReply::Retried
+    );
     assert_eq!(world.at(11).forget_jobs(t(1_000_000), 0).await.unwrap(), 1);
-    assert!(world.store.read_job(&name("once")).await.unwrap().is_some(), "its definition is needed");
+    assert!(
+        world.store.read_job(&name("once")).await.unwrap().is_some(),
+        "its definition is needed"
+    );
     let again = world.win(12, &run).await;
     assert_eq!(again.attempt, 2);
     world.succeed(13, &again).await;
@@ -163,7 +209,10 @@ async fn a_finished_one_shot_runs_again_by_its_definition_and_stays_finished() {
     assert_eq!(world.store.list_jobs(0, 10).await.unwrap(), []);
     world.assert_sound();
     world.at(14).forget_jobs(t(1_000_000), 0).await.unwrap();
-    assert!(world.store.read_job(&name("once")).await.unwrap().is_none(), "and is forgotten in the end");
+    assert!(
+        world.store.read_job(&name("once")).await.unwrap().is_none(),
+        "and is forgotten in the end"
+    );
 }
 
 #[tokio::test]
@@ -178,7 +227,9 @@ async fn what_is_no_dead_letter_or_has_no_job_is_not_retried() {
         assert_eq!(world.snapshot(), before);
     };
     refused(RetryOrder { run: run_of("a", 5), ..order.clone() }, RetryReply::Unknown).await;
-    for (job, state) in [("s", RunState::Succeeded), ("c", RunState::Cancelled), ("k", RunState::Skipped)] {
+    for (job, state) in
+        [("s", RunState::Succeeded), ("c", RunState::Cancelled), ("k", RunState::Skipped)]
+    {
         let run = world.plant(job, 0).await;
         let claim = dead(&world, 0, &run, state).await;
         let reply = RetryReply::Over { state: state.to_string(), at: Some(t(1)) };
@@ -191,7 +242,10 @@ async fn what_is_no_dead_letter_or_has_no_job_is_not_retried() {
 
     // Added again, it runs by the definition it has now.
     world.plant_as(definition("a", 2_000_000)).await;
-    assert_eq!(retry(&world, 30, &retrial(&claim, &world.job("a").await)).await, RetryReply::Retried);
+    assert_eq!(
+        retry(&world, 30, &retrial(&claim, &world.job("a").await)).await,
+        RetryReply::Retried
+    );
     world.win(31, &run).await;
     world.assert_sound();
 }
@@ -216,7 +270,8 @@ async fn one_that_waits_when_its_job_is_removed_does_not_run() {
         let first = world.plant("a", 0).await;
         let letter = dead(&world, 0, &first, RunState::Failed).await;
         let open = world.win(1_000_000, &run_of("a", 1_000_000)).await;
-        let reply = world.at(1_000_001).retry_run(&retrial(&letter, &world.job("a").await)).await.unwrap();
+        let reply =
+            world.at(1_000_001).retry_run(&retrial(&letter, &world.job("a").await)).await.unwrap();
         assert_eq!(reply, RetryReply::Waiting);
         world.at(1_000_002).remove_job(&removal(&world.job("a").await, running)).await.unwrap();
         world.succeed(1_000_003, &open).await;

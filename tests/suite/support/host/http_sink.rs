@@ -37,7 +37,13 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, delay: Duration::ZERO, headers: Vec::new(), body: Vec::new(), claimed_length: None }
+        Self {
+            status,
+            delay: Duration::ZERO,
+            headers: Vec::new(),
+            body: Vec::new(),
+            claimed_length: None,
+        }
     }
 
     pub(crate) fn body(self, body: impl Into<Vec<u8>>) -> Self {
@@ -72,7 +78,10 @@ impl HttpSink {
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State { answers: Mutex::new(answers.into_iter().collect()), ..State::default() });
+        let state = Arc::new(State {
+            answers: Mutex::new(answers.into_iter().collect()),
+            ..State::default()
+        });
         let shared = Arc::clone(&state);
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
@@ -118,16 +127,21 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| value.parse().unwrap());
+        let length = headers
+            .iter()
+            .find(|(name, _)| name == "content-length")
+            .map_or(0, |(_, value)| value.parse().unwrap());
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
         let body = String::from_utf8(body).unwrap();
         state.requests.lock().unwrap().push(Recorded { method, target, headers, body });
         let answer = state.answers.lock().unwrap().pop_front().unwrap_or(Answer::status(200));
         tokio::time::sleep(answer.delay).await;
-        let named: String = answer.headers.iter().flat_map(|(name, value)| [*name, ": ", value, "\r\n"]).collect();
+        let named: String =
+            answer.headers.iter().flat_map(|(name, value)| [*name, ": ", value, "\r\n"]).collect();
         let length = answer.claimed_length.unwrap_or(answer.body.len() as u64);
-        let head = format!("HTTP/1.1 {} Answer\r\n{named}content-length: {length}\r\n\r\n", answer.status);
+        let head =
+            format!("HTTP/1.1 {} Answer\r\n{named}content-length: {length}\r\n\r\n", answer.status);
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(&answer.body).await?;
         stream.flush().await?;

@@ -13,7 +13,8 @@ use std::process::{Command, Stdio};
 /// this test has it open.
 pub(crate) fn write_program(path: &Path, text: impl AsRef<[u8]>) {
     let mut install = Command::new("install");
-    let mut child = install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_ref()).unwrap();
     assert!(child.wait().unwrap().success(), "install(1) writes {}", path.display());
 }
@@ -21,6 +22,7 @@ pub(crate) fn write_program(path: &Path, text: impl AsRef<[u8]>) {
 /// Copies a program in the same way, with the permission bits `mode` of chmod(1).
 #[allow(dead_code, reason = "the suite's; the chaos test writes scripts only")]
 pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path, mode: &str) {
-    let copied = Command::new("install").args(["-m", mode]).arg(from.as_ref()).arg(to).status().unwrap();
+    let copied =
+        Command::new("install").args(["-m", mode]).arg(from.as_ref()).arg(to).status().unwrap();
     assert!(copied.success(), "install(1) writes {}", to.display());
 }

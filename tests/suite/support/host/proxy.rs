@@ -63,7 +63,9 @@ impl Proxy {
     /// Waits until an answer was lost.
     #[track_caller]
     pub(crate) fn wait_lost(&self) {
-        until("an answer is lost", LONG, || Some(()).filter(|()| self.shared.lost.load(Ordering::SeqCst) > 0));
+        until("an answer is lost", LONG, || {
+            Some(()).filter(|()| self.shared.lost.load(Ordering::SeqCst) > 0)
+        });
     }
 }
 

@@ -36,7 +36,8 @@ const LOOK: Duration = Duration::from_millis(5);
 impl SilentMount {
     /// Creates the mount. Prints why and returns `None` where the host does not allow it.
     pub(crate) fn new(silence: Silence) -> Option<Self> {
-        let not_tested = |why: String| eprintln!("not tested: no mount that does not answer: {why}");
+        let not_tested =
+            |why: String| eprintln!("not tested: no mount that does not answer: {why}");
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
         let device = File::options().read(true).write(true).custom_flags(flags).open("/dev/fuse");
         let device = device.map_err(|error| not_tested(format!("/dev/fuse: {error}"))).ok()?;
@@ -49,7 +50,9 @@ impl SilentMount {
             .output();
         match mounted {
             Ok(output) if output.status.success() => {}
-            Ok(output) => return (not_tested(String::from_utf8_lossy(&output.stderr).into_owned()), None).1,
+            Ok(output) => {
+                return (not_tested(String::from_utf8_lossy(&output.stderr).into_owned()), None).1;
+            }
             Err(error) => return (not_tested(format!("mount: {error}")), None).1,
         }
         let is_over = Arc::new(AtomicBool::new(false));

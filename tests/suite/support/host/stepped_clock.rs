@@ -38,10 +38,17 @@ fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let (source, made) =
-            (dir.join(format!("clock.{}.c", std::process::id())), dir.join(format!("clock.{}", std::process::id())));
+        let (source, made) = (
+            dir.join(format!("clock.{}.c", std::process::id())),
+            dir.join(format!("clock.{}", std::process::id())),
+        );
         fs::write(&source, include_str!("stepped_clock.c")).unwrap();
-        let status = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&made).arg(&source).status().unwrap();
+        let status = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&made)
+            .arg(&source)
+            .status()
+            .unwrap();
         assert!(status.success(), "cc cannot compile {}", source.display());
         fs::remove_file(source).unwrap();
         // Other processes may have the library loaded from its final path, so it is replaced by a

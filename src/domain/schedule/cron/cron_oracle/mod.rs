@@ -57,7 +57,11 @@ static WINDOWS: LazyLock<Vec<WalkWindow>> = LazyLock::new(|| {
 fn changes_of(zone: &Zone, first: i16, end: i16) -> Vec<Timestamp> {
     let new_year = |year| Date::new(year, 1, 1).unwrap().in_tz("UTC").unwrap().timestamp();
     let until = new_year(end);
-    zone.rules().following(new_year(first)).map(|change| change.timestamp()).take_while(|at| *at < until).collect()
+    zone.rules()
+        .following(new_year(first))
+        .map(|change| change.timestamp())
+        .take_while(|at| *at < until)
+        .collect()
 }
 
 /// Generates an item of a field from `min` to `max`. `wraps` is the number of values after which a
@@ -67,8 +71,9 @@ fn item(min: i64, max: i64, wraps: Option<i64>) -> impl Strategy<Value = OracleK
         let (low, high) = if wraps.is_none() && a > b { (b, a) } else { (a, b) };
         let end = if low > high { high + wraps.unwrap_or(0) } else { high };
         let fold = |value: i64| wraps.map_or(value, |period| (value - min) % period + min);
-        let stepped =
-            |from: i64, to: i64, by: i64| -> Vec<i64> { (from..=to).filter(|v| (v - from) % by == 0).map(fold).collect() };
+        let stepped = |from: i64, to: i64, by: i64| -> Vec<i64> {
+            (from..=to).filter(|v| (v - from) % by == 0).map(fold).collect()
+        };
         let (text, values) = match kind {
             0 => (format!("{a}"), stepped(a, a, 1)),
             1 => (format!("{low}-{high}"), stepped(low, end, 1)),
@@ -99,12 +104,21 @@ fn field(
     starred_of_ten: u32,
     item: impl Strategy<Value = OracleKnown> + 'static,
 ) -> impl Strategy<Value = OracleKnown> {
-    let all = OracleKnown::of_numbers("*", (min..=max).map(|v| wraps.map_or(v, |period| (v - min) % period + min)), true);
+    let all = OracleKnown::of_numbers(
+        "*",
+        (min..=max).map(|v| wraps.map_or(v, |period| (v - min) % period + min)),
+        true,
+    );
     let listed = prop::collection::vec(item, 1..4).prop_map(|items| {
         let text = items.iter().map(|item| item.text.as_str()).collect::<Vec<_>>().join(",");
         let starred = text.starts_with('*');
         let signs = items.iter().flat_map(|item| item.signs.clone()).collect();
-        OracleKnown { text, values: items.into_iter().flat_map(|item| item.values).collect(), signs, starred }
+        OracleKnown {
+            text,
+            values: items.into_iter().flat_map(|item| item.values).collect(),
+            signs,
+            starred,
+        }
     });
     prop_oneof![starred_of_ten => Just(all), 10 - starred_of_ten => listed]
 }
@@ -124,7 +138,9 @@ fn night_hour() -> impl Strategy<Value = OracleKnown> {
 
 /// Generates the fields minute, hour, day of month, month and weekday.
 pub(super) fn expression() -> impl Strategy<Value = [OracleKnown; 5]> {
-    let numbers = |rules: (i64, i64, Option<i64>), starred_of_ten| field(rules, starred_of_ten, item(rules.0, rules.1, rules.2));
+    let numbers = |rules: (i64, i64, Option<i64>), starred_of_ten| {
+        field(rules, starred_of_ten, item(rules.0, rules.1, rules.2))
+    };
     let hour = prop_oneof![night_hour(), numbers((0, 23, Some(24)), 2)];
     let days = |rules: (i64, i64, Option<i64>), of_weekday| {
         field(rules, 6, prop_oneof![2 => item(rules.0, rules.1, rules.2), 1 => sign(of_weekday)])
@@ -146,7 +162,12 @@ fn rule() -> impl Strategy<Value = ClockChanges> {
 
 /// Compares the occurrences of an expression after `from` in the window with the occurrences of
 /// the walker. Returns how many occurrences were compared.
-fn check(window: &WalkWindow, fields: &[OracleKnown; 5], rule: ClockChanges, from: i64) -> Result<usize, TestCaseError> {
+fn check(
+    window: &WalkWindow,
+    fields: &[OracleKnown; 5],
+    rule: ClockChanges,
+    from: i64,
+) -> Result<usize, TestCaseError> {
     let text = fields.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
     let Ok(expr) = text.parse::<CronExpr>() else {
         // Only a date that does not exist may be refused: 30 February, day 31 of short months, or
@@ -174,7 +195,10 @@ fn check(window: &WalkWindow, fields: &[OracleKnown; 5], rule: ClockChanges, fro
     prop_assert_eq!(&found, compared, "{} in {} with {:?}", text, window.zone.name(), rule);
     let millis = |second: i64| UnixMillis::new(second * 1_000).unwrap();
     let table = Timetable::new(Schedule::Cron(vec![expr]), window.zone.clone(), millis(0));
-    prop_assert_eq!(table.latest_in(millis(from + 1), millis(end - 1)), wanted.last().map(|last| millis(*last)));
+    prop_assert_eq!(
+        table.latest_in(millis(from + 1), millis(end - 1)),
+        wanted.last().map(|last| millis(*last))
+    );
     Ok(found.len())
 }
 
@@ -196,7 +220,8 @@ fn every_zone(expressions: usize, only_each: usize) {
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let case = (expression(), rule(), 0..1_500_i64);
     let (mut zones, mut windows, mut cases, mut compared) = (0, 0, 0, 0);
-    let names: BTreeSet<String> = jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
+    let names: BTreeSet<String> =
+        jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
     for name in names {
         let Ok(name) = name.parse::<ZoneName>() else { continue };
         let zone = Zone::load(&name).unwrap();
@@ -210,12 +235,15 @@ fn every_zone(expressions: usize, only_each: usize) {
             for _ in 0..expressions {
                 let (fields, rule, from_minute) = case.new_tree(&mut runner).unwrap().current();
                 let from = window.start() + from_minute * 60 - 1;
-                compared += check(&window, &fields, rule, from).unwrap_or_else(|why| panic!("{name} at {change}: {why}"));
+                compared += check(&window, &fields, rule, from)
+                    .unwrap_or_else(|why| panic!("{name} at {change}: {why}"));
                 cases += 1;
             }
         }
     }
-    println!("{zones} zones, {windows} clock changes, {cases} cases, {compared} occurrences compared");
+    println!(
+        "{zones} zones, {windows} clock changes, {cases} cases, {compared} occurrences compared"
+    );
     assert!(zones > 400 && windows > 40, "the zone data of this system is not whole");
 }
 

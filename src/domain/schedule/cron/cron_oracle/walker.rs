@@ -39,7 +39,9 @@ impl Shown {
 impl WalkWindow {
     pub(super) fn around(zone: &Zone, change: Timestamp) -> Self {
         let first_minute = change.as_second().div_euclid(60) - HALF;
-        let show = |minute: i64| zone.rules().to_datetime(Timestamp::from_second((first_minute + minute) * 60).unwrap());
+        let show = |minute: i64| {
+            zone.rules().to_datetime(Timestamp::from_second((first_minute + minute) * 60).unwrap())
+        };
         let mut clock: Vec<Shown> = Vec::new();
         let mut before = show(-1);
         for minute in 0..2 * HALF {
@@ -68,12 +70,18 @@ impl WalkWindow {
 
 fn minutes_between(from: DateTime, to: DateTime) -> i64 {
     let between = to - from;
-    i64::from(between.get_days()) * 1440 + i64::from(between.get_hours()) * 60 + between.get_minutes()
+    i64::from(between.get_days()) * 1440
+        + i64::from(between.get_hours()) * 60
+        + between.get_minutes()
 }
 
 /// Returns the seconds of `window` at which cron(8) would start the job, with the job's `rule` for
 /// clock changes.
-pub(super) fn walk(window: &WalkWindow, [minute, hour, day, month, weekday]: &[OracleKnown; 5], rule: ClockChanges) -> Vec<i64> {
+pub(super) fn walk(
+    window: &WalkWindow,
+    [minute, hour, day, month, weekday]: &[OracleKnown; 5],
+    rule: ClockChanges,
+) -> Vec<i64> {
     let due = |clock: DateTime| {
         let date = clock.date();
         let today = || {
@@ -81,7 +89,10 @@ pub(super) fn walk(window: &WalkWindow, [minute, hour, day, month, weekday]: &[O
             let by_weekday = weekday.has(date.weekday().to_sunday_zero_offset(), date);
             if day.starred || weekday.starred { by_day && by_weekday } else { by_day || by_weekday }
         };
-        minute.has(clock.minute(), date) && hour.has(clock.hour(), date) && month.has(clock.month(), date) && today()
+        minute.has(clock.minute(), date)
+            && hour.has(clock.hour(), date)
+            && month.has(clock.month(), date)
+            && today()
     };
     let wild = minute.starred || hour.starred;
     let runs_after_gap = rule.gap.map_or(!wild, |gap| gap == Gap::RunAfter);
@@ -94,7 +105,11 @@ pub(super) fn walk(window: &WalkWindow, [minute, hour, day, month, weekday]: &[O
         if step < 1 && !shown.is_correction() {
             passed = before;
         }
-        let was_left_out = || step > 1 && !shown.is_correction() && (1..step).any(|minutes| due(now - minutes.minutes()));
+        let was_left_out = || {
+            step > 1
+                && !shown.is_correction()
+                && (1..step).any(|minutes| due(now - minutes.minutes()))
+        };
         let counts = match fold {
             Fold::First => now > passed || shown.is_correction(),
             Fold::Last => !comes_again,

@@ -61,15 +61,24 @@ fn a_damaged_expression_is_read_or_refused_and_never_a_panic() {
         match parsed {
             Ok(expr) => {
                 read += 1;
-                assert!(expr.first_from(&Zone::utc(), 0).is_some(), "{text:?} was taken and never comes");
+                assert!(
+                    expr.first_from(&Zone::utc(), 0).is_some(),
+                    "{text:?} was taken and never comes"
+                );
                 assert!(period_of(&text).is_none());
             }
             Err(error) => {
-                assert!(error.offset <= text.len() && text.is_char_boundary(error.offset), "{error:?}");
+                assert!(
+                    error.offset <= text.len() && text.is_char_boundary(error.offset),
+                    "{error:?}"
+                );
                 assert!(!error.to_string().contains(['\n', '\0']), "{error:?}");
                 let _ = period_of(&text);
             }
         }
     }
-    assert!((500..10_000).contains(&read), "{read} were good: the loop tries too little of one kind");
+    assert!(
+        (500..10_000).contains(&read),
+        "{read} were good: the loop tries too little of one kind"
+    );
 }

@@ -24,7 +24,9 @@ const EXAMPLES: &str = include_str!("examples.txt");
 
 fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = EXAMPLES.lines().filter(|line| !line.is_empty() && !line.starts_with("--"));
-    lines.map(|line| line.split_once('|').unwrap_or((line, ""))).map(|(text, words)| (text.trim(), words.trim()))
+    lines
+        .map(|line| line.split_once('|').unwrap_or((line, "")))
+        .map(|(text, words)| (text.trim(), words.trim()))
 }
 
 #[test]
@@ -55,29 +57,55 @@ fn the_other_forms_are_reported_too() {
     };
     let message = |schedule: Schedule| phrases_of(schedule, None, None);
     assert_eq!(message(Schedule::Manual), "only when asked for");
-    assert_eq!(message(Schedule::Every(Duration::from_secs(5_400))), "every 1h30m, counted from the job's first apply");
+    assert_eq!(
+        message(Schedule::Every(Duration::from_secs(5_400))),
+        "every 1h30m, counted from the job's first apply"
+    );
     let at = UnixMillis::new(1_798_099_200_000).unwrap();
     assert_eq!(message(Schedule::At(at)), "once, on Thursday 2026-12-24 at 09:00:00 CET");
     let first = moment("2026-12-24T08:00:00Z");
     let anchored = "every 1h30m, the first on Thursday 2026-12-24 at 09:00:00 CET";
-    assert_eq!(phrases_of(Schedule::Every(Duration::from_secs(5_400)), None, Some(first)), anchored);
-    assert_eq!(message(Schedule::Delay(Duration::from_secs(90))), "1m30s after the end of each run");
-    let instants =
-        |count: i64| (0..count).map(|day| first.saturating_add(Duration::from_secs(86_400 * day.unsigned_abs()))).collect();
-    let two = "2 times, on Thursday 2026-12-24 at 09:00:00 CET and Friday 2026-12-25 at 09:00:00 CET";
+    assert_eq!(
+        phrases_of(Schedule::Every(Duration::from_secs(5_400)), None, Some(first)),
+        anchored
+    );
+    assert_eq!(
+        message(Schedule::Delay(Duration::from_secs(90))),
+        "1m30s after the end of each run"
+    );
+    let instants = |count: i64| {
+        (0..count)
+            .map(|day| first.saturating_add(Duration::from_secs(86_400 * day.unsigned_abs())))
+            .collect()
+    };
+    let two =
+        "2 times, on Thursday 2026-12-24 at 09:00:00 CET and Friday 2026-12-25 at 09:00:00 CET";
     assert_eq!(message(Schedule::Instants(instants(2))), two);
     let many = "9 times: the first on Thursday 2026-12-24 at 09:00:00 CET, the last on Friday 2027-01-01 at 09:00:00 CET";
     assert_eq!(message(Schedule::Instants(instants(9))), many);
-    assert_eq!(message(Schedule::of_cron("@every 90s").unwrap()), "every 1m30s, counted from the job's first apply");
-    assert_eq!(message(Schedule::of_cron("@reboot").unwrap()), "once on each host after each of its boots");
+    assert_eq!(
+        message(Schedule::of_cron("@every 90s").unwrap()),
+        "every 1m30s, counted from the job's first apply"
+    );
+    assert_eq!(
+        message(Schedule::of_cron("@reboot").unwrap()),
+        "once on each host after each of its boots"
+    );
     // Computed with sha1sum, see `cron::draw`.
     let backup: JobName = "backup".parse().unwrap();
     for (text, wanted) in [
         ("H H * * *", "at 08:25 every day (H as drawn for backup)"),
-        ("H/20 9-17 * * mon-fri", "at minutes 5, 25 and 45 of hours 9 to 17, Monday to Friday (H as drawn for backup)"),
+        (
+            "H/20 9-17 * * mon-fri",
+            "at minutes 5, 25 and 45 of hours 9 to 17, Monday to Friday (H as drawn for backup)",
+        ),
         ("30 2 * * *", "at 02:30 every day"),
     ] {
-        assert_eq!(phrases_of(Schedule::of_cron(text).unwrap(), Some(&backup), None), wanted, "{text}");
+        assert_eq!(
+            phrases_of(Schedule::of_cron(text).unwrap(), Some(&backup), None),
+            wanted,
+            "{text}"
+        );
     }
     let list = Schedule::Cron(vec!["0 9 * * *".parse().unwrap(), "*/5 18 * * *".parse().unwrap()]);
     assert_eq!(message(list), "at 09:00 every day; every 5 minutes from 18:00 to 18:59 every day");
@@ -142,9 +170,11 @@ fn item(random: &mut fastrand::Rng, (min, max): (u16, u16), wraps: bool) -> Stri
 }
 
 fn drawn(random: &mut fastrand::Rng) -> String {
-    const FIELDS: [(u16, u16, bool); 5] = [(0, 59, false), (0, 23, true), (1, 31, false), (1, 12, true), (0, 7, true)];
+    const FIELDS: [(u16, u16, bool); 5] =
+        [(0, 59, false), (0, 23, true), (1, 31, false), (1, 12, true), (0, 7, true)];
     let mut field = |(min, max, wraps)| {
-        let items: Vec<String> = (0..random.usize(1..=2)).map(|_| item(random, (min, max), wraps)).collect();
+        let items: Vec<String> =
+            (0..random.usize(1..=2)).map(|_| item(random, (min, max), wraps)).collect();
         items.join(",")
     };
     let mut texts: Vec<String> = FIELDS.into_iter().map(&mut field).collect();
@@ -165,7 +195,9 @@ fn no_two_expressions_that_come_at_different_times_are_reported_alike() {
         let text = drawn(&mut random);
         let fields = DescribedFields::of(&text).unwrap();
         let meaning = meaning(&fields);
-        let (first, other) = message.entry(fields_in_words(&fields)).or_insert_with(|| (meaning.clone(), text.clone()));
+        let (first, other) = message
+            .entry(fields_in_words(&fields))
+            .or_insert_with(|| (meaning.clone(), text.clone()));
         assert_eq!(*first, meaning, "{text} and {other}");
     }
 }
@@ -176,7 +208,11 @@ fn lets_through(fields: &DescribedFields, at: i64) -> bool {
     let has = |values: &BTreeSet<u16>, value: i8| values.contains(&u16::try_from(value).unwrap());
     let day = has(&fields.day.values, clock.day());
     let weekday = has(&fields.weekday.values, clock.weekday().to_sunday_zero_offset());
-    let is_day = if fields.day.is_starred || fields.weekday.is_starred { day && weekday } else { day || weekday };
+    let is_day = if fields.day.is_starred || fields.weekday.is_starred {
+        day && weekday
+    } else {
+        day || weekday
+    };
     is_day
         && has(&fields.second.values, clock.second())
         && has(&fields.minute.values, clock.minute())
@@ -193,7 +229,8 @@ fn the_values_reported_are_those_the_job_runs_at() {
         let text = drawn(&mut random);
         let Ok(expression) = text.parse::<CronExpr>() else { continue };
         let fields = DescribedFields::of(&text).unwrap();
-        let table = Timetable::new(Schedule::Cron(vec![expression]), Zone::utc(), UnixMillis::EPOCH);
+        let table =
+            Timetable::new(Schedule::Cron(vec![expression]), Zone::utc(), UnixMillis::EPOCH);
         let start = UnixMillis::new(random.i64(1_767_225_600..1_893_456_000) * 1000).unwrap();
         let mut from = start;
         for _ in 0..5 {
@@ -203,7 +240,10 @@ fn the_values_reported_are_those_the_job_runs_at() {
             // replace a check of every second.
             for step in [1, 60, 3_600, 86_400] {
                 let at = from.as_i64() / 1000 + random.i64(1..=step);
-                assert!(at >= next.as_i64() / 1000 || !lets_through(&fields, at), "{text} also at {at}");
+                assert!(
+                    at >= next.as_i64() / 1000 || !lets_through(&fields, at),
+                    "{text} also at {at}"
+                );
             }
             from = next;
             checked += 1;

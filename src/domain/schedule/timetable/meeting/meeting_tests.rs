@@ -59,7 +59,14 @@ fn a_schedule_and_days_that_never_meet_are_reported_apart_in_few_tries() {
 
 #[test]
 fn what_is_found_over_months_is_what_a_try_at_each_time_finds() {
-    let zones = ["Europe/Berlin", "America/Havana", "Pacific/Apia", "Africa/Cairo", "Asia/Gaza", "Asia/Tokyo"];
+    let zones = [
+        "Europe/Berlin",
+        "America/Havana",
+        "Pacific/Apia",
+        "Africa/Cairo",
+        "Asia/Gaza",
+        "Asia/Tokyo",
+    ];
     let schedules = [
         cron("45 23 * * 1"),
         cron("30 0 L * *"),
@@ -73,9 +80,20 @@ fn what_is_found_over_months_is_what_a_try_at_each_time_finds() {
         rule("FREQ=HOURLY;INTERVAL=100"),
         rule("FREQ=YEARLY;BYWEEKNO=17;BYDAY=FR"),
         Schedule::Every(Duration::from_hours(60)),
-        Schedule::Instants([1_524_700_000_000, 1_535_000_000_000].map(|at| UnixMillis::new(at).unwrap()).to_vec()),
+        Schedule::Instants(
+            [1_524_700_000_000, 1_535_000_000_000].map(|at| UnixMillis::new(at).unwrap()).to_vec(),
+        ),
     ];
-    let choices = ["fri", "sat", "sun", "thu", "2010-01-01..2012-06-30", "2020-02-29", "2024-04-26", "2028-12-31..2029-01-01"];
+    let choices = [
+        "fri",
+        "sat",
+        "sun",
+        "thu",
+        "2010-01-01..2012-06-30",
+        "2020-02-29",
+        "2024-04-26",
+        "2028-12-31..2029-01-01",
+    ];
     let mut random = fastrand::Rng::with_seed(7);
     let (begin, end) = (1_280_000_000_000, 1_900_000_000_000);
     for round in 0..300 {
@@ -100,9 +118,15 @@ fn what_is_found_over_months_is_what_a_try_at_each_time_finds() {
         let mut from = begin;
         for at in &tried {
             // The search skips no occurrence that counts, wherever it begins.
-            assert!(meeting.from(from).is_some_and(|found| found <= at.as_i64()), "{round}: {schedule:?} {at}");
+            assert!(
+                meeting.from(from).is_some_and(|found| found <= at.as_i64()),
+                "{round}: {schedule:?} {at}"
+            );
             let before = at.as_i64() - random.i64(1..200_000_000);
-            assert!(meeting.from(before.max(begin)).is_some_and(|found| found <= at.as_i64()), "{round}: {schedule:?} {at}");
+            assert!(
+                meeting.from(before.max(begin)).is_some_and(|found| found <= at.as_i64()),
+                "{round}: {schedule:?} {at}"
+            );
             from = at.as_i64() + 1;
         }
         let found: Vec<UnixMillis> = table.from(begin).take_while(|at| at.as_i64() < end).collect();

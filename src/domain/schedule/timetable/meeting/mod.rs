@@ -29,7 +29,9 @@ impl<'a> Meeting<'a> {
     /// Creates the search for the days that `filter` and any of `parts` have in common.
     pub(super) fn new(zone: &'a Zone, parts: &'a [TimetablePart], filter: &'a Filter) -> Self {
         let clock = Clock::of(zone);
-        let shift = |part: &TimetablePart| part.elsewhere(zone).map(|(own, ends)| clock.shift_from(&Clock::of(own), ends));
+        let shift = |part: &TimetablePart| {
+            part.elsewhere(zone).map(|(own, ends)| clock.shift_from(&Clock::of(own), ends))
+        };
         let shifts = parts.iter().map(|part| shift(part).unwrap_or_default()).collect();
         Self { zone, parts, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
     }
@@ -39,7 +41,9 @@ impl<'a> Meeting<'a> {
     pub(super) fn from(&self, millis: i64) -> Option<i64> {
         let zone = self.zone;
         // If the clock is set back over midnight, the day before comes a second time.
-        let day = first_named(local_day(zone, millis) - 1, LAST_DAY + 2, |year, month| self.days_of_month(year, month))?;
+        let day = first_named(local_day(zone, millis) - 1, LAST_DAY + 2, |year, month| {
+            self.days_of_month(year, month)
+        })?;
         Some(midnights(zone, day).first().map_or(millis, |midnight| millis.max(*midnight)))
     }
 
@@ -49,10 +53,16 @@ impl<'a> Meeting<'a> {
             return 0;
         }
         let first = Date::new(year, month, 1).number();
-        let entered = self.entered_by_gaps.iter().map(|day| day - first + 1).filter(|day| (1..=31).contains(day));
+        let entered = self
+            .entered_by_gaps
+            .iter()
+            .map(|day| day - first + 1)
+            .filter(|day| (1..=31).contains(day));
         let entered = entered.fold(0, |days, day| days | 1 << day);
         let parts = self.parts.iter().zip(&self.shifts);
-        let named = |(part, shift): (&TimetablePart, &Shift)| part.days_of_month(self.zone, *shift, (year, month), allowed);
+        let named = |(part, shift): (&TimetablePart, &Shift)| {
+            part.days_of_month(self.zone, *shift, (year, month), allowed)
+        };
         parts.fold(entered, |days, part| days | named(part)) & allowed
     }
 }
@@ -69,7 +79,8 @@ impl Clock {
         let mut before = i64::from(zone.rules().to_offset(jiff::Timestamp::UNIX_EPOCH).seconds());
         let mut clock = Self { offsets: (before, before), entered_by_gaps: Vec::new() };
         for change in zone.rules().following(jiff::Timestamp::UNIX_EPOCH) {
-            let (second, after) = (change.timestamp().as_second(), i64::from(change.offset().seconds()));
+            let (second, after) =
+                (change.timestamp().as_second(), i64::from(change.offset().seconds()));
             if second >= UnixMillis::END / 1_000 {
                 break;
             }

@@ -13,10 +13,13 @@ impl Play {
     /// Every occurrence there was, those before the planned one of the schedule that holds.
     pub(super) async fn expected(&self) -> BTreeSet<UnixMillis> {
         let record = self.definition().await.unwrap().record;
-        let planned = record.pending.clone().or(record.paused_run.clone()).filter(|_| record.is_live());
+        let planned =
+            record.pending.clone().or(record.paused_run.clone()).filter(|_| record.is_live());
         let mut dues = BTreeSet::new();
         for version in &self.versions {
-            let all = std::iter::successors(version.timetable.next_after(version.from), |at| version.timetable.next_after(*at));
+            let all = std::iter::successors(version.timetable.next_after(version.from), |at| {
+                version.timetable.next_after(*at)
+            });
             dues.extend(all.take_while(|due| match (version.until, &planned) {
                 (Some(until), _) => *due <= until,
                 (None, Some(planned)) => *due < planned.due(),
@@ -53,7 +56,13 @@ impl Play {
         for (due, skipped) in records.into_iter().rev() {
             let Some((to, count)) = skipped else { continue };
             let covered: Vec<UnixMillis> = left.range(due..=to).copied().collect();
-            assert_eq!(covered.len() as u64 + 1, count, "the stretch from {} to {}", due.as_i64(), to.as_i64());
+            assert_eq!(
+                covered.len() as u64 + 1,
+                count,
+                "the stretch from {} to {}",
+                due.as_i64(),
+                to.as_i64()
+            );
             for at in covered {
                 left.remove(&at);
             }
@@ -77,19 +86,32 @@ impl Play {
 
     /// How many occurrences ranges of the ledger tell of.
     pub(super) async fn reported_in_ranges(&self) -> u64 {
-        self.world.store.read_ledger(&name("a")).await.unwrap().ranges.iter().map(|range| range.count).sum()
+        self.world
+            .store
+            .read_ledger(&name("a"))
+            .await
+            .unwrap()
+            .ranges
+            .iter()
+            .map(|range| range.count)
+            .sum()
     }
 
     /// With ranges in the ledger: as many are told of as there were, and each is told of by what holds its time.
     pub(super) async fn assert_reported_once(&self, ledger: &Ledger) {
         let (expected, records) = (self.expected().await, self.records().await);
-        let in_records: u64 = records.iter().map(|(_, skipped)| skipped.map_or(1, |(_, count)| count)).sum();
+        let in_records: u64 =
+            records.iter().map(|(_, skipped)| skipped.map_or(1, |(_, count)| count)).sum();
         let in_ranges: u64 = ledger.ranges.iter().map(|range| range.count).sum();
         let reported = in_records + in_ranges + ledger.before.values().sum::<u64>();
         assert_eq!(reported, expected.len() as u64, "{records:?} and {ledger:?} of {expected:?}");
         for due in expected {
-            let is_in_record = records.iter().any(|(from, skipped)| *from <= due && due <= skipped.map_or(*from, |(to, _)| to));
-            let is_reported = is_in_record || ledger.fate_at(due).is_some() || ledger.until.is_some_and(|until| due <= until);
+            let is_in_record = records
+                .iter()
+                .any(|(from, skipped)| *from <= due && due <= skipped.map_or(*from, |(to, _)| to));
+            let is_reported = is_in_record
+                || ledger.fate_at(due).is_some()
+                || ledger.until.is_some_and(|until| due <= until);
             assert!(is_reported, "in no place: {due:?}");
         }
         assert_eq!(self.world.total("ledger_ranges"), i64::try_from(ledger.ranges.len()).unwrap());

@@ -93,15 +93,30 @@ async fn folded_long_ago(since: &[Step]) -> Play {
 #[tokio::test]
 async fn a_given_back_run_leaves_its_ledger_range_whatever_became_of_its_schedule() {
     let anew = |which| vec![Step::Remove, Step::EditSchedule(which)];
-    let edits =
-        vec![Step::EditSchedule(1), Step::Advance(1_000), Step::EditSchedule(4), Step::Advance(1_000), Step::EditSchedule(2)];
-    let paused = vec![Step::Pause, Step::Advance(90_000), Step::Resume, Step::EditSchedule(1), Step::Trim(0)];
+    let edits = vec![
+        Step::EditSchedule(1),
+        Step::Advance(1_000),
+        Step::EditSchedule(4),
+        Step::Advance(1_000),
+        Step::EditSchedule(2),
+    ];
+    let paused = vec![
+        Step::Pause,
+        Step::Advance(90_000),
+        Step::Resume,
+        Step::EditSchedule(1),
+        Step::Trim(0),
+    ];
     for since in [vec![Step::Remove], anew(1), anew(4), edits, paused] {
         let mut play = folded_long_ago(&since).await;
         let reported = play.reported_in_ranges().await;
         for given in 1..=3 {
             Box::pin(play.step(&Step::GiveBack(3 + given))).await;
-            assert_eq!((play.given_back.len(), play.reported_in_ranges().await), (given, reported - given as u64), "{since:?}");
+            assert_eq!(
+                (play.given_back.len(), play.reported_in_ranges().await),
+                (given, reported - given as u64),
+                "{since:?}"
+            );
         }
         play.assert_accounted().await;
         let exam = examine(&play.world.at(play.now)).await.unwrap();
@@ -112,10 +127,22 @@ async fn a_given_back_run_leaves_its_ledger_range_whatever_became_of_its_schedul
 #[tokio::test]
 async fn doctor_sees_a_range_that_reports_otherwise_than_the_schedule_of_then_had() {
     let mut play = folded_long_ago(&[Step::Remove, Step::EditSchedule(4)]).await;
-    let range = play.world.store.read_ledger(&crate::scripts::world::name("a")).await.unwrap().ranges.remove(0);
+    let range = play
+        .world
+        .store
+        .read_ledger(&crate::scripts::world::name("a"))
+        .await
+        .unwrap()
+        .ranges
+        .remove(0);
     let (from, to) = (range.from.as_i64().to_string(), range.to.as_i64());
-    let _: i64 = play.world.raw("ZREM", "ledger:a", &[&format!("{to}:{}:skipped:missed", range.count)]);
-    let _: i64 = play.world.raw("ZADD", "ledger:a", &[&from, &format!("{to}:{}:skipped:missed", range.count + 1)]);
+    let _: i64 =
+        play.world.raw("ZREM", "ledger:a", &[&format!("{to}:{}:skipped:missed", range.count)]);
+    let _: i64 = play.world.raw(
+        "ZADD",
+        "ledger:a",
+        &[&from, &format!("{to}:{}:skipped:missed", range.count + 1)],
+    );
     play.now += 1;
     let exam = examine(&play.world.at(play.now)).await.unwrap();
     let reported: Vec<String> = exam.findings.iter().map(ToString::to_string).collect();
@@ -139,8 +166,12 @@ async fn play(rules: Value, steps: &[Step]) {
 #[test]
 fn given_back_runs_stand_in_exactly_one_place_whatever_the_time_and_order() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config =
-        ProptestConfig { cases: cases(60), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: cases(60),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    };
     proptest!(config, |(rules in rules(), steps in steps_with_losses())| {
         runtime.block_on(play(rules, &steps));
     });
@@ -149,8 +180,12 @@ fn given_back_runs_stand_in_exactly_one_place_whatever_the_time_and_order() {
 #[test]
 fn each_occurrence_of_a_job_stands_in_exactly_one_place_whatever_is_done_to_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config =
-        ProptestConfig { cases: cases(120), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: cases(120),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    };
     proptest!(config, |(rules in rules(), steps in steps())| {
         runtime.block_on(play(rules, &steps));
     });

@@ -18,8 +18,9 @@ use schedd::engine::planning::planting::{Applied, Request};
 use schedd::engine::planning::{job_operations, passed_ranges};
 use schedd::engine::recovery::restored_ends;
 use schedd::store::{
-    Claim, ClaimOrder, ClaimReply, Existing, LaneAsk, LanePoll, ManualReply, RecoverReply, RestoreOrder, SkipOrder, SkipReply,
-    SourceKind, SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
+    Claim, ClaimOrder, ClaimReply, Existing, LaneAsk, LanePoll, ManualReply, RecoverReply,
+    RestoreOrder, SkipOrder, SkipReply, SourceKind, SpreadOrder, SpreadReply, StopRunning,
+    Successor, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -77,7 +78,12 @@ impl Play {
     }
 
     pub(super) async fn definition(&self) -> Option<Definition> {
-        self.world.store.read_job(&name("a")).await.unwrap().map(|record| Definition::of(record).unwrap())
+        self.world
+            .store
+            .read_job(&name("a"))
+            .await
+            .unwrap()
+            .map(|record| Definition::of(record).unwrap())
     }
 
     pub(super) fn spec(&self) -> Value {
@@ -109,14 +115,17 @@ impl Play {
             seen: None,
         };
         let before = self.definition().await.filter(|old| old.record.is_live());
-        let applied = planting::apply_one(&self.world.at(self.now), &Zone::utc(), &request).await.unwrap();
+        let applied =
+            planting::apply_one(&self.world.at(self.now), &Zone::utc(), &request).await.unwrap();
         let after = self.definition().await.unwrap();
         let is_same = before.is_some_and(|before| before.spec.schedule == after.spec.schedule);
         match applied {
             Applied::Updated(_) if is_same => {}
             Applied::Created(_) | Applied::Updated(_) => {
                 let now = self.instant();
-                if let Some(version) = self.versions.last_mut().filter(|version| version.until.is_none()) {
+                if let Some(version) =
+                    self.versions.last_mut().filter(|version| version.until.is_none())
+                {
                     version.until = Some(now);
                 }
                 self.versions.push(Version { timetable: after.timetable, from: now, until: None });
@@ -132,15 +141,25 @@ impl Play {
             Step::Advance(by) => self.now += by,
             Step::Claim => self.claim_all().await,
             Step::Finish(at) => self.settle(*at, Verdict::Final(RunState::Succeeded)).await,
-            Step::Fail(at) => self.settle(*at, Verdict::Retry(std::time::Duration::from_secs(30))).await,
+            Step::Fail(at) => {
+                self.settle(*at, Verdict::Retry(std::time::Duration::from_secs(30))).await;
+            }
             Step::Die(at) => self.settle(*at, Verdict::Final(RunState::Failed)).await,
             Step::Lose(at) => {
                 if *at < self.running.len() {
                     let (claim, claimed) = self.running.remove(*at);
                     let end = claimed + i64::try_from(LEASE.as_millis()).unwrap();
                     self.now = self.now.max(end + 1);
-                    let reply = self.world.at(self.now).recover_run(&expired(&claim, end), &recovery(None)).await.unwrap();
-                    assert!(matches!(reply, RecoverReply::Recovered | RecoverReply::Ended), "{reply:?}");
+                    let reply = self
+                        .world
+                        .at(self.now)
+                        .recover_run(&expired(&claim, end), &recovery(None))
+                        .await
+                        .unwrap();
+                    assert!(
+                        matches!(reply, RecoverReply::Recovered | RecoverReply::Ended),
+                        "{reply:?}"
+                    );
                 }
             }
             Step::Pause => drop(job_operations::pause(&store, &name("a")).await.unwrap()),
@@ -151,7 +170,10 @@ impl Play {
                 self.apply(&spec).await;
             }
             Step::EditRest => {
-                let Some(definition) = self.definition().await.filter(|old| old.record.is_live()) else { return };
+                let Some(definition) = self.definition().await.filter(|old| old.record.is_live())
+                else {
+                    return;
+                };
                 let mut spec: Value = serde_json::from_str(&definition.record.definition).unwrap();
                 self.edits += 1;
                 spec["name"] = json!("a");
@@ -160,20 +182,36 @@ impl Play {
             }
             Step::Cancel(at) => self.cancel(*at).await,
             Step::GiveBack(which) => self.give_back(*which).await,
-            Step::Trim(most) => while store.forget_runs(Some(&name("a")), UnixMillis::EPOCH, *most).await.unwrap() > 0 {},
+            Step::Trim(most) => {
+                while store.forget_runs(Some(&name("a")), UnixMillis::EPOCH, *most).await.unwrap()
+                    > 0
+                {}
+            }
             Step::Manual => {
-                let Some(definition) = self.definition().await.filter(|old| old.record.is_live()) else { return };
+                let Some(definition) = self.definition().await.filter(|old| old.record.is_live())
+                else {
+                    return;
+                };
                 let run = RunId::manual(name("a"), self.instant(), "hand").unwrap();
-                assert_eq!(store.plant_manual(&run, &definition.record.lane).await.unwrap(), ManualReply::Planted);
+                assert_eq!(
+                    store.plant_manual(&run, &definition.record.lane).await.unwrap(),
+                    ManualReply::Planted
+                );
             }
             Step::Remove => {
-                let Some(definition) = self.definition().await.filter(|old| old.record.is_live()) else { return };
+                let Some(definition) = self.definition().await.filter(|old| old.record.is_live())
+                else {
+                    return;
+                };
                 let planned = definition.record.pending.or(definition.record.paused_run);
-                job_operations::cancel_job(&store, &name("a"), StopRunning::Yes, "by a test").await.unwrap();
+                job_operations::cancel_job(&store, &name("a"), StopRunning::Yes, "by a test")
+                    .await
+                    .unwrap();
                 let now = self.instant();
                 let version = self.versions.last_mut().unwrap();
                 // Of what would have come after a planned run that is not due nothing is owed any more.
-                let before = |due: UnixMillis| due.saturating_sub(std::time::Duration::from_millis(1));
+                let before =
+                    |due: UnixMillis| due.saturating_sub(std::time::Duration::from_millis(1));
                 version.until = Some(planned.map_or(now, |run| match run.due() {
                     due if due <= now => now,
                     due if definition.record.is_once => due,
@@ -199,7 +237,9 @@ impl Play {
         let now = self.instant();
         let mut dues = BTreeSet::new();
         for version in &self.versions {
-            let all = std::iter::successors(version.timetable.next_after(version.from), |at| version.timetable.next_after(*at));
+            let all = std::iter::successors(version.timetable.next_after(version.from), |at| {
+                version.timetable.next_after(*at)
+            });
             dues.extend(all.take_while(|due| *due <= version.until.unwrap_or(now).min(now)));
         }
         for (claim, _) in &self.running {
@@ -208,8 +248,11 @@ impl Play {
         let Some(due) = dues.iter().nth(which % dues.len().max(1)) else { return };
         let run = RunId::regular(name("a"), *due);
         let orders = [RestoreOrder { finished_at: now, ..restoring(&run, "", LATER) }];
-        let given =
-            restored_ends::give_back(&self.world.at(self.now), &orders, |run, error| panic!("{run}: {error}")).await.unwrap();
+        let given = restored_ends::give_back(&self.world.at(self.now), &orders, |run, error| {
+            panic!("{run}: {error}")
+        })
+        .await
+        .unwrap();
         assert_eq!(given.restored + given.known, 1, "{run}: {given:?}");
         if given.restored == 1 {
             self.given_back.insert(*due);
@@ -218,13 +261,18 @@ impl Play {
 
     /// Cancels a run that is due, waits or runs.
     async fn cancel(&mut self, at: usize) {
-        let mut ids: Vec<String> =
-            self.world.raw("ZRANGE", "due:default", &["-inf", &t(self.now).as_i64().to_string(), "BYSCORE"]);
+        let mut ids: Vec<String> = self.world.raw(
+            "ZRANGE",
+            "due:default",
+            &["-inf", &t(self.now).as_i64().to_string(), "BYSCORE"],
+        );
         ids.extend(self.world.at_gates().0.into_keys());
         ids.extend(self.world.raw::<Vec<String>>("ZRANGE", "waiting:a", &["0", "-1"]));
         ids.extend(self.running.iter().map(|(claim, _)| claim.run.to_string()));
         if let Some(id) = ids.get(at) {
-            job_operations::cancel_run(&self.world.at(self.now), &id.parse().unwrap(), "by a test").await.unwrap();
+            job_operations::cancel_run(&self.world.at(self.now), &id.parse().unwrap(), "by a test")
+                .await
+                .unwrap();
         }
     }
 
@@ -232,7 +280,12 @@ impl Play {
     async fn claim_all(&mut self) {
         for _ in 0..60 {
             self.world.open_all(self.now).await;
-            let poll = self.world.at(self.now).list_due(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
+            let poll = self
+                .world
+                .at(self.now)
+                .list_due(&[LaneAsk::new(queue("default"), 50)])
+                .await
+                .unwrap();
             let LanePoll::Due { due, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
             if due.is_empty() {
                 return;
@@ -274,7 +327,11 @@ impl Play {
             successor: None,
             job_lane: record.lane.clone(),
             gates: gates_of(run.job(), spec, false),
-            known_places: store.read_run(run).await.unwrap().map_or_else(Vec::new, |record| record.places),
+            known_places: store
+                .read_run(run)
+                .await
+                .unwrap()
+                .map_or_else(Vec::new, |record| record.places),
             per_key: spec.per_key,
         };
         let next = |due: Option<UnixMillis>| due.map(|due| Successor::on_time(run.job(), due));
@@ -292,10 +349,15 @@ impl Play {
             match lateness::judge(due) {
                 Decision::Skip { last, count, successor } => {
                     let skipped_range = (last, count, successor);
-                    let (last, count, successor) =
-                        passed_ranges::up_to_recorded(&store, &definition, run, skipped_range, (taken, definition.since()))
-                            .await
-                            .unwrap();
+                    let (last, count, successor) = passed_ranges::up_to_recorded(
+                        &store,
+                        &definition,
+                        run,
+                        skipped_range,
+                        (taken, definition.since()),
+                    )
+                    .await
+                    .unwrap();
                     let skip = SkipOrder {
                         run: run.clone(),
                         rev: record.rev.clone(),
@@ -314,8 +376,10 @@ impl Play {
                 }
                 Decision::Run { is_missed: true, .. } if spec.catch_up.spread.is_some() => {
                     let missed = lateness::missed_from(due, 4);
-                    let ready =
-                        |place: usize| self.instant().saturating_add(std::time::Duration::from_millis(200 * place as u64));
+                    let ready = |place: usize| {
+                        self.instant()
+                            .saturating_add(std::time::Duration::from_millis(200 * place as u64))
+                    };
                     let runs = missed.dues.iter().enumerate();
                     let spread = SpreadOrder {
                         name: name("a"),
@@ -324,7 +388,10 @@ impl Play {
                         window: record.window.clone(),
                         next_window: None,
                         runs: runs
-                            .map(|(at, due)| Successor { run: RunId::regular(name("a"), *due), ready: ready(at) })
+                            .map(|(at, due)| Successor {
+                                run: RunId::regular(name("a"), *due),
+                                ready: ready(at),
+                            })
                             .collect(),
                         successor: next(missed.successor),
                     };
@@ -344,12 +411,19 @@ impl Play {
             }
         }
         let next = order.successor.as_ref().map(|next| next.run.due());
-        let is_first = self.world.raw::<Option<String>>("HGET", &format!("run:{run}"), &["fence"]).is_none();
-        let replies = store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await.unwrap();
+        let is_first =
+            self.world.raw::<Option<String>>("HGET", &format!("run:{run}"), &["fence"]).is_none();
+        let replies =
+            store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await.unwrap();
         match replies.into_iter().next().unwrap() {
             ClaimReply::Claimed(claim) => {
-                let others = self.running.iter().filter(|(other, _)| !other.run.is_manual()).count();
-                assert!(self.is_allowed || !is_first || run.is_manual() || others == 0, "{run} beside {:?}", self.running);
+                let others =
+                    self.running.iter().filter(|(other, _)| !other.run.is_manual()).count();
+                assert!(
+                    self.is_allowed || !is_first || run.is_manual() || others == 0,
+                    "{run} beside {:?}",
+                    self.running
+                );
                 self.running.push((claim, self.now));
             }
             ClaimReply::Blocked(_) | ClaimReply::Gone => {}

@@ -10,9 +10,10 @@ use schedd::domain::run::node_event::{NodeEvent, NodeEventKind};
 use schedd::domain::run::run_state::RunState;
 use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::store::{
-    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, LedgerRange, NoticeOrder,
-    QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunDeadline, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
-    StopRunning, StoreError, Successor, Takers, Verdict,
+    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll,
+    LedgerRange, NoticeOrder, QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunDeadline,
+    Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Successor,
+    Takers, Verdict,
 };
 
 use super::scene::{Scene, backfilled, beat, by_hand, printed};
@@ -24,7 +25,10 @@ use crate::scripts::jobs::uniques::only;
 use crate::scripts::world::{LEASE, claimant, definition, gate, queue, successor, t, token};
 
 fn stopping() -> EventNote {
-    EventNote { event: NodeEvent { what: NodeEventKind::Stopped, from: t(5), to: None }, replaces: None }
+    EventNote {
+        event: NodeEvent { what: NodeEventKind::Stopped, from: t(5), to: None },
+        replaces: None,
+    }
 }
 
 fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
@@ -86,7 +90,11 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 known_places: Vec::new(),
                 per_key: schedd::domain::queue::gate::PerKey::default(),
             };
-            match store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await?.remove(0) {
+            match store
+                .claim_runs(&claimant("n1"), &queue("default"), &token(), &[order])
+                .await?
+                .remove(0)
+            {
                 ClaimReply::WrongType(error) => return Err(error),
                 other => format!("{other:?}"),
             }
@@ -95,7 +103,13 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let text = SectionText::Queue(QueueSettings::default());
             format!(
                 "{:?}",
-                store.declare_section(&"n1".parse().unwrap(), &Section::Queue("q".parse().unwrap()), Some(&text)).await?
+                store
+                    .declare_section(
+                        &"n1".parse().unwrap(),
+                        &Section::Queue("q".parse().unwrap()),
+                        Some(&text)
+                    )
+                    .await?
             )
         }
         "set_queue" => {
@@ -103,8 +117,13 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let change = QueueChange { settings, named: [QueueKey::Limit].into() };
             format!("{:?}", store.set_queue(&"default".parse().unwrap(), &change).await?)
         }
-        "switch_queue" => format!("{:?}", store.switch_queue(&"default".parse().unwrap(), QueueSwitch::Pause).await?),
-        "begin_epoch" | "report_loss" | "restore_run" | "return_run" => call_after_loss(script, scene).await?,
+        "switch_queue" => format!(
+            "{:?}",
+            store.switch_queue(&"default".parse().unwrap(), QueueSwitch::Pause).await?
+        ),
+        "begin_epoch" | "report_loss" | "restore_run" | "return_run" => {
+            call_after_loss(script, scene).await?
+        }
         "finish_run" => {
             let verdict = Verdict::Final(RunState::Succeeded);
             format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
@@ -115,12 +134,16 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let lane: Lane = "q!5".parse().unwrap();
             format!("{:?}", store.note_lanes([&lane]).await?)
         }
-        "forget_nodes" => format!("{:?}", store.forget_nodes(&["n2".parse().unwrap()], t(9000)).await?),
+        "forget_nodes" => {
+            format!("{:?}", store.forget_nodes(&["n2".parse().unwrap()], t(9000)).await?)
+        }
         "forget_outputs" => format!("{:?}", store.forget_outputs(None, t(-1), u64::MAX).await?),
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "forget_uniques" => format!("{:?}", store.forget_uniques(&["k".parse().unwrap()]).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
-        "list_job_gates" => format!("{:?}", store.list_job_gates(&queue("default"), None, 5, 5).await?),
+        "list_job_gates" => {
+            format!("{:?}", store.list_job_gates(&queue("default"), None, 5, 5).await?)
+        }
         "unlist_job_gates" => {
             let entry = (job.name.clone(), "default key:k a".to_owned());
             format!("{:?}", store.unlist_job_gates(&[entry]).await?)
@@ -134,32 +157,59 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             }
         }
         "record_server" => format!("{:?}", store.record_server("a/b").await?),
-        "note_events" => format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?),
+        "note_events" => {
+            format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?)
+        }
         "pause_job" => format!("{:?}", store.pause_job(job, None, &[]).await?),
         "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
-        "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
-        "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
+        "plant_backfill" => {
+            format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?)
+        }
+        "queue_backfill" => {
+            format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?)
+        }
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
         "plant_notice" => {
-            let order = NoticeOrder { definition: Some(("{}".to_owned(), "hash1".to_owned())), tz: "UTC".to_owned() };
+            let order = NoticeOrder {
+                definition: Some(("{}".to_owned(), "hash1".to_owned())),
+                tz: "UTC".to_owned(),
+            };
             format!("{:?}", store.plant_notice(notice.as_ref().unwrap(), &order).await?)
         }
         "watch_run" => format!("{:?}", store.watch_run(run).await?),
         "judge_deadline" => {
-            let deadline = RunDeadline { run: run.clone(), kind: schedd::domain::job::notice::Deadline::Start, at: t(0) };
+            let deadline = RunDeadline {
+                run: run.clone(),
+                kind: schedd::domain::job::notice::Deadline::Start,
+                at: t(0),
+            };
             format!("{:?}", store.judge_deadline(&deadline).await?)
         }
-        "pull_scores_back" => format!("{}", world.at(-600).pull_scores_back(&[job.name.clone()].into()).await?),
-        "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &Lane::of_host("one"), "b1").await?),
-        "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
-        "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
+        "pull_scores_back" => {
+            format!("{}", world.at(-600).pull_scores_back(&[job.name.clone()].into()).await?)
+        }
+        "plant_reboot" => {
+            format!("{:?}", store.plant_reboot(&by_hand(), &Lane::of_host("one"), "b1").await?)
+        }
+        "quarantine_run" => {
+            format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?)
+        }
+        "recover_run" => {
+            format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?)
+        }
         "remove_job" => {
-            let order = RemoveOrder { kind: SourceKind::File, source: "n1".to_owned(), ..removal(job, StopRunning::Yes) };
+            let order = RemoveOrder {
+                kind: SourceKind::File,
+                source: "n1".to_owned(),
+                ..removal(job, StopRunning::Yes)
+            };
             let passed = (Some(SkippedRange { first: t(7), last: t(7), count: 1 }), None);
             let order = RemoveOrder { unique: Some("o".parse().unwrap()), passed, ..order };
             format!("{:?}", store.remove_job(&order).await?)
         }
-        "renew_leases" => format!("{:?}", store.renew_leases(LEASE, &[(run.clone(), claim().fence)]).await?),
+        "renew_leases" => {
+            format!("{:?}", store.renew_leases(LEASE, &[(run.clone(), claim().fence)]).await?)
+        }
         "resume_job" => {
             let order = ResumeOrder {
                 name: job.name.clone(),
@@ -196,12 +246,28 @@ async fn call_on_the_records(script: &str, scene: &Scene) -> Result<String, Stor
     let store = world.at(20_000);
     Ok(match script {
         "inspect_job" => {
-            let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: PlannedRun::Nothing, gated: None };
-            format!("{:?}", store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?)
+            let to_inspect = JobToInspect {
+                name: &job.name,
+                record: Some(job),
+                plan: PlannedRun::Nothing,
+                gated: None,
+            };
+            format!(
+                "{:?}",
+                store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?
+            )
         }
-        "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
-        "repair_gate" => format!("{}", store.repair_gate(&gate("key:k"), std::slice::from_ref(run)).await?),
-        "open_gate" => format!("{:?}", store.open_gate(&gate("key:k"), &[queue("default")], &mut Takers::default()).await?),
+        "inspect_runs" => format!(
+            "{:?}",
+            store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?
+        ),
+        "repair_gate" => {
+            format!("{}", store.repair_gate(&gate("key:k"), std::slice::from_ref(run)).await?)
+        }
+        "open_gate" => format!(
+            "{:?}",
+            store.open_gate(&gate("key:k"), &[queue("default")], &mut Takers::default()).await?
+        ),
         "drop_fields" => {
             let seen = [("a@5".to_owned(), "x".to_owned())];
             format!("{:?}", store.drop_fields(&world.key("stop_requests"), &seen).await?)
@@ -209,28 +275,49 @@ async fn call_on_the_records(script: &str, scene: &Scene) -> Result<String, Stor
         "repair_counts" => format!("{:?}", store.repair_counts(&CountFacts::default()).await?),
         "repair_job" => {
             let (name, record) = (job.name.clone(), Some(job.clone()));
-            let mending =
-                JobMending { name, record, planted: Some(successor("a", 1000)), pending_ready: None, gated: None, anchor: None };
+            let mending = JobMending {
+                name,
+                record,
+                planted: Some(successor("a", 1000)),
+                pending_ready: None,
+                gated: None,
+                anchor: None,
+            };
             format!("{:?}", store.mend_jobs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
         "repair_skipped_range" => {
             let skipped_range = SkippedRange { first: t(0), last: t(1000), count: 2 };
             format!(
                 "{:?}",
-                store.repair_skipped_range(run, skipped_range, SkippedRange { last: t(0), count: 1, ..skipped_range }).await?
+                store
+                    .repair_skipped_range(
+                        run,
+                        skipped_range,
+                        SkippedRange { last: t(0), count: 1, ..skipped_range }
+                    )
+                    .await?
             )
         }
         "repair_ledger_range" => {
-            let range = LedgerRange { from: t(0), to: t(1000), count: 2, state: RunState::Skipped, reason: None };
+            let range = LedgerRange {
+                from: t(0),
+                to: t(1000),
+                count: 2,
+                state: RunState::Skipped,
+                reason: None,
+            };
             format!("{:?}", store.repair_ledger_range(run, &range, None).await?)
         }
         "repair_run" => {
-            let mut facts = store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?;
+            let mut facts =
+                store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?;
             // An entry that is not there, so that there is something to mend.
             facts.places.insert(RunPlace::Dead, Some("5".to_owned()));
             format!("{:?}", store.mend_runs(&[facts]).await?.remove(0)?)
         }
-        "quarantine_key" => format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?),
+        "quarantine_key" => {
+            format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?)
+        }
         "discard_entries" => {
             let entries = store.list_quarantine(10).await?.1;
             format!("{:?}", store.discard(&entries, None).await?)
@@ -240,20 +327,31 @@ async fn call_on_the_records(script: &str, scene: &Scene) -> Result<String, Stor
             format!("{:?}", store.restore(&entry).await?)
         }
         "restore_key" => {
-            let entry = store.read_quarantined(&format!("quarantined:stop_requests:{}", t(0).as_i64())).await?.unwrap();
+            let entry = store
+                .read_quarantined(&format!("quarantined:stop_requests:{}", t(0).as_i64()))
+                .await?
+                .unwrap();
             format!("{:?}", store.restore(&entry).await?)
         }
-        "take_check_turn" => format!("{:?}", store.take_check_turn(&"n1".parse().unwrap(), LEASE).await?),
+        "take_check_turn" => {
+            format!("{:?}", store.take_check_turn(&"n1".parse().unwrap(), LEASE).await?)
+        }
         other => panic!("no call of {other}"),
     })
 }
 
 /// The same for what gives back what was lost.
-async fn call_after_loss(script: &str, Scene { world, job, run, claim, .. }: &Scene) -> Result<String, StoreError> {
+async fn call_after_loss(
+    script: &str,
+    Scene { world, job, run, claim, .. }: &Scene,
+) -> Result<String, StoreError> {
     let store = world.at(20_000);
     Ok(match script {
         "begin_epoch" => {
-            format!("{:?}", store.begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 9, LEASE).await?)
+            format!(
+                "{:?}",
+                store.begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 9, LEASE).await?
+            )
         }
         "report_loss" => format!("{:?}", store.report_loss(&report(""), 9).await?),
         "restore_run" => {

@@ -4,8 +4,8 @@ use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::{NodeName, RunId};
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{
-    ApplyOrder, DueEntry, JobRecord, NameClaim, NodeBeat, NoticeRecord, OutputFrames, OutputStream, SkipOrder, SkipReply,
-    SourceKind, StoreError, Verdict,
+    ApplyOrder, DueEntry, JobRecord, NameClaim, NodeBeat, NoticeRecord, OutputFrames, OutputStream,
+    SkipOrder, SkipReply, SourceKind, StoreError, Verdict,
 };
 
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
@@ -41,7 +41,9 @@ pub(super) enum Stage {
 
 pub(super) fn stage_of(script: &str) -> Stage {
     match script {
-        "finish_run" | "recover_run" | "renew_leases" | "write_output" | "forget_outputs" => Stage::Claimed,
+        "finish_run" | "recover_run" | "renew_leases" | "write_output" | "forget_outputs" => {
+            Stage::Claimed
+        }
         "resume_job" => Stage::Paused,
         "retry_run" => Stage::Dead,
         "restore_entry" => Stage::EntryAside,
@@ -58,7 +60,12 @@ pub(super) fn stage_of(script: &str) -> Stage {
 pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
     let world = World::on(redis, namespace);
     let notify = if stage == Stage::Notified { "on_success" } else { "" }.to_owned();
-    let order = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), notify, ..definition("a", -500) };
+    let order = ApplyOrder {
+        kind: SourceKind::File,
+        source: "n1".to_owned(),
+        notify,
+        ..definition("a", -500)
+    };
     let first = world.plant_as(order).await;
     let claim = world.win_with(-500, &first, Overlap::Skip, 0).await;
     world.at(-499).write_output(&claim, &printed()).await.unwrap();
@@ -140,8 +147,15 @@ pub(super) fn printed() -> OutputFrames {
 
 pub(super) async fn beat(world: &World) -> Result<(), StoreError> {
     let facts = node_facts(t(0));
-    let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
-    let beat = NodeBeat { node: &node, incarnation: "i1", gone_after, claim: NameClaim::Ask, facts: &facts };
+    let (node, gone_after): (NodeName, _) =
+        ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
+    let beat = NodeBeat {
+        node: &node,
+        incarnation: "i1",
+        gone_after,
+        claim: NameClaim::Ask,
+        facts: &facts,
+    };
     world.at(0).beat_node(&beat).await.map(|_| ())
 }
 
@@ -162,7 +176,8 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "job" | "manual" if script == "plant_notice" => format!("{name}:a/on_success"),
         "run" if script == "plant_notice" => format!("run:{}", scene.notice.as_ref().unwrap().run),
         "due" if script == "plant_notice" => "due:@@notices".to_owned(),
-        "job" | "open" | "manual" | "waiting" | "catch_up" | "ledger" | "ledger_before" | "audit_log" | "schedule_versions" => {
+        "job" | "open" | "manual" | "waiting" | "catch_up" | "ledger" | "ledger_before"
+        | "audit_log" | "schedule_versions" => {
             format!("{name}:a")
         }
         "job_dead" => "dead:a".to_owned(),
