@@ -265,6 +265,9 @@ fn joined_by_another(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(3))
 }
 
+/// The number of mutants that play at the same time. Most of a scene is waiting.
+const AT_ONCE: usize = 2;
+
 /// The result of one mutant.
 struct Row {
     name: &'static str,
@@ -274,7 +277,7 @@ struct Row {
     control: String,
 }
 
-/// Plays the mutant of this name, or all mutants one after the other, and prints a table.
+/// Plays the mutant of this name, or all mutants, and prints a table.
 /// Fails if a mutant is not noticed, or if the daemon without a broken rule gives a finding.
 pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
     let chosen: Vec<&Mutant> =
@@ -289,9 +292,15 @@ pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<E
     }
     let begun = now();
     let mut rows = Vec::new();
-    for mutant in chosen {
-        println!("  {}: {}", mutant.name, mutant.rule);
-        rows.push(prove(mutant, interrupted)?);
+    for pair in chosen.chunks(AT_ONCE) {
+        let proofs = std::thread::scope(|scope| {
+            let proofs: Vec<_> =
+                pair.iter().map(|mutant| scope.spawn(|| prove(mutant, interrupted))).collect();
+            proofs.into_iter().map(|proof| proof.join().unwrap()).collect::<Vec<_>>()
+        });
+        for proof in proofs {
+            rows.push(proof?);
+        }
     }
     println!(
         "\n{:<24}| {:<50}| {:<28}| {:>7} | without it",
@@ -331,9 +340,11 @@ fn prove(mutant: &Mutant, interrupted: &Arc<AtomicBool>) -> Result<Row, Failure>
     });
     let ((begun, findings), (_, of_control)) = (broken?, whole?);
     let is_wanted = |finding: &&Finding| mutant.wanted.contains(&finding.verdict);
-    for finding in findings.iter().filter(is_wanted).take(1) {
-        println!("    {}: {}", finding.verdict, finding.what);
-    }
+    let shown = findings
+        .iter()
+        .find(is_wanted)
+        .map(|finding| format!("\n    {}: {}", finding.verdict, finding.what));
+    println!("  {}: {}{}", mutant.name, mutant.rule, shown.unwrap_or_default());
     let after =
         findings.iter().filter(is_wanted).map(|finding| span(finding.at - begun)).reduce(f64::min);
     Ok(Row {
