@@ -2,7 +2,7 @@
 //!
 //! Every poll brings the marks of the data: epoch, fence and server. While they differ from what
 //! this node knows, it claims nothing. It reports the loss, begins a new epoch if it is the first
-//! to notice, and restores what its [`Journal`] knows. Meanwhile no run is due for any node, for as
+//! to notice, and restores what its journal knows. Meanwhile no run is due for any node, for as
 //! long as a lease lasts. So nothing started before the loss is alive when claims begin again.
 //!
 //! A failover, or a restart, may lose the last writes. A node that had not seen these writes cannot
