@@ -216,18 +216,18 @@ mod tests {
     fn each_state_needs_its_places_and_forbids_the_others() {
         let all: Vec<RunPlace> = facts(None, &[]).places.into_keys().collect();
         for (state, missing, extra) in [
-            (None, "", "leases due running waiting spread history dead deadlines"),
+            (None, "", "leases due running waiting catch_up history dead deadlines"),
             (Some(RunState::Scheduled), "due", "leases running waiting history dead"),
-            (Some(RunState::Running), "leases running open", "due waiting spread history dead"),
+            (Some(RunState::Running), "leases running open", "due waiting catch_up history dead"),
             (
                 Some(RunState::Succeeded),
                 "history",
-                "leases due running open waiting spread stops dead deadlines",
+                "leases due running open waiting catch_up stop_requests dead deadlines",
             ),
             (
                 Some(RunState::Lost),
                 "dead",
-                "leases due running open waiting spread stops deadlines",
+                "leases due running open waiting catch_up stop_requests deadlines",
             ),
         ] {
             let named = |kind: &str, places: &str| {
