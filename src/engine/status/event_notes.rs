@@ -192,10 +192,10 @@ impl Notes {
         let mut state = self.state();
         match why {
             Some(why) => {
-                let held = (NodeEventKind::AT_LIMIT, None);
+                let limited = (NodeEventKind::AT_LIMIT, None);
                 let other = |before: &Lasting| !matches!(&before.what, NodeEventKind::AtLimit { why: before } if limit_of(before) == limit_of(&why));
-                if state.lasting.get(&held).is_some_and(other) {
-                    state.end(&held, Duration::ZERO);
+                if state.lasting.get(&limited).is_some_and(other) {
+                    state.end(&limited, Duration::ZERO);
                 }
                 let from = state.now();
                 state.note_lasting(NodeEventKind::AtLimit { why }, from);
@@ -240,22 +240,22 @@ impl Notes {
         self.state().close(&key(&NodeEventKind::SlotsTaken { queue: queue.clone() }), None);
     }
 
-    /// Notes whether a queue lets ready runs start. `held` is the reason why the queue lets none
+    /// Notes whether a queue lets ready runs start. `reason` says why the queue lets none
     /// start.
-    pub(crate) fn queue(&self, queue: &QueueName, held: Option<NodeEventKind>) {
+    pub(crate) fn queue(&self, queue: &QueueName, reason: Option<NodeEventKind>) {
         let mut state = self.state();
-        if state.lasting.is_empty() && held.is_none() {
+        if state.lasting.is_empty() && reason.is_none() {
             return;
         }
-        let word = held.as_ref().map(NodeEventKind::word);
+        let word = reason.as_ref().map(NodeEventKind::word);
         for other in ["queue_paused", "queue_full", "queue_rated"] {
             if word != Some(other) {
                 state.end(&(other, Some(queue.clone())), AT_LIMIT_GAP);
             }
         }
-        if let Some(held) = held {
+        if let Some(reason) = reason {
             let from = state.now();
-            state.note_lasting(held, from);
+            state.note_lasting(reason, from);
         }
     }
 
@@ -401,16 +401,16 @@ mod tests {
     #[test]
     fn another_limit_that_holds_a_node_is_another_event_though_it_comes_at_once() {
         let notes = Notes::new(at(1_000_000));
-        let held = |why: &str| notes.at_limit(Some(why.to_owned()));
+        let at_limit = |why: &str| notes.at_limit(Some(why.to_owned()));
         let long_ago =
             || notes.state().lasting.values_mut().for_each(|lasting| lasting.from = at(900_000));
-        held("running 4 of 1");
+        at_limit("running 4 of 1");
         long_ago();
-        held("running 2 of 1");
+        at_limit("running 2 of 1");
         notes.at_limit(None);
-        held("load 9.1 > 8");
+        at_limit("load 9.1 > 8");
         long_ago();
-        held("load 9.3 > 8");
+        at_limit("load 9.3 > 8");
         let taken = notes.take();
         let reported: Vec<_> =
             taken.iter().map(|note| (&note.event.what, note.event.to.is_some())).collect();
