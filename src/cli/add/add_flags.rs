@@ -29,7 +29,7 @@ A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus nam
 A unique key is \"unique\": \"K\" with \"unique_for\", or
   \"unique\": {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}
 A bad line is reported with its number, the other lines are added, and the exit code is 1. A past at
-of a line runs at once; of several past ones only the newest runs. A doubtful line is added with a
+of a line runs at once; of several past times only the newest runs. A doubtful line is added with a
 warning; at most 20 warnings are shown.";
 
 const USAGE: &str = "\

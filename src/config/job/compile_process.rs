@@ -39,7 +39,7 @@ pub(crate) const LIMITS: &[TableKey<Limits>] = &[
     key!("nice", nice, Maybe(IntegerKind(Limits::NICE))),
 ];
 
-/// Reads `limits` into `limits`, one by one.
+/// Compiles the key `limits` of a job. Returns `None` if any limit is faulty.
 pub(crate) fn read_limits(
     spot: &Spot<'_>,
     reading: &mut Reading<'_>,

@@ -232,8 +232,7 @@ pub fn gated_entry(job: &JobName, lane: &Lane, gate: &Gate) -> String {
 }
 
 impl JobSpec {
-    /// Creates a definition with the default rules (design: defaults), around `schedule` and
-    /// `action`.
+    /// Returns a definition with this schedule and action. All other keys have their defaults.
     pub fn with_defaults(schedule: Schedule, action: Action) -> Self {
         Self {
             schedule,

@@ -34,7 +34,7 @@ impl ZoneReadings {
     }
 }
 
-/// The cached definitions of jobs with due runs.
+/// A cache of job definitions, so that a poll reads only the jobs that changed.
 pub(crate) struct Definitions {
     node: Arc<NodeContext>,
     readings: Arc<ZoneReadings>,

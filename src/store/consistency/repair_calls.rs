@@ -24,7 +24,8 @@ pub enum MendReply {
     Sound,
     /// The job changed since the caller read it. The caller must read the job again.
     Stale,
-    /// The planned run to add already has a record.
+    /// The occurrence that the repair wanted to plan already has a record. The caller must choose the
+    /// next occurrence.
     Occupied,
 }
 

@@ -242,10 +242,8 @@ impl RunRecord {
             error: text("error"),
             left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
             not_enforced: text("not_enforced"),
-            delivery: match text("delivery") {
-                Some(word) if word == AT_MOST_ONCE => Delivery::AtMostOnce,
-                _ => Delivery::AtLeastOnce,
-            },
+            // An unknown word must not allow a second start.
+            delivery: text("delivery").map_or(Delivery::AtLeastOnce, |_| Delivery::AtMostOnce),
             failures: count("failures"),
             recoveries: count("recoveries"),
             retried_at: instant("retried_at"),

@@ -76,9 +76,9 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: that
         /// of this host]
         "tz" => "tz", Text, "ZONE";
-        /// Which one to take if the clock shows a local --at twice [default: first]
+        /// Which of the two times to take if the clock shows a local --at twice [default: first]
         "fold" => "", Fold, "WHICH", with "at";
-        /// Accept a past --at, which runs at once; of several past ones only the newest runs
+        /// Accept a past --at, which runs at once; of several past times only the newest runs
         "allow-past" => "", Switch, "", with "at";
         /// If the clock skips a time of --cron, --calendar or --rrule: run-after (once, right
         /// after) or skip [default: run-after, but skip if the minute or hour begins with *]
@@ -185,7 +185,7 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         /// Ask before each attempt but the first (retry), or before each (always) [default: retry]
         "done-check-on" => "done_check.on", Text, "WHEN", with "done-check";
     }
-    "Being told" {
+    "Notifications" {
         /// If a run failed for good, timed out or was lost: a line for /bin/sh, or a URL that gets
         /// a JSON body by POST
         "on-failure" => "on_failure", Notice, "LINE|URL";

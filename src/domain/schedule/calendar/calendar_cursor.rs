@@ -11,7 +11,7 @@ pub(super) struct CalendarFault {
 /// The position of the parser in the text of a calendar expression.
 pub(super) struct CalendarCursor<'a> {
     pub(super) text: &'a str,
-    /// The byte under the cursor.
+    /// The position in `text`, in bytes, of the next character to read.
     pub(super) at: usize,
 }
 
@@ -21,7 +21,7 @@ impl CalendarCursor<'_> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Returns the character under the cursor.
+    /// Returns the next character without consuming it. Returns `None` at the end.
     pub(super) fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
@@ -35,7 +35,7 @@ impl CalendarCursor<'_> {
         self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
     }
 
-    /// Returns a fault at the character under the cursor.
+    /// Returns a fault at the next character.
     pub(super) fn fault(&self, what: &str) -> CalendarFault {
         let at = self.character(self.at);
         let problem = match self.peek() {

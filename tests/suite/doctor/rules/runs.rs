@@ -12,6 +12,18 @@ use serde_json::json;
 use crate::doctor::desk::Desk;
 use crate::scripts::world::t;
 
+/// Writes a record of its own, and its entries in history, for each of these runs of job `a`.
+fn record_as_ended(desk: &mut Desk, runs: &[RunId]) {
+    for run in runs {
+        let (at, id) = (t(400_000).as_i64().to_string(), run.to_string());
+        let facts = "state succeeded job a kind regular queue default finished_at";
+        let facts: Vec<&str> = facts.split(' ').chain([at.as_str()]).collect();
+        desk.break_by("HSET", &format!("run:{id}"), &facts);
+        desk.break_by("ZADD", "history", &[&at, &id]);
+        desk.break_by("ZADD", "history:a", &[&at, &id]);
+    }
+}
+
 #[tokio::test]
 async fn an_ended_lease_without_a_record_goes_to_quarantine_and_a_living_one_stays() {
     let desk = Desk::new();
@@ -84,24 +96,7 @@ async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_range() {
     );
     desk.demand_sound("all of them were skipped").await;
     // Two of them have records, and nobody took them out: one in the middle, and the last.
-    for minutes in [2, 4] {
-        let (at, id) = (t(400_000).as_i64().to_string(), due(minutes).to_string());
-        let facts = [
-            "state",
-            "succeeded",
-            "job",
-            "a",
-            "finished_at",
-            &at,
-            "kind",
-            "regular",
-            "queue",
-            "default",
-        ];
-        desk.break_by("HSET", &format!("run:{id}"), &facts);
-        desk.break_by("ZADD", "history", &[&at, &id]);
-        desk.break_by("ZADD", "history:a", &[&at, &id]);
-    }
+    record_as_ended(&mut desk, &[due(2), due(4)]);
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
         reported.len() == 1
@@ -139,24 +134,7 @@ async fn an_occurrence_with_a_record_that_the_ledger_says_of_too_is_taken_out_of
     desk.at(400_000).forget_runs(None, t(400_001), 0).await.unwrap();
     desk.demand_sound("the ledger tells of them").await;
     // Two of them have records, and nobody took them out: one in the middle, and the last.
-    for minutes in [2, 4] {
-        let (at, id) = (t(400_000).as_i64().to_string(), due(minutes).to_string());
-        let facts = [
-            "state",
-            "succeeded",
-            "job",
-            "a",
-            "finished_at",
-            &at,
-            "kind",
-            "regular",
-            "queue",
-            "default",
-        ];
-        desk.break_by("HSET", &format!("run:{id}"), &facts);
-        desk.break_by("ZADD", "history", &[&at, &id]);
-        desk.break_by("ZADD", "history:a", &[&at, &id]);
-    }
+    record_as_ended(&mut desk, &[due(2), due(4)]);
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
         reported.len() == 1

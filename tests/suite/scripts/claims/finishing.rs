@@ -314,6 +314,8 @@ async fn the_record_keeps_the_delivery_rule_of_the_last_claim() {
     };
     let claim = World::won(world.claim(0, &order).await);
     assert_eq!(world.run(&run).await.delivery, Delivery::AtMostOnce);
+    let () = world.raw("HSET", &format!("run:{run}"), &["delivery", "garbage"]);
+    assert_eq!(world.run(&run).await.delivery, Delivery::AtMostOnce, "no second start");
     world.finish(10, &claim, Verdict::Release).await;
     world.win(20, &run).await;
     assert_eq!(world.run(&run).await.delivery, Delivery::AtLeastOnce);
