@@ -1,20 +1,21 @@
 #!lua
--- Creates or edits a job, and plants its first run.
--- Redis itself refuses this script when memory is full, because it only adds data.
+-- Creates or edits a job, and plans its first run. Redis itself refuses this script when memory is
+-- full, because the script only adds data.
 -- Guard: the name is free, or the job is of the same source kind and at the revision that the
 -- caller read.
 -- An equal definition changes nothing, unless the zone data changed or the stored definition is
 -- damaged.
--- A repeated call with the same token answers the same, even if the job is over by then.
--- A unique key must be free or held by this job; its holder must be the job that the caller read.
--- A debouncing definition replaces that of a holder that has not begun, at any revision, and moves
--- its run even if due.
--- Runs that wait at the gates named in `gates` are judged anew.
+-- A repeated call with the same token returns the same reply, even if the job has ended by then.
+-- A unique key must be free or owned by this job, and its owner must be the job that the caller
+-- read.
+-- A debouncing definition replaces the definition of an owner that has not begun, at any revision.
+-- It also moves the owner's planned run, even if that run is due.
+-- Runs that wait at the gates named in `gates` are checked again.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due: of the new definition's lane
 -- KEYS 4 old_due: the due set of the lane that the caller read
--- KEYS 5 run: of the planted id
+-- KEYS 5 run: of the run to plan
 -- KEYS 6 finished
 -- KEYS 7 history
 -- KEYS 8 job_history
@@ -27,10 +28,10 @@
 -- KEYS 15 lanes
 -- KEYS 16 not_while
 -- KEYS 17 not_while_recent
--- KEYS 18 unique: the holder of the definition's unique key; the job if it names none
+-- KEYS 18 unique: the unique key of the definition; the job if the definition names none
 -- KEYS 19 uniques
--- KEYS 20 holder: the job that holds this key, as read, else the job
--- KEYS 21 old_unique: the unique key that the job had, as read, else the job
+-- KEYS 20 holder: the job that owns the unique key, as the caller read it, else the job
+-- KEYS 21 old_unique: the unique key that the job had, as the caller read it, else the job
 -- KEYS 22 notices
 -- KEYS 23 job_gates
 -- KEYS 24 schedule_versions
@@ -42,49 +43,49 @@
 -- ARGV 2 job_name
 -- ARGV 3 definition
 -- ARGV 4 hash
--- ARGV 5 rev: as read, or '' for a name that was free
+-- ARGV 5 rev: as the caller read it, or '' for a name that was free
 -- ARGV 6 kind: file or api
 -- ARGV 7 source_name
 -- ARGV 8 token
 -- ARGV 9 tz
 -- ARGV 10 lane
 -- ARGV 11 once: 1 for a one-shot, else 0
--- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or
---   rest (leave the planted run)
--- ARGV 13 planted: id or ''
+-- ARGV 12 change: schedule (plan again), zone (plan again; the definition is the same) or rest
+--   (keep the planned run)
+-- ARGV 13 planted: the id of the run to plan, or ''
 -- ARGV 14 planted_due
 -- ARGV 15 planted_ready
 -- ARGV 16 anchor
--- ARGV 17 existing: edit, or refuse
--- ARGV 18 planned: the pending or paused run, as read, or ''
--- ARGV 19 passed: the first of the skipped range under the old schedule, which is recorded now, or
---   ''
+-- ARGV 17 existing: edit, or refuse to change an existing job
+-- ARGV 18 planned: the pending or paused run, as the caller read it, or ''
+-- ARGV 19 passed: the first run of the skipped range under the old schedule, which is recorded now,
+--   or ''
 -- ARGV 20 passed_last
 -- ARGV 21 passed_count
--- ARGV 22 by: who asked for it, or ''
--- ARGV 23 old_schedule: in words, if the schedule changes
+-- ARGV 22 by: the user who asks for the change, or ''
+-- ARGV 23 old_schedule: the old schedule in words, if the schedule changes
 -- ARGV 24 new_schedule
--- ARGV 25 delay: in ms, if the job is planted at the end of each run, else ''
--- ARGV 26 max_runs: of such a job, or ''
--- ARGV 27 not_while: the jobs it is not to run beside
+-- ARGV 25 delay: in ms, if the end of each run plans the next run, else ''
+-- ARGV 26 max_runs: the most runs of the job, or ''
+-- ARGV 27 not_while: the jobs during whose runs this job must not run
 -- ARGV 28 unique_key: or ''
 -- ARGV 29 unique_mode: refuse, debounce or throttle
--- ARGV 30 unique_for: how long the key is held from the add, in ms, or '' until the job is over
--- ARGV 31 holder_name: of the job that holds the key, as read, or ''
--- ARGV 32 old_key: as read, or ''
--- ARGV 33 old_queue: as read, or ''
--- ARGV 34 notify: the notices and deadlines of its runs
--- ARGV 35 gates: the gates of the definition that was read, if the new one changes the gates or the
+-- ARGV 30 unique_for: how long the job owns the key from the add, in ms, or '' until the job ends
+-- ARGV 31 holder_name: the job that owns the unique key, as the caller read it, or ''
+-- ARGV 32 old_key: as the caller read it, or ''
+-- ARGV 33 old_queue: as the caller read it, or ''
+-- ARGV 34 notify: the notices and deadlines of the job's runs
+-- ARGV 35 gates: the gates of the old definition, if the new definition changes the gates or the
 --   schedule
--- ARGV 36 gate_entry: the job's entry with its first gate, or ''
+-- ARGV 36 gate_entry: the job's entry in the index by first gate, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
--- Reply exists: kind of the holder
--- Reply other_kind: kind of the holder, which differs from the kind asked for
--- Reply taken: name of the job that holds the unique key
--- Reply stale: the job changed; read it again
--- Reply occupied: the planted id already has a record
+-- Reply exists: source kind of the job with this name
+-- Reply other_kind: source kind of the job with this name, which differs from `kind`
+-- Reply taken: name of the job that owns the unique key
+-- Reply stale: the job changed; the caller must read the job again
+-- Reply occupied: the run to plan already has a record
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], counters = KEYS[12], nudge = KEYS[10],
@@ -110,10 +111,8 @@ local function list_in_source()
   end
 end
 
--- Returns a reply if another job holds the unique key, or the caller must read again; otherwise
--- nil.
--- Sets `is_burst` if this job holds the key, has not begun, and the new definition is to replace
--- its own.
+-- Returns a reply if another job owns the unique key, or if the caller must read again; else nil.
+-- Sets `is_burst` if this job owns the key, has not begun, and gets the new definition.
 local key, is_burst = ARGV[28], false
 local function judge_unique()
   local lock = redis.call('HMGET', KEYS[18], 'job', 'until', 'mode')
@@ -124,8 +123,8 @@ local function judge_unique()
   local is_own = is_there and lock[1] == name
   if ARGV[29] == 'debounce' and lock[3] == 'debounce' then
     local is_to_come = is_there and ((holder[4] or '') ~= '' or holder[5])
-    -- The caller decided by another state of the holder: the holder is the job to change, or it has
-    -- begun meanwhile.
+    -- The caller read another state of the owner: the owner must be changed instead, or has begun
+    -- since then.
     if is_to_come and not is_own or is_own and not is_to_come and ARGV[18] ~= '' then return {'stale'} end
     is_burst = is_to_come and ARGV[18] ~= ''
     return
@@ -146,7 +145,8 @@ if is_live then
     return {'unchanged'}
   end
   if is_burst then
-    -- The caller must have read where the planned run is due; a burst replaces the rest anyway.
+    -- The caller must have read the lane of the planned run, which this call moves. Other changes
+    -- of the job since the read are overwritten.
     if ARGV[5] == '' or redis.call('HGET', k.job, 'queue') ~= ARGV[33] then return {'stale'} end
   elseif job[1] ~= ARGV[5] then
     return {'stale'}
@@ -156,8 +156,8 @@ elseif ARGV[5] ~= '' then
   return {'stale'}
 end
 
--- An occurrence with a record is not planted again.
--- The exception is a run of an ended job that was cancelled before any attempt.
+-- A run with a record is not planned again. The exception is a run of an ended job that was
+-- cancelled before any attempt.
 local planted_is_new = planted ~= '' and planted ~= job[6]
 if planted_is_new and redis.call('EXISTS', k.run) == 1 then
   local run = redis.call('HMGET', k.run, 'state', 'attempt')
@@ -167,17 +167,17 @@ if planted_is_new and redis.call('EXISTS', k.run) == 1 then
   redis.call('ZREM', KEYS[8], planted)
 end
 
--- While a run is open, its end plants the next run.
+-- While a run is open, its end will plan the next run.
 if ARGV[25] ~= '' and is_live and redis.call('ZCARD', KEYS[14]) > 0 then planted = '' end
 
 note_lane(KEYS[15], k.nudge, ARGV[10], now)
--- Makes the job the holder of the unique key it names, and of no other.
--- `uniques` says when the janitor is to check the key.
+-- Makes the job the owner of the unique key in its definition, and of no other. The score in
+-- `uniques` is the time of the next check of the key.
 local function hold_unique()
   if key ~= '' then
     local lock = redis.call('HMGET', KEYS[18], 'job', 'since', 'until')
     local is_kept = is_live and lock[1] == name and (not lock[3] or now < whole(lock[3], FENCE))
-    -- The first add of another burst starts the key's time anew.
+    -- The first add of another burst starts the time of the key again.
     if ARGV[29] == 'debounce' and not is_burst then is_kept = false end
     local since = is_kept and tonumber(lock[2] or '') or now
     local look = math.max(tonumber(ARGV[14]) or 0, now)
@@ -203,8 +203,8 @@ local function set_notify()
   if ARGV[34] ~= '' then redis.call('HSET', k.job, 'notify', ARGV[34]) elseif job[1] then redis.call('HDEL', k.job, 'notify', 'failing', 'judged_at') end
 end
 
--- Makes the runs that wait at the job's former gates ready, so that their claims judge them by the
--- new definition.
+-- Makes the runs that wait at the job's former gates ready, so that their claims use the new
+-- definition.
 local function judge_anew()
   for _, gate_name in ipairs(gate_names(ARGV[35])) do
     local gate = k.gates[gate_name]
@@ -225,15 +225,15 @@ local function judge_anew()
   end
 end
 
--- The new schedule covers all occurrences after `since`.
--- A run that was planted from an earlier reading of the clock belongs to it too.
+-- The new schedule covers all occurrences after `since`, and also a planned run that was computed
+-- from an earlier reading of the clock.
 local since = planted ~= '' and ARGV[11] ~= '1' and math.min(now, tonumber(ARGV[14]) - 1) or now
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 set_not_while(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 set_gate_entry(KEYS[23], k.job, ARGV[36])
 if not is_live then
   if job[1] then
-    -- The occurrences of a one-shot all belong to its schedule, even if it ended before them.
+    -- All occurrences of a one-shot belong to its schedule, even if the job ended before them.
     local ended = redis.call('HMGET', k.job, 'once', 'ended_at')
     note_schedule_version(KEYS[24], k.job, ended[1] == '1' and PARKED - 1 or whole(ended[2], PARKED - 1), now)
   end
@@ -242,14 +242,14 @@ if not is_live then
     'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26], 'first_rev', rev,
     'same_since', job[1] and job[4] == ARGV[4] and (job[11] or job[10]) or rev)
   set_notify()
-  -- The record of a one-shot says who added it: one-shots are the most jobs, so they get no entry
-  -- in the audit log.
+  -- One-shots have no entry in the audit log for their adding, because there may be very many of
+  -- them. The record says who added the job.
   if ARGV[11] ~= '1' then note_change(KEYS[13], now, 'added', ARGV[22], {}) end
   list_in_source()
   hold_unique()
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
-    -- An earlier job of this name leaves nothing behind; the files that listed it do not list the
+    -- Nothing of an earlier job of this name is kept, and the files that listed it do not list the
     -- new job.
     redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'paused_run', 'started_count', 'failing', 'judged_at', 'window', 'watched')
     redis.call('UNLINK', KEYS[25])
@@ -263,8 +263,8 @@ if not is_live then
   return {'created'}
 end
 
--- The occurrences that passed behind the planned run are recorded now, because the old schedule is
--- lost afterwards.
+-- The occurrences that passed after the planned run are recorded now, because the old schedule is
+-- deleted afterwards.
 if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then
   local facts = add_range_fields(k.job, ARGV[20], ARGV[21],
     {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev})
@@ -276,7 +276,7 @@ local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
 local is_owed = old_ready and tonumber(old_ready) <= now
 if ARGV[12] ~= 'rest' and not is_burst then
-  -- A run that was due but not ready yet is dropped: its occurrence does not count.
+  -- A run that was due but not ready is dropped, and its occurrence does not count.
   local due = tonumber(string.match(ARGV[18], '@(%d+)$') or '')
   local gives_way = due and due <= now and ARGV[19] == '' and not is_owed
   note_schedule_version(KEYS[24], k.job, gives_way and due - 1 or now, now)
@@ -295,7 +295,7 @@ if ARGV[12] ~= 'rest' then
     if job[7] and job[7] ~= planted then unwatch_planned(k, job[7]) end
     if planted == '' then redis.call('HDEL', k.job, 'paused_run') else redis.call('HSET', k.job, 'paused_run', planted) end
   elseif is_owed and not is_burst then
-    -- The run is already due, so it is owed under any schedule. Its claim plants the first run of
+    -- The run is already due, so it is kept under any schedule. Its claim plans the first run of
     -- the new schedule.
     if KEYS[3] ~= KEYS[4] then
       redis.call('ZADD', k.job_due, old_ready, old)

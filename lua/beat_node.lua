@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 -- Records that a node is alive.
--- Guard: the name is free, held by this incarnation, or its holder was not seen for
+-- Guard: the name is free, belongs to this incarnation, or its owner was not seen for
 -- `gone_after_ms`.
 -- KEYS 1 nodes
 -- KEYS 2 node
 -- ARGV 1 now
 -- ARGV 2 node_name
 -- ARGV 3 incarnation
--- ARGV 4 gone_after_ms: another incarnation that was not seen for this time has left
--- ARGV 5 claim_name: take the name from an incarnation known to be dead, or ask
+-- ARGV 4 gone_after_ms: the time without a heartbeat after which another incarnation counts as gone
+-- ARGV 5 claim_name: take (take the name from an incarnation known to be dead), or ask
 -- ARGV* field
 -- ARGV* value
 -- Reply present: now

@@ -1,19 +1,17 @@
 #!lua flags=allow-oom
--- Gives the data a new epoch: on its first day, or because a node noticed a data loss.
--- After a loss it also records the loss, raises the fence above the highest ever seen, and starts
--- the settling time.
--- Until the data has settled, no run is due.
--- Guard: the epoch is still the one that the caller read, so only one of several nodes marks a
--- loss.
+-- Gives the data a new epoch: on the first use, or because a node noticed a data loss.
+-- After a loss the script also records the loss, raises the fence above the highest fence ever
+-- seen, and starts the time for restoring data. During this time no run is due.
+-- Guard: the epoch is the one that the caller read, so only one of several nodes records a loss.
 -- KEYS 1 epoch
 -- KEYS 2 data_losses
 -- KEYS 3 restoring_until
 -- KEYS 4 fence
 -- ARGV 1 now
--- ARGV 2 read: the epoch as read, or ''
+-- ARGV 2 read: the epoch as the caller read it, or ''
 -- ARGV 3 new_epoch
--- ARGV 4 loss: its record as JSON, or '' on the first day
--- ARGV 5 highest: the highest fence seen
+-- ARGV 4 loss: the record of the loss as JSON, or '' on the first use
+-- ARGV 5 highest: the highest fence that a node has seen
 -- ARGV 6 restore_ms
 -- Reply begun
 -- Reply another: epoch

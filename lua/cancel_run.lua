@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- Cancels one run. A planned run ends cancelled, and its job's next run is planted.
--- A running run is stopped by its node.
--- Guard: the run is not over. If it is the job's pending run, the job is at the given revision.
--- Cancelling twice answers `cancelled` twice.
+-- Cancels one run. A planned run ends `cancelled`, and its job's next run is planned. The node of a
+-- running run stops that run.
+-- Guard: the run has not ended. If the run is the job's pending run, the job is at the given
+-- revision.
+-- A repeated call replies `cancelled` again.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
 -- KEYS 4 due: of the run's lane
--- KEYS 5 job_due: of the job's lane, where a run that waited may have been put
+-- KEYS 5 job_due: of the job's lane, which may contain a run that waited
 -- KEYS 6 open
 -- KEYS 7 waiting
 -- KEYS 8 stop_requests
@@ -30,19 +31,19 @@
 -- ARGV 6 rev: of the job, or ''
 -- ARGV 7 lane
 -- ARGV 8 reason
--- ARGV 9 successor: id or ''
+-- ARGV 9 successor: the id of a run, or ''
 -- ARGV 10 successor_due
 -- ARGV 11 successor_ready
--- ARGV 12 by: who asked for it, or ''
--- ARGV 13 job_lane: as read
+-- ARGV 12 by: the user who asks for the change, or ''
+-- ARGV 13 job_lane: as the caller read it
 -- ARGV 14 gates: the gates at which the run has places
 -- Reply cancelled
--- Reply requested: it is running; its node stops it
+-- Reply requested: the run is running; its node was asked to stop it
 -- Reply over: state, finished_at
 -- Reply unknown
--- Reply stale: the job changed; read it again
--- Reply occupied: the successor's id already has a record
--- Reply places: the gates at which it has places; the call lacks some of them
+-- Reply stale: the job changed; the caller must read the job again
+-- Reply occupied: the successor already has a record
+-- Reply places: the gates at which the run has places; the caller must repeat the call with them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], open = KEYS[6], waiting = KEYS[7],
@@ -76,7 +77,7 @@ if ARGV[6] ~= '' and changed_lane(k, ARGV[13]) then return {'stale'} end
 if is_pending and is_planted_before(ARGV[9], KEYS[14]) then return {'occupied', ARGV[9]} end
 end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[7], 'kind', ARGV[5],
   'by', ARGV[12]})
--- The audit log of a removed job has an entry of the removal already.
+-- If the job was removed, its audit log already has an entry for the removal.
 if job[1] and not job[3] then note_change(KEYS[16], now, 'run cancelled', ARGV[12], {run = id}) end
 if is_pending then plant_pending(k, ARGV[3], ARGV[9], ARGV[10], ARGV[11]) end
 if places[1] then redis.call('HDEL', k.run, 'places') end

@@ -1,13 +1,12 @@
 #!lua flags=allow-oom
--- Claims due runs of one lane: each leaves the due set and gets a lease, an owner and a fence.
--- The same step plants the next run of its job.
--- A run behind an open run of its job waits or is skipped, as the job's overlap rule says.
--- A run for which its queue has no room stays due: the queue is paused, at its limit or beyond its
--- rate.
+-- Claims due runs of one lane: each claimed run leaves the due set and gets a lease, an owner and a
+-- fence. The same step plans the next run of its job.
+-- A run that meets an open run of its job waits or is skipped, as the job's overlap rule says.
+-- A run stays due if its queue is paused, at its limit, or beyond its rate limit.
 -- Guard: the run is in the due set and ready; its successor was computed from the job's present
 -- revision.
--- A repeated call with the same token answers `claimed` with the same fence.
--- Runs that ended or began to wait in the first call are answered `gone` in the second.
+-- A repeated call with the same token replies `claimed` with the same fence. It replies `gone` for
+-- runs that ended or began to wait in the first call.
 -- KEYS 1 due
 -- KEYS 2 leases
 -- KEYS 3 fence
@@ -39,11 +38,11 @@
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 incarnation
--- ARGV 4 token: names this call
+-- ARGV 4 token: the name of this call, by which a repeated call is recognised
 -- ARGV 5 lease_ms
 -- ARGV 6 lane
 -- ARGV 7 gates: the gates of all these runs, in the order of their keys
--- ARGV 8 slots: how many may be claimed
+-- ARGV 8 slots: the most runs to claim
 -- ARGV* id
 -- ARGV* job_name
 -- ARGV* due_ms
@@ -53,35 +52,36 @@
 -- ARGV* overlap: skip, queue, replace or allow
 -- ARGV* max_waiting
 -- ARGV* max_age: in ms, or ''
--- ARGV* latest_start: the time after which the first attempt of a regular run is skipped, or ''
--- ARGV* max_runs: how many regular runs may begin, or ''
--- ARGV* successor: id or ''
+-- ARGV* latest_start: the time after which a first attempt of a regular run is skipped, or ''
+-- ARGV* max_runs: the most regular runs of the job that may begin, or ''
+-- ARGV* successor: the id of a run, or ''
 -- ARGV* successor_due
 -- ARGV* successor_ready
--- ARGV* run_gates: the gates it has to pass, in this order
--- ARGV* limits: of its key: runs at once (0: any number), microseconds between two starts, burst;
---   or ''
--- Reply items: now, 1 if the fence counter was wrong and rebuilt, then one of these replies for
+-- ARGV* run_gates: the gates that the run has to pass, in this order
+-- ARGV* limits: of the run's concurrency key: runs at once (0: any number), microseconds between
+--   two starts, burst; or ''
+-- Reply items: now, 1 if the fence counter was corrupt and rebuilt, then one of these replies for
 --   each run
 -- Reply claimed: fence, attempt, lease end, recoveries in a row, failures, unclear answers in a
 --   row, 1 if it was claimed before
--- Reply full: as many runs as allowed were claimed; this run was not judged
--- Reply gone: another node was first
+-- Reply full: the call has claimed `slots` runs; this run was not checked
+-- Reply gone: another node did this first
 -- Reply early: ready
--- Reply stale: the job changed; read it again
--- Reply job_missing: the run's job is not known
--- Reply bad_state: its record has an unknown state; it stays due, so that the caller can quarantine it
--- Reply unplanned: nobody planned or asked for this run
--- Reply occupied: the successor's id already has a record
+-- Reply stale: the job changed; the caller must read the job again
+-- Reply job_missing: Redis has no job for the run
+-- Reply bad_state: the run's record has an unknown state; the run stays due, so that the caller can
+--   quarantine it
+-- Reply unplanned: neither the job nor an operator planned this run
+-- Reply occupied: the successor already has a record
 -- Reply skipped: reason
--- Reply waiting: behind an open run
--- Reply at_gate: at a gate, which is named
--- Reply places: the gates at which it has places; the call lacks some of them
--- Reply needs_own_gate: other jobs must not run beside this one, so it has to pass the gate `job:` of its
---   own name
+-- Reply waiting: the run waits for an open run of its job
+-- Reply at_gate: the gate at which the run waits
+-- Reply places: the gates at which the run has places; the caller must repeat the call with them
+-- Reply needs_own_gate: another job names this job in `not_while`, so the run has to pass the gate
+--   `job:` of its own job
 -- Reply cancelled: reason
--- Reply failed: reason; another attempt would have come too late
--- Reply no_room: why its queue has no room (paused, full or rate)
+-- Reply failed: reason; another attempt would start later than max_age allows
+-- Reply no_room: why the queue has no room (paused, full or rate)
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local due, leases, fence_key, stop_requests, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
@@ -94,8 +94,7 @@ local has_not_while = redis.call('EXISTS', KEYS[14]) == 1
 local has_stop_requests = redis.call('EXISTS', stop_requests) == 1
 
 -- A lost or unreadable counter is rebuilt from the clock, which exceeds every fence issued from an
--- earlier clock.
--- If the clock was set back, the run's own last fence is the lower bound.
+-- earlier clock. If the clock was set back, the run's own last fence is the lower bound.
 local stored = redis.call('GET', fence_key)
 local last = whole(stored, FENCE)
 local is_fence_wrong = stored and last == 0
@@ -106,23 +105,22 @@ local function next_fence(own)
   return last
 end
 
--- The room is computed once, because all runs of a call are in one queue.
+-- The room of the queue is computed once, because all runs of a call are in one queue.
 local queue, taken = queue_capacity(KEYS[12], KEYS[11], KEYS[13], micros), 0
 
 -- Returns nil if a first attempt may start; otherwise `waiting` or `skipped`.
 local function blocked(k, a, id, has_waited)
   if a.overlap == 'allow' then return nil end
   if redis.call('ZCARD', k.open) == 0 or redis.call('ZSCORE', k.open, id) then return nil end
-  -- A run whose turn had come was overtaken before its claim, so it waits again instead of being
-  -- skipped.
+  -- A run that already waited for its turn is not skipped: another run only started first.
   if a.overlap == 'replace' or has_waited then return 'waiting' end
   if a.overlap == 'skip' then return 'skipped' end
   if redis.call('ZCARD', k.waiting) >= tonumber(a.max_waiting) then return 'skipped' end
   return 'waiting'
 end
 
--- Asks all older runs of the job to stop, under the overlap rule `replace`.
--- A run that waits for a retry, for its turn or at a gate becomes due at once; its claim ends it.
+-- Asks all older runs of the job to stop, under the overlap rule `replace`. An older run that waits
+-- for a retry, for its turn or at a gate becomes due at once, and its claim ends it.
 local function replace(k, names)
   has_stop_requests = true
   for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
@@ -147,8 +145,7 @@ local function replace(k, names)
   redis.call('PUBLISH', nudge, 'stop')
 end
 
--- Ends the schedule after the last of `max_runs` has begun out of order: the planned run is
--- dropped.
+-- Ends the schedule of a job that has begun `max_runs` runs: the planned run is dropped.
 local function end_schedule(k, job_name, pending)
   redis.call('HDEL', k.job, 'paused_run')
   plant_pending(k, job_name, '')
@@ -156,8 +153,8 @@ local function end_schedule(k, job_name, pending)
   unwatch_planned(k, pending or '')
 end
 
--- Returns true if other jobs must not run beside `job`, and its run does not pass the gate for
--- that.
+-- Returns true if another job names `job` in `not_while`, and the run does not pass the gate of its
+-- own job.
 local function needs_own_gate(job, names)
   if not has_not_while or redis.call('ZRANGEBYLEX', KEYS[14], '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1] == nil then
     return false
@@ -168,9 +165,9 @@ local function needs_own_gate(job, names)
   return true
 end
 
--- Returns true if an earlier run waits at a gate that this run could pass.
--- Only runs in the lane of this call or in a lane that is not stuck count.
--- In an alternating group only runs of the same job count.
+-- Returns true if an earlier run waits at a gate that this run could pass. Only runs in the lane of
+-- this call or in a lane that is not stuck count. In an alternating group only runs of the same job
+-- count.
 local function would_overtake(gate, a)
   local own = tonumber(a.due_ms)
   local function is_before(id, due_ms) return id and (due_ms < own or due_ms == own and id < a.id) end
@@ -178,12 +175,12 @@ local function would_overtake(gate, a)
   return is_before(first_of_all(gate)) or is_before(first_in_lane(gate, ARGV[6]))
 end
 
--- The change of the number of waiting runs by this call.
+-- The change that this call makes to the number of waiting runs.
 local waiting = 0
 
--- Passes the gates of a run in order. Returns the gate where it has to wait, or nil, and all gates
--- where it has places.
--- While it waits at a gate, it keeps the places at the gates before. It gives up places it no
+-- Passes the gates of a run in order. Returns the gate where the run has to wait, or nil, and all
+-- gates where the run has places. While the run waits at a gate, it keeps its places at the gates
+-- before. It gives up places that it no longer needs.
 -- longer needs.
 local function pass_gates(k, a, names, places)
   local needed, passed = {}, {}
@@ -200,7 +197,8 @@ local function pass_gates(k, a, names, places)
     local limits = gate.kind == 'key' and known[2] ~= a.limits and a.limits or nil
     local may, opens
     if since then
-      -- The run was let in before. The rate counts it where it begins, so it is checked again here.
+      -- The run was let in before. The rate limit counts a run when it begins, so the limit is
+      -- checked again here.
       opens = gate.kind == 'key' and rate_opens(gate, a.limits, 0, now, micros)
       may = not opens
     else
@@ -225,8 +223,8 @@ local function pass_gates(k, a, names, places)
   return nil, passed
 end
 
--- Counts the start of a run in the rate of its key.
--- Runs that wait there are judged anew, because the job's limits may have changed.
+-- Counts the start of a run in the rate limit of its key. The gate of the key is checked again,
+-- because the job's limits may have changed.
 local function begin_at(names, limits)
   for _, name in ipairs(names) do
     local gate = gates[name]
@@ -238,9 +236,8 @@ local function begin_at(names, limits)
 end
 
 -- Removes a due run that must not start: a run left in a former lane, or a planned run that is
--- running or over.
--- The latter happens after a loss. A planned run is followed by the next run all the same.
--- A one-shot whose run has an unreadable state does not end by this.
+-- running or has ended. The latter happens after a data loss; the job's next run is planned all the
+-- same. A one-shot does not end if the state of its run is unreadable.
 local function remove_from_due(k, a, state)
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'started_count', 'once')
   local has_begun = state == 'running' or ENDS[state]
@@ -256,8 +253,8 @@ local function remove_from_due(k, a, state)
   return {'gone'}
 end
 
--- Adds the start deadline of a skipped run: the run that blocked it may still be running then.
--- Only the first run skipped behind the same run has a deadline, so that a run that hangs is
+-- Adds the start deadline of a skipped run, because the run that blocked it may still be running
+-- then. Only the first run skipped behind the same run has a deadline, so that a run that hangs is
 -- reported once.
 local function watch_skipped(k, id, due_ms, notify, behind, last)
   local start = string.match(notify or '', 'start=%d+')
@@ -267,9 +264,8 @@ local function watch_skipped(k, id, due_ms, notify, behind, last)
   if last then unwatch(k.deadlines, string.match(last, '%S*$')) end
 end
 
--- Adds the notice `on_late` for a run that starts later than its job allows.
--- `before` is the time of an earlier claim that was handed back unexecuted, or nil; a late run is
--- reported once.
+-- Adds the notice `on_late` for a run that starts later than its job allows. `before` is the time
+-- of an earlier claim that was handed back unexecuted, or nil; a late run is reported once.
 local function notify_late(k, id, notify, due_ms, before)
   local late = string.match(notify or '', 'late=(%d+)')
   local last = late and tonumber(due_ms) + tonumber(late)
@@ -277,8 +273,8 @@ local function notify_late(k, id, notify, due_ms, before)
 end
 
 local claimed, slots = 0, tonumber(ARGV[8])
--- The runs judged by this call. A run that is named twice is answered `gone`, not as in a repeated
--- call.
+-- The runs checked by this call. A run that is named twice gets the reply `gone`, unlike in a
+-- repeated call.
 local judged = {}
 
 local function claim(k, a)
@@ -308,8 +304,8 @@ local function claim(k, a)
   if not job[1] then return {'job_missing'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
-  -- A run that is owed has a record or is open, waiting or spread; a run that was asked for has a
-  -- record.
+  -- A run that its job planned has a record, or is open, waiting or spread. A run that an operator
+  -- asked for has a record.
   if not is_pending and not run[2] and not run[4] and (a.kind == 'manual' or not job[3] and not redis.call('ZSCORE', k.open, id)
     and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.catch_up, id)) then
     return {'unplanned'}
@@ -320,24 +316,22 @@ local function claim(k, a)
   if gates_bad then return gates_bad end
   if needs_own_gate(a.job_name, names) then return {'needs_own_gate'} end
   local places = gate_names(run[11])
-  -- The time from which it could have run without its gates.
+  -- The time from which the run could have started without its gates.
   local woken = ready
   if run[12] then ready = run[12] end
 
-  -- The fence decides, not the attempt number.
-  -- A run that was handed back at a shutdown may have started, so it is neither skipped nor
-  -- dropped.
+  -- The fence decides, not the attempt number. A run that was handed back at a shutdown may have
+  -- started, so the run is neither skipped nor dropped.
   local first = not run[4]
   -- A run that was handed back unexecuted is as late as a run that was never claimed.
   local is_unexecuted = run[16] and whole(run[8], COUNT) == 0 and not has_executed(k.run, whole(run[1], COUNT))
   local is_unstarted = first or is_unexecuted
   if is_unexecuted then ready = run[17] or a.due_ms end
-  -- A manual run is not in the list of open runs: another run of its job may have begun since it
+  -- A manual run is not in the list of open runs. Another run of its job may have begun since it
   -- was handed back.
   local is_back = not first and a.kind == 'manual' and whole(run[1], COUNT) == 0
   -- A finished one-shot keeps its definition for manual runs asked for earlier, and for runs of its
-  -- former schedule.
-  -- Those runs were spread, and may have waited for another run since.
+  -- former schedule. Those runs were spread, and may have waited for another run since then.
   local is_spread = redis.call('ZSCORE', k.catch_up, id)
   local is_owed = is_spread or run[10]
   local is_removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
@@ -359,14 +353,14 @@ local function claim(k, a)
   elseif is_of_former then
     outcome, reason = 'cancelled', 'of an earlier job of this name'
   elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
-    -- The run was owed when its job was paused: it waited for its turn or was spread.
+    -- The run was planned before its job was paused: the run waited for its turn or was spread.
     outcome, reason = 'skipped', 'paused'
   elseif begins and started >= most then
     outcome, reason = 'skipped', 'max_runs'
   elseif is_unstarted and (too_late or is_missed) then
     outcome, reason = 'skipped', 'missed'
   elseif too_late then
-    outcome, reason = 'failed', 'its next attempt came too late for max_age'
+    outcome, reason = 'failed', 'the next attempt would start later than max_age allows'
   elseif first or is_back then
     outcome, reason = blocked(k, a, id, is_back or run[10]), 'overlap'
   end
@@ -379,13 +373,13 @@ local function claim(k, a)
     if gate then outcome, reason = 'at_gate', gate end
     if passed[1] then base[#base + 1], base[#base + 2] = 'places', table.concat(passed, ' ') end
   end
-  -- A record names only what differs from the plan: a run on time needs no `ready_at`.
+  -- A record stores only a difference from the plan: a run on time needs no `ready_at`.
   if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
   local behind = (first or is_back) and outcome and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
   if behind then base[#base + 1], base[#base + 2] = 'behind', behind end
 
   if gate then
-    -- The run to name as the cause: the last run that began, or else a run that was let in.
+    -- The run that blocks this run: the last run that began, or else a run that was let in.
     local found = found_at(gates[gate])
     found.last = found.last or redis.call('ZREVRANGE', gates[gate].holders, 0, 0)[1]
     local before = found.last or redis.call('ZRANGE', gates[gate].waiters, 0, 0)[1]
@@ -410,7 +404,7 @@ local function claim(k, a)
     local fence = next_fence(whole(run[4], FENCE - 1))
     local attempt = whole(run[1], COUNT) + 1
     local lease_end = now + tonumber(ARGV[5])
-    -- The mark is stored, so that a repeated claim answers the same: a run that may have started
+    -- The mark is stored, so that a repeated claim gets the same reply: a run that may have started
     -- must not look new.
     local before = first and 0 or 1
     redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', ARGV[4], 'node', ARGV[2],
@@ -421,7 +415,7 @@ local function claim(k, a)
     begin_at(passed, a.limits)
     taken = taken + 1
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
-    -- The way in which the attempt began decides what becomes of it when its node is lost.
+    -- The delivery rule of the attempt decides if the run is retried when its node is lost.
     if a.delivery ~= '' then
       redis.call('HSET', k.run, 'delivery', a.delivery)
     elseif run[18] then
@@ -434,8 +428,8 @@ local function claim(k, a)
       redis.call('HSET', k.job, 'started_count', started)
       if started >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
     end
-    -- Runs that began to wait under another rule must not have to wait until no run is open: under
-    -- `allow` that moment may never come.
+    -- Runs that began to wait under another rule must not wait until no run is open. Under `allow`
+    -- that moment may never come.
     if a.overlap == 'allow' and first then free_first_waiting(k, now) end
     claimed = claimed + 1
     run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),

@@ -1,13 +1,16 @@
 #!lua
--- Writes the settings that a file gives a queue or a group, or that the file no longer mentions it.
--- Redis itself refuses this script when memory is full, because it only adds data.
--- Guard: the file's own text changed since its last call, or the settings it wrote are gone.
--- A changed text replaces settings made by hand. The same text in another file does not, because
--- nobody edited anything.
--- A pause by hand is never lifted, and settings by hand outlive the last file that gave any.
+-- Writes the settings that a file declares for a queue or a group, or withdraws them if the file no
+-- longer declares the section.
+-- Redis itself refuses this script when memory is full, because the script only adds data.
+-- Guard: the section in this file changed since its last call, or the settings that the call wrote
+-- are gone.
+-- A changed section replaces settings made by hand. The same section in another file does not,
+-- because nobody edited it.
+-- A pause by hand is never lifted, and settings by hand are kept when no file declares the section
+-- any more.
 -- A repeated call changes nothing.
--- If the text in force is withdrawn while other files give a different one, those files are applied
--- again.
+-- If the section in force is withdrawn while other files declare a different text, those files are
+-- applied again.
 -- KEYS 1 settings: of the queue or group
 -- KEYS 2 declared: the sections of this file
 -- KEYS 3 index: of queues or groups
@@ -16,17 +19,17 @@
 -- ARGV 1 now
 -- ARGV 2 name
 -- ARGV 3 entry: the field of this section in `declared`
--- ARGV 4 hash: of the file's own text, or '' if the file does not mention it
+-- ARGV 4 hash: of the section's text in the file, or '' if the file does not declare the section
 -- ARGV 5 source_name: of the file
--- ARGV 6 shown: its value in the index; '' for none
--- ARGV 7 paused: 1 if the file wants it paused, else 0
--- ARGV 8 mode: say (write it), or look (answer what it would do)
+-- ARGV 6 shown: the value of the section in the index; '' for none
+-- ARGV 7 paused: 1 if the file pauses the queue or group, else 0
+-- ARGV 8 mode: say (write the settings), or look (reply with the effect, without writing)
 -- ARGV* field: of settings
 -- ARGV* value: '' for none
 -- Reply declared
--- Reply unchanged: this file or another gave the same text before
--- Reply withdrawn: no file mentions it any more
--- Reply kept: another file mentions it, or it was set by hand
+-- Reply unchanged: this file or another declared the same text before
+-- Reply withdrawn: no file declares the section any more
+-- Reply kept: another file declares the section, or it was set by hand
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local settings, declared, index = KEYS[1], KEYS[2], KEYS[3]
@@ -38,7 +41,7 @@ local function show()
   if ARGV[6] == '' then redis.call('HDEL', index, name) else redis.call('HSET', index, name, ARGV[6]) end
 end
 
--- Has the runs that wait at a group judged anew, because its settings changed.
+-- Has the gate of the group checked again, because the settings of the group changed.
 local function wake_group()
   local group = string.match(entry, '^group (.+)$')
   if not group then return end
@@ -46,8 +49,8 @@ local function wake_group()
   redis.call('PUBLISH', KEYS[4], 'due')
 end
 
--- Returns the fields of other files in the settings, and the name of a file that gave `text`, or
--- nil.
+-- Returns the fields of other files in the settings, and the name of a file that declared `text`,
+-- or nil.
 local function others_of(text)
   local others, sayer = {}, nil
   for _, field in ipairs(redis.call('HKEYS', settings)) do
@@ -81,7 +84,8 @@ if hash == '' then
 end
 
 if stored[1] == hash and redis.call('HGET', declared, entry) == hash then return {'unchanged'} end
--- The settings in force come from this text or a copy of it, so changes by hand since then remain.
+-- The settings in force come from this text or a copy of it, so changes by hand after that are
+-- kept.
 local text = stored[5] and redis.call('HGET', settings, 'src:' .. stored[5])
 local _, sayer = others_of(hash)
 if sayer and (text == hash or not stored[1] and stored[2]) then

@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
--- Discards entries of the quarantine for good, with their keys that were moved aside.
--- Records who asked for it: always an operator, never schedd itself. The newest 200 notes are kept.
--- Guard: an entry is still what was read. An entry that an earlier call for the same note discarded
--- counts as discarded.
--- At most 100 a call.
+-- Deletes entries of the quarantine, with their quarantined keys, and records the operator who
+-- asked for it. The newest 200 records are kept.
+-- Guard: an entry is as the caller read it. An entry that an earlier call for the same note deleted
+-- counts as deleted.
+-- At most 100 entries a call.
 -- KEYS 1 quarantine
 -- KEYS 2 discarded
 -- KEYS 3 counters
--- KEYS* aside: the key that was moved aside, or the quarantine for an entry without a key
+-- KEYS* aside: the quarantined key, or the quarantine for an entry without a key
 -- ARGV 1 now
--- ARGV 2 dropped: the counter of entries that found no room, as read, to be cleared; or ''
+-- ARGV 2 dropped: the number of entries that found no room, as the caller read it, to be cleared;
+--   or ''
 -- ARGV* field: the entry's name
--- ARGV* entry: as read
--- ARGV* note: what is discarded and by whom, JSON, unique for each request
+-- ARGV* entry: as the caller read it
+-- ARGV* note: the record of the deletion as JSON, unique for each request
 -- Reply discarded: the positions of the discarded entries; the first is 1
 -- Reply wrong_type: key, found, wanted
 local NOTES = 200

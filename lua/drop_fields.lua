@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Deletes unreadable fields of a hash.
--- Guard: each field still has the value that was seen. At most 500 a call.
+-- Guard: each field still has the value that the caller read. At most 500 fields a call.
 -- KEYS 1 key
 -- ARGV* field
 -- ARGV* seen

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- Ends an attempt: the run gets its final state and moves to history, or becomes due again for
 -- another attempt.
--- Guard: the lease is in the set under this fence; the run has no later fence and is not over.
--- If this ends the run, the job is in the queue that the caller read.
--- A repeated call answers the same. A stale holder is answered `lost` and changes nothing.
+-- Guard: the lease is in the set under this fence; the run has no later fence and has not ended. If
+-- this call ends the run, the job is in the lane that the caller read.
+-- A repeated call returns the same reply. A node without the lease gets the reply `lost` and
+-- changes nothing.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
 -- KEYS 4 due: of the run's lane
--- KEYS 5 job_due: of the job's lane as read
+-- KEYS 5 job_due: of the job's lane as the caller read it
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
@@ -30,24 +31,24 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 fence
--- ARGV 5 verdict: a final state; retry (a failed attempt, tried again); release (handed back, does
---   not count as an attempt);
--- ask_later (no attempt, its done_check is asked again)
+-- ARGV 5 verdict: a final state; retry (the attempt failed and is tried again); release (the run is
+--   handed back, and this is not an attempt); ask_later (no attempt, the done_check runs again
+--   later)
 -- ARGV 6 reason
--- ARGV 7 ready: of retry and ask_later, in ms from now
--- ARGV 8 past: the attempt's record as JSON, kept with the run; '' if it never began or ends the
---   run
--- ARGV 9 job_lane: as read
+-- ARGV 7 ready: for retry and ask_later, in ms from now
+-- ARGV 8 past: the attempt's record as JSON, kept with the run; '' if the attempt never began or
+--   ends the run
+-- ARGV 9 job_lane: as the caller read it
 -- ARGV 10 gates: the gates at which the run has places
--- ARGV* field: facts of the attempt
+-- ARGV* field: a fact of the attempt
 -- ARGV* value
--- Reply finished: number of the job's runs in history
+-- Reply finished: the number of the job's runs in history
 -- Reply retrying: ready
 -- Reply released
 -- Reply asking_later: ready
--- Reply moved: the lane the job has now
--- Reply lost: another node or nobody holds the lease, or the run is over
--- Reply places: the gates at which it has places; the call lacks some of them
+-- Reply moved: the present lane of the job
+-- Reply lost: another node or no node has the lease, or the run has ended
+-- Reply places: the gates at which the run has places; the caller must repeat the call with them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
@@ -96,8 +97,8 @@ if goes_back then
     redis.call('HSET', k.run, 'failures', whole(run[6], COUNT) + 1, 'recoveries', 0)
     if ARGV[8] ~= '' then keep_past(k.run, attempt, ARGV[8]) end
   else
-    -- The next claim overwrites the start of this attempt and uses its number again.
-    -- A run that was handed back unexecuted has not started.
+    -- The next claim uses the number of this attempt again and overwrites its start. A run that was
+    -- handed back unexecuted has not started.
     local has_started = verdict == 'ask_later' or ARGV[8] ~= '' or has_executed(k.run, attempt - 1)
     if run[8] and has_started then redis.call('HSETNX', k.run, 'first_start', run[8]) end
     redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0))

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Deletes the records and ledgers of ended jobs whose retention is over.
--- Guard: the job has ended, and none of its runs is open, waiting, spread or manual and not over.
--- A job that was added again only leaves the index. At most 100 a call.
+-- Guard: the job has ended, and none of its runs is open, waiting, spread or manual and not ended.
+-- A job that was added again only leaves the index. At most 100 jobs a call.
 -- KEYS 1 finished
 -- KEYS 2 counters
 -- KEYS 3 not_while
@@ -18,7 +18,7 @@
 -- KEYS* schedule_versions
 -- ARGV 1 now
 -- ARGV* job_name
--- Reply forgotten: how many
+-- Reply forgotten: the number of deleted jobs
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset'})
 if bad then return bad end
@@ -46,8 +46,8 @@ for at = 1, #ARGV - 1 do
   if not ended or is_idle then
     redis.call('ZREM', KEYS[1], name)
   else
-    -- Its score becomes that of a job that ended just now, so that it does not block others that
-    -- can be deleted.
+    -- The job gets the score of a job that ended now, so that it does not block the deletion of
+    -- other jobs.
     redis.call('ZADD', KEYS[1], now, name)
   end
 end

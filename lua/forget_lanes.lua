@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Forgets lanes that were not used for a long time.
--- Guard: the lane was last used before the given time, and no run is due there. At most 100 a call.
+-- Removes lanes from the registry that were not used for a long time.
+-- Guard: the lane was last used before the given time, and no run is due there. At most 100 lanes a
+-- call.
 -- KEYS 1 lanes
 -- KEYS* due
 -- ARGV 1 before
 -- ARGV* lane
--- Reply forgotten: how many
+-- Reply forgotten: the number of removed lanes
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset'})
 if bad then return bad end

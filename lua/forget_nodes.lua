@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Forgets nodes that were not seen for a long time and have no file in use.
+-- Deletes nodes that were not seen for a long time and whose files declare nothing.
 -- Guard: the node was last seen before the given time, and its file lists no job, queue or group.
--- At most 100 a call.
+-- At most 100 nodes a call.
 -- KEYS 1 nodes
 -- KEYS* node
 -- KEYS* source
 -- KEYS* declared
 -- ARGV 1 before
 -- ARGV* node_name
--- Reply forgotten: how many
+-- Reply forgotten: the number of deleted nodes
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset'})
 if bad then return bad end

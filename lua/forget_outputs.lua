@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Deletes kept outputs: the oldest if a job or all jobs have too many bytes, or outputs past their
--- age.
--- Guard: none; a key that is no output stays and only leaves the indexes. At most 100 a call.
+-- Deletes kept outputs: the oldest outputs while a job or all jobs have too many bytes, or outputs
+-- beyond their age.
+-- Guard: none; a key that is not an output stays and only leaves the indexes. At most 100 outputs a
+-- call.
 -- KEYS 1 outputs
 -- KEYS 2 output_bytes
 -- KEYS 3 output_sizes
@@ -10,7 +11,7 @@
 -- KEYS* job_outputs
 -- ARGV* member: of outputs, one for each output key
 -- ARGV* job_name
--- Reply forgotten: bytes kept in the namespace
+-- Reply forgotten: the number of output bytes that remain for all jobs
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'string', KEYS[3], 'hash', KEYS[4], 'hash'})
 if bad then return bad end

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Deletes the records of ended runs whose retention is over, or only removes them from history.
+-- Deletes the records of ended runs whose retention is over, or only removes the runs from history.
 -- The same step adds the end of a regular run to its job's ledger, so that each occurrence stays
--- accounted for.
--- Guard: the run's state is final; a run that is not over only leaves the indexes.
--- A run restored by a journal stays while its job has yet to reach its occurrence.
--- The planting and skipping of later occurrences looks at such records. At most 100 a call.
+-- recorded.
+-- Guard: the run's state is final; a run that has not ended only leaves the indexes.
+-- A run restored by a journal is kept while it is still ahead in its job's schedule. The planning
+-- of later runs reads its record. At most 100 runs a call.
 -- KEYS 1 history
 -- KEYS 2 dead
 -- KEYS 3 counters
@@ -17,28 +17,28 @@
 -- KEYS* audit_log
 -- KEYS* backfill
 -- ARGV 1 now
--- ARGV 2 request: the id of the operator's request that this call belongs to, or ''; one request is
---   one entry in the audit log
--- ARGV 3 by: who asked for it, or ''
+-- ARGV 2 request: the id of the operator's request, or ''; one request is one entry in the audit
+--   log
+-- ARGV 3 by: the user who asks for the change, or ''
 -- ARGV* id
--- ARGV* reach: record (delete the run); history (keep the record of a dead letter); dead (delete it
---   if it still is a dead letter)
--- Reply forgotten: how many
+-- ARGV* reach: record (delete the run); history (keep the record of a dead letter); dead (delete
+--   the run if it still is a dead letter)
+-- Reply forgotten: the number of runs
 -- Reply wrong_type: key, found, wanted
 local now, request = clock(ARGV[1]), ARGV[2]
 local counters = KEYS[3]
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', counters, 'hash'})
 if bad then return bad end
 
--- The most bytes that are kept of a reason.
+-- The most bytes that a ledger range keeps of a reason.
 local REASON = 200
 
 local function leave(index, id)
   if redis.call('TYPE', index).ok == 'zset' then redis.call('ZREM', index, id) end
 end
 
--- Returns a job's ledger, read once a call.
--- A job that is gone keeps no ledger; nothing is added to a ledger whose keys have a wrong type.
+-- Returns a job's ledger, read once a call. A job without a record keeps no ledger; nothing is
+-- added to a ledger whose keys have a wrong type.
 local ledgers = {}
 local function ledger_of(k)
   local ledger = ledgers[k.ledger]
@@ -60,7 +60,7 @@ local function last_of(ledger)
   return ledger.last
 end
 
--- Removes the oldest range of a ledger; its occurrences are only counted from then on.
+-- Removes the oldest range of a ledger. Its occurrences are only counted from then on.
 local function drop_oldest(ledger)
   local popped = redis.call('ZPOPMIN', ledger.key)
   local oldest = range_of(popped[1], popped[2])
@@ -74,16 +74,15 @@ local function drop_oldest(ledger)
   ledger.last = nil
 end
 
--- Adds an ended run to the ledger: to the last range if possible, otherwise as a range of its own.
+-- Adds an ended run to the ledger: to the last range if possible, otherwise as a new range.
 -- The last range grows only past the end of every other range, and only with occurrences that ended
--- the same way.
--- It therefore does not grow past a kept dead letter, or past the run for which its next one was
--- skipped (`behind`).
--- A run that ended out of order has a range of its own; the narrowest range that contains a time
+-- the same way. So it does not grow past a kept dead letter, or past the run behind which its next
+-- run was skipped.
+-- A run that ended out of order gets its own range; the narrowest range that contains a time
 -- decides.
--- Beside a restored run others may be lost, so it joins only the range of the occurrence it
--- follows.
--- `latest` then lies past the end of that range, which keeps every other run out of it.
+-- Other runs near a restored run may be lost, so a restored run joins only the range of the
+-- occurrence it follows. `latest` then lies past the end of that range, so that no other run joins
+-- the range.
 local function add_to_ledger(k, range)
   local ledger = ledger_of(k)
   if not ledger.is_kept then return end
@@ -110,8 +109,8 @@ local function add_to_ledger(k, range)
   if redis.call('ZCARD', ledger.key) > RANGES then drop_oldest(ledger) end
 end
 
--- Keeps the last range from growing past a dead letter whose record stays: that record says what
--- became of it.
+-- Keeps the last range from growing past a dead letter with a kept record, because that record says
+-- how its occurrence ended.
 local function close_last_range(k, id)
   local ledger, due = ledger_of(k), whole(string.match(id, '@(%d+)$'), PARKED)
   if not ledger.is_kept or ledger.has_wrong_type or due <= ledger.latest then return end
@@ -119,7 +118,7 @@ local function close_last_range(k, id)
   redis.call('HSET', ledger.before, 'latest', int(due))
 end
 
--- Returns the reason of an end, without the note which journal restored it.
+-- Returns the reason of an end, without the note about the journal that restored it.
 local function reason_of(reason, restored)
   if not restored then return reason end
   for _, pattern in ipairs({'restored by the journal of .*$', 'the journal of %S+ shows that the run started$'}) do
@@ -128,8 +127,8 @@ local function reason_of(reason, restored)
   return reason
 end
 
--- Returns the due time of a job's planned run, or of the run planned for after a pause; false if
--- there is none.
+-- Returns the due time of a job's planned run, or of the run that a pause keeps; false if the job
+-- has none.
 local planned_of = {}
 local function planned_at(k)
   if planned_of[k.job] == nil then
@@ -140,7 +139,7 @@ local function planned_at(k)
   return planned_of[k.job]
 end
 
--- Returns true if the job has yet to reach this run, by its schedule or its backfill.
+-- Returns true if this run is still ahead in the schedule or the backfill of its job.
 local function is_to_come(k, id)
   if string.match(id, '~backfill$') then
     return redis.call('TYPE', k.backfill).ok == 'zset' and redis.call('ZSCORE', k.backfill, id)
@@ -150,7 +149,7 @@ local function is_to_come(k, id)
   return planned and planned < due
 end
 
--- Deletes a run's record if the run is over. Returns the number of deleted records.
+-- Deletes a run's record if the run has ended. Returns the number of deleted records.
 local function delete(k, id)
   if redis.call('TYPE', k.run).ok ~= 'hash' then return 0 end
   local run = redis.call('HMGET', k.run, 'state', 'reason', 'skipped_to', 'skipped_count', 'restored', 'follows', 'behind')
@@ -169,8 +168,8 @@ local function delete(k, id)
   return 1
 end
 
--- Records how many dead letters of a job a request deleted: one entry in the audit log for all its
--- calls.
+-- Records how many dead letters of a job a request deleted. All calls of a request share one entry
+-- in the audit log.
 local function note_purged(k, purged)
   if redis.call('EXISTS', k.job) == 0 or wrong_type({k.audit_log, 'zset'}) then return end
   local count, run = purged.count, purged.run

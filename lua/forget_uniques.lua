@@ -1,23 +1,24 @@
 #!lua flags=allow-oom
--- Checks unique keys: deletes a key that nobody holds, and plans the next check of a key that is
--- held.
+-- Checks unique keys: deletes a key without an owner, and plans the next check of an owned key.
 -- A key taken in the future, because Redis' clock was ahead, counts as taken now.
--- Guard: the holder is the one that was read.
--- The key goes if its holder's record is over or names another key, or if the key's time is over.
--- At most 100 a call.
+-- Guard: the owner is the job that the caller read.
+-- A key is deleted if its owner's record is gone or names another key, or if the key's time is
+-- over. At most 100 keys a call.
 -- KEYS 1 uniques
 -- KEYS 2 jobs
 -- KEYS* unique
--- KEYS* holder: the job that holds it, as read; the key of any job if the holder is unreadable
+-- KEYS* holder: the job that owns the key, as the caller read it; any key if the owner is
+--   unreadable
 -- ARGV 1 now
 -- ARGV* unique_key
--- ARGV* holder_name: as read, or ''
--- Reply forgotten: how many
+-- ARGV* holder_name: as the caller read it, or ''
+-- Reply forgotten: the number of deleted keys
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset'})
 if bad then return bad end
--- The next check of a held key comes after as long as it has been held, within these bounds (ms).
+-- The next check of an owned key comes after as long as the job has owned the key, within these
+-- bounds (ms).
 local SOON, LATE = 60000, 600000
 local forgotten = 0
 for at = 2, #ARGV, 2 do
@@ -43,7 +44,7 @@ for at = 2, #ARGV, 2 do
       local ends = whole(lock[2], FENCE)
       if now < ends then look = ends end
     elseif lock[1] and holder[1] and not holder[2] and holder[3] == key then
-      -- The job is not over before its next due time, unless somebody ends it.
+      -- The job does not end before its next due time, unless a user ends it.
       local due = tonumber(redis.call('ZSCORE', KEYS[2], name) or '') or PARKED
       look = now + math.min(math.max(now - whole(lock[3], FENCE), SOON), LATE)
       if due < PARKED then look = math.max(look, due) end

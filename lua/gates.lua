@@ -1,32 +1,32 @@
 -- The gates that a claim has to pass, and at which a run may have to wait.
--- A gate is `group:X`, `key:K`, or `job:B`: for runs of B and for runs that must not start while B
--- runs.
--- A run's `places` names its gates. It holds a place at each, except that it may wait at the last.
+-- A gate is `group:X`, `key:K`, or `job:B`. The gate `job:B` is for runs of B and for runs that
+-- must not start while B runs.
+-- A run's `places` names its gates. The run has a place at each of them, except that it may wait at
+-- the last.
 -- A run that gives up its place only marks the gate in `gate_timers`; open_gate.lua gives the place
--- away.
--- In `holders` a run that has begun has a time as score.
--- A run that was let in but has not begun has a negative time, and its lane is in `state` as
--- `lane:RUN`.
--- If it does not begin within MOMENT while others wait, it gives up its place and stays due.
+-- to another run.
+-- In `holders`, the score of a run that has begun is a time. The score of a run that was let in but
+-- has not begun is a negative time, and `state` has its lane as `lane:RUN`.
+-- A run that does not begin within MOMENT while other runs wait gives up its place and stays due.
 -- `stuck:LANE` records this for its lane.
--- A run that waits is in `waiters` by its due time, and in `by_job` as `JOB LANE DUE RUN`.
+-- A waiting run is in `waiters` by its due time, and in `by_job` as `JOB LANE DUE RUN`.
 -- The first run of each job in a lane is in `by_lane` as `LANE DUE RUN`.
--- The first run of each lane is in `lanes` as `RUN LANE`, by its due time.
--- In a stuck lane that entry has the negative end of the mark as score.
--- One step thus passes a stuck lane, however many runs wait in it.
+-- The first run of each lane is in `lanes` as `RUN LANE`, by its due time. The entry of a stuck
+-- lane has the negative end of the mark as score. So a search skips a stuck lane in one step,
+-- however many runs wait in it.
 
 -- The most gates at which one run may have a place.
 local GATES = 32
--- How long the state of a rate outlives its use, in ms.
--- This clock may be a test's, while Redis expires keys by its own.
+-- The time for which an unused state of a rate limit is kept, in ms. The margin is needed because
+-- Redis expires keys by its own clock, while the clock of a script may be set by a test.
 local RATE_KEPT = 60000
--- How long a run that was let in may take to begin while others wait, in ms.
--- A node with a free slot needs a poll and a claim: some tenths of a second.
--- A run of a paused queue, or with a label that no node has, may take for ever.
+-- The time in which a run that was let in must begin while other runs wait, in ms. A node with a
+-- free slot needs some tenths of a second for a poll and a claim. A run of a paused queue, or with
+-- a label that no node has, may never begin.
 local MOMENT = 2000
--- How long a stuck lane is passed over, in ms.
--- The run that did not begin is still due there, and other runs of the lane would not begin either.
--- After this time one of them is tried, in case only that first run could not start.
+-- The time for which a stuck lane is skipped, in ms. The run that did not begin is still due in the
+-- lane, so other runs of the lane would not begin either. After this time another run is tried, in
+-- case only the first run could not start.
 local TRY = 60000
 
 local function job_of(id) return string.match(id, '^[^@]*') end
@@ -41,8 +41,8 @@ local function gate_names(text)
   return names
 end
 
--- Returns the gates of a call by name, with `timers`; their keys come after all other keys.
--- The second result is the index of the last key before them.
+-- Returns the gates of a call by name, with `timers`. The keys of the gates come after all other
+-- keys. The second result is the index of the last other key.
 local function gates_of(text)
   local names = {}
   for word in string.gmatch(text, '%S+') do names[#names + 1] = word end
@@ -59,8 +59,8 @@ local function gates_of(text)
   return gates, last
 end
 
--- Returns the reply for the first key of these gates with a wrong type; nil if there is none.
--- Each gate is checked once a call, because what a script writes there keeps its type.
+-- Returns the reply for the first key of these gates with a wrong type, or nil. Each gate is
+-- checked once a call, because the script itself writes no wrong type.
 local function gate_wrong_type(gates, names)
   for _, name in ipairs(names) do
     local gate = gates[name]
@@ -74,34 +74,34 @@ local function gate_wrong_type(gates, names)
   end
 end
 
--- Returns the cache of what this call read of the places at a gate. Each change of the places
--- clears it.
+-- Returns the cache of the places at a gate that this call has read. Each change of the places
+-- clears the cache.
 local function found_at(gate)
   gate.found = gate.found or {}
   return gate.found
 end
 
--- Returns how many runs have a place at a gate.
+-- Returns the number of runs that have a place at a gate.
 local function place_count(gate)
   local found = found_at(gate)
   found.count = found.count or redis.call('ZCARD', gate.holders)
   return found.count
 end
 
--- Gives a run a place with this score, or sets the score of the place it has.
+-- Gives a run a place with this score, or changes the score of its place.
 local function set_place(gate, id, score)
   gate.found = nil
   redis.call('ZADD', gate.holders, score, id)
 end
 
--- Removes the place of a run. Returns true if it had one.
+-- Removes the place of a run. Returns true if the run had a place.
 local function drop_place(gate, id)
   gate.found = nil
   return redis.call('ZREM', gate.holders, id) == 1
 end
 
--- Returns the reply that asks for the gates in `places`, if the call lacks one of them.
--- Also returns the reply for a gate key of a wrong type. Otherwise returns nil.
+-- Returns the reply that asks for the gates in `places`, if the call lacks one of them, or the
+-- reply for a gate key of a wrong type; else nil.
 local function missing_places(gates, places)
   if places == '' then return nil end
   local names = gate_names(places)
@@ -124,7 +124,7 @@ local function group_rules(gate)
   return rules
 end
 
--- Returns the position of a job in the order of turns, or 0 if it is not in it.
+-- Returns the position of a job in the order of turns, or 0 for a job that is not in the order.
 -- Such jobs come last, by due time.
 local function turn_of(order, job)
   for at, name in ipairs(order) do
@@ -142,7 +142,7 @@ local function dated(id) return string.format('%015.0f ', due_of(id)) .. id end
 -- Returns the first two entries of a sorted set that begin with these words.
 local function first_entries(set, words) return redis.call('ZRANGEBYLEX', set, '[' .. words .. ' ', '(' .. words .. '!', 'LIMIT', 0, 2) end
 
--- Returns the time until which a stuck lane is passed over; nil for a lane that is not stuck.
+-- Returns the time until which a stuck lane is skipped; nil for a lane that is not stuck.
 local function stuck_until(gate, lane)
   local ends = whole(string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', ' (%d+)$'), PARKED)
   if ends > 0 then return ends end
@@ -155,7 +155,7 @@ local function set_first_of_lane(gate, lane, entry)
   redis.call('ZADD', gate.lanes, ends and -ends or due_of(id), id .. ' ' .. lane)
 end
 
--- Adds a run to the orders by job and by lane. A run that is there already stays as it is.
+-- Adds a run to the orders by job and by lane, if the run is not there.
 local function add_to_orders(gate, id, lane)
   local of_job, own = job_of(id) .. ' ' .. lane, lane .. ' ' .. dated(id)
   redis.call('ZADD', gate.by_job, 0, job_of(id) .. ' ' .. own)
@@ -170,7 +170,7 @@ local function add_to_orders(gate, id, lane)
   if of_its_job[2] then redis.call('ZREM', gate.by_lane, string.match(of_its_job[2], '^%S+ (.*)$')) end
 end
 
--- Removes a run from the orders by job and by lane. Returns true if it was there.
+-- Removes a run from the orders by job and by lane. Returns true if the run was there.
 local function take_from_orders(gate, id, lane)
   local job, own = job_of(id), lane .. ' ' .. dated(id)
   local was_listed = redis.call('ZREM', gate.by_job, job .. ' ' .. own) == 1
@@ -185,8 +185,8 @@ local function take_from_orders(gate, id, lane)
   return was_listed
 end
 
--- The most lanes searched for the runs of one job. They wait in several lanes only after edits of
--- the job.
+-- The most lanes searched for the runs of one job. A job has runs in several lanes only after
+-- edits.
 local LANES_OF_JOB = 100
 
 -- Returns the lanes in which runs of one job wait, each with its first run.
@@ -202,8 +202,8 @@ local function lanes_of_job(gate, job)
   return found
 end
 
--- Returns the first waiting run of one job, its due time and its lane.
--- Stuck lanes are left out, but not the lane `served`.
+-- Returns the first waiting run of one job, its due time and its lane. Skips stuck lanes, except
+-- the lane `served`.
 local function first_of_job(gate, job, served)
   local first
   for _, found in ipairs(lanes_of_job(gate, job)) do
@@ -225,8 +225,7 @@ local function first_in_lane(gate, lane)
   if id then return id, due_of(id) end
 end
 
--- Marks a lane as stuck: its runs are passed over until `ends`.
--- The mark also goes when the run `id` leaves the lane.
+-- Marks a lane as stuck: its runs are skipped until `ends`, or until the run `id` leaves the lane.
 local function mark_stuck(gate, lane, id, ends)
   redis.call('HSET', gate.state, 'stuck:' .. lane, id .. ' ' .. int(ends))
   local first = first_entries(gate.by_lane, lane)[1]
@@ -240,8 +239,8 @@ local function unmark_stuck(gate, lane)
   if first then set_first_of_lane(gate, lane, first) end
 end
 
--- Returns true if a run is running that was claimed before this gate's rule existed.
--- Such a run has no place at the gate. A rule without such runs leaves `not_while_recent`.
+-- Returns true if a run is running that was claimed before this gate's rule existed. Such a run has
+-- no place at the gate. A rule without such runs is removed from `not_while_recent`.
 local function has_uncounted_run(gate, k)
   if redis.call('EXISTS', k.not_while_recent) == 0 then return false end
   local rules = redis.call('ZRANGEBYLEX', k.not_while_recent, '[' .. gate.of .. ' ', '(' .. gate.of .. '!', 'LIMIT', 0, 100)
@@ -256,20 +255,20 @@ local function has_uncounted_run(gate, k)
   return false
 end
 
--- Returns the limits of a key: how many runs at once (0: any number), the microseconds between two
--- starts, and the burst.
+-- Returns the limits of a concurrency key: the runs at once (0: any number), the microseconds
+-- between two starts, and the burst.
 local function limits_in(text)
   local limit, interval, burst = string.match(text or '', '^(%d+) (%d+) (%d+)$')
   return tonumber(limit or '1'), tonumber(interval or '0'), tonumber(burst or '1')
 end
 
--- The most rates of one key that are counted side by side: jobs that share a key may name different
--- rates.
+-- The most rate limits of one key that are counted, because jobs that share a key may name
+-- different rate limits.
 local RATES = 16
 
--- Returns what the rates of a key have used up: for each `interval:burst` a microsecond.
--- A run counts only for the rate that it names.
--- If it counted for slower rates too, a busy job could keep the runs of another out for ever.
+-- Returns the rate limits of a key: for each `interval:burst` the time in microseconds up to which
+-- begun runs have used the limit. A run counts only for the limit that it names. If runs also
+-- counted for slower limits, a busy job could block the runs of another job for ever.
 local function rates_of(gate)
   local found = {}
   for word in string.gmatch(redis.call('GET', gate.rules) or '', '%S+') do
@@ -279,10 +278,10 @@ local function rates_of(gate)
   return found
 end
 
--- Returns the name of a rate in that table.
+-- Returns the name of a rate limit in the table of `rates_of`.
 local function rate_name(interval, burst) return int(interval) .. ':' .. int(burst) end
 
--- Stores the rates of a key: those that still matter, and at most RATES of them.
+-- Stores the rate limits of a key whose times are in the future, at most RATES of them.
 local function keep_rates(gate, found, micros)
   local names = {}
   for rate, to in pairs(found) do
@@ -295,10 +294,9 @@ local function keep_rates(gate, found, micros)
   redis.call('SET', gate.rules, table.concat(words, ' '), 'PX', int(math.ceil((found[names[1]] - micros) / 1000) + RATE_KEPT))
 end
 
--- Returns the microsecond up to which a rate of a key is used up, then all rates of the key, and
--- the rate's name.
--- The time is limited to one burst ahead: if it is later, Redis' clock was set back and the count
--- starts anew.
+-- Returns the time in microseconds up to which a rate limit of a key is used, then all limits of
+-- the key, and the name of the limit. The time is at most one burst ahead. A later time means that
+-- Redis' clock was set back, and the count starts again.
 local function taken_up(gate, interval, burst, micros)
   local found, rate = rates_of(gate), rate_name(interval, burst)
   local most = micros + interval * burst
@@ -309,8 +307,8 @@ local function taken_up(gate, interval, burst, micros)
   return math.max(micros, found[rate] or 0), found, rate
 end
 
--- Returns the time at which the rate of a key admits another run, or nil if that is now.
--- `promised` runs were let in and have not begun.
+-- Returns the time at which the rate limit of a key admits another run, or nil if it admits a run
+-- now. `promised` is the number of runs that were let in and have not begun.
 local function rate_opens(gate, limits, promised, now, micros)
   local _, interval, burst = limits_in(limits)
   if interval == 0 then return nil end
@@ -319,7 +317,7 @@ local function rate_opens(gate, limits, promised, now, micros)
   if over > 0 then return now + math.ceil(over / 1000) end
 end
 
--- Records the start of a run in the rate of a key.
+-- Records the start of a run in the rate limit of a key.
 local function take_rate(gate, limits, micros)
   local _, interval, burst = limits_in(limits)
   if interval == 0 then return end
@@ -328,10 +326,10 @@ local function take_rate(gate, limits, micros)
   keep_rates(gate, found, micros)
 end
 
--- Returns true if a run of `job` may have a place now.
--- Otherwise returns false, and the time at which time alone admits it, or nil.
--- `limits` are those of a key. A run that was let in but has not begun counts as promised to the
--- rate.
+-- Returns true if a run of `job` may have a place now. Otherwise returns false, and the time from
+-- which the run may have a place even if no other run ends, or nil.
+-- `limits` are the limits of a concurrency key. A run that was let in but has not begun counts for
+-- the rate limit.
 local function may_enter(k, gate, job, limits, now, micros)
   if gate.kind == 'key' then
     local limit = limits_in(limits)
@@ -356,12 +354,13 @@ local function may_enter(k, gate, job, limits, now, micros)
   end
   local opens = whole(state[2], PARKED) + rules.gap
   -- A gap that would end later than its own length from now was written before the clock was set
-  -- back.
+  -- back, and is ignored.
   if opens > now and opens <= now + rules.gap then return false, opens end
   return true
 end
 
--- Gives a run its place. `lane` is the lane from which it will begin, or nil if it begins now.
+-- Gives a run its place. `lane` is the lane from which the run will begin, or nil if the run begins
+-- now.
 local function enter(gate, id, lane, now)
   set_place(gate, id, lane and -now or now)
   if lane then redis.call('HSET', gate.state, 'lane:' .. id, lane) end
@@ -372,15 +371,15 @@ local function enter(gate, id, lane, now)
   end
 end
 
--- Has open_gate.lua visit the gate at `at` (ms), or earlier if that is planned already.
+-- Has open_gate.lua check the gate at `at` (ms), or earlier if an earlier check is planned.
 local function set_gate_timer(timers, gate, at)
   if gate.looked_at and gate.looked_at <= at then return end
   gate.looked_at = at
   redis.call('ZADD', timers, 'LT', at, gate.name)
 end
 
--- Deletes the lane from which a run was to begin; nil if none is known.
--- If that run had made the lane stuck, the mark goes and the gate is visited again.
+-- Deletes the lane from which a run was to begin. Returns nil if no lane is stored. If that run had
+-- made the lane stuck, the mark is removed and the gate is checked again.
 local function forget_known_lane(timers, gate, id, lane, now)
   if not lane then return end
   redis.call('HDEL', gate.state, 'lane:' .. id)
@@ -390,15 +389,15 @@ local function forget_known_lane(timers, gate, id, lane, now)
   end
 end
 
--- Deletes the known lane of a run. Returns true if there was one.
+-- Deletes the stored lane of a run. Returns true if a lane was stored.
 local function forget_lane(timers, gate, id, now)
   local lane = redis.call('HGET', gate.state, 'lane:' .. id)
   forget_known_lane(timers, gate, id, lane, now)
   return lane and true or false
 end
 
--- Records the lane from which a run that waited at one gate may begin now.
--- Each gate where it has its place already is visited if the run does not begin within MOMENT.
+-- Records the lane from which a run that waited at one gate may begin now. Each gate where the run
+-- has its place already is checked if the run does not begin within MOMENT.
 local function release_gate(gates, names, id, lane, now)
   for _, name in ipairs(names) do
     local gate = gates[name]
@@ -409,7 +408,7 @@ local function release_gate(gates, names, id, lane, now)
   end
 end
 
--- Removes a run from those that wait at a gate. Returns true if it did wait.
+-- Removes a run from the waiting runs of a gate. Returns true if the run waited there.
 local function stop_waiting(gate, id)
   if redis.call('ZREM', gate.waiters, id) == 0 then return false end
   local lane = redis.call('HGET', gate.state, 'lane:' .. id)
@@ -420,9 +419,8 @@ local function stop_waiting(gate, id)
   return true
 end
 
--- Removes a run from its gates.
--- `how` is `ended` after an attempt, which passes the turn of a group on, or `left` without an
--- attempt.
+-- Removes a run from its gates. `how` is `ended` after an attempt, which passes the turn of a group
+-- on, or `left` without an attempt.
 local function leave_gates(k, id, names, how, now)
   local is_marked = false
   for _, name in ipairs(names) do
@@ -448,8 +446,8 @@ local function leave_gates(k, id, names, how, now)
   if is_marked then redis.call('PUBLISH', k.nudge, 'due') end
 end
 
--- Has groups with waiting runs visited: the job that has the turn may plan its runs differently
--- from now on.
+-- Has the gates of groups with waiting runs checked, because the job whose turn it is may plan its
+-- runs at other times now.
 local function wake_groups(k, names, now)
   for _, name in ipairs(names) do
     local gate = k.gates[name]
@@ -460,13 +458,13 @@ local function wake_groups(k, names, now)
   end
 end
 
--- Makes a run wait at a gate; it holds places at the gates `before`. Returns true if it did not
+-- Makes a run wait at a gate, with places at the gates `before`. Returns true if the run did not
 -- wait there before.
--- `opens` is when time alone may open the gate, or nil.
--- `limits` are those of a key, or nil if they are recorded already.
+-- `opens` is the time at which a gap or a rate limit lets the run in, or nil. `limits` are the
+-- limits of a concurrency key, or nil if they are recorded already.
 local function wait_at(k, gate, id, due_ms, lane, before, opens, limits, now)
   local is_new = redis.call('ZADD', gate.waiters, due_ms, id) == 1
-  -- A run may have an entry of another lane, which is removed.
+  -- The run may have an entry of another lane, which is removed.
   for _, found in ipairs(is_new and {} or lanes_of_job(gate, job_of(id))) do take_from_orders(gate, id, found.lane) end
   add_to_orders(gate, id, lane)
   local facts = {'lane:' .. id, lane}
@@ -482,7 +480,7 @@ local function wait_at(k, gate, id, due_ms, lane, before, opens, limits, now)
   end
   redis.call('HSET', gate.state, unpack(facts))
   if opens then set_gate_timer(k.gates.timers, gate, opens) end
-  -- A run that has a place but does not begin gives it up to this run after MOMENT.
+  -- A run that has a place but does not begin gives up its place to this run after MOMENT.
   local found = found_at(gate)
   if not found.is_woken then
     local idle = redis.call('ZREVRANGEBYSCORE', gate.holders, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)

@@ -1,10 +1,10 @@
 #!lua flags=no-writes,allow-oom
 -- Reads the indexes and records of one job at one moment.
--- Guard: its planned run is the one that was read. The script only reads.
+-- Guard: the job's planned run is the run that the caller read. The script only reads.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
--- KEYS 4 job_due: of the job's lane as read
+-- KEYS 4 job_due: of the job's lane as the caller read it
 -- KEYS 5 open
 -- KEYS 6 manual
 -- KEYS 7 waiting
@@ -13,13 +13,13 @@
 -- KEYS 10 backfill
 -- KEYS 11 backfills
 -- KEYS 12 job_gates
--- KEYS* due: of every lane there is
+-- KEYS* due: of every lane
 -- ARGV 1 job_name
--- ARGV 2 pending: as read, or ''
--- ARGV 3 gate_entry: the job's entry with its first gate, or ''
--- Reply job: rev, ended, paused, score in jobs, score in finished, state of the pending run
---   or '', its score in job_due, the number of due sets that have it, number of open runs, of
---   manual runs that do not wait behind another, of waiting, spread and backfill runs, score in
+-- ARGV 2 pending: as the caller read it, or ''
+-- ARGV 3 gate_entry: the job's entry in the index by first gate, or ''
+-- Reply job: rev, ended, paused, score in jobs, score in finished, state of the pending run or '',
+--   its score in job_due, the number of due sets that have it, then the numbers of open runs, of
+--   manual runs that do not wait for another run, of waiting, spread and backfill runs, score in
 --   backfills, score in job_gates; '' for a missing value
 -- Reply stale
 -- Reply wrong_type: key, found, wanted

@@ -1,6 +1,6 @@
 #!lua flags=no-writes,allow-oom
--- Reads the places of several runs in all indexes at one moment.
--- Guard: none; it only reads. At most 200 items a call.
+-- Reads the index entries of several runs at one moment.
+-- Guard: none; the script only reads. At most 200 items a call.
 -- KEYS 1 leases
 -- KEYS 2 stop_requests
 -- KEYS 3 history
@@ -13,17 +13,17 @@
 -- KEYS* catch_up
 -- KEYS* job_history
 -- KEYS* job_dead
--- KEYS* due: of one lane; a run is one item for each lane
--- KEYS* running: in its queue
+-- KEYS* due: of one lane; each run is one item for each lane
+-- KEYS* running: of the queue of that lane
 -- ARGV* id
--- ARGV* fence: of a lease under which it was found, or ''
+-- ARGV* fence: of a lease under which the run was found, or ''
 -- Reply items: one of these replies for each item
 -- Reply run: 1 if there is a record, state, fence, queue, places and end of the run, rev and queue
---   of its job, 1 if the job plans this run, 1 if a pause holds it, 1 if it was skipped first behind
---   a run that is open, all of this as one text; then the score in the due set, of the lease under
---   the record's fence, of the lease under the given fence, in open, waiting and spread, the reason
---   to stop it, the score in history, job_history, dead, job_dead and running, its start deadline
---   and its end deadline; '' for a missing value
+--   of its job, 1 if the job plans this run, 1 if a pause keeps the run, 1 if the run was skipped
+--   first behind an open run; all of these again as one text; then the score in the due set, of the
+--   lease under the record's fence, of the lease under the given fence, in open, waiting and
+--   spread, the reason to stop the run, the score in history, job_history, dead, job_dead and
+--   running, its start deadline and its end deadline; '' for a missing value
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset'})
 if bad then return bad end

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Checks whether a run has started or ended by its deadline, and otherwise adds the notice that its
--- job wants.
--- A run starts when it executes; its claim alone does not count.
--- A paused, removed or ended job owes no start.
--- The first run skipped behind an open run counts as not started while that run goes on.
+-- Checks if a run has started or ended by its deadline. If not, adds the notice that its job asks
+-- for.
+-- A run starts when its node executes it; its claim alone does not count. A run of a paused,
+-- removed or ended job need not start. The first run skipped behind an open run counts as not
+-- started while that run is open.
 -- Guard: the deadline has passed, is in the list and still matches the job; the same step removes
--- it.
+-- the deadline.
 -- KEYS 1 deadlines
 -- KEYS 2 run
 -- KEYS 3 job
@@ -18,9 +18,9 @@
 -- ARGV 3 kind: start or finish
 -- ARGV 4 due_ms
 -- Reply notified
--- Reply met: it has started or ended, or no longer has to
+-- Reply met: the run has started or ended, or no longer has to
 -- Reply early
--- Reply gone: another node was first
+-- Reply gone: another node did this first
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[2], job = KEYS[3], notices = KEYS[4], counters = KEYS[5], nudge = KEYS[6]}
@@ -41,8 +41,8 @@ local is_held_up = kind == 'start' and skipped == id and not is_open and not job
 local attempt = whole(run[2], COUNT)
 local has_started = has_executed(k.run, attempt)
 if run[1] == 'running' then
-  -- A running run may only be asking its done_check; whoever hands it back adds the deadline again.
-  -- A run handed back before its deadline was claimed again too late.
+  -- A running run may only be waiting for its done_check; the end of that check adds the deadline
+  -- again. A run handed back before its deadline was claimed again too late.
   has_started = has_executed(k.run, attempt - 1) or not run[4] and not run[5] or whole(run[3], PARKED) <= tonumber(at)
 end
 local is_missed = is_held_up or is_open and not (kind == 'start' and has_started)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes a node that stops in order from the list.
--- Guard: this incarnation still holds the name.
+-- Removes a node that stops in order from the list of nodes.
+-- Guard: the name still belongs to this incarnation.
 -- KEYS 1 nodes
 -- KEYS 2 node
 -- ARGV 1 node_name

@@ -15,9 +15,8 @@ local function range_of(member, from)
   return {from = tonumber(from), to = whole(to, PARKED), count = whole(count, FENCE), state = state, reason = reason}
 end
 
--- Adds a range.
--- A range with the same end, count, state and reason would be the same member, so both are merged
--- into one.
+-- Adds a range. A range with the same end, count, state and reason would be the same member, so the
+-- two ranges are merged into one.
 local function add_range(ledger, counters, range)
   local other = redis.call('ZSCORE', ledger, member_of(range))
   while other do
@@ -30,9 +29,9 @@ local function add_range(ledger, counters, range)
   add_to_counter(counters, 'ledger_ranges', 1)
 end
 
--- Returns the narrowest ended range that contains `due`, which says what became of that occurrence.
--- Of two equally narrow ranges, the one that begins first wins. Ranges without a final state are
--- ignored.
+-- Returns the narrowest ended range that contains `due`, which says how that occurrence ended. Of
+-- two equally narrow ranges, the range that begins first is returned. Ranges without a final state
+-- are ignored.
 local function range_at(ledger, due)
   local found = redis.call('ZREVRANGEBYSCORE', ledger, int(due), '-inf', 'WITHSCORES', 'LIMIT', 0, RANGES)
   local narrowest

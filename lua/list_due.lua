@@ -1,13 +1,12 @@
 #!lua flags=no-writes,allow-oom
--- Lists for each lane the runs that may be claimed now, and the time of the next one.
--- Also answers the number of leases, and the marks by which a node knows that this is the same
--- data.
--- A queue lists enough runs for the caller to choose from: by priority up to the limit, and the
--- first runs of each lane.
--- The first runs are needed because each tenth slot goes to the run that has been ready longest.
--- No run is due while the data settles after a loss, or for a moment on a server that nodes have
--- just met.
--- Guard: none; it only reads.
+-- Lists for each lane the runs that may be claimed now, and the ready time of the next run.
+-- Also replies with the number of leases, and with the marks by which a node recognises the data.
+-- Lists enough runs of a queue for the caller to choose from: by priority up to the limit, and the
+-- first runs of each lane. The first runs are needed because each tenth slot goes to the run that
+-- has been ready longest.
+-- No run is due while nodes restore data after a loss, or for a moment on a server that a node
+-- polled for the first time.
+-- Guard: none; the script only reads.
 -- KEYS 1 leases
 -- KEYS 2 epoch
 -- KEYS 3 fence
@@ -19,33 +18,31 @@
 -- KEYS* queue: its settings
 -- KEYS* queue_state
 -- ARGV 1 now
--- ARGV 2 server: the id of this server, or '' if it does not name itself
--- ARGV 3 hold_ms: how long no run is due on a server just met
+-- ARGV 2 server: the id of this server, or '' if the server reports none
+-- ARGV 3 hold_ms: how long no run is due on a server that was polled for the first time
 -- ARGV* queue: of the lane
 -- ARGV* priority: of the lane
 -- ARGV* limit: how many due runs of the queue to list; 0 leaves the lane out
--- ARGV* more: how many more runs of the lane to list, because the caller must leave so many where
---   they are
--- Reply due: now in microseconds, number of leases, epoch, last fence, when the data has settled
---   or 0, the last fence when this server was met ('' if it was not, '?' if that is unknown), until
---   when no run is due because it was met just now or 0, {when the next gate is to be visited or
---   '', {gates to visit now}};
--- then for each lane {next ready or '', {id, ready, ...}, room, why there is none}, or
--- {'wrong_type', key, found, wanted}.
--- Room is '' for any number; a queue without room lists no due runs, and gives the reason only if
--- it has some.
--- For epoch and fence '' means missing, '?' another type
+-- ARGV* more: the number of further runs of the lane to list, because the caller cannot take that
+--   many of the listed runs
+-- Reply due: now in microseconds, number of leases, epoch, last fence, end of the restoring of data
+--   or 0, last fence at the first poll of this server ('' if it was never polled, '?' if that is
+--   unknown), time until which no run is due because this server is new or 0, {time of the next
+--   gate check or '', {gates to check now}}; then for each lane {next ready or '', {id, ready,
+--   ...}, room, why there is no room}, or {'wrong_type', key, found, wanted}. The room is '' for
+--   any number of runs. A queue without room lists no due runs, and has the reason only if a run is
+--   due. An epoch or fence is '' if missing, and '?' if of another type
 -- Reply wrong_type
 local now, micros = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset'})
 if bad then return bad end
--- Reads a key that only marks the data; a wrong type must not stop the poll.
+-- Reads a key that only marks the data. A wrong type must not stop the poll.
 local function mark(key)
   local found = redis.pcall('GET', key)
   if type(found) == 'table' then return '?' end
   return found or ''
 end
--- Data never settles for longer than this (ms): a later end means that Redis' clock was set back.
+-- The longest time for restoring data, in ms. A later end means that Redis' clock was set back.
 local MOST = 60000
 local settled = whole(mark(KEYS[4]), PARKED)
 if settled <= now or settled > now + MOST then settled = 0 end
@@ -56,7 +53,7 @@ if ARGV[2] ~= '' then
     local fence, met_at = string.match(found or ':0', '^(%d*):(%d+)$')
     met = fence or '?'
     hold_until = whole(met_at, PARKED) + tonumber(ARGV[3])
-    -- The server was met later than now: Redis' clock was set back.
+    -- A first poll later than now means that Redis' clock was set back.
     if hold_until <= now or hold_until > now + tonumber(ARGV[3]) then hold_until = 0 end
   end
 end
@@ -99,8 +96,8 @@ for item = 1, (#KEYS - 6) / 4 do
   elseif closed > 0 then
     reply[#reply + 1] = {int(closed), {}, '', ''}
   elseif capacity.capacity == 0 then
-    -- The end of a run wakes the nodes when it frees a place; only a rate has a known time of its
-    -- next start.
+    -- The end of a run wakes the nodes when it frees a place. Only a rate limit has a known time of
+    -- the next start.
     local next_at = math.max(tonumber(first), capacity.at and math.ceil(capacity.at / 1000) or 0)
     local is_due = tonumber(first) <= now
     reply[#reply + 1] = {next_at > now and int(next_at) or '', {}, 0, is_due and capacity.why or ''}
@@ -110,8 +107,8 @@ for item = 1, (#KEYS - 6) / 4 do
     local most = math.max(left, math.floor(limit / FIRST) + 1)
     local due_now = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, int(math.min(most, limit) + more), 'WITHSCORES')
     rest = math.max(rest - math.max(#due_now / 2 - more, 0), 0)
-    -- A score past the range of run times is listed, so that the caller can quarantine the run
-    -- instead of losing it here.
+    -- A score beyond the range of run times is listed, so that the caller can quarantine the run.
+    -- Otherwise the run would never be found.
     local beyond = redis.call('ZRANGE', due, PARKED, '+inf', 'BYSCORE', 'LIMIT', 0, 10, 'WITHSCORES')
     for _, item in ipairs(beyond) do due_now[#due_now + 1] = item end
     local head = redis.call('ZRANGE', due, '(' .. int(now), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')

@@ -1,21 +1,20 @@
 #!lua flags=no-writes,allow-oom
--- Lists the first gates of the jobs of a lane, and the jobs of each gate that has few.
--- Runs of these jobs can then be found behind any number of runs of one gate.
--- Guard: none; it only reads. At most 100 reads a call, each of few + 1 entries.
+-- Lists the first gates of the jobs of a lane, and the jobs of each gate that has few jobs. With
+-- this list a node finds runs of these jobs behind any number of runs of one gate.
+-- Guard: none; the script only reads. At most 100 reads a call, each of few + 1 entries.
 -- KEYS 1 job_gates
 -- ARGV 1 lane
 -- ARGV 2 after: the gate, or '' for the first
 -- ARGV 3 most: the most jobs to list
--- ARGV 4 few: a gate with more jobs lists none
--- Reply job_gates: the last gate visited, or '' if no gate comes after it; {gate, its jobs, ...}
+-- ARGV 4 few: the most jobs of a gate whose jobs are listed
+-- Reply job_gates: the last gate read, or '' if no gate comes after it; {gate, its jobs, ...}
 -- Reply wrong_type: key, found, wanted
 local job_gates = KEYS[1]
 local bad = wrong_type({job_gates, 'zset'})
 if bad then return bad end
 local PAGES = 100
 local row, few, listed, found = ARGV[1] .. ' ', tonumber(ARGV[4]), 0, {}
--- The sign behind a space ends a name exactly: a longer name that begins with this one sorts after
--- it.
+-- The `!` ends a name exactly, because it sorts directly after the space that follows a name.
 local from = ARGV[2] == '' and '[' .. row or '(' .. row .. ARGV[2] .. '!'
 local last = ''
 for _ = 1, PAGES do
@@ -33,8 +32,8 @@ for _ = 1, PAGES do
         if of ~= gate then break end
         jobs[#jobs + 1], behind = other, behind + 1
       end
-      -- More entries of this gate may follow those that were read, so the gate is read again from
-      -- its first entry.
+      -- More entries of this gate may follow, so the next page reads the gate again from its first
+      -- entry.
       if at > 1 and behind > #entries and #entries > few then break end
       if #jobs <= few then
         found[#found + 1], found[#found + 2] = gate, table.concat(jobs, ' ')

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 -- Records node events: started, stopped, Redis out of reach, slots taken.
--- Guard: none; an event recorded twice counts once.
--- The newest 1,000 events of a node are kept for 30 days after its last one.
+-- Guard: none; an event recorded twice is stored once.
+-- The newest 1,000 events of a node are kept for 30 days after its last event.
 -- KEYS 1 events
 -- KEYS 2 event_nodes
 -- ARGV 1 now
 -- ARGV 2 node_name
--- ARGV* at: when it began
+-- ARGV* at: when the event began
 -- ARGV* event: JSON
--- ARGV* replaced: the event as it was noted when it began, or ''
+-- ARGV* replaced: the event as it was recorded when it began, or ''
 -- Reply noted
 -- Reply wrong_type: key, found, wanted
 local MOST, NODES, KEPT = 1000, 1000, 30 * 24 * 3600 * 1000

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Records that lanes are in use, so that nodes poll them; wakes the nodes if a lane is new.
--- Guard: none; a lane recorded twice counts once.
+-- Records that lanes are in use, so that nodes poll them, and wakes the nodes if a lane is new.
+-- Guard: none; a lane recorded twice is stored once.
 -- KEYS 1 lanes
 -- KEYS 2 nudge
 -- ARGV 1 now

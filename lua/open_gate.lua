@@ -1,15 +1,14 @@
 #!lua flags=allow-oom
--- Gives the free places at a gate to runs that wait there, in due order or by turns. Then says when
--- to visit it again.
+-- Gives the free places at a gate to runs that wait there, in due order or by turns. Replies with
+-- the time of the next check.
 -- A run that gets a place returns to its lane, ready now.
--- A run that was let in but does not begin within MOMENT while others wait loses its place first
--- and stays due.
--- As long as it is due, its lane is stuck: no other run of the lane is let in.
--- If no node serves a lane, its first run returns there without a place, for a node that serves the
--- lane later.
--- Until then the other runs of the lane are passed over.
--- Guard: the script judges everything anew, so any node may call it at any time. At most 100 places
--- a call; the rest is due at once.
+-- A run that was let in but does not begin within MOMENT while other runs wait loses its place
+-- first, and stays due. As long as that run is due, its lane is stuck: no other run of the lane is
+-- let in.
+-- If no node serves a lane, its first run returns to the lane without a place, for a node that
+-- serves the lane later. Until then the other runs of the lane are skipped.
+-- Guard: the script checks everything again, so any node may call it at any time. At most 100
+-- places a call; for the rest the gate is due for another check at once.
 -- KEYS 1 nudge
 -- KEYS 2 counters
 -- KEYS 3 jobs
@@ -21,17 +20,17 @@
 -- ARGV 2 gates: the gate
 -- ARGV* kind: lane, unserved (a lane that no node serves), job or open
 -- ARGV* name
--- Reply opened: how many were given a place, when to look again or ''
--- Reply lanes: {lane, ...} in which runs wait, were let in or are due; the call lacks them
--- Reply members: of the group; the call lacks some of their jobs or open runs
+-- Reply opened: the number of runs that got a place, the time of the next check or ''
+-- Reply lanes: {lane, ...} in which runs wait, were let in or are due; the caller must add them
+-- Reply members: the members of the group, if the call lacks a job or an open run of a member
 -- Reply wrong_type: key, found, wanted
 local MOST = 100
--- The most lanes asked for at once.
+-- The most lanes in one reply `lanes`.
 local ASKED = 20
--- The shortest time between two trials of stuck lanes that nodes serve, in ms.
--- However many lanes are stuck, trials thus take a tenth of the time.
+-- The shortest time between two trials of stuck lanes that nodes serve, in ms. So trials take at
+-- most a tenth of the time, however many lanes are stuck.
 local TRIALS = 10 * MOMENT
--- The most entries searched for a run of a job that is no member.
+-- The most entries searched for a run of a job that is not a member.
 local NON_MEMBERS = 1000
 local now, micros = clock(ARGV[1])
 local nudge, counters, jobs = KEYS[1], KEYS[2], KEYS[3]
@@ -54,7 +53,7 @@ for _, member in ipairs(rules.order or {}) do
 end
 
 local given, sent, next_look, wanted = 0, 0, nil, {}
--- True if the call must be repeated before the first run is known.
+-- True if the call must be repeated, because the first run is not known yet.
 local is_cut = false
 local function look_at(at) next_look = math.min(next_look or at, at) end
 
@@ -66,8 +65,8 @@ local function has_lane(lane)
   return false
 end
 
--- Takes the places of runs that were let in, are due, and have not begun within MOMENT, if others
--- wait.
+-- Takes the places of runs that were let in, are due, and have not begun within MOMENT, if other
+-- runs wait.
 local function take_back()
   if redis.call('ZCARD', gate.waiters) == 0 then return end
   local idle = redis.call('ZREVRANGEBYSCORE', gate.holders, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, MOST)
@@ -79,18 +78,20 @@ local function take_back()
     local ready = lane and redis.call('ZSCORE', places.lane[lane], id)
     ready = ready and tonumber(ready)
     if since > now then
-      -- The clock was set back.
+      -- The score is from before the clock was set back.
       set_place(gate, id, -now)
       if ready then look_at(now + MOMENT) end
     elseif not ready and lane and unserved[lane] then
-      -- It waits at a later gate where no node would start it. Its claim passes this gate anew.
+      -- The run waits at a later gate where no node would start it. Its claim passes this gate
+      -- again.
       drop_place(gate, id)
     elseif not ready then
-      -- It waits at a later gate. That gate has this gate visited when it lets the run in.
+      -- The run waits at a later gate. When that gate lets the run in, this gate is checked again.
       set_place(gate, id, -now)
       look_at(now + TRIALS)
     elseif ready > now then
-      -- It was let in before the clock was set back, so it cannot begin. Its claim passes this gate anew.
+      -- The run was let in before the clock was set back, so it cannot begin. Its claim passes this
+      -- gate again.
       drop_place(gate, id)
     elseif now - ready < MOMENT and not unserved[lane] then
       look_at(ready + MOMENT)
@@ -102,14 +103,14 @@ local function take_back()
   if #idle == 2 * MOST then look_at(now) end
 end
 
--- Tries stuck lanes again whose marks have ended, the oldest mark first.
--- The mark of a lane that no node serves lasts as long as the run it names is due there.
+-- Tries stuck lanes again whose marks have ended, the oldest mark first. The mark of a lane that no
+-- node serves lasts as long as the run it names is due in the lane.
 local function try_again()
   for _ = 1, MOST do
     local found = redis.call('ZREVRANGEBYSCORE', gate.lanes, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
     if not found[1] then return end
     local lane, ends = string.match(found[1], ' (.*)$'), -tonumber(found[2])
-    -- A mark that ends later than marks last was set before the clock was set back.
+    -- A mark that ends later than any new mark was set before the clock was set back.
     if ends > now and ends <= now + TRY then return look_at(ends) end
     if not has_lane(lane) then return end
     local id = string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', '^%S+')
@@ -143,7 +144,7 @@ local function send_ahead(id, lane)
   sent = sent + 1
 end
 
--- Returns the first run that `find` finds in a lane that some node serves, and its lane.
+-- Returns the first run that `find` finds in a lane that a node serves, and its lane.
 local function first_served(find)
   for _ = 1, MOST do
     local id, _, lane = find()
@@ -162,7 +163,7 @@ local function first_served(find)
   look_at(now)
 end
 
--- Returns the first waiting run of a job that is no member, in a lane that is not stuck.
+-- Returns the first waiting run of a job that is not a member, in a lane that is not stuck.
 local function first_non_member()
   local id, due, lane
   local lanes = redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, NON_MEMBERS)
@@ -186,8 +187,8 @@ local function first_non_member()
   return id, due, lane
 end
 
--- Returns the first waiting run of the member whose turn it is; '' stands for all jobs that are no
--- members.
+-- Returns the first waiting run of the member whose turn it is. The turn '' belongs to all jobs
+-- that are not members.
 local function first_of(turn)
   if turn == '' then return first_served(first_non_member) end
   return first_served(function() return first_of_job(gate, turn) end)
@@ -202,9 +203,8 @@ local function sort_anew()
   look_at(now + 1000)
 end
 
--- Returns true if a member without a waiting run is worth waiting for.
--- Its planned run is due within the group's turn timeout, or a run of it that has begun becomes ready
--- in time.
+-- Returns true if the group waits for a member without a waiting run. The member's planned run is
+-- due within the group's turn timeout, or a begun run of the member becomes ready in that time.
 local function is_awaited(member)
   if member == '' then return false end
   local job = redis.call('HMGET', places.job[member], 'rev', 'ended', 'paused', 'queue')
@@ -218,8 +218,8 @@ local function is_awaited(member)
   return false
 end
 
--- Returns the first run of the member whose turn it is, and its lane.
--- Without such a run, also returns when the turn timeout with the member ends.
+-- Returns the first run of the member whose turn it is, and its lane. Without such a run, also
+-- returns the time at which the turn of the member times out.
 local function judge_turn()
   local state = redis.call('HMGET', gate.state, 'turn', 'since', 'ended', 'last_ended')
   local turn, since = state[1] or rules.order[1], whole(state[2], PARKED)
@@ -232,8 +232,8 @@ local function judge_turn()
     turn = members[at % #members + 1]
   end
   if state[3] then
-    -- If the last holder is a member, the turn passes on from it.
-    -- A holder that began before members took turns, and is no member, takes no member's turn.
+    -- If the last holder is a member, the turn passes on from that member. A holder that is not a
+    -- member, or that began before members took turns, takes no turn.
     local is_member = turn_of(rules.order, state[3]) > 0
     if is_member then turn = state[3] end
     if is_member or turn == '' then pass() end
@@ -241,7 +241,7 @@ local function judge_turn()
   end
   local first, lane, opens
   if redis.call('ZCARD', gate.waiters) == 0 then
-    -- Nobody waits, so the turn stays with its member; but jobs that are no members have no turn
+    -- No run waits, so the turn stays with its member. Jobs that are not members have no turn
     -- without a waiting run.
     if turn == '' then pass() end
   else
@@ -255,7 +255,7 @@ local function judge_turn()
       pass()
       since = now
     end
-    -- A run waits that no turn names: its lane is stuck, or its entry by job or by lane is lost.
+    -- A run waits, but no turn finds it: its lane is stuck, or its entry by job or by lane is lost.
     if not first and not opens and not is_cut and not next_look then opens = now + 1000 end
   end
   if is_cut then return end
@@ -287,7 +287,7 @@ while not is_cut do
   local limits = gate.kind == 'key' and redis.call('HGET', gate.state, 'job:' .. job_of(id)) or nil
   local may, at
   if rules.order then
-    -- The turn is judged already; only the gap remains.
+    -- The turn was checked before, so only the gap remains to be checked.
     local ends = whole(redis.call('HGET', gate.state, 'last_ended'), PARKED) + rules.gap
     may = not (ends > now and ends <= now + rules.gap)
     at = ends
@@ -302,14 +302,14 @@ while not is_cut do
   redis.call('ZADD', places.lane[lane], now, id)
   stop_waiting(gate, id)
   enter(gate, id, lane, now)
-  -- Other runs may wait at the gates where this run has its place already.
+  -- Other runs may wait at the gates where this run has a place already.
   for _, name in ipairs(gate_names(before)) do set_gate_timer(gates.timers, {name = name}, now + MOMENT) end
   add_to_counter(counters, 'waiting', -1)
   given = given + 1
 end
 if given + sent > 0 then redis.call('PUBLISH', nudge, 'due') end
 if wanted[1] then
-  -- The lanes of the next runs are asked for in the same reply.
+  -- The same reply asks for the lanes of the next runs.
   for _, first in ipairs(redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, ASKED)) do
     local lane = string.match(first, ' (.*)$')
     if lane ~= wanted[1] and not places.lane[lane] then wanted[#wanted + 1] = lane end

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
--- Pauses a job: its pending regular run leaves the due set and is kept for the resume.
--- A one-shot's run that waits at a gate and has not begun gives up its places and is kept too.
+-- Pauses a job: its pending regular run leaves the due set and is kept until the job is resumed. A
+-- one-shot's run that waits at a gate and has not begun gives up its places and is kept too.
 -- Retries and manual runs go on. Group members that wait for this job's turn wait no longer.
--- Guard: the job exists; its pending run is the one that was read. Pausing twice answers the same.
+-- Guard: the job exists; its pending run is the run that the caller read. A repeated call returns
+-- the same reply.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
 -- KEYS 4 audit_log
 -- KEYS 5 open
--- KEYS 6 run: the open run of a one-shot, as read; else the job
+-- KEYS 6 run: the open run of a one-shot, as the caller read it; else the job
 -- KEYS 7 run_due: of that run's lane
 -- KEYS 8 counters
 -- KEYS 9 nudge
@@ -16,15 +17,16 @@
 -- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
--- ARGV 3 pending: as read
--- ARGV 4 by: who asked for it, or ''
--- ARGV 5 open_run: of a one-shot, as read, or ''
--- ARGV 6 gates: the gates that runs of the job have to pass, and those of the open run
+-- ARGV 3 pending: as the caller read it
+-- ARGV 4 by: the user who asks for the change, or ''
+-- ARGV 5 open_run: of a one-shot, as the caller read it, or ''
+-- ARGV 6 gates: the gates that runs of the job have to pass, and the gates of the open run
 -- Reply paused
 -- Reply already
 -- Reply unknown
 -- Reply stale
--- Reply places: the gates at which the open run has places; the call lacks some of them
+-- Reply places: the gates at which the open run has places; the caller must repeat the call with
+--   them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], counters = KEYS[8], nudge = KEYS[9], deadlines = KEYS[10], gates = gates_of(ARGV[6])}

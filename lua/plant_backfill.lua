@@ -1,9 +1,9 @@
 #!lua
--- Plants the first waiting backfill run of a job, unless the run before it is not over.
--- The job's schedule is not touched.
--- Guard: the occurrence is the first that waits, as read; the job is defined, in the lane that was
--- read.
--- A repeated call answers `busy`.
+-- Plans the run of the first waiting occurrence of a job's backfill, unless the backfill run before
+-- it has not ended. The job's schedule is not changed.
+-- Guard: the occurrence is the first that waits, as the caller read it; the job is defined, in the
+-- lane that the caller read.
+-- A repeated call replies `busy`.
 -- KEYS 1 job
 -- KEYS 2 backfill
 -- KEYS 3 backfills
@@ -15,12 +15,12 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
--- ARGV 5 lane: of the job, as read
+-- ARGV 5 lane: of the job, as the caller read it
 -- Reply planted
--- Reply busy: its run, or the run of another occurrence, is not over
--- Reply over: its run is over; the next occurrence, if any, is the first now
--- Reply empty: nothing waits
--- Reply unknown: there is no such job any more, and nothing waits
+-- Reply busy: the run of this or another occurrence has not ended
+-- Reply over: the run has ended; the next occurrence, if any, is the first now
+-- Reply empty: no occurrence waits
+-- Reply unknown: the job no longer exists, and no occurrence waits
 -- Reply stale: another occurrence is the first, or the job's lane changed
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
@@ -47,8 +47,8 @@ if state then
   return {'over'}
 end
 if job[3] ~= ARGV[5] then return {'stale'} end
--- A run of a later occurrence may be open, because this occurrence was asked for meanwhile.
--- The end of that run plants the first that waits.
+-- A run of a later occurrence may be open, because this occurrence was asked for after it. The end
+-- of that run plans the first waiting run.
 for _, other in ipairs(redis.call('ZRANGE', KEYS[7], 0, 999)) do
   if string.find(other, '~backfill', 1, true) then return {'busy'} end
 end

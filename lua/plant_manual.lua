@@ -1,6 +1,6 @@
 #!lua
--- Plants a run that an operator asked for, ready now. The job's schedule is not touched.
--- Guard: the job is defined. Planting the same id twice answers `planted` twice.
+-- Plans a run that an operator asked for, ready now. The job's schedule is not changed.
+-- Guard: the job is defined. A repeated call with the same id replies `planted` again.
 -- KEYS 1 job
 -- KEYS 2 run
 -- KEYS 3 job_due
@@ -11,8 +11,8 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
--- ARGV 5 lane: of the job, as read
--- ARGV 6 by: who asked for it, or ''
+-- ARGV 5 lane: of the job, as the caller read it
+-- ARGV 6 by: the user who asks for the change, or ''
 -- Reply planted
 -- Reply unknown
 -- Reply stale: the job's lane changed

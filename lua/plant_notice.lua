@@ -1,28 +1,25 @@
 #!lua
--- Plants the run that delivers a notice. The run belongs to a hidden job, which this call defines
--- as it must be by now.
--- The hidden job counts as ended, so that it has no other runs than those planted here.
--- If `most` notices of that job are not over, the notice is only counted.
--- The next notice that is planted reports the count, or a notice of its own (`rest`) that waits
--- until none is open.
+-- Plans the run that delivers a notice. The run belongs to a hidden job, which this call defines or
+-- updates. The hidden job counts as ended, so that it has no runs but notices.
+-- If `most` notices of that job are open, the notice is only counted. The next planned notice
+-- reports the count, or a `rest` notice that waits until no notice of the job is open.
 -- Redis itself refuses this script when memory is full; the notice then stays in the list.
--- Guard: the notice is still in the list. Planting the same id twice answers `obsolete` the second
--- time.
+-- Guard: the notice is still in the list. A repeated call with the same id replies `obsolete`.
 -- KEYS 1 notices
 -- KEYS 2 job: the hidden job
 -- KEYS 3 run
 -- KEYS 4 due
--- KEYS 5 manual: the notices of the hidden job that are not over
+-- KEYS 5 manual: the open notices of the hidden job
 -- KEYS 6 finished
 -- KEYS 7 counters
 -- KEYS 8 nudge
 -- KEYS 9 subject_job: the job whose run the notice is about
 -- ARGV 1 now
--- ARGV 2 notice: its member in the list
+-- ARGV 2 notice: the notice's member in the list
 -- ARGV 3 id
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
--- ARGV 6 definition: of the hidden job, or '' if the job wants no such notice any more
+-- ARGV 6 definition: of the hidden job, or '' if the job no longer asks for this notice
 -- ARGV 7 hash
 -- ARGV 8 tz
 -- ARGV 9 lane
@@ -30,11 +27,11 @@
 -- ARGV 11 about: the run the notice is about
 -- ARGV 12 rest: 1 for a notice that only reports how many were suppressed
 -- Reply planted
--- Reply obsolete: it was planted before, or another notice reported the count
--- Reply suppressed: only counted
--- Reply waits: it is a `rest` notice, and others are not over
--- Reply dropped: the job wants no such notice any more
--- Reply gone: another node was first
+-- Reply obsolete: the notice was planned before, or another notice reported the count
+-- Reply suppressed: the notice was only counted
+-- Reply waits: the notice is a `rest` notice, and another notice is open
+-- Reply dropped: the job no longer asks for this notice
+-- Reply gone: another node did this first
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {notices = KEYS[1], job = KEYS[2], run = KEYS[3], due = KEYS[4], manual = KEYS[5],

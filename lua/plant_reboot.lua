@@ -1,8 +1,7 @@
 #!lua
--- Plants a run for a job's @reboot on one host, ready now. Only nodes of that host poll its due
--- set.
--- Guard: the job is defined and not paused, and nothing was planted for this boot of the host.
--- A repeated call, a restart of the daemon and a second node of the host therefore plant nothing.
+-- Plans a run for a job's @reboot on one host, ready now. Only nodes of that host poll its due set.
+-- Guard: the job is defined and not paused, and no run of the job was planned for this boot of the
+-- host. So a repeated call, a restart of the daemon and a second node of the host plan no run.
 -- KEYS 1 job
 -- KEYS 2 run
 -- KEYS 3 due: of the host
@@ -16,7 +15,7 @@
 -- ARGV 5 lane: of the host
 -- ARGV 6 boot: the host and the id of its boot
 -- Reply planted
--- Reply known: it was planted for this boot already
+-- Reply known: a run was already planned for this boot
 -- Reply unknown
 -- Reply paused
 -- Reply wrong_type: key, found, wanted

@@ -1,7 +1,8 @@
 -- The prelude of every script: the clock, the type checks, and the steps that several scripts
 -- share.
 -- A script reads the clock once, and checks the types of its keys before it writes.
--- Numbers of more than 14 digits are written with int(), because Lua 5.1 would round them to 14.
+-- Numbers of more than 14 digits are written with int(), because Lua 5.1 would round them to 14
+-- digits.
 
 -- The score in `jobs` of a job that has no next due time: the first instant (ms) past the range of
 -- schedules.
@@ -15,16 +16,16 @@ local QUARANTINE = 10000
 
 local function int(number) return string.format('%.0f', number) end
 
--- Returns `text` as a whole number, or 0 if it is no number or larger than `most`.
--- A field with a bad value must not stop a script between two writes.
+-- Returns `text` as a whole number, or 0 if it is not a number or is larger than `most`. A field
+-- with a bad value must not stop a script between two writes.
 local function whole(text, most)
   local number = math.floor(tonumber(text or '') or 0)
   if number >= 0 and number <= most then return number end
   return 0
 end
 
--- Returns the time of Redis in milliseconds and in microseconds, or the time `given` by a test.
--- A script calls this once.
+-- Returns the time of Redis in milliseconds and in microseconds, or the time `given` by a test. A
+-- script calls this function once.
 local function clock(given)
   if given ~= '' then return tonumber(given), tonumber(given) * 1000 end
   local time = redis.call('TIME')
@@ -42,29 +43,28 @@ local function wrong_type(keys)
   end
 end
 
--- Wakes the nodes if `id`, just added to `due`, is the first run there.
--- They sleep until the time of the former first run, so they would be late.
+-- Wakes the nodes if `id`, just added to `due`, is the first run there. They would otherwise sleep
+-- until the ready time of the former first run.
 local function nudge_if_head(channel, due, id)
   if redis.call('ZRANGE', due, 0, 0)[1] == id then redis.call('PUBLISH', channel, 'due') end
 end
 
--- Records that a lane is in use, and tells the nodes if the lane is new.
--- The plain lane of a queue needs no record, because nodes know it by the queue.
+-- Records that a lane is in use, and wakes the nodes if the lane is new. The plain lane of a queue
+-- needs no record, because nodes know the lane by its queue.
 local function note_lane(lanes, channel, lane, now)
   if not string.find(lane, '[!~+]') then return end
   if redis.call('ZADD', lanes, now, lane) == 1 then redis.call('PUBLISH', channel, 'lanes') end
 end
 
--- Adds `by` to the counter `word`.
--- A counter with a bad or negative value starts again at `by`: it must not stop the step that it
--- counts.
+-- Adds `by` to the counter `word`. A counter with a bad or negative value starts again at `by`,
+-- because a bad counter must not stop the step that is counted.
 local function add_to_counter(counters, word, by)
   local total = redis.pcall('HINCRBY', counters, word, by)
   if type(total) == 'table' or total < 0 then redis.call('HSET', counters, word, math.max(by, 0)) end
 end
 
--- Makes `id` the job's one planned regular run, ready at `ready` (ms).
--- With '' the job has no planned run.
+-- Makes `id` the job's only planned regular run, ready at `ready` (ms). With '' the job has no
+-- planned run.
 local function plant_pending(k, job_name, id, due_ms, ready)
   if id == '' then
     redis.call('HSET', k.job, 'pending', '')
@@ -77,8 +77,7 @@ local function plant_pending(k, job_name, id, due_ms, ready)
   nudge_if_head(k.nudge, k.job_due, id)
 end
 
--- Returns true if the successor `id` already has a record.
--- A successor must never be planted over such an occurrence.
+-- Returns true if the successor `id` already has a record, which a planned run must not overwrite.
 local function is_planted_before(id, run_key)
   return id ~= '' and redis.call('EXISTS', run_key) == 1
 end
@@ -90,17 +89,16 @@ local DEAD = {failed = true, timed_out = true, lost = true}
 -- The final states of a run.
 local ENDS = {succeeded = true, failed = true, timed_out = true, lost = true, cancelled = true, skipped = true}
 
--- The fields of a run that its notices carry.
+-- The fields of a run's record that its notices contain.
 local NOTICE_FIELDS = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for', 'behind'}
 
 -- The most notices that may wait for their runs.
 local NOTICES = 10000
 
--- Counts a notice of the run `id` that gets no run of its own.
--- The next notice of the same kind reports the count.
--- The first suppressed notice of a kind also leaves a `rest` notice, which reports the count if no
--- other notice follows.
--- There may be as many `rest` notices as there may be others (NOTICES).
+-- Counts a notice of the run `id` that gets no run of its own. The next notice of the same kind
+-- reports the count.
+-- The first suppressed notice of a kind also adds a `rest` notice, which reports the count if no
+-- other notice follows. At most NOTICES `rest` notices wait.
 local function suppress(k, kind, id, now)
   add_to_counter(k.counters, 'suppressed', 1)
   if redis.call('EXISTS', k.job) == 0 then return end
@@ -110,11 +108,10 @@ local function suppress(k, kind, id, now)
   end
 end
 
--- Adds a notice of the run `id`, whose record exists; any node then plants its run
--- (plant_notice.lua).
--- `stamp` distinguishes two events of one run.
--- Redis accepts the end of a run when its memory is full, but refuses new runs.
--- The number of waiting notices is therefore limited.
+-- Adds a notice of the run `id`, whose record exists; any node then plans the notice's run
+-- (plant_notice.lua). `stamp` distinguishes two events of one run.
+-- The number of waiting notices is limited, because a Redis with full memory accepts the ends of
+-- runs but no new runs.
 local function add_notice(k, kind, id, stamp, now)
   if redis.call('ZCARD', k.notices) >= NOTICES then return suppress(k, kind, id, now) end
   local found = redis.call('HMGET', k.run, unpack(NOTICE_FIELDS))
@@ -126,8 +123,8 @@ local function add_notice(k, kind, id, stamp, now)
   redis.call('PUBLISH', k.nudge, 'notices')
 end
 
--- Adds the deadlines of a run, from the limits in `notify` of its job.
--- The `start` deadline is left out if the run has started.
+-- Adds the deadlines of a run, from the limits in `notify` of its job. A run that has started gets
+-- no `start` deadline.
 local function watch(deadlines, id, due_ms, notify, has_started)
   for word, ms in string.gmatch(notify or '', '(%l+)=(%d+)') do
     if word == 'finish' or word == 'start' and not has_started then
@@ -139,14 +136,14 @@ end
 -- Removes the deadlines of a run.
 local function unwatch(deadlines, id) redis.call('ZREM', deadlines, id .. ' start', id .. ' finish') end
 
--- Removes the deadlines of a planned run that a change of its job replaced.
--- If the run is planned again, it gets new deadlines.
+-- Removes the deadlines of a planned run that a change of its job replaced. The run gets new
+-- deadlines if it is planned again.
 local function unwatch_planned(k, id)
   unwatch(k.deadlines, id)
   if redis.call('HGET', k.job, 'watched') == id then redis.call('HDEL', k.job, 'watched') end
 end
 
--- Removes the deadlines of the run that was skipped first behind `id`, which is no longer open.
+-- Removes the deadlines of the run that was skipped first behind `id`, which has ended.
 local function unwatch_behind(k, id)
   local behind, skipped = string.match(redis.call('HGET', k.job, 'skipped_behind') or '', '^(%S+) (%S+)$')
   if behind ~= id then return end
@@ -154,11 +151,11 @@ local function unwatch_behind(k, id)
   redis.call('HDEL', k.job, 'skipped_behind')
 end
 
--- Adds the notices of the end of a run that its job wants: `notify` names their kinds.
--- A job is failing from its first dead letter until a run of it succeeds.
--- If a journal restored the end, `k.given` is the time from which such ends are reported.
--- An older end causes no notice.
--- It does not change whether the job is failing if a later run has ended already.
+-- Adds the notices that a job asks for at the end of a run: `notify` names their kinds. A job is
+-- failing from its first dead letter until a run of it succeeds.
+-- If a journal restored the end, `k.given` is the time before which ends were already reported. An
+-- earlier end causes no notice, and does not change whether the job is failing if a later run has
+-- ended.
 local function notify_end(k, id, state, reason, now)
   local notify = redis.call('HGET', k.job, 'notify')
   if not notify or notify == '' then return end
@@ -170,8 +167,8 @@ local function notify_end(k, id, state, reason, now)
     if is_latest then redis.call('HSET', k.job, 'judged_at', int(now)) end
   end
   local stamp = redis.call('HGET', k.run, 'fence') or state
-  -- A cancelled run sends a ping only if it had begun: a run without a fence sent no start ping.
-  -- A replaced run sends none, because the run that replaced it does.
+  -- A cancelled run sends a ping only if it had begun, because only a begun run sent a start ping.
+  -- A replaced run sends no ping, because the run that replaced it does.
   local is_cut_short = state == 'cancelled' and stamp ~= state and reason ~= 'replaced'
   if wants('ping') and (DEAD[state] or state == 'succeeded' or is_cut_short) then add_notice(k, 'ping', id, stamp, now) end
   if DEAD[state] then
@@ -186,7 +183,7 @@ local function notify_end(k, id, state, reason, now)
   end
 end
 
--- Writes a run's final state and adds it to the history. `facts` is a list of field, value.
+-- Writes a run's final state and adds the run to the history. `facts` is a list of field, value.
 local function end_run(k, id, state, reason, now, facts)
   if DEAD[state] then
     redis.call('ZADD', k.dead, now, id)
@@ -196,21 +193,20 @@ local function end_run(k, id, state, reason, now, facts)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
   add_to_counter(k.counters, state, 1)
-  -- The deadline to end may lie a year ahead, so it is removed now.
+  -- The deadline for the end may be a year ahead, so it is removed now.
   unwatch(k.deadlines, id)
   unwatch_behind(k, id)
   if k.notices then notify_end(k, id, state, reason, now) end
 end
 
--- The keys of a definition that decide its occurrences; and the most bytes of them that a skipped
--- range keeps.
+-- The keys of a definition that decide its occurrences, and the most bytes of them that the record
+-- of a skipped range keeps.
 local TIMING = {'at', 'every', 'delay', 'cron', 'calendar', 'rrule', 'dtstart', 'schedules', 'tz', 'dst', 'anchor', 'start', 'end',
   'exclude', 'only_on'}
 local COUNTED_BY = 1024
 
 -- Returns those keys as a definition with a command that does nothing, or nil if the text is too
--- long.
--- No env, header or command of the job is in it.
+-- long. The definition has no env, header or command of the job.
 local function timing_of(definition)
   local is_read, all = pcall(cjson.decode, definition)
   if not is_read or type(all) ~= 'table' then return nil end
@@ -220,17 +216,17 @@ local function timing_of(definition)
   return #text <= COUNTED_BY and text or nil
 end
 
--- Adds to `facts` the fields of a range of skipped occurrences that one record stands for, and
--- returns `facts`.
--- The fields include the schedule that counted the range.
--- If a journal restores the run of one occurrence, the range can then be reduced by it.
--- The job's `skipped_records` counts these records, so that a restore can see that another one was written.
+-- Adds to `facts` the fields of a skipped range that one record keeps, and returns `facts`.
+-- The fields include the schedule that counted the range. If a journal restores the run of one
+-- occurrence, the range can then be reduced by that occurrence.
+-- The job's `skipped_records` counts these records, so that a restore notices that another record
+-- was written.
 local function add_range_fields(job_key, last, count, facts)
   facts[#facts + 1], facts[#facts + 2] = 'skipped_to', last
   facts[#facts + 1], facts[#facts + 2] = 'skipped_count', count
   local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since', 'handled')
-  -- Occurrences that were handled before the planned run was moved are not counted again.
-  -- Only the first occurrence of the range may lie before such a time.
+  -- Occurrences that were handled before the planned run was moved to an earlier time are not
+  -- counted again. Only the first occurrence of the range may be earlier than such a time.
   for time in string.gmatch(job[5] or '', '%d+') do
     local handled = whole(time, PARKED)
     if handled < tonumber(last) and handled > whole(job[4], PARKED) then job[4] = int(handled) end
@@ -245,10 +241,10 @@ local function add_range_fields(job_key, last, count, facts)
   return facts
 end
 
--- Records the schedule by which a job had its occurrences until `last`.
--- Scripts call it before a job gets another schedule, or before its occurrences count anew.
--- The ledger's entries of that time are checked against this schedule.
--- A schedule that only continues extends its newest entry. The newest VERSIONS entries are kept.
+-- Records the schedule that a job had until `last`. Scripts call this function before a job gets
+-- another schedule, or before its occurrences count again. The consistency check compares the
+-- ledger's entries of that time with this schedule.
+-- A schedule that continues extends its newest entry. The newest VERSIONS entries are kept.
 local VERSIONS = 100
 local function note_schedule_version(schedule_versions, job_key, last, now)
   local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since')
@@ -264,20 +260,18 @@ local function note_schedule_version(schedule_versions, job_key, last, now)
   redis.call('ZREMRANGEBYRANK', schedule_versions, 0, -VERSIONS - 1)
 end
 
--- Returns the job's present lane if it differs from `read`, the lane that the caller read;
--- otherwise nil.
--- Runs that the end of a run makes due belong into that lane.
+-- Returns the job's present lane if it differs from `read`, the lane that the caller read; else
+-- nil. Runs that become due by the end of a run belong into the present lane.
 local function changed_lane(k, read)
   local lane = redis.call('HGET', k.job, 'queue')
   if lane and lane ~= read then return lane end
 end
 
 -- Applies the end of run `id` to its job.
--- A one-shot with no other planned, open or waiting run ends too: it leaves `list` and frees its
+-- A one-shot without another planned, open or waiting run ends too: it leaves `list` and frees its
 -- name.
 -- A job with a `delay` gets its next run, that long after this end, if it has no planned or open
--- run.
--- It thus has one pending run or one open run, never both.
+-- run. So the job has one pending run or one open run, never both.
 local function end_or_plan_job(k, id, job_name, now)
   if redis.call('ZCARD', k.open) > 0 or redis.call('ZCARD', k.waiting) > 0 then return end
   local job = redis.call('HMGET', k.job, 'once', 'pending', 'paused_run', 'ended', 'rev', 'delay', 'paused', 'started_count', 'max_runs')
@@ -290,14 +284,14 @@ local function end_or_plan_job(k, id, job_name, now)
   end
   local delay = whole(job[6], PARKED)
   if delay == 0 or job[7] or whole(job[8], COUNT) >= (tonumber(job[9]) or math.huge) then return end
-  -- The due time is later than that of the run that ended, so that no id comes twice.
-  -- That also holds for a run that was cancelled in the moment it was planted.
+  -- The due time is later than that of the ended run, so that no run id is used twice. This also
+  -- applies to a run that was cancelled as soon as it was planned.
   local due = math.max(now + delay, whole(string.match(id, '@(%d+)'), PARKED) + 1)
   if due < PARKED then plant_pending(k, job_name, job_name .. '@' .. int(due), int(due), int(due)) end
 end
 
--- Makes the first waiting run ready.
--- A regular run counts as open from now on: no later run may overtake it, and its job is not over.
+-- Makes the first waiting run ready. A regular run counts as open from now on: no later run may
+-- overtake it, and its job has not ended.
 local function free_first_waiting(k, now)
   local first = redis.call('ZRANGE', k.waiting, 0, 0, 'WITHSCORES')
   if first[1] then
@@ -315,13 +309,13 @@ local function is_former(rev, since)
   return rev and since and whole(rev, FENCE) < whole(since, FENCE)
 end
 
--- Returns true for a run by hand, at boot, by backfill or of a notice: only their ids have a `~`.
+-- Returns true for a run by hand, at boot, by backfill or of a notice. Only the ids of such runs
+-- have a `~`.
 local function is_manual(id) return string.find(id, '~', 1, true) ~= nil end
 
--- Returns the fields of a run's record and of its job that say in which indexes the run belongs.
--- The third result is true if the run was skipped first behind a run that is in `open`, the list of
--- the run's kind.
--- The last result is all of this as one text, by which a later call sees a change.
+-- Returns the fields of a run's record and of its job that decide which indexes list the run. The
+-- third result is true if the run was skipped first behind a run that is in `open`. The last result
+-- is all of these as one text, by which a later call notices a change.
 local function placed_by(run_key, job_key, open, id)
   local run = redis.call('HMGET', run_key, 'state', 'fence', 'queue', 'places', 'finished_at')
   local job = redis.call('HMGET', job_key, 'rev', 'queue', 'pending', 'paused_run', 'skipped_behind')
@@ -332,8 +326,8 @@ local function placed_by(run_key, job_key, open, id)
   return run, job, is_first, table.concat(seen, '\n')
 end
 
--- Returns how many manual runs of a job are due, running or waiting at a gate.
--- The end of each makes the first waiting run ready.
+-- Returns how many manual runs of a job are due, running or waiting at a gate. The end of each such
+-- run makes the first waiting run ready.
 local function manual_runs_out(k)
   local count = redis.call('ZCARD', k.manual)
   if count == 0 then return 0 end
@@ -350,13 +344,14 @@ local function release_blocked(k, id, now)
   if redis.call('ZCARD', k.open) == 0 then free_first_waiting(k, now) end
 end
 
--- Returns the value for `stop_requests`: the reason to stop a run, with who asked for it if that is known.
+-- Returns the value for `stop_requests`: the reason to stop a run, with the user who asked for it
+-- if known.
 local function stop_request(reason, by)
   if by == '' then return reason end
   return reason .. ' by ' .. by
 end
 
--- Returns the reason in a value of `stop_requests`, and who asked for it or ''.
+-- Returns the reason in a value of `stop_requests`, and the user who asked for the stop or ''.
 local function parse_stop_request(request)
   local reason, by = string.match(request, '^(.-) by (.+)$')
   return reason or request, by or ''
@@ -372,9 +367,8 @@ local function note_change(audit_log, now, what, by, facts)
   redis.call('ZREMRANGEBYRANK', audit_log, 0, -CHANGES - 1)
 end
 
--- Records in `not_while` the jobs that a job must not run beside.
--- A run that began before such a rule has no place at the rule's gate, so `recent` lists the new
--- rules.
+-- Records in `not_while` the jobs during whose runs a job must not run. A run that began before
+-- such a rule has no place at the rule's gate, so `recent` lists the new rules.
 local function set_not_while(not_while, recent, job, job_name, text)
   local old = redis.call('HGET', job, 'not_while') or ''
   if old == text then return end
@@ -392,8 +386,8 @@ local function set_not_while(not_while, recent, job, job_name, text)
   redis.call('HSET', job, 'not_while', text)
 end
 
--- Lists a job with the first gate that its runs have to pass, as `LANE GATE JOB`; '' removes it.
--- Its runs can then be found behind runs of other gates.
+-- Lists a job with the first gate that its runs have to pass, as `LANE GATE JOB`; '' removes the
+-- entry. With this entry a node finds the job's runs behind runs of other gates.
 local function set_gate_entry(job_gates, job, text)
   local old = redis.call('HGET', job, 'gate_entry') or ''
   if text ~= '' then
@@ -405,15 +399,16 @@ local function set_gate_entry(job_gates, job, text)
   if text == '' then redis.call('HDEL', job, 'gate_entry') end
 end
 
--- Keeps the record of an earlier attempt with its run: of the last PAST attempts.
+-- Stores the record of an earlier attempt with its run. The records of the last PAST attempts are
+-- kept.
 local PAST = 20
 local function keep_past(run_key, attempt, record)
   redis.call('HSET', run_key, 'past:' .. attempt, record)
   redis.call('HDEL', run_key, 'past:' .. (attempt - PAST))
 end
 
--- Keeps the record of a start that was cut short, one a line; the newest PAST lines stay.
--- The attempt starts again under the same number.
+-- Stores the record of a start that was cut short, one a line. The newest PAST lines are kept. The
+-- attempt starts again with the same number.
 local function keep_cut(run_key, attempt, record)
   local field = 'cut:' .. attempt
   local lines = {}
@@ -423,28 +418,29 @@ local function keep_cut(run_key, attempt, record)
   redis.call('HDEL', run_key, 'cut:' .. (attempt - PAST))
 end
 
--- Returns true if a run with this attempt number, which is not running now, has ever executed.
--- The number of its claims cannot decide this.
--- A claim that only asked for an answer, or was returned at once, executed nothing.
+-- Returns true if a run with this attempt number, which is not running now, has ever executed. The
+-- number of claims does not show this, because a claim that only ran a done_check, or was handed
+-- back at once, executed nothing.
 local function has_executed(run_key, attempt)
   return attempt > 0 or redis.call('HEXISTS', run_key, 'cut:1') == 1
 end
 
 -- The largest limit, rate or burst of a queue; and the longest period of its rate, in ms.
 local POOL, LONGEST_RATE = 1000000, 86400000
--- The largest step back of the clock that a rate waits out, in microseconds.
+-- The largest step back of the clock after which a rate limit continues its count, in microseconds.
 local SET_BACK = 60000000
 
--- Returns how many more runs a rate lets begin, and the state of the rate: `tat` and `part`.
--- If that number is 0, the second result is the microsecond at which the next run may begin.
--- `tat` is the microsecond up to which time is used up.
--- `part` is the used part of the next microsecond, in units of 1/count.
--- The arithmetic is exact, so no rounding error adds up.
+-- Returns how many more runs a rate limit lets begin, and the state of the limit: `tat` and `part`.
+-- If that number is 0, the second result is the time in microseconds at which the next run may
+-- begin.
+-- `tat` is the time in microseconds up to which begun runs have used the limit. `part` is the used
+-- part of the next microsecond, in units of 1/count. The arithmetic is exact, so no rounding error
+-- adds up.
 local function rate_capacity(state, count, per, burst, micros)
   local stored = redis.call('HMGET', state, 'tat', 'part', 'at')
   local tat, part, at = whole(stored[1], FENCE), whole(stored[2], POOL), whole(stored[3], FENCE)
-  -- After a change of the rate, the debt is at most one whole burst of the new rate from the last
-  -- begun run.
+  -- After a change of the rate limit, the used time ends at most one whole burst of the new limit
+  -- after the last begun run.
   local most = at + math.ceil(burst * per / count)
   if tat > most then tat, part = most, 0 end
   if tat < micros or at > micros + SET_BACK then tat, part = micros, 0 end
@@ -454,10 +450,9 @@ local function rate_capacity(state, count, per, burst, micros)
   return 0, math.max(tat + math.ceil((part + per - burst * per) / count), micros + 1), tat, part
 end
 
--- Returns how many more runs of a queue may begin: `capacity`, or nil for any number.
--- If `capacity` is 0, `why` says why, and `at` is the microsecond at which time alone makes room, or
--- nil.
--- `take` records that runs have begun.
+-- Returns how many more runs of a queue may begin: `capacity`, or nil for any number. If `capacity`
+-- is 0, `why` is the reason, and `at` is the time in microseconds at which the rate limit makes
+-- room, or nil. `take` records that runs have begun.
 local function queue_capacity(queue, running, state, micros)
   local set = redis.call('HMGET', queue, 'paused', 'limit', 'rate_count', 'rate_ms', 'burst')
   local capacity, why, at = nil, nil, nil
@@ -480,8 +475,8 @@ local function queue_capacity(queue, running, state, micros)
   end}
 end
 
--- Removes `id` from the running runs of its queue.
--- If the queue was at its limit, the nodes are woken: they do not poll for room.
+-- Removes `id` from the running runs of its queue. If the queue was at its limit, the nodes are
+-- woken, because they do not poll for room.
 local function leave_queue(k, id)
   if redis.call('ZREM', k.running, id) == 0 then return end
   local limit = whole(redis.call('HGET', k.queue, 'limit'), POOL)

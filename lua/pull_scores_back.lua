@@ -1,12 +1,10 @@
 #!lua flags=allow-oom
--- Moves scores later than now back to now, in their order: Redis' clock was ahead when they were
--- written.
--- Gates are then visited now, nodes were seen now, and runs ended now (if the caller gives those
--- keys).
--- A gate that has to be visited later gets its time again by the visit.
--- Guard: the script checks everything anew. Scores up to now stay, and so does PARKED, which is no
--- time.
--- At most 1,000 of each set a call.
+-- Sets scores later than now to now, in their order, because they were written while Redis' clock
+-- was ahead. The gates are then checked now, the nodes were seen now, and the runs ended now (if
+-- the caller gives those keys). A gate that has to be checked later gets its time again by that
+-- check.
+-- Guard: the script checks everything again. Scores up to now stay, and so does PARKED, which is
+-- not a time. At most 1,000 members of each set a call.
 -- KEYS 1 gate_timers
 -- KEYS 2 nodes
 -- KEYS* history
@@ -16,7 +14,7 @@
 -- KEYS* job_dead
 -- KEYS* job_outputs
 -- ARGV 1 now
--- Reply pulled: how many
+-- Reply pulled: the number of changed scores
 -- Reply wrong_type: key, found, wanted
 local MOST = 1000
 local now = clock(ARGV[1])

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Moves a whole key aside that has a wrong type or cannot be read.
--- A job's name also leaves the lists of its files, so that they define the job again.
--- Guard: the key exists, and its place in quarantine is free. At most 10,000 entries are kept; a
--- key beyond them stays.
+-- Moves a key that has a wrong type or cannot be read to quarantine. The name of a job is also
+-- removed from the lists of its files, so that the files define the job again.
+-- Guard: the key exists, and its name in quarantine is free. At most 10,000 entries are kept; when
+-- the quarantine is full, the key stays.
 -- KEYS 1 key
 -- KEYS 2 aside
 -- KEYS 3 quarantine: it may be the key itself
@@ -10,10 +10,10 @@
 -- ARGV 1 now
 -- ARGV 2 field: the entry's name
 -- ARGV 3 why
--- ARGV 4 job_name: the name to remove from the lists, or ''
+-- ARGV 4 job_name: the job to remove from the lists, or ''
 -- Reply quarantined
 -- Reply gone
--- Reply taken: its place in quarantine is in use
+-- Reply taken: the name in quarantine is in use
 -- Reply full
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])

@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Moves an unreadable entry out of a set into quarantine; otherwise each poll would meet it again.
--- A due run gives up the places it was let in with, so that others need not wait until an operator
+-- Moves an unreadable entry from a set to quarantine, because each poll would find the entry again.
+-- A due run gives up its places at gates, so that other runs need not wait until an operator
 -- restores it.
--- Guard: the entry still has the score that was seen. A run that executes or waits elsewhere keeps
--- its places.
--- At most 10,000 entries are kept; one beyond them is deleted, counted and logged.
+-- Guard: the entry still has the score that the caller read. A run that executes or waits elsewhere
+-- keeps its places.
+-- At most 10,000 entries are kept; when the quarantine is full, the entry is deleted, counted and
+-- logged.
 -- KEYS 1 set: due or leases
 -- KEYS 2 quarantine
 -- KEYS 3 counters
@@ -20,7 +21,7 @@
 -- Reply quarantined
 -- Reply dropped: the quarantine is full; the caller logs the entry
 -- Reply gone
--- Reply places: the gates at which it has places; the call lacks some of them
+-- Reply places: the gates at which the run has places; the caller must repeat the call with them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'hash'})
@@ -51,7 +52,7 @@ if redis.call('HLEN', KEYS[2]) >= QUARANTINE then
   return {'dropped'}
 end
 local entry = cjson.encode({key = KEYS[1], score = score, why = ARGV[4], at = int(now)})
--- The quarantine may have the same member from another set.
+-- The quarantine may have an entry for the same member of another set.
 local field = ARGV[2]
 if redis.call('HEXISTS', KEYS[2], field) == 1 then field = field .. ' ' .. int(now) .. ' ' .. redis.call('HLEN', KEYS[2]) end
 redis.call('HSET', KEYS[2], field, entry)

@@ -1,9 +1,8 @@
 #!lua
--- Queues past occurrences of a job for backfill, one run after the other.
--- Redis itself refuses this script when memory is full, because it makes new work.
--- Guard: the job is defined. An occurrence that has its backfill run, or waits for it, is left as
--- it is.
--- At most 100 a call, and 10,000 waiting.
+-- Queues past occurrences of a job for backfill, one run after the other. Redis itself refuses this
+-- script when memory is full, because the script adds runs.
+-- Guard: the job is defined. An occurrence that already has or waits for its backfill run is
+-- skipped. At most 100 occurrences a call, and 10,000 waiting.
 -- KEYS 1 job
 -- KEYS 2 backfill
 -- KEYS 3 backfills
@@ -11,12 +10,12 @@
 -- KEYS* run
 -- ARGV 1 now
 -- ARGV 2 job_name
--- ARGV 3 by: who asked for it; '' in the later calls of one request, which has one entry in the
---   audit log
+-- ARGV 3 by: the user who asks for the backfill; '' in the later calls of a request, which has one
+--   entry in the audit log
 -- ARGV* id
 -- ARGV* due_ms
--- Reply queued: how many
--- Reply full: how many were queued before the limit was reached
+-- Reply queued: the number of added occurrences
+-- Reply full: the number of occurrences added before the limit was reached
 -- Reply unknown
 -- Reply wrong_type: key, found, wanted
 local WAITING = 10000

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Records when the data was first polled on this Redis server, and the last fence at that time.
--- A node that has seen a higher fence then knows, however late, that the move to this server lost
--- data.
+-- Records when a node first polled the data on this Redis server, and the last fence at that time.
+-- A node that has seen a higher fence thus learns, at any later time, that the move to this server
+-- lost data.
 -- Guard: the server is not recorded yet; a repeated call changes nothing.
 -- KEYS 1 known_servers
 -- KEYS 2 epoch
@@ -14,14 +14,14 @@ local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash'})
 if bad then return bad end
 if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then return {'recorded'} end
--- Reads a key that only marks the data; a wrong type must not stop the script.
+-- Reads a key that only marks the data. A wrong type must not stop the script.
 local function mark(key)
   local found = redis.pcall('GET', key)
   if type(found) == 'table' then return '' end
   return found or ''
 end
--- Data without an epoch is new or lost completely: no node knows more than Redis has, so no node is
--- waited for.
+-- Data without an epoch is new or completely lost. No node can know more about it than Redis, so
+-- runs need not be delayed for checks by other nodes.
 local at = mark(KEYS[2]) == '' and 0 or now
 redis.call('HSET', KEYS[1], ARGV[2], int(whole(mark(KEYS[3]), FENCE)) .. ':' .. int(at))
 local known = redis.call('HGETALL', KEYS[1])

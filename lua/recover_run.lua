@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Takes a run back from a node that stopped renewing its lease: the run becomes due again or ends.
--- Guard: the lease has the end that the caller saw all the time it watched.
--- The run has no later fence and is not over, and the job is in the lane that was read.
+-- Guard: the lease has the end that the caller saw during its whole watch. The run has no later
+-- fence and has not ended, and the job is in the lane that the caller read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -28,18 +28,18 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 fence
--- ARGV 5 seen: the lease's end while it was watched
+-- ARGV 5 seen: the end of the lease while the caller watched it
 -- ARGV 6 verdict: retry, failed or lost
 -- ARGV 7 reason
 -- ARGV 8 past: the attempt's record as JSON
--- ARGV 9 job_lane: as read
+-- ARGV 9 job_lane: as the caller read it
 -- ARGV 10 gates: the gates at which the run has places
 -- Reply recovered
--- Reply ended: state
--- Reply alive: the lease was renewed
--- Reply moved: the lane the job has now
--- Reply gone: there is no such lease; or the run is over, and its lease was removed
--- Reply places: the gates at which it has places; the call lacks some of them
+-- Reply ended: the final state
+-- Reply alive: the node renewed the lease
+-- Reply moved: the present lane of the job
+-- Reply gone: the lease does not exist; or the run has ended, and its lease was removed
+-- Reply places: the gates at which the run has places; the caller must repeat the call with them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
@@ -57,9 +57,8 @@ if not lease_end then return {'gone'} end
 if tonumber(lease_end) ~= tonumber(ARGV[5]) then return {'alive', lease_end} end
 local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries', 'places', 'state')
 if whole(run[1], FENCE) > tonumber(fence) then
-  -- The run continued under a later fence, and only this lease was left behind.
-  -- A run without a fence did not: if its lease went, the run would be open for ever without any
-  -- lease.
+  -- The run continued under a later fence, and only this lease remained. This cannot be said of a
+  -- run without a fence: without its lease, the run would be open for ever.
   redis.call('ZREM', k.leases, member)
   return {'gone'}
 end
@@ -76,8 +75,8 @@ if ENDS[run[5]] then
   return {'gone'}
 end
 add_to_counter(k.counters, 'recovered', 1)
--- Its done_check may have given a clear answer meanwhile, so the count of unclear answers in a row
--- restarts too.
+-- The done_check may have given a clear answer since then, so the count of unclear answers in a row
+-- also restarts.
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)
 keep_past(k.run, whole(run[2], COUNT), ARGV[8])
 local stop = redis.call('HGET', k.stop_requests, id)

@@ -1,11 +1,9 @@
 #!lua flags=allow-oom
--- Removes a job, because an operator cancelled it or no file lists it any more.
--- Its definition stays for its open runs. Group members that wait for this job's turn wait no
--- longer.
--- If other files still list it and none of them has the definition in force, those files are
+-- Removes a job, because an operator removed it or no file lists it any more. The definition is
+-- kept for the job's open runs. Group members that wait for this job's turn wait no longer.
+-- If other files still list the job and none of them has the definition in force, those files are
 -- applied again.
--- Guard: the job is of the given kind and at the given revision. Removing twice answers `over` the
--- second time.
+-- Guard: the job is of the given kind and at the given revision. A repeated call replies `over`.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
@@ -21,7 +19,7 @@
 -- KEYS 13 catch_up
 -- KEYS 14 waiting
 -- KEYS 15 audit_log
--- KEYS 16 unique: the holder of the job's unique key, as read; the job if it names none
+-- KEYS 16 unique: the unique key of the job, as the caller read it; the job if it names none
 -- KEYS 17 uniques
 -- KEYS 18 job_gates
 -- KEYS 19 passed_run: the first run of the skipped range behind the pending run, else the job
@@ -31,22 +29,22 @@
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
 -- ARGV 4 rev
--- ARGV 5 pending: as read
+-- ARGV 5 pending: as the caller read it
 -- ARGV 6 pending_due
 -- ARGV 7 source_name
--- ARGV 8 running: stop or leave
+-- ARGV 8 running: stop (ask running runs to stop), or leave
 -- ARGV 9 reason
--- ARGV 10 by: who asked for it, or ''
+-- ARGV 10 by: the user who asks for the change, or ''
 -- ARGV 11 gates: the gates that runs of the job have to pass
--- ARGV 12 unique_key: as read, or ''
--- ARGV 13 passed: the first of the skipped range behind the pending run, or ''
+-- ARGV 12 unique_key: as the caller read it, or ''
+-- ARGV 13 passed: the first run of the skipped range behind the pending run, or ''
 -- ARGV 14 passed_last
 -- ARGV 15 passed_count
--- ARGV 16 passes_next: the time at which the range gets one occurrence more, or ''
--- Reply removed: number of running runs asked to stop
--- Reply over: the word for how it ended
--- Reply listed: another source still lists it
--- Reply other_kind: kind of the holder
+-- ARGV 16 passes_next: the time of the next occurrence, which would extend that range, or ''
+-- Reply removed: number of running runs that are asked to stop
+-- Reply over: how the job ended
+-- Reply listed: another file still lists the job
+-- Reply other_kind: source kind of the job
 -- Reply stale
 -- Reply unknown
 -- Reply wrong_type: key, found, wanted
@@ -81,10 +79,11 @@ if kind == 'file' then
 end
 local planned = job[4] ~= '' and job[4] or job[5] or ''
 local is_going = not is_listed and not job[2]
--- Nothing is unlisted before this check: a caller that dies after a stale answer would leave a job
--- that no file lists.
+-- No file list is changed before this check. Otherwise a caller that dies after a stale reply would
+-- leave a job that no file lists.
 if is_going and (job[1] ~= ARGV[4] or planned ~= pending) then return {'stale'} end
--- Another occurrence passed since the caller read the range; no record would count it.
+-- Another occurrence passed since the caller read the range, and no record would count that
+-- occurrence.
 if is_going and ARGV[16] ~= '' and tonumber(ARGV[16]) <= now then return {'stale'} end
 if kind == 'file' then
   redis.call('HDEL', KEYS[11], name)
@@ -92,8 +91,8 @@ if kind == 'file' then
 end
 if is_listed then
   if not is_said and not job[2] then
-    -- The definition in force goes with its file. An empty hash makes the other files apply theirs
-    -- again.
+    -- The definition in force is withdrawn with its file. An empty hash makes the other files apply
+    -- their definitions again.
     for _, field in ipairs(others) do redis.call('HSET', k.job, field, '') end
     redis.call('PUBLISH', KEYS[12], 'files')
   end
@@ -106,20 +105,20 @@ if ARGV[8] == 'stop' then
   for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
     redis.call('HSET', k.stop_requests, id, request)
     stopped = stopped + 1
-    -- A run that waits for its retry becomes due at once; its claim ends it.
+    -- A run that waits for its retry becomes due at once, and its claim ends it.
     if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
   end
   if stopped > 0 then redis.call('PUBLISH', KEYS[12], 'stop') end
 end
--- Waiting runs must not start either, not even a retried dead letter: each ends when its turn
--- comes.
+-- Waiting runs must not start either, not even a retried dead letter. Each of them ends when its
+-- turn comes.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET', k.stop_requests, id, request) end
--- Spread runs must not start either, and end without waiting for their time.
+-- Spread runs must not start either. They become due at once, and their claims end them.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[13], 0, 999)) do
   if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
 end
--- Nor may a run that waits at a gate and has not begun. A run that has begun returns to its place
--- at the gate.
+-- A run that waits at a gate and has not begun must not start either. A run that has begun returns
+-- to its place at the gate.
 for _, gate_name in ipairs(gate_names(ARGV[11])) do
   local gate = k.gates[gate_name]
   for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
@@ -135,21 +134,20 @@ end
 redis.call('ZADD', KEYS[5], now, name)
 redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')
 redis.call('HDEL', k.job, 'paused_run')
--- A removed job gives its unique key free, however long the key was to be held.
+-- A removed job frees its unique key, even before the key's time is over.
 if ARGV[12] ~= '' and redis.call('HGET', KEYS[16], 'job') == name then
   redis.call('DEL', KEYS[16])
   redis.call('ZREM', KEYS[17], ARGV[12])
 end
 note_change(KEYS[15], now, 'removed', ARGV[10], {})
--- A one-shot's run, or a run that was already due, gets a record. Later occurrences are no longer
--- owed.
+-- A one-shot's run, or a run that was already due, gets a record. Later occurrences are dropped.
 local is_owed = pending ~= '' and (job[6] == '1' or tonumber(ARGV[6]) <= now)
 -- A run whose record has a final state keeps it.
 if is_owed and (redis.call('HGET', k.run, 'state') or 'scheduled') == 'scheduled' then
   end_run(k, pending, 'cancelled', ARGV[9], now, {'job', name, 'due', ARGV[6], 'queue', job[7] or '', 'kind', 'regular',
     'by', ARGV[10]})
 end
--- The occurrences behind it did not start either, and no later step would record them.
+-- The occurrences after that run did not start either, and no later step would record them.
 if ARGV[13] ~= '' and redis.call('EXISTS', KEYS[19]) == 0 then
   local facts = add_range_fields(k.job, ARGV[14], ARGV[15],
     {'job', name, 'due', string.match(ARGV[13], '@(%d+)'), 'queue', job[7] or '', 'kind', 'regular', 'rev', job[1]})

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Extends this node's leases, and answers which runs are asked to stop.
+-- Extends the leases of this node, and replies with the requests to stop runs.
 -- Guard: each lease is still in the set under its fence.
 -- KEYS 1 leases
 -- KEYS 2 stop_requests

@@ -1,24 +1,23 @@
 #!lua flags=allow-oom
--- Repairs one gate to match the records of runs.
--- Runs without a right to a place leave it, and waiting runs are put into the orders by job and by
--- lane.
--- A run that is only in quarantine loses its place; when it is restored, the gate judges it again.
--- The gate is then visited.
--- Guard: the script checks each given run anew, at most 1,000 a call; a correct place is not
--- touched.
+-- Repairs one gate to match the records of runs. Runs that must have no place leave the gate, and
+-- waiting runs are put into the orders by job and by lane. A run that is only in quarantine loses
+-- its place; when an operator restores the run, its claim passes the gate again. The gate is then
+-- checked.
+-- Guard: the script checks each given run again, at most 1,000 a call; a correct place is not
+-- changed.
 -- KEYS 1 counters
 -- KEYS 2 nudge
 -- KEYS 3 quarantine
 -- KEYS* run
--- KEYS* due: of its lane, as read
+-- KEYS* due: of the run's lane, as the caller read it
 -- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of the gate
 -- ARGV 1 now
 -- ARGV 2 gates: the gate, then other gates that runs in quarantine name
 -- ARGV* id
--- ARGV* lane: as read
--- Reply repaired: how many runs left
+-- ARGV* lane: as the caller read it
+-- Reply repaired: the number of runs that left the gate
 -- Reply wrong_type: key, found, wanted
--- The last index of each order that is compared with the others.
+-- The last index of each order that is compared with the other orders.
 local ENTRIES = 9999
 local now = clock(ARGV[1])
 local counters = KEYS[1]
@@ -32,7 +31,7 @@ end
 local bad = wrong_type(types) or gate_wrong_type(gates, names)
 if bad then return bad end
 
--- Returns true if a scheduled run is in quarantine and in no due set or gate queue.
+-- Returns true if a scheduled run is in quarantine, in no due set and at no gate.
 local function is_aside(run, id, due, lane)
   if run[1] ~= 'scheduled' or (run[3] or '') ~= lane or redis.call('HEXISTS', KEYS[3], id) == 0 then return false end
   if redis.call('ZSCORE', due, id) then return false end
@@ -69,7 +68,7 @@ for at = 4, last, 2 do
     forget_lane(gates.timers, gate, id, now)
   end
 end
--- The loops below remove entries that do not belong into the orders.
+-- The loops below remove entries that the orders must not contain.
 for _, entry in ipairs(redis.call('ZRANGE', gate.by_job, 0, ENTRIES)) do
   if not redis.call('ZSCORE', gate.waiters, string.match(entry, '(%S+)$') or '') then redis.call('ZREM', gate.by_job, entry) end
 end

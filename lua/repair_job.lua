@@ -1,21 +1,20 @@
 #!lua flags=allow-oom
--- Repairs the indexes of one job to match its record.
--- It makes the planned run due, or plants a new one; it fixes the job's entries in the indexes.
--- It also frees the first waiting run if nothing else would.
--- A run that was planned too late, because Redis' clock was ahead, is replaced by the run to plant.
--- `handled` then keeps the time up to which occurrences were handled, so that none of them is owed
--- again.
+-- Repairs the indexes of one job to match its record: makes the planned run due or plans a new run,
+-- and corrects the job's index entries. Also makes the first waiting run ready if no other step
+-- would.
+-- A run that was planned too late, because Redis' clock was ahead, is replaced by the given run.
+-- `handled` then keeps the time up to which occurrences were handled, so that none of these is
+-- planned again.
 -- A one-shot that ended without its run, because that clock passed its time, is live again.
--- Guard: the job's revision and planned run are as read; everything else is checked anew. Correct
--- data is not touched.
--- A planned run is replaced only if it is not ready, has no record, and is due later than the run
--- to plant.
--- The run to plant has no record, or is recorded as missed although its time is still to come.
--- A one-shot with a unique key stays ended: another job may have had the key since.
+-- Guard: the job's revision and planned run are as the caller read them; the script checks
+-- everything else again. Correct data is not changed.
+-- A planned run is replaced only if it is not ready, has no record, and is due later than the given
+-- run. The given run has no record, or is recorded as missed although its time is still ahead.
+-- A one-shot with a unique key stays ended, because another job may have owned the key since then.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
--- KEYS 4 job_due: of the job's lane as read
+-- KEYS 4 job_due: of the job's lane as the caller read it
 -- KEYS 5 open
 -- KEYS 6 waiting
 -- KEYS 7 pending_run
@@ -28,22 +27,22 @@
 -- KEYS 14 manual
 -- KEYS 15 history
 -- KEYS 16 job_history
--- KEYS* due: of every lane there is
+-- KEYS* due: of every lane
 -- ARGV 1 now
 -- ARGV 2 job_name
--- ARGV 3 rev: as read, or ''
--- ARGV 4 pending: as read, or ''
--- ARGV 5 planted: the run to plant if none is planned, or ''
+-- ARGV 3 rev: as the caller read it, or ''
+-- ARGV 4 pending: as the caller read it, or ''
+-- ARGV 5 planted: the given run, which is planned if the job has no planned run, or ''
 -- ARGV 6 planted_due
 -- ARGV 7 planted_ready
--- ARGV 8 pending_ready: when the planned run may start, used if it is not due
--- ARGV 9 gate_entry: the job's entry with its first gate, or ''
--- ARGV 10 anchor: the anchor of `every` if the run to plant corrects what a clock that was ahead
---   planned or ended; '' if that must not happen
+-- ARGV 8 pending_ready: the ready time for the planned run, if the due set lacks it
+-- ARGV 9 gate_entry: the job's entry in the index by first gate, or ''
+-- ARGV 10 anchor: the new anchor of `every`, if the given run replaces what a clock that was ahead
+--   planned or ended; '' if it must not
 -- Reply repaired: a text for each repair
--- Reply sound: nothing was wrong
--- Reply stale: the job changed; read it again
--- Reply occupied: the run to plant has a record already
+-- Reply sound: the data was correct
+-- Reply stale: the job changed; the caller must read the job again
+-- Reply occupied: the given run already has a record
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], finished = KEYS[3], job_due = KEYS[4], open = KEYS[5], waiting = KEYS[6], counters = KEYS[9],
@@ -56,8 +55,8 @@ for at = 17, #KEYS do
 end
 local bad = wrong_type(types)
 if bad then return bad end
--- Adds a time to `handled` and keeps the last HANDLED times.
--- The clock may be stepped again before such a time has come, so there can be several.
+-- Adds a time to `handled` and keeps the last HANDLED times. There may be several, because the
+-- clock may be stepped again before such a time has come.
 local HANDLED = 8
 local function note_handled(text, at)
   local times = {}
@@ -78,8 +77,8 @@ local function leave_due()
   redis.call('ZREM', k.job_due, pending)
 end
 
--- Returns true if the run to plant has no record.
--- Deletes a record that says missed before the run's time came: the clock was ahead then.
+-- Returns true if the given run has no record. Deletes a record that says missed before the run's
+-- time came, because the clock was ahead then.
 local function clear_planted()
   if redis.call('EXISTS', KEYS[8]) == 0 then return true end
   local found_run = redis.call('HMGET', KEYS[8], 'state', 'reason', 'fence', 'skipped_count')
@@ -93,47 +92,48 @@ local function clear_planted()
   return true
 end
 
--- Returns true for a one-shot that ended before the time of its only run, and may be live again.
+-- Returns true for a one-shot that ended before the time of its only run, if the job may be live
+-- again.
 local function has_ended_early()
   return ARGV[10] ~= '' and planted ~= '' and job[5] == 'finished' and job[7] == '1' and not job[11] and tonumber(ARGV[6]) > now
 end
 
--- Has the occurrences of the job count from before the run to plant. Those up to `last` were
--- handled, or are planned anew.
+-- Has the schedule of the job apply from before the given run. Occurrences up to `last` were
+-- handled, or are planned again.
 local function count_anew(last)
   redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'anchor', ARGV[10],
     'since', int(math.min(whole(job[9], PARKED), tonumber(ARGV[6]) - 1)))
   if (job[8] or '') == '' then redis.call('HSET', k.job, 'handled', note_handled(job[10], last)) end
 end
 
--- Nodes look for backfill runs only at jobs in this list.
+-- Nodes search only the jobs in this list for backfill runs.
 local backfill = redis.call('ZCARD', KEYS[11])
-if backfill > 0 and redis.call('ZADD', KEYS[12], 'NX', now, name) > 0 then note('listed among those to be made up for') end
-if backfill == 0 and redis.call('ZREM', KEYS[12], name) > 0 then note('no longer listed among those to be made up for') end
+if backfill > 0 and redis.call('ZADD', KEYS[12], 'NX', now, name) > 0 then note('added to the index of jobs with a backfill') end
+if backfill == 0 and redis.call('ZREM', KEYS[12], name) > 0 then note('removed from the index of jobs with a backfill') end
 if not job[1] then
-  if redis.call('ZREM', k.jobs, name) + redis.call('ZREM', k.finished, name) > 0 then note('unlisted') end
+  if redis.call('ZREM', k.jobs, name) + redis.call('ZREM', k.finished, name) > 0 then note('removed from the indexes of jobs') end
 elseif job[5] and has_ended_early() and clear_planted() then
   redis.call('HDEL', k.job, 'ended', 'ended_at')
   redis.call('ZREM', k.finished, name)
   count_anew(PARKED - 1)
   plant_pending(k, name, planted, ARGV[6], ARGV[7])
   if ARGV[9] ~= '' then set_gate_entry(KEYS[13], k.job, ARGV[9]) end
-  note('planted ' .. planted .. ' again')
+  note('run ' .. planted .. ' planned again')
 elseif job[5] then
   if not redis.call('ZSCORE', k.finished, name) then
     local ended = whole(job[6], PARKED)
     redis.call('ZADD', k.finished, ended > 0 and ended or now, name)
-    note('listed among those that ended')
+    note('added to the index of ended jobs')
   end
   if pending ~= '' then
     redis.call('HSET', k.job, 'pending', '')
     leave_due()
-    note('planned run taken out')
+    note('planned run removed from the due set')
   end
-  if redis.call('ZREM', k.jobs, name) > 0 then note('taken out of the index') end
+  if redis.call('ZREM', k.jobs, name) > 0 then note('removed from the index of live jobs') end
 else
   local state = pending ~= '' and redis.call('HGET', KEYS[7], 'state')
-  -- The end of an open run plants the next run of a job with a delay.
+  -- The end of an open run plans the next run of a job with a delay.
   if (job[8] or '') ~= '' and redis.call('ZCARD', k.open) + redis.call('ZCARD', k.waiting) > 0 then planted = '' end
   local is_over = state and state ~= 'scheduled'
   local ready = pending ~= '' and redis.call('ZSCORE', k.job_due, pending)
@@ -145,13 +145,13 @@ else
       if job[7] ~= '1' or is_over then return {'occupied', planted} end
       end_or_plan_job(k, planted, name, now)
       if not redis.call('HGET', k.job, 'ended') then return {'occupied', planted} end
-      note('ended, for it has run')
+      note('job ended, because its only run has ended')
       return reply
     end
     if is_over then leave_due() end
     if ARGV[10] ~= '' and planted ~= '' then count_anew(PARKED - 1) end
     plant_pending(k, name, planted, ARGV[6], ARGV[7])
-    note(planted ~= '' and 'planted ' .. planted or 'nothing planned any more')
+    note(planted ~= '' and 'run ' .. planted .. ' planned' or 'ended run removed from the plan')
     pending = planted
     end_or_plan_job(k, ARGV[4], name, now)
     if redis.call('HGET', k.job, 'ended') then return reply end
@@ -161,35 +161,35 @@ else
     plant_pending(k, name, planted, ARGV[6], ARGV[7])
     leave_due()
     pending = planted
-    note('planted ' .. planted .. ' before it')
+    note('run ' .. planted .. ' planned instead of a later run')
   elseif pending ~= '' and job[3] then
     if not job[4] then redis.call('HSET', k.job, 'paused_run', pending) end
     redis.call('HSET', k.job, 'pending', '')
     leave_due()
     pending = ''
-    note('kept for the resume')
+    note('planned run kept until the job is resumed')
   elseif pending ~= '' and not redis.call('ZSCORE', k.job_due, pending) then
     redis.call('ZADD', k.job_due, ARGV[8], pending)
     for at = 17, #KEYS do
       if KEYS[at] ~= k.job_due then redis.call('ZREM', KEYS[at], pending) end
     end
     nudge_if_head(k.nudge, k.job_due, pending)
-    note('made due')
+    note('planned run added to the due set')
   end
   local wanted = pending ~= '' and tonumber(string.match(pending, '@(%d+)')) or PARKED
   local found = redis.call('ZSCORE', k.jobs, name)
   if not found or tonumber(found) ~= wanted then
     redis.call('ZADD', k.jobs, wanted, name)
-    note('put into the index')
+    note('added to the index of live jobs')
   end
   if pending ~= '' and ARGV[9] ~= '' and not redis.call('ZSCORE', KEYS[13], ARGV[9]) then
     set_gate_entry(KEYS[13], k.job, ARGV[9])
-    note('listed with its first gate')
+    note('added to the index of jobs by first gate')
   end
 end
 if redis.call('ZCARD', k.open) == 0 and redis.call('ZCARD', k.waiting) > 0 and manual_runs_out(k) == 0 then
   free_first_waiting(k, now)
-  note('first waiting run freed')
+  note('first waiting run made ready')
 end
 if not reply[2] then return {'sound'} end
 return reply

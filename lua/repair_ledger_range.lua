@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Reduces a range of a job's ledger: one of its occurrences has a record of its own, or some of
--- them are still to come.
--- Guard: the range is the one that counts this occurrence, and is as read.
+-- Reduces a range of a job's ledger, because one of its occurrences has its own record, or some
+-- occurrences are in the future.
+-- Guard: the range counts this occurrence, and is as the caller read it.
 -- KEYS 1 ledger
 -- KEYS 2 counters
 -- ARGV 1 due_ms: of an occurrence in the range
--- ARGV 2 range: FROM:TO:COUNT:STATE, as read
--- ARGV 3 left: what remains of the range, FROM:TO:COUNT or ''
+-- ARGV 2 range: FROM:TO:COUNT:STATE, as the caller read it
+-- ARGV 3 left: the rest of the range, FROM:TO:COUNT or ''
 -- Reply repaired
--- Reply stale: another range counts the occurrence by now, or the range changed
+-- Reply stale: another range now counts the occurrence, or the range changed
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash'})
 if bad then return bad end

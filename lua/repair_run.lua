@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Writes and removes index entries of one run, as the comparison with its record demands.
--- A run that leaves its job's list of open or manual runs lets the next waiting run begin.
--- Guard: the record, the job and all index entries of the run are as read. A lease counts as read
--- while it exists, because its holder renews it.
+-- Writes and removes index entries of one run, so that the indexes match its record. A run that
+-- leaves its job's list of open or manual runs lets the next waiting run begin.
+-- Guard: the record, the job and all index entries of the run are as the caller read them. A lease
+-- only has to exist, because its node renews it.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -21,15 +21,17 @@
 -- ARGV 3 job_name
 -- ARGV 4 seen: the record and the job, as inspect_runs.lua read them
 -- ARGV 5 gates: the gates at which the run has places
--- ARGV 6 gate_step: left if the run gives these places up, unqueued if it only waits there no more;
---   or ''
--- ARGV 7 no_stop: 1 to remove the request to stop the run; or ''
--- ARGV 8 ready: when it may start, if its due score was later than its job's rules allow; or ''
+-- ARGV 6 gate_step: left (the run gives up these places), unqueued (the run only waits there no
+--   more), or ''
+-- ARGV 7 no_stop: 1 to remove the request to stop the run, or ''
+-- ARGV 8 ready: the new ready time of the run, if its due score was later than its job's rules
+--   allow; or ''
 -- ARGV* member
--- ARGV* found: the score as read; '' if the index did not have it, '+' for any score
--- ARGV* wanted: the score, '' to remove the member, '=' to leave it
+-- ARGV* found: the score as the caller read it; '' if the index did not have the member, '+' for
+--   any score
+-- ARGV* wanted: the new score, '' to remove the member, '=' to keep the score
 -- Reply repaired
--- Reply stale: the run changed; read it again
+-- Reply stale: the run changed; the caller must read the run again
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], open = KEYS[5], manual = KEYS[6], waiting = KEYS[7],
@@ -51,7 +53,7 @@ for item = 1, last - 11 do
   if (score or '') ~= found and not (score and found == '+') then return {'stale'} end
 end
 
--- First comes what is added, so that the run is never in no index.
+-- New entries are written first, so that the run is always in an index.
 for item = 1, last - 11 do
   local key, member, wanted = KEYS[11 + item], ARGV[6 + item * 3], ARGV[6 + item * 3 + 2]
   if wanted ~= '' and wanted ~= '=' then redis.call('ZADD', key, wanted == 'now' and now or wanted, member) end

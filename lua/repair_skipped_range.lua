@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Corrects how many occurrences the record of a skipped range stands for, and the last of them.
+-- Corrects the number of occurrences in the record of a skipped range, and the last of them.
 -- Guard: the record has the values that the caller read.
--- KEYS 1 run: the first of the range
+-- KEYS 1 run: the first run of the range
 -- KEYS 2 counters
--- ARGV 1 last: as read
--- ARGV 2 count: as read
+-- ARGV 1 last: as the caller read it
+-- ARGV 2 count: as the caller read it
 -- ARGV 3 new_last
 -- ARGV 4 new_count
 -- Reply repaired

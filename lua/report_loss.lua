@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Records what one node knows of a data loss: what its journal restored, and which jobs are
--- missing.
--- It also raises the fence above the highest that this node has seen.
--- Guard: the data still has the epoch of the loss. The same report twice is recorded once.
+-- Stores the report of one node about a data loss: what its journal restored, and which jobs are
+-- missing. Also raises the fence above the highest fence that this node has seen.
+-- Guard: the data still has the epoch of the loss. A repeated report is stored once.
 -- KEYS 1 epoch
 -- KEYS 2 data_losses
 -- KEYS 3 fence
@@ -11,7 +10,7 @@
 -- ARGV 3 report: as JSON
 -- ARGV 4 highest: the highest fence this node has seen
 -- Reply reported: the last fence now
--- Reply moved: epoch
+-- Reply moved: the present epoch
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'string', KEYS[2], 'zset', KEYS[3], 'string'})

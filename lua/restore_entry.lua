@@ -1,11 +1,9 @@
 #!lua flags=allow-oom
--- Puts an entry back from quarantine into its set.
--- The run of a lease counts in its queue again, and has the places that its record names, until it
--- is taken back.
--- A due run is judged at its gates by its claim.
--- Guard: the entry is still what was read, and the set does not have it. The run of a due entry is
--- not over.
--- The run of a lease still executes under that fence.
+-- Restores an entry from quarantine to its set. The run of a lease is counted in its queue again,
+-- and has the places that its record names. A node then takes the run back. The claim of a due run
+-- passes its gates again.
+-- Guard: the entry is as the caller read it, and the set does not have the entry. The run of a due
+-- entry has not ended. The run of a lease still executes under that fence.
 -- KEYS 1 quarantine
 -- KEYS 2 set: due or leases
 -- KEYS 3 run
@@ -15,18 +13,19 @@
 -- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 field: the entry's name
--- ARGV 3 entry: as read
+-- ARGV 3 entry: as the caller read it
 -- ARGV 4 member
 -- ARGV 5 score
 -- ARGV 6 fence: of a lease, or '' for a due run
 -- ARGV 7 id
--- ARGV 8 lane: of a lease's run, as read
+-- ARGV 8 lane: of a lease's run, as the caller read it
 -- ARGV 9 gates: the gates at which the run of a lease has places
 -- Reply restored
--- Reply gone: the entry is missing or changed
+-- Reply gone: the entry is missing or has changed
 -- Reply taken: the set has the entry already
--- Reply refused: why
--- Reply places: the gates at which the run of a lease has places; the call lacks some of them
+-- Reply refused: the reason as text
+-- Reply places: the gates at which the run of a lease has places; the caller must repeat the call
+--   with them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local gates = gates_of(ARGV[9])
@@ -37,12 +36,12 @@ if redis.call('ZSCORE', KEYS[2], ARGV[4]) then return {'taken'} end
 local run = redis.call('HMGET', KEYS[3], 'state', 'fence', 'queue', 'places')
 local is_lease = ARGV[6] ~= ''
 if is_lease then
-  if run[1] ~= 'running' or run[2] ~= ARGV[6] then return {'refused', 'the run does not execute under that fence'} end
-  if run[3] ~= ARGV[8] then return {'refused', 'another node has claimed the run'} end
+  if run[1] ~= 'running' or run[2] ~= ARGV[6] then return {'refused', 'the run does not execute under the fence of this lease'} end
+  if run[3] ~= ARGV[8] then return {'refused', 'the run is now in another lane; repeat the command'} end
   local gates_bad = missing_places(gates, run[4] or '')
   if gates_bad then return gates_bad end
 else
-  if run[1] and run[1] ~= 'scheduled' then return {'refused', 'the run is ' .. run[1]} end
+  if run[1] and run[1] ~= 'scheduled' then return {'refused', 'the state of the run is ' .. run[1] .. ', wanted scheduled'} end
   if redis.call('EXISTS', KEYS[4]) == 0 then return {'refused', 'the job of the run is unknown'} end
   if not run[1] and redis.call('HGET', KEYS[4], 'pending') ~= ARGV[4] then
     return {'refused', 'the run has no record, and the job does not plan this run'}

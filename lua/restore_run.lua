@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
--- Restores the end of a run from the journal of the node that ended it, after Redis lost that end.
--- The run leaves all indexes. A skipped range or a ledger range that counts it is reduced by it.
--- If it was the job's planned run, the next run is planted.
--- The job's revision rises, so that a caller about to record a skipped range reads again.
--- An occurrence older than the ledger was counted there as some end. It is assumed to be skipped,
--- so that count falls by one.
--- Guard: the data still has the epoch of the loss. Redis knows neither this end, nor another, nor a
--- later claim.
--- The revision is as given if the run is the planned one.
--- `skipped_records`, the skipped range, the ledger's range and the job's lane are as read.
+-- Restores the end of a run from the journal of the node that ended the run, after Redis lost that
+-- end. The run leaves all indexes of runs that have not ended. A skipped range or a ledger range
+-- that counts the run is reduced by it. If the run was the job's planned run, the next run is
+-- planned.
+-- The job's revision rises, so that a caller about to record a skipped range reads the job again.
+-- An occurrence older than the ledger's ranges was counted there with an unknown end. The end is
+-- assumed to be `skipped`, so that count falls by one.
+-- Guard: the data still has the epoch of the loss. Redis knows no end and no later claim of the
+-- run.
+-- The revision is as given if the run is the planned run. `skipped_records`, the skipped range, the
+-- ledger's range and the job's lane are as the caller read them.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -39,42 +40,42 @@
 -- KEYS 28 deadlines
 -- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
--- ARGV 2 read: the epoch under which this is done
+-- ARGV 2 read: the epoch of the data to which the run is restored
 -- ARGV 3 id
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
 -- ARGV 6 lane
--- ARGV 7 known: ended, or claimed (it must not start again, and its end is unknown)
+-- ARGV 7 known: ended, or claimed (the run must not start again, and its end is unknown)
 -- ARGV 8 state
 -- ARGV 9 reason
 -- ARGV 10 finished_at
 -- ARGV 11 fence
--- ARGV 12 rev: of the job as read, or '' if the run is not its planned run
--- ARGV 13 successor: id or ''
+-- ARGV 12 rev: of the job as the caller read it, or '' if the run is not its planned run
+-- ARGV 13 successor: the id of a run, or ''
 -- ARGV 14 successor_due
 -- ARGV 15 successor_ready
 -- ARGV 16 gates: the gates at which the run has places
--- ARGV 17 skipped_records: the job's count of recorded skipped ranges, as read
--- ARGV 18 range_to: the last occurrence of the range, as read, or '' if no range counts the run
--- ARGV 19 range_count: as read
+-- ARGV 17 skipped_records: the job's count of recorded skipped ranges, as the caller read it
+-- ARGV 18 range_to: the last occurrence of the skipped range, or '' if no range counts the run
+-- ARGV 19 range_count: the number of occurrences in that range, as the caller read it
 -- ARGV 20 rest: the id of the first run in the rest of the range, or ''
 -- ARGV 21 rest_due
 -- ARGV 22 rest_to
 -- ARGV 23 rest_count
--- ARGV 24 job_lane: of the job as read, or '' if the job was not read
--- ARGV 25 notified_before: an end before this time was reported before the loss
--- ARGV 26 range: FROM:TO:COUNT:STATE of the ledger's range that contains the run, as read, or ''
+-- ARGV 24 job_lane: of the job as the caller read it, or '' if the job could not be read
+-- ARGV 25 notified_before: ends before this time were reported before the loss
+-- ARGV 26 range: FROM:TO:COUNT:STATE of the ledger's range that contains the run, as the caller
+--   read it, or ''
 -- ARGV 27 left: the rest of that range without the run, FROM:TO:COUNT or ''; all, if the range does
---   not count the run;
--- known, if it counts the run with its end
--- ARGV* field: facts of the run
+--   not count the run; known, if the range counts the run with its end
+-- ARGV* field: a fact of the run
 -- ARGV* value
 -- Reply restored
--- Reply known: Redis knows this end, or what came after it
+-- Reply known: Redis knows this end, or a later state of the run
 -- Reply stale: the job, or the range that counts the run as skipped, has changed
--- Reply occupied: the successor's id already has a record
+-- Reply occupied: the successor already has a record
 -- Reply moved: epoch
--- Reply places: the gates at which it has places; the call lacks some of them
+-- Reply places: the gates at which the run has places; the caller must repeat the call with them
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
@@ -92,10 +93,10 @@ local id, fence = ARGV[3], tonumber(ARGV[11])
 local run = redis.call('HMGET', k.run, 'state', 'fence', 'verdict_fence', 'places')
 local last = whole(run[2], FENCE)
 local is_regular = not is_manual(id)
--- The occurrence was recorded as skipped without a claim, but ran before Redis lost its data.
--- A manual run is no occurrence, so no range counts it.
+-- The occurrence was recorded as skipped without a claim, but ran before Redis lost its data. A
+-- manual run has no occurrence, so no range counts it.
 local is_skipped = is_regular and run[1] == 'skipped' and not run[2]
--- A run that Redis knew as settled and that is scheduled again was retried by an operator.
+-- An operator retried a run if Redis knew its end and the run is scheduled again.
 if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' and not is_skipped then return {'known'} end
 if last > fence or run[3] == ARGV[11] then return {'known'} end
 local member = id .. '#' .. ARGV[11]
@@ -108,11 +109,11 @@ if is_pending or is_paused_run then
 end
 local is_in_range, rest = ARGV[18] ~= '', ARGV[20]
 local is_first = is_in_range and KEYS[23] == k.run
--- Runs that this end makes due belong into the job's lane.
--- An entry of this run in a former lane starts nothing, because a claim removes a run that is over.
+-- Runs that become due by this end belong into the job's lane. An entry of this run in a former
+-- lane starts nothing, because a claim removes a run that has ended.
 if ARGV[24] ~= '' and changed_lane(k, ARGV[24]) then return {'stale'} end
 if is_regular and whole(job[6], COUNT) ~= tonumber(ARGV[17]) then return {'stale'} end
--- The job's history no longer has this record, so nobody can read it as a skipped range.
+-- The job's history no longer has this record, so it cannot be read as a skipped range.
 if is_skipped and not is_in_range and not redis.call('ZSCORE', k.job_history, id) then return {'known'} end
 if is_skipped ~= is_first then return {'stale'} end
 if is_in_range then
@@ -120,8 +121,8 @@ if is_in_range then
   if found[1] ~= 'skipped' or (found[2] or ARGV[5]) ~= ARGV[18] or (found[3] or '1') ~= ARGV[19] then return {'stale'} end
   if is_first and rest ~= '' and redis.call('EXISTS', KEYS[24]) == 1 then return {'stale'} end
 end
--- An occurrence without a record that is not planned was counted in the ledger, or is unknown.
--- A ledger of a wrong type counts nothing.
+-- An occurrence without a record that is not planned was counted in the ledger, or is unknown. A
+-- ledger of a wrong type is ignored.
 local ledger, before = KEYS[25], KEYS[26]
 local is_trimmed = is_regular and not run[1] and not is_pending and not is_paused_run
   and not wrong_type({ledger, 'zset', before, 'hash'})
@@ -159,7 +160,7 @@ elseif is_trimmed and not is_in_range and not range and whole(redis.call('HGET',
 end
 k.given = tonumber(ARGV[25])
 end_run(k, id, ARGV[8], ARGV[9], math.min(tonumber(ARGV[10]), now), facts)
--- The start that Redis lost counts for max_runs too.
+-- The start that Redis lost also counts for max_runs.
 local started = whole(job[4], COUNT)
 if last == 0 and job[1] and is_regular then
   started = started + 1

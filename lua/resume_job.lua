@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Resumes a paused job. The occurrences that passed during the pause get one skipped record.
--- The first occurrence after now is planted.
--- Guard: the revision and the paused run are as read; a record with a final state is not overwritten.
--- Resuming twice answers `already`.
+-- Resumes a paused job. The occurrences that passed during the pause get one skipped record, and
+-- the first occurrence after now is planned.
+-- Guard: the revision and the paused run are as the caller read them; a record with a final state
+-- is not overwritten.
+-- A repeated call replies `already`.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
@@ -19,20 +20,20 @@
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 rev
--- ARGV 4 paused_run: id or ''
+-- ARGV 4 paused_run: the id of a run, or ''
 -- ARGV 5 first: id of the first run of the skipped range
 -- ARGV 6 first_due
--- ARGV 7 last_due: of the skipped range, or '' if nothing was skipped
+-- ARGV 7 last_due: the last occurrence of the skipped range, or '' if nothing was skipped
 -- ARGV 8 count
--- ARGV 9 planted: id or ''
+-- ARGV 9 planted: the id of the run to plan, or ''
 -- ARGV 10 planted_due
 -- ARGV 11 planted_ready
--- ARGV 12 by: who asked for it, or ''
+-- ARGV 12 by: the user who asks for the change, or ''
 -- Reply resumed
 -- Reply already
 -- Reply unknown
 -- Reply stale
--- Reply occupied: the planted id already has a record
+-- Reply occupied: the run to plan already has a record
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[5], job_history = KEYS[6],
@@ -51,11 +52,11 @@ if is_range and (redis.call('HGET', k.run, 'state') or 'scheduled') == 'schedule
     {'job', ARGV[2], 'due', ARGV[6], 'queue', job[5] or '', 'kind', 'regular', 'rev', job[1]}))
   if tonumber(ARGV[8]) > 1 then add_to_counter(k.counters, 'skipped', tonumber(ARGV[8]) - 1) end
 end
--- The end of an open run plants the next run of a job with a delay.
+-- For a job with a delay, the end of an open run plans the next run.
 local has_own_end = (job[6] or '') ~= '' and redis.call('ZCARD', KEYS[11]) > 0
 plant_pending(k, ARGV[2], has_own_end and '' or ARGV[9], ARGV[10], ARGV[11])
--- The schedule covers all occurrences after `since`.
--- A run that was planted from an earlier reading of the clock belongs to it too.
+-- The schedule covers all occurrences after `since`, and also a planned run that was computed from
+-- an earlier reading of the clock.
 local since = ARGV[9] ~= '' and math.min(now, tonumber(ARGV[10]) - 1) or now
 note_schedule_version(KEYS[12], k.job, since, now)
 redis.call('HSET', k.job, 'since', int(since))

@@ -1,10 +1,10 @@
 #!lua
--- Gives a dead letter a new retry budget. It becomes ready now, or waits for an open run of its
--- job.
--- Redis itself refuses this script when memory is full, because it makes new work.
--- Guard: the run is failed, timed_out or lost, and its last fence is the one that was read.
--- Its job is live or a finished one-shot, at the revision read, and its definition fits the run.
--- Repeating a call answers `already`: the run has left that state, or its fence has changed.
+-- Gives a dead letter a new retry budget. The run becomes ready now, or waits for an open run of
+-- its job. Redis itself refuses this script when memory is full, because the script adds a run.
+-- Guard: the run is failed, timed_out or lost, and its last fence is as the caller read it. Its job
+-- is live or a finished one-shot, at the revision that the caller read, and its definition fits the
+-- run.
+-- A repeated call replies `already`, because the run has another state or another fence.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 job_due
@@ -25,20 +25,20 @@
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 kind: regular or manual
--- ARGV 6 fence: of the last attempt, as read
+-- ARGV 6 fence: of the last attempt, as the caller read it
 -- ARGV 7 rev: of the job, or ''
 -- ARGV 8 lane: of the job
 -- ARGV 9 overlap: allow, or wait
 -- ARGV 10 past: the last attempt's record as JSON
--- ARGV 11 by: who asked for it, or ''
+-- ARGV 11 by: the user who asks for the change, or ''
 -- Reply retried
--- Reply waiting: behind an open run of its job
--- Reply already: state; it was retried already
--- Reply over: state, finished_at; it is no dead letter
+-- Reply waiting: the run waits for an open run of its job
+-- Reply already: state; the run was already retried
+-- Reply over: state, finished_at; the run is not a dead letter
 -- Reply unknown
 -- Reply gone: how its job ended, or ''
 -- Reply former: the run belongs to an earlier job of this name
--- Reply stale: the job changed; read it again
+-- Reply stale: the job changed; the caller must read the job again
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
@@ -58,7 +58,7 @@ if not job[1] or job[2] and job[2] ~= 'finished' then return {'gone', job[2] or 
 if job[1] ~= ARGV[7] then return {'stale'} end
 if is_former(run[5], job[4]) then return {'former'} end
 
--- The job counts as ended just now, so that its definition is kept until the run ends.
+-- The job counts as ended now, so that its definition is kept until the run ends.
 if job[2] then redis.call('ZADD', k.finished, now, ARGV[3]) end
 local waits = ARGV[9] == 'wait' and redis.call('ZCARD', k.open) > 0
 if is_manual(id) then redis.call('ZADD', KEYS[15], ARGV[4], id) end
@@ -69,7 +69,7 @@ else
   if ARGV[5] == 'regular' then redis.call('ZADD', k.open, ARGV[4], id) end
   redis.call('ZADD', k.job_due, now, id)
 end
--- The deadline of its end still applies. A deadline that has passed says nothing about a run that
+-- The deadline for the end still applies. A deadline that has passed does not apply to a run that
 -- an operator asks for.
 local within = ARGV[5] == 'regular' and tonumber(string.match(job[3] or '', 'finish=(%d+)'))
 if within and tonumber(ARGV[4]) + within > now then

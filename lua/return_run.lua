@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
--- Makes a run due again that was running when Redis lost all data of it. Its holder has stopped it.
--- Guard: the data has another epoch than at its claim, no record of the run, and its job.
+-- Makes a run due again that was running when Redis lost all data about it. The node of the run has
+-- stopped the run.
+-- Guard: the data has another epoch than at the run's claim, and has the run's job but no record of
+-- the run.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 due: of the run's lane
@@ -13,7 +15,7 @@
 -- KEYS 10 manual
 -- KEYS 11 deadlines
 -- ARGV 1 now
--- ARGV 2 claimed_in: the epoch it was claimed in
+-- ARGV 2 claimed_in: the epoch in which the run was claimed
 -- ARGV 3 id
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
@@ -22,9 +24,9 @@
 -- ARGV 8 fence
 -- ARGV 9 reason
 -- Reply returned
--- Reply same: the data has the epoch of the claim, or none yet
--- Reply known: Redis has a record of the run, or it is planted
--- Reply unknown: no such job
+-- Reply same: the data has the epoch of the claim, or no epoch yet
+-- Reply known: Redis has a record of the run, or the run is planned
+-- Reply unknown: the job does not exist
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'string', KEYS[7], 'zset',
@@ -40,7 +42,7 @@ redis.call('HSET', KEYS[1], 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'k
   'scheduled', 'ready', int(now), 'attempt', ARGV[7], 'fence', ARGV[8], 'reason', ARGV[9])
 redis.call('ZADD', KEYS[3], now, id)
 redis.call('ZADD', is_by_hand and KEYS[10] or KEYS[4], ARGV[5], id)
--- The end of the run plants the next run of a job with a delay, so a run planted since the loss is
+-- The end of the run plans the next run of a job with a delay, so a run planned since the loss is
 -- removed.
 if not is_by_hand and (job[3] or '') ~= '' and (job[4] or '') ~= '' and job[5] == ARGV[6] then
   redis.call('ZREM', KEYS[3], job[4])

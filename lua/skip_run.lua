@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Skips a planned regular run and the range of occurrences behind it, and plants the job's next
--- run.
--- Guard: the run is the job's pending run and in the due set; the job is at the given revision.
--- A record of the run, if there is one, says that it is scheduled.
+-- Skips a planned regular run and the range of occurrences behind it, and plans the job's next run.
+-- Guard: the run is the job's pending run and in the due set; the job is at the given revision. If
+-- the run has a record, its state is scheduled.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -24,16 +23,17 @@
 -- ARGV 5 rev
 -- ARGV 6 lane
 -- ARGV 7 reason
--- ARGV 8 last_due_ms: of the range
--- ARGV 9 count: occurrences in the range
--- ARGV 10 successor: id or ''
+-- ARGV 8 last_due_ms: the last occurrence of the range
+-- ARGV 9 count: the number of occurrences in the range
+-- ARGV 10 successor: the id of a run, or ''
 -- ARGV 11 successor_due
 -- ARGV 12 successor_ready
 -- Reply skipped
 -- Reply gone
--- Reply over: its record has a final or unreadable state; a claim removes it
+-- Reply over: the run's record has a final or unreadable state; a claim removes the run from the
+--   due set
 -- Reply stale
--- Reply occupied: the successor's id already has a record
+-- Reply occupied: the successor already has a record
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], history = KEYS[5], job_history = KEYS[6],
@@ -45,8 +45,7 @@ local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due,
 if bad then return bad end
 local id, count = ARGV[2], tonumber(ARGV[9])
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
--- The revision is checked first: after an edit the planned run may be in another lane and is not
--- gone.
+-- The revision is checked first, because after an edit the planned run may be in another lane.
 if job[1] ~= ARGV[5] then return {'stale'} end
 if not redis.call('ZSCORE', k.job_due, id) or job[2] ~= id then return {'gone'} end
 if (redis.call('HGET', k.run, 'state') or 'scheduled') ~= 'scheduled' then return {'over'} end

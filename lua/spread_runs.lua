@@ -1,11 +1,11 @@
 #!lua
--- Gives missed runs of a job ready times of their own instead of starting them all at once, and
--- plants the run after them.
--- Each run is owed from then on: it is in the due set and in the job's list of spread runs until it
--- is claimed or cancelled.
--- Guard: the first is the job's pending run and in the due set; the revision and the window are as
--- read.
--- A run that has a record is left as it is. At most 100 a call.
+-- Gives missed runs of a job ready times of their own, so that they do not start all at once. Also
+-- plans the run after them.
+-- Each of these runs is then in the due set and in the job's list of spread runs until it is
+-- claimed or cancelled.
+-- Guard: the first run is the job's pending run and in the due set; the revision and the window are
+-- as the caller read them.
+-- A run that has a record is not changed. At most 100 runs a call.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
@@ -17,18 +17,18 @@
 -- ARGV 2 job_name
 -- ARGV 3 rev
 -- ARGV 4 lane
--- ARGV 5 window: as read, or ''
--- ARGV 6 next_window: what remains of the window for the successor and the runs after it, or ''
--- ARGV 7 successor: id or ''
+-- ARGV 5 window: as the caller read it, or ''
+-- ARGV 6 next_window: the rest of the window for the successor and the runs after it, or ''
+-- ARGV 7 successor: the id of a run, or ''
 -- ARGV 8 successor_due
 -- ARGV 9 successor_ready
 -- ARGV* id
 -- ARGV* due_ms
 -- ARGV* ready
--- Reply spread: how many
+-- Reply spread: the number of spread runs
 -- Reply gone
--- Reply stale: the job changed; read it again
--- Reply occupied: the successor's id already has a record
+-- Reply stale: the job changed; the caller must read the job again
+-- Reply occupied: the successor already has a record
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], nudge = KEYS[4]}
@@ -41,8 +41,7 @@ local bad = wrong_type(types)
 if bad then return bad end
 local name, first = ARGV[2], ARGV[10]
 local job = redis.call('HMGET', k.job, 'rev', 'pending', 'window')
--- The revision is checked first: after an edit the planned run may be in another lane and is not
--- gone.
+-- The revision is checked first, because after an edit the planned run may be in another lane.
 if job[1] ~= ARGV[3] then return {'stale'} end
 if not redis.call('ZSCORE', k.job_due, first) or job[2] ~= first then return {'gone'} end
 if (job[3] or '') ~= ARGV[5] then return {'stale'} end

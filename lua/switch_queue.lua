@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Pauses a queue or resumes it. Running runs go on, and due runs stay due.
--- Guard: the queue was declared, or needs no declaration. A repeated call answers `already`.
+-- Guard: the queue was declared, or needs no declaration. A repeated call replies `already`.
 -- KEYS 1 queue: its settings
 -- KEYS 2 queues
 -- KEYS 3 nudge
@@ -8,7 +8,7 @@
 -- ARGV 2 queue_name
 -- ARGV 3 undeclared: the concurrency of a queue that needs no declaration, or ''
 -- ARGV 4 action: pause or resume
--- ARGV 5 by: who asked for it, or ''
+-- ARGV 5 by: the user who asks for the change, or ''
 -- Reply paused
 -- Reply resumed
 -- Reply already
@@ -29,7 +29,7 @@ if ARGV[4] == 'resume' then
   return {'resumed'}
 end
 if paused[1] then
-  -- A file's pause that is also asked for by hand outlives the file's next edit.
+  -- A pause from a file that is also made by hand is kept at the file's next edit.
   redis.call('HSET', KEYS[1], 'paused_in', 'hand')
   return {'already'}
 end

@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
--- Gives a node its turn at the consistency check: only one node checks a slice at a time.
+-- Gives a node the turn at the consistency check: only one node checks a part of the data at a
+-- time.
 -- Guard: the last turn began at least `every_ms` ago, or the clock was set back.
 -- KEYS 1 consistency_check
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 every_ms
--- Reply turn: now, the place to continue from or '', the findings as JSON or '', when the last
---   round ended or ''
+-- Reply turn: now, the position from which to continue or '', the findings as JSON or '', when the
+--   last full check ended or ''
 -- Reply later
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])

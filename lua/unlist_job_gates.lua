@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- Removes jobs from the list of jobs with gates that have no planned run any more and get no other.
--- Guard: the job has ended, its only run was claimed, or it does not exist. At most 1,000 a call.
+-- Removes jobs without a planned run, and without a later run, from the index of jobs by first
+-- gate.
+-- Guard: the job has ended, its only run was claimed, or it does not exist. At most 1,000 jobs a
+-- call.
 -- KEYS 1 job_gates
 -- KEYS* job
--- ARGV* gate_entry: the job's entry in the list
--- Reply unlisted: how many
+-- ARGV* gate_entry: the job's entry in the index
+-- Reply unlisted: the number of removed jobs
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset'})
 if bad then return bad end

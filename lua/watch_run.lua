@@ -1,14 +1,14 @@
 #!lua
--- Adds the deadlines of a job's planned run, if its job has any: the run was due, and nobody has
--- claimed it.
+-- Adds the deadlines of a job's planned run that is due and not yet claimed, if the job has
+-- deadlines.
 -- Guard: the run is the job's pending run. A repeated call changes nothing.
 -- KEYS 1 job
 -- KEYS 2 deadlines
 -- ARGV 1 id
 -- ARGV 2 due_ms
 -- Reply watched
--- Reply known: it had its deadlines already
--- Reply gone: it is no longer planned
+-- Reply known: the run had its deadlines already
+-- Reply gone: the run is no longer planned
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset'})
 if bad then return bad end

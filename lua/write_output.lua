@@ -1,7 +1,7 @@
 #!lua
--- Stores what an attempt has printed so far.
--- Redis itself refuses this script when memory is full; the run goes on without stored output.
--- Guard: the run still has this fence, so that a stale holder cannot overwrite its successor's
+-- Stores the output that an attempt has written so far. Redis itself refuses this script when
+-- memory is full; the run goes on without stored output.
+-- Guard: the run still has this fence, so that a node that lost the run cannot overwrite later
 -- output.
 -- KEYS 1 run
 -- KEYS 2 output
@@ -17,7 +17,7 @@
 -- ARGV 6 tail
 -- ARGV 7 dropped
 -- ARGV 8 job_name
--- Reply written: bytes kept of the job
+-- Reply written: the number of output bytes kept for the job
 -- Reply lost
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])

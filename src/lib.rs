@@ -1,115 +1,117 @@
-//! schedd: delayed and cron jobs on Redis. Each due run is done once, although hosts die.
+//! schedd: delayed and cron jobs on Redis. Each due run is executed once, even if hosts fail.
 //!
 //! # Layers
 //!
-//! Imports only go down; `tests/suite/rules.rs` enforces this.
+//! A module imports only modules of the same or a lower layer; `tests/suite/rules.rs` checks this.
 //!
-//! | layer | folder | owns |
+//! | layer | folder | contains |
 //! | --- | --- | --- |
 //! | 4 | [`cli`] | the verbs of `schedctl` |
-//! | 4 | [`daemon`] | the course of the process `schedd`: arguments, file, Redis, signals |
-//! | 3 | [`engine`] | the loops of a node, and what operators and files ask of jobs |
-//! | 2 | [`store`] | the only code that speaks Redis; a method and a Lua script for each step |
-//! | 2 | [`private_redis`] | the Redis that a schedd starts for itself alone |
-//! | 2 | [`executor`] | one attempt: a process through the keeper, or an HTTP request |
-//! | 2 | [`secrets`] | credentials and files of variables, read at the moment of use |
-//! | 2 | [`files`] | opening files that schedd obeys, and the check who else may write them |
-//! | 2 | [`keeper`] | the small process beside the daemon that owns the jobs' processes |
-//! | 2 | [`config`] | from `jobs.toml`, JSON lines and flags to checked values, or every problem |
+//! | 4 | [`daemon`] | the process `schedd` from start to stop: arguments, file, Redis, signals |
+//! | 3 | [`engine`] | the loops of a node, and the operations on jobs |
+//! | 2 | [`store`] | the only code that calls Redis: a method and a Lua script for each step |
+//! | 2 | [`private_redis`] | the redis-server that a schedd without a Redis starts |
+//! | 2 | [`executor`] | one attempt of a run: a process started by the keeper, or an HTTP request |
+//! | 2 | [`secrets`] | credentials and environment files, read when they are used |
+//! | 2 | [`files`] | safe opening of files that no other user may write |
+//! | 2 | [`keeper`] | the small process that starts, watches and ends the processes of jobs |
+//! | 2 | [`config`] | parsing of `jobs.toml`, JSON lines and flags into checked values |
 //! | 1 | [`domain`] | jobs, runs and schedules as pure values and rules |
 //!
 //! # The life of a run
 //!
-//! 1. Planted: [`engine::planning`] computes a job's first due time. `apply_job.lua` puts the run
-//!    `job@due_ms` into the due set of its lane: a queue, a priority and the labels it requires. If
-//!    the job names a unique key, the same script judges who owns the key. The claim or skip of a
-//!    run plants the next run, in the same script.
-//! 2. Polled: each node's ticker asks `list_due.lua` what is ready by Redis' clock in the lanes
-//!    the node serves. Then it sleeps until the next ready time. `engine::dispatch::dispatcher` says
-//!    which ready runs are claimed, and in which order.
-//! 3. Judged: [`domain::schedule::lateness`] says whether the run starts or a missed range is skipped
-//!    (`skip_run.lua`).
+//! 1. Planned: [`engine::planning`] computes a job's first due time. `apply_job.lua` puts the run
+//!    `job@due_ms` into the due set of its lane (a queue, a priority and the required labels). If
+//!    the job has a unique key, the same script decides which job has the key. The script that
+//!    claims or skips a run also plans the next run of its job.
+//! 2. Polled: the ticker of each node asks `list_due.lua` for the runs that are ready by Redis'
+//!    clock in the lanes of this node. Then the ticker sleeps until the next ready time.
+//!    `engine::dispatch::dispatcher` decides which ready runs to claim, and in which order.
+//! 3. Judged: [`domain::schedule::lateness`] decides whether the run starts, or a missed range is
+//!    skipped (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves the run to the leases with an owner, a time limit and a
-//!    rising fence, and plants the next run. A run blocked by an open run of its job waits, or ends
-//!    as skipped, in the same step. A run for which its queue has no room (limit, rate, pause)
-//!    stays in its lane. A poll shows nothing of such a queue; the end of a run wakes the nodes for
-//!    the freed place.
-//! 5. Executed: the engine's runner hands the run to [`executor::Execute`]. If the job has a
-//!    `done_check`, that is asked first (`engine::execution::done_check`). The lease keeper renews the lease.
-//!    Every deadline is counted from before the renewal was sent, so the job is stopped before any
-//!    node may take the run over.
-//! 6. Finished: `finish_run.lua` writes the run's end under the fence, or puts the run back for a
-//!    retry. A stale holder of the lease changes nothing.
-//! 7. Recovered: a reaper watches leases by its own clock. If a lease stays unchanged for its whole
-//!    length, the reaper gives the run to `recover_run.lua`.
-//! 8. Retried: a dead letter (`failed`, `timed_out`, `lost`) that an operator asks for again goes
-//!    back to step 2 as the same run, by `retry_run.lua`.
-//! 9. Trimmed: when retention ends, `forget_runs.lua` removes the run's record and writes how the
-//!    run ended into its job's ledger.
+//!    rising fence, and plans the next run. If an open run of the same job blocks the run, the run
+//!    waits or ends as skipped in the same step. If its queue has no room (limit, rate limit or
+//!    pause), the run stays in its lane. A poll returns no runs of such a queue. The end of a run
+//!    wakes the nodes, because a place in the queue is free again.
+//! 5. Executed: the runner gives the run to [`executor::Execute`]. If the job has a `done_check`,
+//!    this check runs first (`engine::execution::done_check`). The lease keeper renews the lease.
+//!    Each deadline is counted from before the renewal was sent, so the job is stopped before
+//!    another node may take over the run.
+//! 6. Finished: `finish_run.lua` writes the end of the run if the fence is still that of the run,
+//!    or plans a retry. A node that lost the lease can change nothing.
+//! 7. Recovered: a reaper on each node watches leases by the node's own clock. If a lease stays
+//!    unchanged for its whole length, the reaper takes the run back with `recover_run.lua`.
+//! 8. Retried: if an operator retries a dead letter (`failed`, `timed_out`, `lost`),
+//!    `retry_run.lua` puts the same run back to step 2.
+//! 9. Trimmed: after the retention time, `forget_runs.lua` removes the run's record and adds the
+//!    end of the run to the ledger of its job.
 //!
-//! # The path of a due run
+//! # The code that a due run passes
 //!
-//! A due run passes these files in this order. It goes back only if a claim answers that its job
-//! changed: the dispatcher then gives the run to step 4 again.
+//! A due run passes these files in this order. If the claim answers that the job changed, the
+//! dispatcher gives the run to step 4 again.
 //!
-//! 1. `engine/dispatch/ticker.rs` polls, at the latest when the next run is ready.
+//! 1. `engine/dispatch/ticker.rs` polls at intervals, and when the next run is ready.
 //! 2. `store/runs/due_poll.rs` sends the poll.
-//! 3. `engine/dispatch/dispatcher/` is told what the poll saw, and answers what to claim. It is pure.
+//! 3. `engine/dispatch/dispatcher/` gets the result of the poll, and decides which runs to claim.
 //! 4. `engine/dispatch/claimer/claim_plan.rs` decides about each run, and makes the claim order.
 //! 5. `engine/dispatch/claimer/claim_call.rs` repeats the claim until Redis answers.
 //! 6. `store/runs/claims.rs` sends the claim.
-//! 7. `engine/execution/runner.rs` starts the run in a task of its own.
-//! 8. `executor/execute.rs` is the interface of execution.
+//! 7. `engine/execution/runner.rs` starts the run in a separate task.
+//! 8. `executor/execute.rs` is the interface to the code that executes an attempt.
 //! 9. `keeper/protocol/keeper_link.rs` passes a process to the keeper.
 //! 10. `engine/execution/verdict.rs` turns the outcome into a verdict.
 //! 11. `store/runs/run_ends.rs` records the verdict.
-//! 12. `engine/execution/after_end.rs` takes the steps after the end.
+//! 12. `engine/execution/after_end.rs` takes the steps that follow the end.
 //!
 //! # The gates of a run
 //!
-//! A [`domain::queue::gate`] is a key, a group, or a job that must not run at the same time.
-//! `claim_runs.lua` judges gates in one fixed order, after everything else. A run that finds a gate
-//! shut leaves its lane and waits there (`gate_waiters:G`). It keeps the places (`gate_holders:G`) that it has at
-//! the gates before.
+//! A [`domain::queue::gate`] is a concurrency key, a group, or a job that must not run at the same
+//! time. `claim_runs.lua` checks the gates of a run in a fixed order, after all other checks. A run
+//! that finds a gate without a free place leaves its lane and waits at this gate
+//! (`gate_waiters:G`). The run keeps the places (`gate_holders:G`) that it already got at earlier
+//! gates.
 //!
-//! Whatever ends a run's lease or takes it away gives its places up. That step only marks the gate
-//! (`gate_wakes`, announced to every node). `open_gate.lua`, called by any node's
-//! `engine::dispatch::gatekeeper`, gives a free place to the first waiter and puts that run back into its
-//! lane with that place. So one piece of code admits waiters, it may be called at any time, and no
-//! wake-up is lost with a node.
+//! When a run's lease ends for any reason, the run gives up its places. The script that does this
+//! only marks the gate (`gate_wakes`) and notifies every node. Then the
+//! `engine::dispatch::gatekeeper` of any node calls `open_gate.lua`. This script gives the free
+//! place to the first waiter, and puts that run back into its lane. Only this script admits
+//! waiters, and any node may call it at any time. So no wake-up is lost if a node fails.
 //!
-//! Waiters are also stored by lane (`gate_waiter_lanes:G` has the first waiter of each lane), so that a
-//! lane that takes nothing is passed at once. The gatekeeper asks [`store::Takers`] which lanes no
-//! node serves. The field `places` of a run's record names the gates of that run. Each script gets
-//! their keys before it changes anything.
+//! Waiters are also stored by lane (`gate_waiter_lanes:G` has the first waiter of each lane). So a
+//! lane without a node is skipped at once. The gatekeeper asks [`store::Takers`] which lanes no
+//! node serves. The field `places` in the record of a run names its gates, because a script must
+//! know all its keys before it writes.
 //!
 //! # When data is lost
 //!
-//! Each poll returns the epoch and the fence counter. If these differ from what this node knows,
-//! [`engine`]'s `loss` judges what happened to the data. It then marks the data anew
-//! (`begin_epoch.lua`) and restores the ends of runs from the node's own journal
-//! (`restore_run.lua`). The node that runs a run which was cut short puts it back
-//! (`return_run.lua`). Nothing is ready meanwhile.
+//! Each poll returns the epoch and the fence counter. If these differ from the values that this
+//! node knows, the module `loss` of [`engine`] finds out what happened. It then begins a new epoch
+//! (`begin_epoch.lua`), and restores the ends of runs from the journal of its node
+//! (`restore_run.lua`). A node that was executing a lost run gives the run back (`return_run.lua`).
+//! Meanwhile no run is ready.
 //!
-//! # Where the design page left the choice
+//! # Decisions that the design page leaves open
 //!
-//! - A claim is the start mark of an at-most-once run. It is acknowledged before the spawn. A run
-//!   whose claim is found expired is `lost`, though it may never have started. This saves a step
-//!   and never starts a run twice. Only the node that claimed may know better: it hands back a run
-//!   that it won by a call whose answer never came.
-//! - Whether a run may have started is decided by its claims, not by its attempt, because a run
-//!   handed back keeps the attempt's number. A claim records whether there was an earlier claim, so
-//!   that it answers the same when repeated.
-//! - A row of unclear answers of a `done_check` ends with any clear answer, and with a lost node.
-//! - A run blocked at a gate is woken in two steps. The script that frees its blocker marks the
-//!   gate, and a node opens the gate a moment later. The mark is kept, so nothing is lost between.
-//!   No other script needs to know whom to wake, by which rule, or in which lane.
-//! - A job's `rev` is `max(rev + 1, TIME in microseconds)`. So a name used again never meets an old
-//!   definition stored under the same number.
-//! - After a loss nothing is claimed for a whole lease: a node that is cut off may keep its runs
-//!   going for that long.
-//! - Removed and finished jobs keep their record for a while, so that their open runs end by the
-//!   job's own rules.
+//! - The claim is the start mark of an at-most-once run, because Redis acknowledges the claim
+//!   before the process starts. If the lease of such a run expires, the run is `lost`, although it
+//!   may not have started. This saves a call to Redis, and never starts a run twice. Only the node
+//!   that claimed the run may give it back, if the answer to the claim never came.
+//! - The claims of a run decide whether the run may have started. Its attempt number cannot decide
+//!   this, because a run that was handed back keeps the number. A claim stores whether an earlier
+//!   claim existed, so that a repeated claim gets the same answer.
+//! - The count of unclear answers of a `done_check` starts again after a clear answer or a lost
+//!   node.
+//! - A run at a gate is woken in two steps. The script that frees a place marks the gate, and a
+//!   node opens the gate a moment later. The mark stays until then, so no wake-up is lost. Other
+//!   scripts need not know which waiter is next, by which rule, or in which lane.
+//! - The `rev` of a job is `max(rev + 1, TIME in microseconds)`. So if a job name is used again, no
+//!   old definition has the same number.
+//! - After a data loss, no run is claimed for the length of a lease. A node without a
+//!   connection may continue its runs for this time.
+//! - Removed and finished jobs keep their records for a while, so that their open runs end by the
+//!   rules of their jobs.
 
 pub mod cli;
 pub mod config;

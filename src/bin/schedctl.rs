@@ -1,4 +1,4 @@
-//! The command line tool.
+//! The command line tool `schedctl`.
 
 fn main() -> std::process::ExitCode {
     schedd::cli::main()

@@ -1,4 +1,5 @@
-//! The daemon. With the keeper's argument it runs as the keeper instead.
+//! The daemon `schedd`. If the first argument is that of the keeper, the process runs as the
+//! keeper.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A confirmation by the user at the terminal, before all data of a kind is deleted.
+//! The question to the user at the terminal before all data of a kind is deleted.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -12,9 +12,10 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Fails unless the user at the terminal types the name of the namespace.
 ///
-/// The question names `what` would be `done`, such as `3 dead letters` and `forgotten`.
+/// The question says that `what`, such as `3 dead letters`, will be `done`, such as `deleted`.
 pub(crate) fn ask(namespace: &str, what: &str, done: &str) -> Result<(), CliFailure> {
-    // A failed write needs no error: without the question there will be no right answer.
+    // A failed write needs no error, because a user who does not see the question gives no right
+    // answer.
     let _ = write!(
         std::io::stderr(),
         "{what} of namespace {namespace} will be {done}; type {namespace} to confirm: "
@@ -25,7 +26,7 @@ pub(crate) fn ask(namespace: &str, what: &str, done: &str) -> Result<(), CliFail
         return Ok(());
     }
     Err(CliFailure::Invalid(format!(
-        "found {}, wanted {namespace}: nothing is {done}",
+        "the answer is {}, wanted the namespace {namespace}; nothing is {done}",
         one_line(&format!("{:?}", answer.trim()))
     )))
 }

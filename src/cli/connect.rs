@@ -2,8 +2,8 @@
 //! schedd with a private Redis.
 //!
 //! Invariant: the first source that names a Redis decides alone. The jobs file is read only if no
-//! source before it names a Redis. A file with errors can still be used if the file's Redis is
-//! certain.
+//! source before it names a Redis. A jobs file with errors can still name the Redis if the errors
+//! do not concern `[redis]`.
 
 use std::env;
 use std::io::ErrorKind;
@@ -20,7 +20,7 @@ use crate::private_redis;
 use crate::secrets::{Credentials, RedisUrl, SecretError};
 use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError};
 
-/// The maximum length, in characters, of the name that signs changes.
+/// The maximum length, in characters, of the user name that is recorded with each change.
 const MOST_OF_WHO: usize = 128;
 
 /// Connects to the chosen Redis and checks that it can be used.
@@ -38,7 +38,7 @@ pub(crate) async fn connect(global: &Global, console: &mut Console) -> Result<St
     Ok(store)
 }
 
-/// The chosen Redis, not yet connected, and the settings that led to the choice.
+/// The chosen Redis, not yet connected.
 pub(crate) struct Meant {
     pub(crate) store: Store,
     address: Address,
@@ -49,7 +49,7 @@ pub(crate) struct Meant {
 
 impl Meant {
     /// Checks that the Redis can be used. A Redis that evicts keys is accepted if the jobs file
-    /// allows it.
+    /// allows eviction.
     pub(crate) async fn try_out(
         self,
         global: &Global,
@@ -85,7 +85,7 @@ pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Cli
     if global.redis.as_deref().is_some_and(config::has_password) {
         console.warn(
             "--redis has a password, which every user of this host can read in the process list: \
-             set it by SCHEDD_REDIS_URL, [redis] url_file or ${credential:NAME}",
+             set the password by SCHEDD_REDIS_URL, [redis] url_file or ${credential:NAME}",
         );
     }
     let (address, is_private) = match named(global, console)? {
@@ -168,14 +168,14 @@ fn unreadable(error: &SecretError) -> String {
     match error {
         SecretError::NoDirectory { name } => format!(
             "credential {name} is missing: CREDENTIALS_DIRECTORY is not set (systemd sets it only for schedd itself); wanted --redis \
-             URL, SCHEDD_REDIS_URL, or that variable set to a directory with the file {name}"
+             URL, SCHEDD_REDIS_URL, or CREDENTIALS_DIRECTORY set to a directory with the file {name}"
         ),
         error => error.to_string(),
     }
 }
 
-/// Returns true if the jobs file allows a Redis that evicts keys. The file is read only after such
-/// a Redis was refused, because a named Redis needs no jobs file.
+/// Returns true if the jobs file allows a Redis that evicts keys. The file is read only after a
+/// Redis that evicts keys was refused, because a Redis given by flag needs no jobs file.
 fn allows_eviction(global: &Global) -> bool {
     let read =
         jobs_file(global).and_then(|place| config::read_redis(&place, &Zone::of_host()).ok());

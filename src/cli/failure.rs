@@ -16,21 +16,21 @@ pub(crate) enum CliFailure {
     Failed(String),
     /// The input cannot be used. Nothing was changed.
     Invalid(String),
-    /// An argument's text cannot be read from the byte `offset` on. In other respects this failure
-    /// is like `Invalid`.
+    /// The text of an argument has an error at the byte `offset`. On a terminal a caret marks the
+    /// error. The exit code is that of `Invalid`.
     Pointed { line: String, text: String, offset: usize },
     /// The named job or run does not exist.
     NotFound(String),
-    /// The request contradicts the current state.
+    /// The request does not fit the current state of a job, run or queue.
     Conflict(String),
-    /// No Redis can be used.
+    /// Redis cannot be reached, or no Redis was found.
     Unreachable(String),
     /// A configuration file has problems, one line each.
     Config(Vec<String>),
 }
 
 impl CliFailure {
-    /// Returns the exit code that this failure gives the process.
+    /// Returns the exit code of the process for this failure.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
@@ -57,7 +57,7 @@ impl CliFailure {
         }
     }
 
-    /// Returns the failure for a time in the flag `flag` that cannot be read.
+    /// Returns the failure for the text `text` of flag `flag`, which is not a valid time.
     pub(crate) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
         Self::Pointed {
             line: format!("{flag}: {error}"),
@@ -66,8 +66,8 @@ impl CliFailure {
         }
     }
 
-    /// Returns, for a terminal, the unreadable text and a line with a caret under the place of the
-    /// error.
+    /// Returns two lines for a terminal: the text with the error, and a caret below the error.
+    /// Returns `None` for other failures, or if the error is after the first 100 characters.
     pub(crate) fn pointer(&self) -> Option<[String; 2]> {
         const SHOWN: usize = 100;
         let Self::Pointed { text, offset, .. } = self else { return None };

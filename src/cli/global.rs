@@ -7,15 +7,15 @@ use std::path::PathBuf;
 /// The flags that every verb takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Global {
-    /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock (also
-    /// SCHEDD_REDIS_URL)
+    /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock [env:
+    /// SCHEDD_REDIS_URL]
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     pub(crate) redis: Option<String>,
-    /// Prefix of all keys in that Redis (also SCHEDD_NAMESPACE) [default: schedd]
+    /// Prefix of all keys in Redis [env: SCHEDD_NAMESPACE] [default: schedd]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub(crate) namespace: Option<String>,
-    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, which only root and you may change,
-    /// then /etc/schedd/jobs.toml]
+    /// Path of the jobs file [env: SCHEDD_JOBS] [default: ./jobs.toml if only root and you may
+    /// change the file, else /etc/schedd/jobs.toml]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) jobs: Option<PathBuf>,
     /// Print one JSON document instead of text

@@ -21,7 +21,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // A failed write needs no report: the reader has gone.
+            // A failed write needs no report, because then the reader is gone.
             let _ = error.print();
         }
         _ => {
@@ -32,8 +32,8 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
             }
             let line = reworded(error, verb.as_deref())
                 .unwrap_or_else(|| condensed(&error.to_string(), verb.as_deref()));
-            // clap cannot name the most common mistakes with `add`: it only knows that a word is
-            // missing or unexpected.
+            // clap does not name the most common mistakes with `add`. It reports only that a word
+            // is missing or unexpected.
             let hint = match error.kind() {
                 _ if !line.contains("schedctl add") => "",
                 ErrorKind::UnknownArgument if !line.contains("argument '-") => {
@@ -102,7 +102,7 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
                 |word: &str| list(ContextKind::InvalidArg).iter().any(|arg| arg.starts_with(word));
             match verb? {
                 verb @ ("retry" | "purge") if lacks("<RUN>") => {
-                    format!("no run is named, wanted ids of runs, or --dead for all dead letters that the filters select, as in schedctl {verb} --dead --job backup")
+                    format!("no run is named, wanted ids of runs, or --dead for all dead letters that match the filters, as in schedctl {verb} --dead --job backup")
                 }
                 "add" if lacks("--on-late") => {
                     "--must-start-within and --must-finish-within have no effect alone, wanted them together with --on-late LINE or URL".to_owned()

@@ -48,7 +48,8 @@ Redis is looked for in --redis, SCHEDD_REDIS_URL, [redis] of the jobs file (--jo
 ./jobs.toml, /etc/schedd/jobs.toml), then at the socket of a schedd with a private Redis.
 
 Exit codes: 0 done; 1 failed or differs; 2 bad usage or invalid input; 3 no such job or run;
-4 conflict; 69 Redis unreachable; 78 invalid configuration file. run --wait exits as the job does.";
+4 conflict; 69 Redis unreachable; 78 invalid configuration file. run --wait exits with the exit code
+of the job.";
 
 /// Adds, shows, runs and stops the jobs of schedd, a scheduler for delayed and recurring jobs.
 #[derive(Debug, Parser)]
@@ -76,7 +77,7 @@ pub(crate) enum Verb {
     Explain(ExplainArgs),
     /// Print the output of a run
     Logs(LogsArgs),
-    /// Print the next times of a job, of a file's jobs or of a cron expression
+    /// Print the next times of a job, of the jobs of a file or of a cron expression
     Next(NextArgs),
     /// Describe in words when a job runs or what a cron expression means
     Describe(DescribeArgs),
@@ -94,7 +95,7 @@ pub(crate) enum Verb {
     Pause(PauseArgs),
     /// Resume paused jobs
     Resume(PauseArgs),
-    /// Change the settings of a queue, pause or resume it
+    /// Change the settings of a queue, or pause or resume queues
     #[command(subcommand, after_help = QUEUE_HELP)]
     Queue(QueueVerb),
     /// List the queues with their load and the waiting and run times of their runs
@@ -104,7 +105,7 @@ pub(crate) enum Verb {
     Check(CheckArgs),
     /// Show what schedctl apply would change
     Diff(DiffArgs),
-    /// Apply a jobs file to Redis, without a node that reads it
+    /// Store the jobs of a jobs file in Redis, without a node
     Apply(ApplyArgs),
     /// Print jobs as a jobs file
     Export(ExportArgs),
@@ -120,7 +121,7 @@ pub(crate) enum Verb {
     /// List the groups with their turn, their running runs and their waiting runs
     #[command(after_help = GROUPS_HELP)]
     Groups,
-    /// Check Redis, the nodes, their files and all stored data, and repair what is safe
+    /// Check Redis, the nodes, their files and all stored data; make safe repairs
     Doctor(DoctorArgs),
     /// List each data loss of Redis and what was restored
     #[command(after_help = DATA_LOSS_HELP)]

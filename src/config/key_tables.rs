@@ -1,5 +1,4 @@
-//! The tables of a jobs file with the names of their keys, against which the documentation is
-//! checked.
+//! The names of all keys of a jobs file. A test compares these names with the documentation.
 
 use super::job::compile_action::ACTION;
 use super::job::compile_done_check::DONE_CHECK;
@@ -20,7 +19,8 @@ pub fn job_keys() -> Vec<&'static str> {
     [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &names(RULES)].concat()
 }
 
-/// Returns the keys of all other tables, and the keys that only an added job may have.
+/// Returns the keys of all tables of a file except `[jobs.NAME]`, and the keys that only a job of
+/// `schedctl add` may have.
 pub fn other_keys() -> Vec<&'static str> {
     let of_file = [
         known_keys::SECTIONS,

@@ -1,16 +1,17 @@
-//! Layer 2: turns the text of `jobs.toml`, a JSON line or flags into checked values, or lists every
-//! problem at once.
+//! The compiler of job definitions and settings (layer 2). The compiler turns the text of
+//! `jobs.toml`, a line of JSON or flags into checked values, or reports every problem of the text
+//! at once.
 //!
-//! One tree (`text_node`) and one declaration of each key (`job_keys`) serve all three, and also the
-//! definitions stored in Redis (`canonical`). So a key means the same wherever it is written. No
-//! unchecked value leaves this folder, and all faults of a text are reported together.
+//! These sources and the definitions stored in Redis (`canonical`) use the same tree (`text_node`)
+//! and the same declaration of each key (`job_keys`). So a key means the same wherever a user
+//! writes the key. Only checked values leave this folder.
 //!
 //! A job has four forms: the keys of a text, a [`JobSpec`](crate::domain::job::job_spec::JobSpec),
-//! canonical JSON, and the record in Redis. A text is compiled once, when it is read.
-//! [`from_canonical`] reads what was compiled, without the compiler.
+//! canonical JSON, and the record in Redis. A text is compiled once, when schedd reads the text.
+//! [`from_canonical`] reads canonical JSON from Redis and needs neither `[defaults]` nor the host.
 //!
-//! [`read_file`], [`read_redis`] and [`compile_text`] are for files. [`job_from_json`] and
-//! [`job_from_value`] are for `schedctl add`.
+//! [`read_file`], [`read_redis`] and [`compile_text`] read a jobs file. [`job_from_json`] and
+//! [`job_from_value`] read a job for `schedctl add`.
 
 mod canonical;
 mod file;

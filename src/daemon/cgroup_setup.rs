@@ -1,5 +1,4 @@
-//! The cgroups of this process and of the runs that this process starts. The log mentions these
-//! cgroups once.
+//! Sets up the cgroups of this process and of its runs, and logs the result once.
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use tracing::info;
 
 use crate::keeper::{Delegation, NotDelegated};
 
-/// The incarnation of this process, and the cgroup that the service manager delegated to this
+/// The id of this start of the process, and the cgroup that the service manager delegated to the
 /// process, if any.
 pub(super) struct CgroupSetup {
     pub(super) incarnation: String,
@@ -16,8 +15,7 @@ pub(super) struct CgroupSetup {
 }
 
 impl CgroupSetup {
-    /// Takes over the cgroup that the service manager delegated to this process, if there is such a
-    /// cgroup.
+    /// Takes over the cgroup that the service manager delegated to this process, if any.
     pub(super) async fn take(incarnation: String) -> Self {
         let name = incarnation.clone();
         let taken = tokio::task::spawn_blocking(move || Delegation::take(&name)).await;
@@ -36,7 +34,7 @@ impl CgroupSetup {
             ),
             (None, why) => {
                 info!(
-                    "Runs have no cgroups, so this node does not enforce limits of memory, cpu and pids: {}.",
+                    "Runs have no cgroups, so this node does not enforce the limits memory, cpu and pids of jobs: {}.",
                     why.unwrap_or_default()
                 );
             }
@@ -44,7 +42,8 @@ impl CgroupSetup {
         cgroups
     }
 
-    /// Returns why not all limits of jobs can be enforced, or `None` if all limits can.
+    /// Returns the reason why some limits of jobs cannot be enforced. Returns `None` if all limits
+    /// can.
     pub(super) fn lacks(&self) -> Option<String> {
         match (&self.delegation, &self.not_delegated) {
             (Some(delegation), _) => delegation.lacks(),

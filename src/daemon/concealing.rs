@@ -1,9 +1,9 @@
-//! The removal of a password from the arguments of this process, which everybody on the host can
-//! read in the list of processes.
+//! Removes a password from the arguments of this process, because every user of the host can read
+//! these arguments in the process list.
 //!
-//! The program executes itself again in the same process. The address is then in the environment of
-//! the process, which only its user and root may read. Invariant: the program executes itself again
-//! at most once, and before it has anything to lose.
+//! The program executes itself again in the same process. The Redis URL is then in the environment
+//! of the process, which only its own user and root can read. Invariant: the program executes
+//! itself at most once more, before it has started or opened anything.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -14,7 +14,7 @@ use crate::config::has_password;
 
 const FLAG: &str = "--redis";
 
-/// The arguments of this process without the address of Redis, and that address.
+/// The arguments of this process without the Redis URL, and the URL.
 pub(super) struct Concealed {
     program: OsString,
     rest: Vec<OsString>,
@@ -22,7 +22,8 @@ pub(super) struct Concealed {
 }
 
 impl Concealed {
-    /// Returns the arguments to restart with, if an argument of this process contains a password.
+    /// Returns the new arguments if an argument of this process contains a password. Otherwise
+    /// returns `None`.
     pub(super) fn from_args() -> Option<Self> {
         Self::of(env::args_os())
     }
@@ -46,11 +47,11 @@ impl Concealed {
         url.filter(|url| has_password(url)).map(|url| Self { program, rest, url })
     }
 
-    /// Executes this program again with the new arguments. Returns only if the execution failed,
-    /// with the error.
+    /// Executes this program again with the new arguments. Returns only after a failure, with the
+    /// error.
     pub(super) fn begin_anew(self) -> io::Error {
         match env::current_exe() {
-            // The process keeps its name, because a living node is recognised by it.
+            // The process keeps its name, because other nodes recognize a live schedd by this name.
             Ok(file) => Command::new(file)
                 .arg0(self.program)
                 .args(self.rest)

@@ -1,8 +1,8 @@
-//! The jobs file: its place, reading it, and noticing its changes.
+//! Finds and reads the jobs file, and notices its changes.
 //!
-//! A change of the file is taken when the file has stayed the same for a moment. So a file still
-//! being written is not read. The watch compares the file's inode, size and times. This comparison
-//! works with every editor and file system, and costs one `stat` each half second.
+//! A changed file is read only after it has stayed the same for a moment, so that no half-written
+//! file is read. Changes are noticed by the inode, size and times of the file. This works with
+//! every editor and file system, and costs one `stat` each half second.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,28 +17,29 @@ use crate::domain::time::zone::Zone;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const UNCHANGED_FOR: Duration = Duration::from_millis(300);
 
-/// The jobs file of this process.
+/// The jobs file of this process, whose path may be given or searched.
 #[derive(Clone)]
 pub(super) struct JobsFile {
     given: Option<PathBuf>,
 }
 
 impl JobsFile {
-    /// Returns the jobs file at `given`, or else the first of the usual places where a file exists.
+    /// Returns the jobs file at the path `given`. Without a path, the usual places are searched
+    /// each time.
     pub(super) fn new(given: Option<PathBuf>) -> Self {
         Self { given }
     }
 
-    /// Returns the present place of the jobs file, or `None` if no file was given and none is
+    /// Returns the present path of the jobs file, or `None` if no path was given and no file is
     /// found.
     fn place(&self) -> Option<FilePlace> {
         FilePlace::of(self.given.clone())
     }
 
-    /// Reads the jobs file for the first time. Returns `None` if there is no file. A file with
-    /// problems ends the start of the process.
+    /// Reads the jobs file for the first time. Returns `None` if no file exists. An error in the
+    /// file ends the start of the process.
     ///
-    /// Also returns the watch, which notices every change since before this reading.
+    /// Also returns a watch that notices each change after the start of this reading.
     pub(super) async fn read_at_start(
         &self,
         host_zone: &Zone,
@@ -47,21 +48,21 @@ impl JobsFile {
         let read = self.read(host_zone).await.map_err(SetupFailure::config)?;
         if read.is_none() {
             info!(
-                "No jobs file found (looked at {}); starting with no jobs of a file.",
+                "No jobs file was found at {}. schedd starts without a jobs file.",
                 FilePlace::usual()
             );
         }
         Ok((read, watch))
     }
 
-    /// Reads the jobs file again. Returns `None` if there is no file. The error lists every problem
-    /// in one line.
+    /// Reads the jobs file again. Returns `None` if no file exists. The error has all problems in
+    /// one line.
     pub(super) async fn read_again(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         self.read(host_zone).await.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; "))
     }
 
-    /// Reads the jobs file on another thread, so that a file system that hangs blocks nothing else.
-    /// The error has one line for each problem.
+    /// Reads the jobs file on another thread, so that a file system that hangs does not block the
+    /// process. The error has one line for each problem.
     async fn read(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         let (file, host_zone) = (self.clone(), host_zone.clone());
         let read = tokio::task::spawn_blocking(move || {
@@ -77,27 +78,27 @@ impl JobsFile {
                 Ok(Some(config))
             }
             Ok(Some(Err(error))) => Err(error.rendered(Rendering::Lines)),
-            Err(error) => Err(format!("reading it failed: {error}")),
+            Err(error) => Err(format!("the jobs file cannot be read: {error}")),
         }
     }
 
-    /// Returns the present state of the jobs file. The state is read on another thread, like the
-    /// file itself.
+    /// Returns the present state of the jobs file, or `None` if no file exists. Reads it on another
+    /// thread, because the file system may hang.
     async fn look(&self) -> Option<Look> {
         let file = self.clone();
         tokio::task::spawn_blocking(move || Look::at(file.place()?.path())).await.ok().flatten()
     }
 }
 
-/// The properties of a file by which two of its states are distinguished.
+/// The properties of a file that show whether the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// The change time of the inode (ctime). This time also changes with the file's owner, mode or
-    /// name, which may make an unreadable file readable.
+    /// The change time of the inode (ctime) in seconds and nanoseconds. It also changes with the
+    /// owner, mode or name of the file, which may make the file readable.
     changed: (i64, i64),
 }
 
@@ -121,12 +122,12 @@ pub(super) struct ConfigWatch {
 }
 
 impl ConfigWatch {
-    /// Takes the present state of the file as known, because the caller is about to read the file.
+    /// Records the present state of the file as known. The caller then reads the file.
     pub(super) async fn note(&mut self) {
         self.known = self.file.look().await;
     }
 
-    /// Waits until the file differs from the known state and has stayed the same for a moment.
+    /// Waits until the file differs from the known state and has then stayed the same for a moment.
     pub(super) async fn changed(&mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;

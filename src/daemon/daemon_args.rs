@@ -1,4 +1,4 @@
-//! The arguments of `schedd`. Flags override the environment, which overrides the file.
+//! The arguments of `schedd`. Flags override environment variables, which override the jobs file.
 
 #![allow(
     clippy::doc_markdown,
@@ -22,50 +22,51 @@ use crate::store::DEFAULT_NAMESPACE;
 
 /// Runs delayed and cron jobs, on any number of hosts that share one Redis.
 ///
-/// Without --redis, SCHEDD_REDIS_URL and a [redis] section, schedd keeps a private redis-server of
-/// its own. Signals: TERM and INT stop (runs may end within shutdown_grace; a second signal stops
-/// at once), HUP reloads jobs.toml.
+/// If --redis, SCHEDD_REDIS_URL and the section [redis] are missing, schedd starts a private
+/// redis-server. TERM and INT stop schedd: running jobs get shutdown_grace to end, and a second
+/// signal stops them at once. HUP reloads jobs.toml.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "schedd", version)]
 pub(super) struct DaemonArgs {
-    /// The jobs file [default: ./jobs.toml, which only root and you may change, then
-    /// /etc/schedd/jobs.toml, then none]
+    /// The jobs file [default: ./jobs.toml if only root and you may change it, else
+    /// /etc/schedd/jobs.toml, else none]
     #[arg(long, value_name = "FILE", env = "SCHEDD_JOBS")]
     pub(super) jobs: Option<PathBuf>,
-    /// The Redis to share: redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH
+    /// The URL of the shared Redis: redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH
     #[arg(long, value_name = "URL", env = "SCHEDD_REDIS_URL", hide_env_values = true)]
     pub(super) redis: Option<String>,
-    /// The prefix of all keys: nodes of one namespace work together
+    /// The prefix of all keys in Redis; nodes with the same namespace share their jobs
     #[arg(long, value_name = "N", env = "SCHEDD_NAMESPACE", default_value = DEFAULT_NAMESPACE)]
     pub(super) namespace: String,
-    /// This node's name, which also names its jobs file [default: the host's name]
+    /// The name of this node, under which Redis lists the jobs of its file [default: the host's
+    /// name]
     #[arg(long, value_name = "NAME", env = "SCHEDD_NODE")]
     pub(super) node: Option<NodeName>,
-    /// The queues this node serves, separated by commas [default: the file's, else all]
+    /// The queues this node serves, separated by commas [default: those of the file, else all]
     #[arg(long, value_name = "QUEUES", env = "SCHEDD_QUEUES", value_delimiter = ',')]
     pub(super) queues: Vec<QueueName>,
-    /// The labels this node carries, separated by commas [default: the file's, else none]
+    /// The labels this node carries, separated by commas [default: those of the file, else none]
     #[arg(long, value_name = "LABELS", env = "SCHEDD_LABELS", value_delimiter = ',')]
     pub(super) labels: Vec<Label>,
     /// The format of the log on standard error
     #[arg(long, value_name = "FORMAT", env = "SCHEDD_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub(super) log_format: LogFormat,
-    /// The lowest level that is logged
+    /// The lowest level of log lines that are written
     #[arg(long, value_name = "LEVEL", env = "SCHEDD_LOG", value_enum, default_value_t = LogLevel::Info)]
     pub(super) log_level: LogLevel,
 }
 
-/// Returns the command line of `schedd`, for the manual.
+/// Returns the command line of `schedd` as clap describes it, for the manual page.
 pub fn command() -> clap::Command {
     DaemonArgs::command()
 }
 
-/// Reads the arguments of this process. The error is an exit code: help or version was printed, or
-/// one line about a wrong argument.
+/// Reads the arguments of this process. The error is the exit code, after the help, the version or
+/// a line about a wrong argument was printed.
 pub(super) fn read() -> Result<DaemonArgs, ExitCode> {
     parsed(std::env::args_os()).map_err(|error| {
         if !error.use_stderr() {
-            // If the terminal is closed, nothing can be done.
+            // An error here means a closed terminal and is ignored.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -83,8 +84,8 @@ pub(super) fn read() -> Result<DaemonArgs, ExitCode> {
     })
 }
 
-/// Parses the arguments. An empty environment variable counts as not set, because a line
-/// `SCHEDD_LOG=` in a service's environment asks for nothing.
+/// Parses the arguments. An empty environment variable, such as `SCHEDD_LOG=` in a service unit,
+/// counts as not set.
 fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<DaemonArgs, clap::Error> {
     let is_empty = |arg: &clap::Arg| {
         arg.get_env()
@@ -96,8 +97,8 @@ fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<DaemonArgs, clap:
 }
 
 impl DaemonArgs {
-    /// Returns the queues and labels that flags or the environment name for this node, if they name
-    /// any.
+    /// Returns the queues and labels that flags or the environment set for this node. A value that
+    /// is not set is `None`.
     pub(super) fn serving(&self) -> ServingChoice {
         let queues: BTreeSet<QueueName> = self.queues.iter().cloned().collect();
         let labels: BTreeSet<Label> = self.labels.iter().cloned().collect();
@@ -107,8 +108,8 @@ impl DaemonArgs {
         }
     }
 
-    /// Returns the name this node wants, and the fact that an operator did or did not ask for
-    /// exactly this name.
+    /// Returns the name for this node. Also returns whether an operator requested this name, or it
+    /// comes from the host.
     pub(super) fn node_name(&self, host: &str) -> (NodeName, Naming) {
         match &self.node {
             Some(node) => (node.clone(), Naming::Asked),

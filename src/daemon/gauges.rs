@@ -1,9 +1,9 @@
-//! The load of the host, and the memory that is free for this process and its jobs.
+//! Reads the load of the host and the memory that is free for this process and its jobs.
 //!
-//! Free memory is the memory that the kernel calls available on the host. If less memory is left
-//! below the nearest limit of this process' cgroup (version 2), the smaller amount counts. In a
-//! container the host's memory says nothing. Page cache of the cgroup that the kernel would give
-//! back counts as free too.
+//! Free memory is the memory that the kernel reports as available on the host. If the cgroup
+//! (version 2) of this process has a limit with less memory left, the smaller amount counts. This
+//! is needed in a container, where the memory of the host is not the limit. The page cache of the
+//! cgroup counts as free, because the kernel can release it.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -32,15 +32,15 @@ fn parse_available(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns the path of this process' cgroup (version 2) below the mount, parsed from the text of
-/// `/proc/self/cgroup`.
+/// Returns the path of this process' cgroup (version 2) below the cgroup mount. `text` is the
+/// content of `/proc/self/cgroup`.
 fn parse_own_cgroup(text: &str) -> Option<PathBuf> {
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(PathBuf::from(path.trim_start_matches('/')))
 }
 
-/// Returns the memory in bytes that is left below the nearest limit of cgroup `own` and its
-/// ancestors. Returns `None` without a limit.
+/// Returns the bytes of memory that are left below the limits of the cgroup `own` and its
+/// ancestors. The lowest value counts. Returns `None` if no limit is set.
 fn below_limit(mount: &Path, own: &Path) -> Option<u64> {
     own.ancestors().filter_map(|path| left_in(&mount.join(path))).min()
 }

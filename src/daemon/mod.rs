@@ -1,8 +1,9 @@
-//! Layer 4: the course of the process `schedd`.
+//! Layer 4: the process `schedd` from start to stop.
 //!
-//! The steps are: arguments, log, file, Redis, keeper, name, loops; then signals until a stop. An
-//! error in the arguments or the file ends the process before anything is started. If Redis is not
-//! there, the process waits for it. A service manager is notified of all steps.
+//! The steps of a start are: arguments, log, jobs file, Redis, keeper, node name, loops. Then the
+//! process handles signals until a stop. An error in the arguments or the file ends the process
+//! before anything is started. If Redis is out of reach, the process waits for Redis. The service
+//! manager is notified of each step.
 
 mod cgroup_setup;
 mod concealing;
@@ -44,7 +45,7 @@ use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
 use crate::secrets::Credentials;
 use crate::store::{Keys, Store};
 
-/// Runs the daemon with the arguments of this process, until a signal ends it.
+/// Runs the daemon with the arguments of this process until a signal stops it.
 pub fn main() -> ExitCode {
     let args = match daemon_args::read() {
         Ok(args) => args,
@@ -58,12 +59,12 @@ pub fn main() -> ExitCode {
     };
     if let Some(concealed) = Concealed::from_args() {
         warn!(
-            "--redis has a password, which everybody on this host can read in the list of processes. schedd removes the password from that list. Use [redis] url_file, ${{credential:NAME}} or SCHEDD_REDIS_URL instead."
+            "--redis has a password, which every user of this host can read in the process list. schedd now removes the password from that list. Use [redis] url_file, ${{credential:NAME}} or SCHEDD_REDIS_URL instead of --redis."
         );
         log.flush();
         let error = concealed.begin_anew();
         warn!(
-            "The password is still in the list of processes, because schedd cannot restart itself without the password: {error}."
+            "The Redis password is still in the process list, because schedd cannot execute itself again without it: {error}."
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -73,7 +74,7 @@ pub fn main() -> ExitCode {
     };
     let manager = ServiceManager::from_env();
     let ran = runtime.block_on(run(args, &manager, &log));
-    // A name still being looked up, or a file system that hangs, is not waited for.
+    // Threads that block on a name lookup or a file system are not waited for.
     runtime.shutdown_background();
     manager.close();
     match ran {
@@ -101,24 +102,24 @@ async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<()
     };
     let keys = Keys::new(&args.namespace).map_err(SetupFailure::usage)?;
     manager.waiting("Looking for Redis".to_owned());
-    // The process moves to its cgroup before it starts anything, because children start in the
-    // cgroup of their parent.
+    // This comes first, because child processes start in the cgroup of their parent.
     let cgroups = CgroupSetup::take(setup::incarnation()).await;
     let redis = tokio::select! {
         redis = Redis::find(&args, &config) => redis?,
-        // A private server that still reads its data keeps running, for the next daemon to find.
+        // A private server that is still reading its data keeps running, and the next daemon uses
+        // it.
         () = signals.stop() => return Ok(()),
     };
     let store = Store::new(redis.address(), keys).map_err(SetupFailure::redis)?;
-    // Whatever happens from here on, a private server is stopped last.
+    // From here on, each end of the process also stops a private server, as the last step.
     let place = ConfigPlace { cgroups, host_zone, log };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
     redis.stop().await;
     served
 }
 
-/// The jobs file, the watch on the file, and the content of the file at the start, if the file
-/// existed.
+/// The jobs file, the watch on the file, and the content at the start. The content is `None` if no
+/// file exists.
 struct File {
     files: JobsFile,
     watch: ConfigWatch,
@@ -210,8 +211,7 @@ async fn serve(
     Ok(())
 }
 
-/// Reloads the jobs file when the file changes or a signal asks for a reload, until a signal asks
-/// to stop.
+/// Reloads the jobs file when the file changes or on SIGHUP, until a signal requests a stop.
 async fn attend(
     File { files, mut watch, .. }: File,
     mut config: Config,
@@ -239,17 +239,16 @@ async fn attend(
         }
         let reading = async {
             if removal == Removal::Allowed {
-                // The present state is taken as known. Otherwise the watch would report it as a
-                // change, and that reload would undo what the signal allowed.
+                // The present state counts as known. Otherwise the watch would report it as a
+                // change, and a second reload would keep the jobs that SIGHUP allowed to remove.
                 watch.note().await;
-                // The zone data may have been updated with the system.
+                // A system update may have changed the time zone data.
                 engine.take_zone_data();
             }
             files.read_again(&host_zone).await
         };
         let mut reading = std::pin::pin!(reading);
-        // A file system may hang. A stop is obeyed all the same, and a reload requested meanwhile
-        // is not lost.
+        // The file system may hang. A stop is still handled, and a second SIGHUP is remembered.
         let read = loop {
             tokio::select! {
                 read = &mut reading => break read,
@@ -263,10 +262,10 @@ async fn attend(
             Ok(Some(new)) if removal == Removal::Refused && new.is_emptied_of(&config) => {
                 warn!(
                     jobs = config.jobs.len(),
-                    "jobs.toml is empty now. This node keeps the earlier jobs and settings. To accept the empty file, send SIGHUP (systemctl reload schedd)."
+                    "jobs.toml is empty now. This node keeps its earlier jobs and settings. To accept the empty file, send SIGHUP to schedd (systemctl reload schedd)."
                 );
                 engine.report_config_error(
-                    "the file is empty now, so the node keeps the earlier jobs and settings until SIGHUP".to_owned(),
+                    "jobs.toml is empty now, so the node keeps its earlier jobs and settings until SIGHUP".to_owned(),
                 );
             }
             Ok(Some(new)) => {
@@ -276,10 +275,10 @@ async fn attend(
                 engine.configure(&new, removal);
                 config = new;
             }
-            Ok(None) => info!("This node has no jobs.toml, so nothing was reloaded."),
+            Ok(None) => info!("No jobs file was found, so the reload changed nothing."),
             Err(error) => {
                 warn!(
-                    "jobs.toml was refused. This node keeps the earlier jobs and settings: {error}"
+                    "jobs.toml was refused. This node keeps its earlier jobs and settings: {error}"
                 );
                 engine.report_config_error(error);
             }

@@ -1,6 +1,6 @@
-//! The socket of a service manager (`NOTIFY_SOCKET`), on which messages are sent.
+//! The socket of a service manager (`NOTIFY_SOCKET`), to which notifications are sent.
 //!
-//! Invariant: a failure to notify the manager is logged once, until a message gets through again.
+//! Invariant: a failure to notify the manager is logged once, and again only after a success.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,15 +11,15 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use sd_notify::NotifyState;
 use tracing::warn;
 
-/// A connection to a service manager. Sending blocks while the manager does not read.
+/// A connection to a service manager. `send` blocks while the manager does not read.
 pub(super) struct NotifySocket {
     socket: UnixDatagram,
     is_deaf: bool,
 }
 
 impl NotifySocket {
-    /// Connects to the socket at a path, or at an abstract name after `@`. Fails if no process
-    /// listens there.
+    /// Connects to the socket at a path, or at an abstract name after `@`. Returns an error if no
+    /// process listens there.
     pub(super) fn connect(address: &OsStr) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         match address.as_bytes().strip_prefix(b"@") {
@@ -29,7 +29,7 @@ impl NotifySocket {
         Ok(Self { socket, is_deaf: false })
     }
 
-    /// Sends one message with all `states` to the service manager.
+    /// Sends one message with all `states` to the service manager. Logs a failure.
     pub(super) fn send(&mut self, states: &[NotifyState<'_>]) {
         let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
         match self.socket.send(lines.join("\n").as_bytes()) {

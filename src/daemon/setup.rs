@@ -1,5 +1,4 @@
-//! The setup before the loops can start: the choice of a Redis, and the registration of the node's
-//! name there.
+//! The setup before the loops start: chooses the Redis, and registers the node's name there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,17 +22,17 @@ use crate::store::{Address, Eviction, Store, StoreError};
 
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 
-/// The Redis that this process uses: a private server of this process, or a shared Redis.
+/// The Redis that this process uses.
 pub(super) enum Redis {
-    /// A private server, stopped together with this process.
+    /// A private redis-server, which stops together with this process.
     Private(PrivateServer, Address),
     /// A Redis that this process did not start.
     Shared(Address),
 }
 
 impl Redis {
-    /// Returns the Redis that the flags, the environment or the file name. Starts a private server
-    /// if none of these names a Redis.
+    /// Returns the Redis that the flags, the environment or the file name. If no Redis is named,
+    /// starts a private redis-server.
     pub(super) async fn find(args: &DaemonArgs, config: &Config) -> Result<Self, SetupFailure> {
         let eviction =
             if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
@@ -54,7 +53,7 @@ impl Redis {
                 .map_err(|error| SetupFailure::config(format_args!("[redis]: {error}")))?;
             if let Some(file) = at.open_file().filter(|_| has_password(&url)) {
                 warn!(
-                    "The file redis.url_file {} has a password and everybody can read the file, wanted chmod o-r.",
+                    "The file {} (redis.url_file) has a password, and every user of this host can read the file. Use chmod o-r.",
                     file.display()
                 );
             }
@@ -77,7 +76,7 @@ impl Redis {
         }
     }
 
-    /// Stops a private server. A shared Redis is left running.
+    /// Stops a private redis-server. A shared Redis is left running.
     pub(super) async fn stop(self) {
         if let Self::Private(server, _) = self {
             server.stop().await;
@@ -90,22 +89,21 @@ pub(super) fn incarnation() -> String {
     format!("{:016x}", fastrand::u64(..))
 }
 
-/// Returns the path of the file in which this node's keeper records that it ended. Returns `None`
-/// if no trusted state directory can be made.
+/// Returns the path of the file in which this node's keeper records that it has ended. Returns
+/// `None` if no state directory can be made, or other users may write there.
 pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     let dir = state_dir().ok()?;
     std::fs::create_dir_all(&dir).ok()?;
     if let Some(doubt) = doubt_of(&dir) {
         warn!(
-            "schedd does not use the state directory, because another user could write false results of runs there: {doubt}."
+            "schedd does not use its state directory, because another user could write false results of runs there: {doubt}."
         );
         return None;
     }
     Some(EndedMark::file(&dir, node))
 }
 
-/// Returns this node's journal, read from its file. The directory of the file was made by
-/// `ended_mark`, if that was possible.
+/// Returns this node's journal, read from its file in the state directory.
 pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
     let dir = state_dir().ok();
     if dir.as_deref().is_some_and(|dir| doubt_of(dir).is_some()) {
@@ -114,21 +112,21 @@ pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
     Journal::open(dir.as_deref(), store.namespace(), node)
 }
 
-/// Returns why a state directory cannot be trusted, or `None` if it can be trusted or does not
-/// exist.
+/// Returns the reason why a state directory is not used, because another user may write there.
+/// Returns `None` if the directory is safe or missing.
 fn doubt_of(dir: &Path) -> Option<String> {
     files::doubt_of_directory(dir).ok().flatten()
 }
 
-/// A node registered in Redis.
+/// A node whose name is registered in Redis.
 pub(super) struct Announced {
     pub(super) node: NodeName,
     pub(super) now: UnixMillis,
     pub(super) server: String,
 }
 
-/// Registers the node's name, waiting for Redis as long as it takes. Fails only if waiting cannot
-/// help.
+/// Registers the node's name. Waits for Redis without a time limit, and returns only errors that no
+/// waiting can remove.
 pub(super) async fn announce(
     store: &Store,
     wanted: &NodeName,

@@ -1,12 +1,11 @@
-//! The reason why schedd cannot start, with its exit code.
+//! The reason why schedd cannot start, with the exit code.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
 use tracing::error;
 
-/// The reason why schedd cannot start. The reason is one line, or one line for each problem, with
-/// an exit code.
+/// The reason why schedd cannot start, as one line per problem, with the exit code.
 #[derive(Debug)]
 pub(super) struct SetupFailure {
     lines: String,
@@ -34,7 +33,7 @@ impl SetupFailure {
         Self { lines: error.to_string(), code: 1 }
     }
 
-    /// Logs the failure and returns the exit code.
+    /// Logs the reason, and returns the exit code.
     pub(super) fn logged(&self) -> ExitCode {
         for line in self.lines.lines() {
             error!("{line}");
@@ -42,7 +41,7 @@ impl SetupFailure {
         ExitCode::from(self.code)
     }
 
-    /// Prints the failure on standard error and returns the exit code.
+    /// Prints the reason on standard error, and returns the exit code.
     pub(super) fn report(&self) -> ExitCode {
         use std::io::Write;
         let mut stderr = std::io::stderr().lock();
@@ -54,8 +53,8 @@ impl SetupFailure {
     }
 }
 
-/// Converts an error of the system with its context, as in `schedd cannot listen for signals:
-/// Permission denied`. The exit code is 1.
+/// Converts a system error with its context, as in `schedd cannot listen for signals: Permission
+/// denied`. The exit code is 1.
 impl From<anyhow::Error> for SetupFailure {
     fn from(error: anyhow::Error) -> Self {
         Self::other(format_args!("{error:#}"))

@@ -1,29 +1,29 @@
-//! The signals of this process, as requests.
+//! The signals that request a stop or a reload of this process.
 
 use std::io;
 
 use futures_util::StreamExt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The request that a signal means.
+/// The request that a signal stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalRequest {
-    /// TERM or INT.
+    /// Requested by TERM or INT.
     Stop,
-    /// HUP.
+    /// Requested by HUP.
     Reload,
 }
 
 /// A listener for the signals of this process.
 pub(super) struct Signals {
     stream: signal_hook_tokio::Signals,
-    /// True if a reload was requested while only a stop was awaited. The reload is still to be
-    /// done.
+    /// True if a reload was requested while the process only waited for a stop. `next` then returns
+    /// it.
     reload: bool,
 }
 
 impl Signals {
-    /// Starts to listen for signals. Fails if the signal handlers cannot be set.
+    /// Starts to listen for signals. Returns an error if the signal handlers cannot be installed.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {
             stream: signal_hook_tokio::Signals::new([SIGTERM, SIGINT, SIGHUP])?,
@@ -31,7 +31,7 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal and returns the request that the signal means.
+    /// Waits for a signal and returns its request.
     pub(super) async fn next(&mut self) -> SignalRequest {
         if std::mem::take(&mut self.reload) { SignalRequest::Reload } else { self.heard().await }
     }
@@ -39,12 +39,12 @@ impl Signals {
     async fn heard(&mut self) -> SignalRequest {
         match self.stream.next().await {
             Some(SIGHUP) => SignalRequest::Reload,
-            // The stream ends only with its handle, which is never closed.
+            // `None` never comes, because the handle of the stream is never closed.
             Some(_) | None => SignalRequest::Stop,
         }
     }
 
-    /// Waits for a signal to stop. A request to reload that comes earlier is kept for `next`.
+    /// Waits for a signal to stop. An earlier request to reload is kept for `next`.
     pub(super) async fn stop(&mut self) {
         while self.heard().await != SignalRequest::Stop {
             self.reload = true;

@@ -1,4 +1,4 @@
-//! The state of a node, as the one line that `systemctl status` shows.
+//! The state of a node as the one line that `systemctl status` shows.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use jiff::Zoned;
 
 use crate::engine::NodeStatus;
 
-/// The maximum length of a problem's text, in characters. The log has the whole text.
+/// The most characters of a problem's text. The log has the whole text.
 const LONGEST_TROUBLE: usize = 200;
 
-/// Returns the node's state as one line without control characters. The time of the next run is
-/// shown in the zone of `now`.
+/// Returns the state of the node as one line without control characters. The time of the next run
+/// is in the time zone of `now`.
 pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     let running = match standing.running {
         0 => "none running".to_owned(),
@@ -31,7 +31,7 @@ pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     let next = match standing.next {
         Some(ahead) => format!(", next run {}", clock(ahead, now)),
         None if standing.trouble.is_none() => ", nothing planned".to_owned(),
-        // The next run may be unknown because of the trouble, so nothing is said about it.
+        // The problem may be the reason why the next run is unknown.
         None => String::new(),
     };
     let mut line = format!("{jobs}, {running}{next}");
@@ -48,13 +48,13 @@ pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     line
 }
 
-/// Returns the time of day `ahead` of `now`, to the nearest second. The date is included if that
-/// time is on another day.
+/// Returns the time of day that is `ahead` after `now`, rounded to seconds. The date is included if
+/// it is another day.
 fn clock(ahead: Duration, now: &Zoned) -> String {
     let ahead = Duration::from_millis(u64::try_from(ahead.as_millis()).unwrap_or(u64::MAX));
     let Some(at) = now.checked_add(ahead).ok().and_then(|at| at.round(jiff::Unit::Second).ok())
     else {
-        return "far away".to_owned();
+        return "in the far future".to_owned();
     };
     let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
     format!("at {}", at.strftime(form))

@@ -1,9 +1,8 @@
-//! The notifications to the service manager about this process (`sd_notify(3)`). A manager that did
-//! not ask for notifications gets none.
+//! Notifies the service manager about this process (`sd_notify(3)`), if the manager requested this.
 //!
-//! Invariant: the watchdog is fed only while the loops of the engine make progress. An outage of
-//! Redis is no reason for a restart, because the loops that wait for Redis keep trying. A separate
-//! thread sends the notifications, so a manager that does not read blocks nothing.
+//! Invariant: the watchdog is notified only while the loops of the engine make progress. An outage
+//! of Redis causes no restart, because the loops keep trying. A separate thread sends the
+//! notifications, so a manager that does not read blocks no other thread.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,25 +16,25 @@ use super::notify_socket::NotifySocket;
 use super::status::words;
 use crate::engine::StatusView;
 
-/// The maximum time that a start waits for Redis. Then the start counts as done, because whoever
-/// starts the unit must not wait for ever.
+/// The longest time for which a start waits for Redis. After this time the manager is notified that
+/// the start is done, so that `systemctl start` ends.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The interval between requests to the service manager for more time during a stop.
+/// The interval at which a stop asks the service manager for more time.
 const ASK_EVERY: Duration = Duration::from_secs(60);
-/// The shortest interval between two notifications of the state.
+/// The shortest interval between two status lines.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
-/// The lateness that a loop is always allowed, because a call to Redis may take so long. The limit
-/// is half of the watchdog's time if that is longer.
+/// The time by which a loop may always be late, because a call to Redis may take so long. Half of
+/// the watchdog's period applies instead if it is longer.
 const LEAST_SLACK: Duration = Duration::from_secs(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// The time for the steps of a stop after the loops have ended: the keeper leaves, then a private
-/// server stops.
+/// The longest time for the steps of a stop after the loops have ended. These steps end the keeper
+/// and then a private redis-server.
 const LAST_STAGES: Duration = Duration::from_secs(90);
-/// The maximum time to wait until the last message is sent.
+/// The longest wait until the last message is sent.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// The connection to the service manager of this process; `None` if the manager is not to be
-/// notified.
+/// The connection to the service manager of this process, or `None` if the manager requested no
+/// notifications.
 pub(super) struct ServiceManager(Option<Notified>);
 
 struct Notified {
@@ -44,21 +43,21 @@ struct Notified {
 }
 
 enum UnitNews {
-    /// The start waits for the thing that the text names.
+    /// The start waits for the thing in this text, such as Redis.
     Waiting(String),
-    /// The engine runs.
+    /// The loops of the engine run.
     Up(StatusView),
-    /// The jobs file is being read because a signal asked for a reload.
+    /// The jobs file is being read, because a signal requested a reload.
     Reloading,
-    /// The jobs file was read, with or without success.
+    /// The jobs file was read or refused.
     Reloaded,
-    /// A stop has begun and takes at most this duration.
+    /// A stop has begun. Its loops end within this time.
     Stopping(Duration),
 }
 
 impl ServiceManager {
-    /// Connects to the service manager that `NOTIFY_SOCKET` names. If the connection fails, the
-    /// failure is logged and no notifications are sent.
+    /// Connects to the service manager that `NOTIFY_SOCKET` names. After a failure, which is
+    /// logged, no notifications are sent.
     pub(super) fn from_env() -> Self {
         let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty())
         else {
@@ -79,17 +78,17 @@ impl ServiceManager {
         )
     }
 
-    /// Notifies the service manager that the start waits for the thing that `words` name.
+    /// Notifies the service manager that the start waits, for the reason `words`.
     pub(super) fn waiting(&self, words: String) {
         self.send(UnitNews::Waiting(words));
     }
 
-    /// Notifies the service manager that the engine runs.
+    /// Notifies the service manager that the loops of the engine run.
     pub(super) fn up(&self, view: StatusView) {
         self.send(UnitNews::Up(view));
     }
 
-    /// Notifies the service manager that the jobs file is read again because of a signal.
+    /// Notifies the service manager that the jobs file is being read again because of a signal.
     pub(super) fn reloading(&self) {
         self.send(UnitNews::Reloading);
     }
@@ -99,19 +98,19 @@ impl ServiceManager {
         self.send(UnitNews::Reloaded);
     }
 
-    /// Notifies the service manager that a stop has begun, in which the loops take at most `loops`.
+    /// Notifies the service manager that a stop has begun. The loops end within the time `loops`.
     pub(super) fn stopping(&self, loops: Duration) {
         self.send(UnitNews::Stopping(loops.saturating_add(LAST_STAGES)));
     }
 
     fn send(&self, news: UnitNews) {
         if let Some(thread) = &self.0 {
-            // The receiver ends only with this sender.
+            // This fails only after the thread has ended, and can then be ignored.
             let _ = thread.news.send(news);
         }
     }
 
-    /// Ends the notifications, and waits a moment until the last message is sent.
+    /// Ends the notifications, and waits at most `FAREWELL` until the last message is sent.
     pub(super) fn close(self) {
         let Some(Notified { news, teller }) = self.0 else { return };
         drop(news);
@@ -133,7 +132,7 @@ impl Notified {
     }
 }
 
-/// The stage of this process that the service manager was last notified of.
+/// The stage of this process in the last notification to the service manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Starting,
@@ -149,11 +148,12 @@ struct Notifier {
     waits_for: String,
     engine: Option<StatusView>,
     fed_at: Option<Instant>,
-    /// True if a loop hangs and the log has reported this.
+    /// True if the log has reported a stuck loop that is still stuck.
     is_stuck: bool,
     status: String,
     status_at: Option<Instant>,
-    /// The latest end of a stop that has begun. The service manager is asked to wait until then.
+    /// The latest end of a stop that has begun. The service manager is asked to wait until this
+    /// time.
     stops_by: Option<Instant>,
     asked_at: Option<Instant>,
 }
@@ -208,9 +208,10 @@ impl Notifier {
             }
             UnitNews::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => self.socket.send(&[NotifyState::Reloading, now]),
-                // A manager would take a message without the time for a fault.
+                // systemd treats a reload message without a time as an error, so no message is
+                // sent.
                 Err(error) => {
-                    warn!("schedd cannot notify the service manager of the reload: {error}.");
+                    warn!("schedd cannot notify the service manager about the reload: {error}.");
                 }
             },
             UnitNews::Reloaded => {
@@ -227,7 +228,7 @@ impl Notifier {
         }
     }
 
-    /// Notifies the service manager that the start is done, unless this was notified before.
+    /// Notifies the service manager that the start is done, unless this was done before.
     fn be_ready(&mut self) {
         if self.stage == Stage::Starting {
             self.stage = Stage::Ready;
@@ -235,8 +236,8 @@ impl Notifier {
         }
     }
 
-    /// Requests the time that a stop may still take. The request is repeated each minute, because
-    /// one message can ask for at most 71 minutes.
+    /// Asks for the remaining time of a stop. This is repeated, because one message can ask for at
+    /// most 71 minutes.
     fn ask_for_time(&mut self) {
         let Some(left) = self.stops_by.and_then(|by| by.checked_duration_since(Instant::now()))
         else {
@@ -250,10 +251,10 @@ impl Notifier {
         }
     }
 
-    /// Feeds the watchdog four times in each watchdog period, if all loops make progress.
+    /// Notifies the watchdog four times in each watchdog period, if all loops make progress.
     ///
-    /// Before the engine runs, no loop counts as hanging. The start repeats its steps, and each
-    /// step has a time limit.
+    /// Before the loops run, no loop counts as stuck, because each step of the start has a time
+    /// limit.
     fn feed_watchdog(&mut self) {
         let Some(time) = self.watchdog.filter(|_| self.stage != Stage::Starting) else { return };
         let slack = (time / 2).max(LEAST_SLACK);
@@ -263,13 +264,13 @@ impl Notifier {
                 error!(
                     part,
                     late_s,
-                    "A loop of this node hangs. The watchdog of systemd will end this process."
+                    "A loop of this node hangs, so the watchdog of systemd will end this process."
                 );
             }
             return;
         }
         if std::mem::take(&mut self.is_stuck) {
-            info!("All loops of this node are responsive again.");
+            info!("No loop of this node hangs any more.");
         }
         if self.fed_at.is_none_or(|at| at.elapsed() >= time / 4) {
             self.fed_at = Some(Instant::now());

@@ -1,8 +1,8 @@
 //! Mutated texts for tests: valid texts with random changes, to check that no parser panics or
-//! loses its position. The mutants are the same at each run.
+//! reports a wrong position. The random seed is fixed, so each test run has the same mutants.
 
-/// The pieces inserted into a text: signs with a meaning to some parser, and signs that no parser
-/// expects.
+/// The pieces inserted into a text: characters that some parser treats specially, and characters
+/// that no parser expects.
 const PIECES: [&str; 26] = [
     "0",
     "9",
@@ -32,8 +32,8 @@ const PIECES: [&str; 26] = [
     "\u{0}",
 ];
 
-/// Calls `judge` with `count` mutants. A mutant is a text of `good` with one to four parts removed,
-/// doubled, moved or replaced.
+/// Calls `judge` with each of `count` mutants and with the random generator. A mutant is a text of
+/// `good` with one to four random changes.
 pub(crate) fn mutants_of(
     good: &[&str],
     count: usize,

@@ -1,4 +1,4 @@
-//! The start of a node's loops, which all stop when a token is cancelled.
+//! Starts the loops of a node. All loops stop when their token is cancelled.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    /// Starts the loop `run` of `part`. Once the token is cancelled, the loop is dropped at its next
+    /// Starts the loop `run` of `part`. When the token is cancelled, the loop stops at its next
     /// wait.
     pub(super) fn spawn<T, F>(
         &self,
@@ -37,8 +37,8 @@ impl Loops<'_> {
     }
 }
 
-/// Runs a loop to its end, and starts the loop again if it panics. Without the restart, the node
-/// would look alive and do nothing.
+/// Runs a loop until it ends, and starts it again if it panics. Otherwise the node would seem alive
+/// but would no longer do the work of this loop.
 pub(super) async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F) {
     while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
         error!(

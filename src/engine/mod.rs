@@ -1,20 +1,21 @@
-//! Layer 3: the loops of a node. There is no leader: every loop runs on every node, and only
+//! Layer 3: the loops of a node. No node is the leader: every loop runs on every node, and only
 //! scripts in Redis decide which node gets a run.
 //!
-//! - [`dispatch`] goes from the poll to the claim: the ticker polls the lanes that this node
-//!   serves. The dispatcher says what to claim, the claimer claims, and the gatekeeper opens gates.
+//! - [`dispatch`] goes from the poll to the claim. The ticker polls the lanes of this node, the
+//!   dispatcher decides which runs to claim, the claimer claims, and the gatekeeper opens gates.
 //! - [`execution`] goes from the claim to the end: the runner, the lease keeper, the verdict.
-//! - [`planning`] brings the jobs in Redis in line with files and operators: edits, backfills,
-//!   boots, zones.
-//! - [`notification`] adds notices to the due set, builds the payload of a notice and watches
+//! - [`planning`] changes the jobs in Redis as files and operators ask: edits, backfills, boots,
+//!   zones.
+//! - [`notification`] adds notices to the due set, makes the payload of a notice and checks
 //!   deadlines.
-//! - [`maintenance`] is the janitor, the reaper, the presence of the node and the consistency check.
-//! - [`recovery`] detects data loss and restores from the journal of the node.
-//! - [`status`] holds the state of the node: its events, outages and suspensions, and the steps of
+//! - [`maintenance`] contains the janitor, the reaper, the presence of the node and the consistency
+//!   check.
+//! - [`recovery`] detects data loss and restores runs from the journal of the node.
+//! - [`status`] has the state of the node: its events, outages and suspensions, and the steps of
 //!   Redis' clock.
-//! - [`explanation`] gathers the facts for `explain`.
+//! - [`explanation`] reads the facts for `explain`.
 //!
-//! `node.rs` starts and stops a node, and `node_parts.rs` hands each loop the parts that it uses.
+//! `node.rs` starts and stops a node, and `node_parts.rs` gives each loop the handles that it uses.
 //! `node_context.rs` has the five handles that every loop uses.
 
 pub mod dispatch;

@@ -1,10 +1,10 @@
 //! One node: starts its loops, applies its configuration, and stops in stages.
 //!
-//! The first stage is *draining*: the node claims nothing, running jobs go on, and the log names
-//! these jobs. When the grace is over, *aborting* begins: every job is stopped. At-least-once runs
-//! go back to the due set without counting an attempt. Leases are renewed until Redis has recorded
-//! the end of the last run. The presence of the node in Redis ends last. Every wait during a stop
-//! has a time limit, even if Redis or the keeper does not answer.
+//! The first stage of a stop is *draining*: the node claims nothing more, and running jobs
+//! continue. After the grace time comes *aborting*: all jobs are stopped, and at-least-once runs go
+//! back to the due set without a counted attempt. Leases are renewed until Redis has recorded the
+//! end of the last run. The record of the node's presence is removed last. Each wait is limited in
+//! time, so a stop ends even if Redis or the keeper does not answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,14 +31,14 @@ use crate::domain::time::zone::Zone;
 use crate::executor::{Execute, StopReason};
 use crate::store::Store;
 
-/// The longest time a stop waits for the ticker to finish a claim under way.
+/// The longest time for which a stop waits until the ticker has finished its last claim.
 const LAST_CLAIM: Duration = Duration::from_secs(15);
-/// The longest time a stop spends on giving back claims whose answers never came.
+/// The longest time that a stop uses to give back claims without an answer.
 const LAST_RELEASE: Duration = Duration::from_secs(5);
-/// The longest time a stop waits, beyond the kill grace of an aborted run, until Redis has recorded
-/// the run's end.
+/// The longest time for which a stop waits until Redis has recorded the end of an aborted run. The
+/// kill grace of the run is added to this time.
 const ABORT_SLACK: Duration = Duration::from_secs(10);
-/// The longest time a stop spends on writing the last node events.
+/// The longest time that a stop uses to write the last node events.
 const LAST_NOTES: Duration = Duration::from_secs(1);
 const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
 
@@ -46,7 +46,7 @@ const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
 pub struct Engine {
     parts: NodeParts,
     reaper: Arc<Reaper>,
-    /// The token that stops the loops that take on work.
+    /// The token that stops the loops that claim and plan runs.
     intake: CancellationToken,
     /// The token that stops the loops that running jobs depend on, such as the renewal of leases.
     upkeep: CancellationToken,
@@ -55,8 +55,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the loops of the node, and applies `file` if given. The queue limits of the file are
-    /// in force before the first claim.
+    /// Starts the loops of the node, and applies `file` if given. The queue limits in the file
+    /// apply from the first claim.
     pub fn start(
         store: Store,
         executors: Arc<dyn Execute>,
@@ -77,8 +77,7 @@ impl Engine {
         let ticker =
             tokio::spawn(go_on("ticker", move || ticker::run(ticker.clone(), until.clone())));
         let reaper = Arc::new(parts.reaper(abandoned));
-        // Each step of these loops is one script, done completely or not at all. So a stop need not
-        // wait for their rounds.
+        // These loops may stop at any moment, because each of their steps is one script in Redis.
         let until_stop = Loops { tasks: &tasks, stop: &intake };
         until_stop.spawn("reaper", reaper.clone(), reaper::run);
         parts.spawn_intake(&until_stop, host_zone);
@@ -87,14 +86,14 @@ impl Engine {
         Self { parts, reaper, intake, upkeep, ticker, tasks }
     }
 
-    /// Applies a compiled jobs file: the file's queues count from now on, and its jobs are written
-    /// to Redis.
+    /// Applies a compiled jobs file: uses its queue settings from now on, and writes its jobs to
+    /// Redis.
     pub fn configure(&self, config: &Config, removal: Removal) {
         self.parts.configure(config, removal);
     }
 
-    /// Loads the zone data of this host anew. Later times are computed from the new data. Planned
-    /// runs that the new data puts at another time are moved.
+    /// Reads the time zone data of this host again. Planned runs that have another time in the new
+    /// data are moved.
     pub fn take_zone_data(&self) {
         jiff::tz::db().reset();
         self.parts.zone_readings.note();
@@ -108,7 +107,7 @@ impl Engine {
         self.parts.node.wakeups.presence.notify_one();
     }
 
-    /// Returns the view through which the service manager reads the status of this node.
+    /// Returns a view of the status of this node, for the service manager (systemd).
     pub fn status_view(&self) -> StatusView {
         let (node, leases) = (self.parts.node.clone(), self.parts.leases.clone());
         StatusView {
@@ -119,8 +118,7 @@ impl Engine {
         }
     }
 
-    /// Returns the longest duration of a stop that begins now. The steps after the end of the loops
-    /// are not counted.
+    /// Returns the longest possible duration of a stop that begins now, up to the end of the loops.
     pub fn longest_stop(&self) -> Duration {
         let longest_grace = self
             .parts
@@ -141,13 +139,13 @@ impl Engine {
         stages.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Stops the node in stages. `urgent` resolves when a second signal asks for an immediate stop.
+    /// Stops the node in stages. `urgent` resolves when a second signal requests an immediate stop.
     pub async fn stop(mut self, urgent: impl Future<Output = ()>) {
         self.parts.node.enter(Phase::Draining);
         self.parts.health.notes.stopped();
         self.intake.cancel();
-        // A claim under way may still be won, so the runs here are known only when the ticker is
-        // done.
+        // The last claim may still succeed, so the runs to drain are known only after the ticker
+        // has ended.
         if tokio::time::timeout(LAST_CLAIM, &mut self.ticker).await.is_err() {
             self.ticker.abort();
         }
@@ -155,7 +153,7 @@ impl Engine {
         if self.lease_count() > 0 {
             self.abort().await;
         }
-        // Claims not given back in this time are left to recovery.
+        // Claims that are not given back in this time are recovered by other nodes.
         let _ =
             tokio::time::timeout(LAST_RELEASE, reaper::release_all_abandoned(&self.reaper)).await;
         self.upkeep.cancel();
@@ -173,7 +171,9 @@ impl Engine {
         if let Err(error) =
             self.parts.node.store.leave_node(&settings.node, &settings.incarnation).await
         {
-            warn!("{error}; this node stays listed until other nodes notice that it is gone.");
+            warn!(
+                "The stop of this node could not be recorded: {error}. The node stays listed until other nodes notice that it is gone."
+            );
         }
         self.parts.loss_watch.journal().close().await;
     }

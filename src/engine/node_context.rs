@@ -7,7 +7,7 @@ use super::status::outage_log::OutageLog;
 use super::wakeups::Wakeups;
 use crate::store::Store;
 
-/// The handles that every loop of a node uses. A loop gets any other handle from `node.rs`.
+/// The handles that every loop of a node uses. `node_parts.rs` gives a loop its other handles.
 pub(crate) struct NodeContext {
     pub(crate) store: Store,
     pub(crate) settings: EngineSettings,
@@ -29,7 +29,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Returns the name of the phase that `schedctl nodes` shows.
+    /// Returns the name of the phase, as `schedctl nodes` shows it.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Running => "running",

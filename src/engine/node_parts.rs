@@ -1,4 +1,4 @@
-//! The parts of a node, and what each loop of the node gets of them.
+//! The parts of a node, and the choice of the parts that each loop gets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ use crate::domain::time::zone::Zone;
 use crate::executor::Execute;
 use crate::store::Store;
 
-/// The parts of a node that several loops share.
+/// The parts of a node that several of its loops use.
 pub(super) struct NodeParts {
     pub(super) node: Arc<NodeContext>,
     pub(super) slots: Slots,
@@ -140,7 +140,7 @@ impl NodeParts {
         }
     }
 
-    /// Starts the loops that take on work.
+    /// Starts the loops that plan, check and clean up. These loops end at the start of a stop.
     pub(super) fn spawn_intake(&self, loops: &Loops, host_zone: Zone) {
         let (node, health) = (|| self.node.clone(), || self.health.clone());
         let janitor = Janitor { node: node(), retention: self.retention.clone(), health: health() };
@@ -178,7 +178,7 @@ impl NodeParts {
         loops.spawn("reconciler", Arc::new(reconciler), reconciler::run);
     }
 
-    /// Starts the loops that running jobs depend on.
+    /// Starts the loops that running jobs need. These loops end at the end of a stop.
     pub(super) fn spawn_upkeep(&self, loops: &Loops, executors: Arc<dyn Execute>) {
         let (node, health) = (|| self.node.clone(), || self.health.clone());
         loops.spawn("nudges", node(), nudges::run);

@@ -1,4 +1,5 @@
-//! The settings of a node: its identity, its intervals, and the choices of flags and environment.
+//! The settings of a node: its identity, its intervals, and the choices made by flags and
+//! environment.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use crate::domain::queue::lane_serving::Serving;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::keeper::{BootInstant, OutputBounds};
 
-/// The settings of a node, which stay the same until the node stops.
+/// The settings of a node that do not change until the node stops.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
     /// The name of the node.
@@ -21,34 +22,34 @@ pub struct EngineSettings {
     /// The facts about the host on which the node runs.
     pub host: HostFacts,
     /// The path of the file in which the keeper of this node records that all processes of the
-    /// node's jobs are gone.
+    /// node's jobs have ended. `None` if no file is used.
     pub ended_mark: Option<PathBuf>,
     /// The longest wait between two polls of Redis while runs are due.
     pub tick: Duration,
-    /// The time for which a lease lasts unless the node renews it.
+    /// The time for which a lease lasts without a renewal.
     pub lease: Duration,
-    /// The time for which runs may go on after a stop of the node was requested.
+    /// The time for which running jobs may continue after a stop of the node was requested.
     pub shutdown_grace: Duration,
-    /// The bounds of the output kept of each attempt.
+    /// The limits of the output that is kept of each attempt.
     pub output: OutputBounds,
-    /// The queues and labels from flags or the environment, which take precedence over the jobs
+    /// The queues and labels that flags or the environment set. They take precedence over the jobs
     /// file.
     pub serving: ServingChoice,
-    /// The reason why runs have no cgroups of their own, or why their cgroups lack some limits.
-    /// `None` if each run has a cgroup with all limits.
+    /// The reason why runs have no cgroups, or why their cgroups do not enforce all limits. `None`
+    /// if each run has a cgroup with all limits.
     pub no_cgroups: Option<String>,
 }
 
 impl EngineSettings {
-    /// Returns the time until which this node may use a lease that a call sent at `sent` took or
-    /// renewed. This deadline comes a tenth of the lease time before any other node may take the
-    /// lease over.
+    /// Returns the time until which this node may use a lease, if the call that took or renewed the
+    /// lease was sent at `sent`. This is a tenth of the lease time before another node may take
+    /// over the lease.
     pub(crate) fn lease_deadline(&self, sent: BootInstant) -> BootInstant {
         sent.saturating_add(self.lease.saturating_sub(self.lease / 10))
     }
 }
 
-/// The queues and labels that flags or the environment give a node. For a field that is `None`, the
+/// The queues and labels that flags or the environment set for a node. If a field is `None`, the
 /// node's file decides.
 #[derive(Debug, Clone, Default)]
 pub struct ServingChoice {
@@ -59,8 +60,8 @@ pub struct ServingChoice {
 }
 
 impl ServingChoice {
-    /// Returns the queues and labels the node serves. `file` supplies those that neither flags nor
-    /// the environment set.
+    /// Returns the queues and labels the node serves. The values in `file` apply where flags and
+    /// environment set none.
     pub fn over(&self, file: &Serving) -> Serving {
         Serving {
             queues: self.queues.clone().or_else(|| file.queues.clone()),
@@ -74,16 +75,16 @@ impl ServingChoice {
 pub struct HostFacts {
     /// The name of the host.
     pub host: String,
-    /// The id of the present boot of the host (`/proc/sys/kernel/random/boot_id`).
+    /// The id of the present boot of the host (from `/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
-    /// Returns true if a process with the given process id is alive on this host. The answer
-    /// distinguishes a killed predecessor from a live process.
+    /// Returns true if a schedd with the given process id is alive on this host. A node uses this
+    /// to find out whether an earlier node of its name was killed.
     pub is_alive: fn(u32) -> bool,
-    /// Returns the time by the host's clock. This time is reported beside Redis' time, and no
-    /// decision uses it.
+    /// Returns the time by the host's clock. Only its difference from Redis' time is reported, and
+    /// no decision depends on it.
     pub clock: fn() -> UnixMillis,
-    /// Returns the load average of one minute, or `None` if it is not known.
+    /// Returns the load average of one minute, or `None` if the load is unknown.
     pub load: fn() -> Option<f64>,
-    /// Returns the memory free for this process, in bytes, or `None` if it is not known.
+    /// Returns the free memory for this process in bytes, or `None` if it is unknown.
     pub free_memory: fn() -> Option<u64>,
 }

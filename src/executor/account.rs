@@ -1,9 +1,9 @@
 //! The user a job's process runs as: the user of this process, or another user if this node may
 //! change users.
 //!
-//! Invariant: no job runs as root by asking for it. No job runs as a user that this node's own file
-//! does not allow, nor in a group that the user is not in. Only the host decides this, and nothing
-//! in Redis can widen it.
+//! Invariant: a job that names a user never runs as root. A job runs only as a user that this
+//! node's own file allows, and only in a group of that user. Nothing in Redis can widen these
+//! rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -16,10 +16,10 @@ use tokio::sync::Semaphore;
 use crate::domain::job::process_rules::RunAs;
 use crate::keeper::Owner;
 
-/// The longest time for looking up a user. The host may ask a server for the user.
+/// The maximum time to look up a user, because the host may have to ask a directory server.
 const LOOK_UP: Duration = Duration::from_secs(10);
 
-/// The number of users that may be looked up at the same time.
+/// The limit of user look-ups that run at the same time.
 static LOOKING_UP: Semaphore = Semaphore::const_new(16);
 
 /// The account of the user that a job runs as.
@@ -63,10 +63,9 @@ impl Account {
     }
 }
 
-/// Returns the result of `look_up`, run on a thread of its own.
+/// Returns the result of `look_up`, run on a separate thread.
 ///
-/// The host may ask a server for a user. If that server does not answer, it blocks at most as many
-/// threads as [`LOOKING_UP`] allows.
+/// A directory server that does not answer blocks at most as many threads as [`LOOKING_UP`] allows.
 async fn looked_up<T: Send + 'static>(
     look_up: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
@@ -95,7 +94,7 @@ pub struct MayRunAs {
 
 impl MayRunAs {
     /// Returns the users that this process can become and that its file allows. `users` are the
-    /// users in the file, or `None` if the file names none.
+    /// users in the file, `None` if the file has no list.
     pub fn of_this_process(users: Option<BTreeSet<String>>) -> Self {
         // KILL is needed too: a process that cannot be stopped must not be started.
         let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL;
@@ -104,7 +103,8 @@ impl MayRunAs {
         Self { uid: rustix::process::geteuid().as_raw(), can_change, listed: users }
     }
 
-    /// Returns why no job can run as another user on this host; `None` if some job can.
+    /// Returns the reason why no job can run as another user on this host. Returns `None` if some
+    /// job can run as another user.
     pub fn nobody(&self) -> Option<String> {
         let uid = self.uid;
         match (self.can_change, &self.listed) {
@@ -130,7 +130,8 @@ impl MayRunAs {
         self.uid == 0
     }
 
-    /// Returns the users that jobs may name, as text; `None` if jobs may name none.
+    /// Returns the users that jobs may name, as text: `*` for all users, else a list with commas.
+    /// Returns `None` if jobs may not name a user.
     pub fn words(&self) -> Option<String> {
         if self.nobody().is_some() {
             return None;
@@ -145,17 +146,18 @@ impl MayRunAs {
     /// Returns the account of the user that `run_as` names, for a process with the variables `own`.
     /// `None` if no user is named.
     ///
-    /// The error is a text: why there is no such account, or why it is not allowed.
+    /// The error is the reason why the account does not exist or is not allowed.
     pub(super) async fn account(
         &self,
         run_as: Option<&RunAs>,
         own: &BTreeMap<String, String>,
     ) -> Result<Option<Account>, String> {
         let Some(run_as) = run_as else { return Ok(None) };
-        // Such variables in the definition were refused earlier. These may come from an env_file.
+        // `LD_` variables in the definition were refused earlier, but an env_file may contain such
+        // variables.
         if let Some(name) = own.keys().find(|name| name.starts_with("LD_")) {
             return Err(format!(
-                "env {name} is not allowed together with user, because the program loader obeys LD_ variables"
+                "env {name} is not allowed together with user, because the dynamic loader obeys LD_ variables"
             ));
         }
         let (may, wanted) = (self.clone(), run_as.clone());

@@ -1,4 +1,4 @@
-//! One attempt of a run as a value, and the signals to it while it runs.
+//! One attempt of a run as a value, and the signals that a running attempt receives.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,7 +48,8 @@ pub struct Attempt {
     pub timeout: Duration,
     /// The time between the signals TERM and KILL.
     pub kill_grace: Duration,
-    /// The length of the lease. If the lease is lost, a tenth of it lies between TERM and KILL.
+    /// The length of the lease. If the lease is lost, KILL follows TERM after a tenth of this
+    /// length.
     pub lease: Duration,
 }
 
@@ -65,14 +66,14 @@ impl Attempt {
     }
 }
 
-/// The payload of a notice. The texts of the payload come from outside and are passed on unchanged.
-/// So nothing in these texts counts as a reference to a credential.
+/// The payload of a notice. The texts of the payload come from runs and users, so a
+/// `${credential:NAME}` in such a text is not replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NoticeFacts {
     /// The variables of a process that delivers the notice. They override the variables of the
     /// notice's job.
     pub variables: BTreeMap<String, String>,
-    /// The body of a request that has no body of its own and whose method takes a body. An empty
+    /// The body of a request whose definition has no body and whose method takes a body. An empty
     /// text means no body.
     pub body: String,
     /// The run and the kind of a ping, which become part of the ping's address.
@@ -82,7 +83,7 @@ pub struct NoticeFacts {
 /// The signals to an attempt from outside while it runs.
 #[derive(Debug, Clone)]
 pub struct Control {
-    /// The instant at which the lease ends. Each renewal of the lease moves this instant on.
+    /// The instant at which the lease ends. Each renewal of the lease moves this instant later.
     pub deadline: watch::Receiver<BootInstant>,
     /// The reason to stop the attempt; `None` until a stop is requested.
     pub stop: watch::Receiver<Option<StopReason>>,

@@ -1,7 +1,7 @@
-//! The secrets of this node, filled into an attempt at the moment the attempt is made.
+//! The insertion of this node's secrets into an attempt, just before the attempt starts.
 //!
-//! Files of secrets may be slow to read, so they are read on a thread of their own. The results are
-//! never printed. Libraries that receive the results know that the results are sensitive.
+//! Files of secrets may be slow to read, so they are read on a separate thread. The results are
+//! never logged, and are marked as sensitive for the HTTP client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use crate::secrets::Credentials;
 
 use super::attempt::Attempt;
 
-/// Returns the variables that `attempt` itself sets, and texts that say why other variables cannot
-/// be read. Files of variables may also belong to `job_user`.
+/// Returns the variables that `attempt` itself sets, and the reasons why other variables cannot be
+/// read. Files of variables may also belong to `job_user`.
 pub(super) async fn variables(
     attempt: &Attempt,
     job_user: Option<u32>,
@@ -37,8 +37,8 @@ pub(super) struct Filled {
     pub(super) secret_headers: BTreeSet<String>,
 }
 
-/// Returns the request with its credentials filled in. The error says why a credential cannot be
-/// filled in.
+/// Returns the request with its credentials filled in. The error is the reason why a credential
+/// cannot be filled in.
 pub(super) async fn request(
     request: &HttpRequest,
     credentials: &Credentials,
@@ -70,12 +70,12 @@ pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, 
 const NOT_WHOLE: &str =
     "URL: the credential has a blank or a control character, wanted percent-encoding";
 
-/// Returns true if `url` has no part that a parser would silently drop.
+/// Returns true if `url` has no character that a parser would silently drop.
 fn is_whole(url: &str) -> bool {
     !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// Returns the secrets that can sign a request now, and texts that say why other secrets cannot be
+/// Returns the secrets that can sign a request now, and the reasons why other secrets cannot be
 /// read.
 pub(super) async fn secrets(
     named: &[SigningSecret],
@@ -122,7 +122,7 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
     Ok(Filled { request, secret_headers })
 }
 
-/// Returns the result of `reading`, run on a thread where it may block.
+/// Returns the result of `reading`, run on a thread that may block.
 async fn waiting<T: Send + 'static>(
     reading: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {

@@ -1,7 +1,7 @@
 //! The variables and the directory with which a job's process starts.
 //!
-//! Invariant: nothing is inherited from the daemon's own environment. The `SCHEDD_*` variables are
-//! always true, whatever the job sets.
+//! Invariant: no variable of the daemon is inherited. The `SCHEDD_*` variables always have the
+//! values that schedd sets, whatever the job sets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -12,11 +12,11 @@ use crate::domain::job::process_limits::LimitKind;
 use crate::domain::name::names::RunId;
 use crate::domain::run::run_state::AttemptOutcome;
 
-/// A way to execute attempts. A node uses `Executors`. A test of a node may use
-/// a script of outcomes instead, and then no process starts.
+/// The execution of attempts. A node uses `Executors`. A test of a node may use a list of outcomes
+/// instead, and then no process starts.
 pub trait Execute: Send + Sync {
     /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.
-    /// If the future is dropped before the end, whatever it started is ended.
+    /// If the future is dropped before the end, the attempt is ended.
     fn execute<'a>(
         &'a self,
         attempt: &'a Attempt,
@@ -24,7 +24,7 @@ pub trait Execute: Send + Sync {
         output: &'a OutputBuffer,
     ) -> BoxFuture<'a, AttemptOutcome>;
 
-    /// Sends one ping about `run` to `base`. The error says why no answer came.
+    /// Sends one ping about `run` to `base`. The error is the reason why no answer came.
     fn ping<'a>(
         &'a self,
         base: &'a str,
@@ -42,8 +42,8 @@ pub trait Execute: Send + Sync {
     /// Notes that a run with this action was claimed.
     fn note_claimed(&self, action: &Action);
 
-    /// Returns how many runs may be claimed, judged by the starts that succeeded or failed
-    /// recently.
+    /// Returns the number of runs that this node may claim now, given the recent successes and
+    /// failures of starts.
     fn capacity(&self) -> usize;
 
     /// Returns the abilities that the node reports about itself.
@@ -55,13 +55,13 @@ pub trait Execute: Send + Sync {
 pub struct ExecutorAbilities {
     /// The limits of jobs that this host can enforce.
     pub limits: BTreeSet<LimitKind>,
-    /// How many files a process may have open on this host at most. `None`: any number.
+    /// The maximum number of open files of a process on this host. `None` means no limit.
     pub most_files: Option<u64>,
-    /// True if each run has a cgroup of its own.
+    /// True if each run has its own cgroup.
     pub has_cgroups: bool,
     /// The users that jobs may run as on this node, as text.
     pub users: String,
-    /// The reason why jobs may run as no other user. Empty if they may.
+    /// The reason why jobs cannot run as another user. Empty if jobs can.
     pub users_why: String,
     /// The user of this process. A job that names no user runs as this user.
     pub own_user: String,

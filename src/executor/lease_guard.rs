@@ -30,12 +30,12 @@ pub(super) enum Interruption {
 }
 
 impl Interruption {
-    /// Returns the outcome of an attempt that was interrupted before any of it began. `timeout` is
-    /// the attempt's timeout.
+    /// Returns the outcome of an attempt that was interrupted before its process or request began.
+    /// `timeout` is the attempt's timeout.
     pub(super) fn outcome_of_nothing(self, timeout: Duration) -> AttemptOutcome {
         let (ending, error) = match self {
-            // Nothing of the attempt exists anywhere, so it can be handed back, even where a lost
-            // attempt could not.
+            // Nothing of the attempt was started, so another node may start the run, even if the
+            // job allows no second start.
             Self::LeaseLost => (
                 Ending::NotStarted,
                 Some("not started: the lease expired before the start".to_owned()),
@@ -43,7 +43,7 @@ impl Interruption {
             Self::TimedOut => (
                 Ending::TimedOut,
                 Some(format!(
-                    "timed out after {timeout:?}, before the secrets of the job were read"
+                    "the attempt exceeded its timeout of {timeout:?} before the secrets of the job were read"
                 )),
             ),
             Self::Stopped(reason) => (reason.ending(), None),
@@ -64,7 +64,7 @@ impl LeaseGuard {
         Self { control, timeout_at: BootInstant::now().saturating_add(timeout) }
     }
 
-    /// Returns why the attempt may not go on; `None` if the attempt may go on.
+    /// Returns the reason why the attempt must not go on. Returns `None` if the attempt may go on.
     pub(super) fn interruption(&self) -> Option<Interruption> {
         let now = BootInstant::now();
         if now >= *self.control.deadline.borrow() {
@@ -76,7 +76,8 @@ impl LeaseGuard {
         (now >= self.timeout_at).then_some(Interruption::TimedOut)
     }
 
-    /// Returns the result of `future`, unless a bound is reached first. Then `future` is dropped.
+    /// Returns the result of `future`. If a bound is reached first, drops `future` and returns the
+    /// bound as the error.
     pub(super) async fn run<T>(&self, future: impl Future<Output = T>) -> Result<T, Interruption> {
         let mut future = pin!(future);
         let mut look = tokio::time::interval(LOOK);

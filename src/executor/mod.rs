@@ -1,4 +1,4 @@
-//! Layer 2: runs one attempt of a job.
+//! The execution of one attempt of a job (layer 2).
 //!
 //! A process runs in the keeper (`process`). An HTTP request is made in this process (`http`).
 //! Output and answers go into an [`OutputBuffer`]. The end of the attempt is an `AttemptOutcome`.
@@ -42,7 +42,7 @@ pub use execute::{Execute, ExecutorAbilities};
 pub use http::wait_asked;
 pub use output::{Chunk, ExcerptStream, Output, OutputBuffer};
 
-/// The reason why there are no executors.
+/// The reason why the executors could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
     /// The HTTP client cannot be built.
@@ -92,8 +92,8 @@ impl Executors {
         self.processes.why().or_else(|| self.requests.why())
     }
 
-    /// Returns how many runs may be claimed, judged by the starts that succeeded or failed
-    /// recently.
+    /// Returns the number of runs that this node may claim now, given the recent successes and
+    /// failures of starts.
     pub fn capacity(&self) -> usize {
         self.processes.capacity().min(self.requests.capacity())
     }

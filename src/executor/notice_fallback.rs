@@ -4,8 +4,8 @@
 //! Without fallbacks, a missing directory or file of variables would make the run fail and also
 //! suppress the notice about that failure.
 //!
-//! Invariant: a job's own attempt never goes without anything. Nothing that should run as another
-//! user runs as root instead. No request that should be signed is sent unsigned.
+//! Invariant: only notices have fallbacks, and a job's own attempt has none. A notice of another
+//! user never runs as root instead. A request that must be signed is never sent unsigned.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) struct NoticeFallback<'a> {
 }
 
 impl<'a> NoticeFallback<'a> {
-    /// Starts with all parts that `attempt` names.
+    /// Creates the fallback of `attempt`, which still has all its parts.
     pub(super) fn of(attempt: &'a Attempt) -> Self {
         Self {
             attempt: Cow::Borrowed(attempt),
@@ -53,8 +53,8 @@ impl<'a> NoticeFallback<'a> {
     }
 
     /// Removes the variables named in `faults` from the attempt, and the variables of `own` that
-    /// may not be set for another user. The error says why the attempt may not run without these
-    /// variables.
+    /// may not be set for another user. The error is the reason why the attempt may not run without
+    /// these variables.
     pub(super) fn without_variables(
         &mut self,
         own: &mut BTreeMap<String, String>,
@@ -97,7 +97,7 @@ impl<'a> NoticeFallback<'a> {
     }
 
     /// Returns true if the attempt must be started again, without the part that `wanting` names.
-    /// `outcome` says why that part could not be used.
+    /// `outcome` has the reason why that part could not be used.
     pub(super) fn start_without(
         &mut self,
         wanting: Option<Wanting>,
@@ -135,10 +135,11 @@ impl<'a> NoticeFallback<'a> {
     }
 }
 
-/// Checks that a request may be signed by the `count` secrets that can be read, although others
-/// cannot, as `faults` say. If `body` is the notice's own body, the faults are added to the body.
+/// Checks that a notice may be signed by the `count` secrets that can be read. `faults` are the
+/// reasons why other secrets cannot be read. If `body` is the notice's own body, the faults are
+/// added to the body.
 ///
-/// The error says why the request is not sent.
+/// The error is the reason why the request is not sent.
 pub(super) fn sign_by_the_others(
     attempt: &Attempt,
     body: &mut String,

@@ -30,7 +30,7 @@ struct Inner {
 }
 
 impl OutputBuffer {
-    /// Creates an empty buffer that keeps as much as `bounds` say.
+    /// Creates an empty buffer that keeps at most the bytes that `bounds` allow.
     pub fn new(bounds: OutputBounds) -> Self {
         Self::with(bounds, None)
     }

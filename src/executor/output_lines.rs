@@ -36,7 +36,8 @@ impl OutputLines {
                 ExcerptStream::Stdout => &mut self.stdout,
                 ExcerptStream::Stderr => &mut self.stderr,
             };
-            // The line is cut only now: until now its end could have followed.
+            // A full line is cut only when another byte follows, because that byte may be the end
+            // of the line.
             if begun.len() == LONGEST && rest.first() != Some(&b'\n') {
                 let line = std::mem::take(begun);
                 self.write_line(stream, &line);

@@ -1,7 +1,8 @@
 //! The execution of `command` and `shell` jobs, in the keeper.
 //!
-//! Invariant: the outcome of an attempt comes from the keeper's report, whatever is requested or
-//! lost meanwhile. So the outcome comes after all processes of the attempt are gone.
+//! Invariant: the outcome of an attempt comes from the keeper's report, even if a stop was
+//! requested or the lease was lost. So the outcome comes after all processes of the attempt are
+//! gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,14 +25,15 @@ pub(super) struct Program {
     pub(super) env: Variables,
 }
 
-/// Returns how many files a job's process may open, which is the hard limit of this process.
-/// `None`: any number.
+/// Returns the maximum number of open files of a job's process, which is the hard limit of this
+/// process. `None` means no limit.
 pub(super) fn most_files() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum
 }
 
-/// Returns, as text, the limits of an attempt that cannot be enforced as requested. These are the
-/// `unenforced` limits, and a limit of open files above `most`: the process gets `most` instead.
+/// Returns the limits of an attempt that cannot be enforced as requested, as text. These are the
+/// `unenforced` limits, and a limit of open files above `most`, which becomes `most`. Returns
+/// `None` if all limits can be enforced.
 fn unenforced_text(
     limits: Limits,
     unenforced: &BTreeSet<LimitKind>,
@@ -92,14 +94,14 @@ pub(super) async fn execute(
                 if until > BootInstant::now() { child.extend(until) } else { child.abandon().await }
             }
             Ok(()) = stop.changed() => if stop.borrow_and_update().is_some() { child.stop().await },
-            // The senders are gone, so nothing renews or stops the run. The keeper ends it at the
-            // last deadline.
+            // The senders are gone, so nothing renews or stops the run. The keeper ends the run at
+            // the last deadline.
             else => break child.ended().await,
         }
     };
     match report.end {
         ProcessEnd::Short => shortage.note(report.error.as_deref().unwrap_or_default()),
-        // Whatever became of the process, it was started.
+        // An exit code or a signal shows that the process was started, so the shortage is over.
         _ if report.exit_code.is_some() || report.signal.is_some() => shortage.clear(),
         _ => {}
     }

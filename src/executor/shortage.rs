@@ -53,7 +53,7 @@ impl Shortage {
             None => FIRST_PAUSE,
         };
         warn!(
-            "This node cannot start runs: {why}. It hands claimed runs back and claims no run for {pause:?}."
+            "This node cannot start runs: {why}. The node hands claimed runs back and claims no run for {pause:?}."
         );
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
     }
@@ -65,7 +65,7 @@ impl Shortage {
         }
     }
 
-    /// Notes the shortage, or its end, that the outcome of a request shows.
+    /// Notes a shortage, or the end of a shortage, as the outcome of a request shows.
     pub(super) fn judge_request(&self, outcome: &AttemptOutcome) {
         match (&outcome.error, outcome.http_status) {
             (Some(error), _)
@@ -93,8 +93,8 @@ impl Shortage {
         let now = BootInstant::now();
         match &*self.lock() {
             Some(short) if now < short.until => 0,
-            // The shortage is too old to be known: nothing of this kind was tried for long.
             Some(short) if now < short.until.saturating_add(LONGEST_PAUSE) => 1,
+            // An old shortage may be over, because no start was tried since.
             Some(_) | None => usize::MAX,
         }
     }

@@ -1,5 +1,5 @@
 //! The recognition of groups that contain only one user. With `umask 0002`, as on Fedora and
-//! Ubuntu, each file that a user makes is writable by that user's group.
+//! Ubuntu, the private group of a user can write each file that the user makes.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -20,7 +20,8 @@ pub(super) fn is_private_group(gid: u32, uid: u32, opened: &File) -> bool {
 /// Returns true if the file has an access list. With an access list, the group bits of the mode
 /// show the rights of any user in that list.
 fn has_access_list(opened: &File) -> bool {
-    // A descriptor opened with `O_PATH` cannot be asked itself.
+    // `fgetxattr` fails on a descriptor opened with `O_PATH`, so the path of the descriptor is
+    // used.
     let place = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let asked = rustix::fs::getxattr(place, "system.posix_acl_access", &mut [0_u8; 0]);
     !matches!(asked, Err(Errno::NODATA | Errno::NOTSUP))

@@ -34,7 +34,7 @@ fn a_file_of_this_user_that_nobody_else_may_write_is_trusted() {
     }
     assert_eq!(
         doubt(&put(dir.path(), "all", 0o666), Way::Links),
-        "everybody can write it (mode 0666), wanted chmod o-w"
+        "everybody can write the file (mode 0666), wanted chmod o-w"
     );
 }
 
@@ -48,7 +48,7 @@ fn a_file_that_a_shared_group_may_write_is_doubted() {
     chown(&file, None, Some(STRANGER)).unwrap();
     assert_eq!(
         doubt(&file, Way::Links),
-        format!("group {STRANGER} can write it (mode 0660), wanted chmod g-w")
+        format!("group {STRANGER} can write the file (mode 0660), wanted chmod g-w")
     );
     fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
     assert_eq!(doubt(&file, Way::Links), "", "as the package has it");
@@ -64,7 +64,7 @@ fn a_file_of_a_stranger_is_doubted_and_one_of_the_user_named_is_not() {
     chown(&file, Some(STRANGER), None).unwrap();
     assert_eq!(
         doubt(&file, Way::Links),
-        format!("belongs to user {STRANGER}, wanted chown to root")
+        format!("the file belongs to user {STRANGER}, wanted chown to root")
     );
     let owners = Owners::of_this_process().and(Some(STRANGER));
     assert_eq!(open(&file, &owners, Way::Links).unwrap().doubt, None);
@@ -82,7 +82,7 @@ fn a_link_of_a_stranger_is_followed_to_files_of_that_stranger_alone() {
     std::os::unix::fs::lchown(&link, Some(STRANGER), None).unwrap();
     let owners = Owners::of_this_process().and(Some(STRANGER));
     let doubt_text = format!(
-        "a symbolic link on the way to it belongs to user {STRANGER}, wanted chown to root"
+        "a symbolic link in the path of the file belongs to user {STRANGER}, wanted chown to root"
     );
     assert_eq!(open(&link, &owners, Way::Links).unwrap().doubt, Some(doubt_text.clone()));
     // A link to a directory is judged too.

@@ -1,12 +1,13 @@
-//! Layer 2: opens files that schedd obeys, and judges which users may change these files.
+//! The opening of files whose content schedd obeys, and the check of which users may change these
+//! files (layer 2).
 //!
-//! Judged are the jobs file, its calendars, `env_file`, `url_file`, credentials and the state
-//! directory. Files that an operator names as data (`--body @FILE`, the standard input) are not
-//! judged. Files that the kernel or the system writes (`/proc`, `/etc/passwd`) are not judged
+//! Checked files are the jobs file, its calendars, `env_file`, `url_file`, credentials and the
+//! state directory. Files that an operator names as data (`--body @FILE`, the standard input) are
+//! not checked. Files that the kernel or the system writes (`/proc`, `/etc/passwd`) are not checked
 //! either.
 //!
-//! Invariant: the opened descriptor itself is judged, and each name of the path at its look-up. So
-//! no file can be exchanged between the judgement and the reading.
+//! Invariant: the check uses the opened descriptor itself, and each name of the path when the name
+//! is looked up. So nobody can exchange the file between the check and the reading.
 
 mod file_group;
 #[cfg(test)]
@@ -22,24 +23,24 @@ use owner_judge::JudgedPath;
 pub use owner_judge::Owners;
 use path_walk::{Found, walk};
 
-/// The part of a path that is judged in addition to the file at its end.
+/// The part of a path that is checked in addition to the file at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Only the symbolic links are judged. This is for a path that an operator named.
+    /// Only the symbolic links are checked. Used for a path that an operator named.
     Links,
-    /// The links and the directories are judged. This is for a file found in the current directory.
+    /// The links and the directories are checked. Used for a file found in the current directory.
     Directories,
 }
 
-/// An opened regular file with a judgement of its owners.
+/// An opened regular file, and the reason not to trust the file, if there is a reason.
 #[derive(Debug)]
 pub struct OpenedFile {
     /// The opened file, ready to be read.
     pub file: File,
     /// The metadata of the opened file.
     pub about: Metadata,
-    /// The reason why the file cannot be trusted, and how to mend the fault; `None` if the file can
-    /// be trusted.
+    /// The reason why the file cannot be trusted, and how to correct the fault. `None` if the file
+    /// can be trusted.
     pub doubt: Option<String>,
 }
 
@@ -48,7 +49,7 @@ pub struct OpenedFile {
 pub enum OpenError {
     /// The file cannot be opened, for the reason the system gave.
     Io(io::Error),
-    /// The path leads to something else than a regular file: `a directory`, `a FIFO`.
+    /// The path leads to an object of this kind instead of a regular file: `a directory`, `a FIFO`.
     Kind(&'static str),
 }
 
@@ -58,8 +59,8 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// Opens the regular file at `path` without waiting for a writer. The `doubt` of the result is set
-/// if anybody but `owners` may change the file.
+/// Opens the regular file at `path`. A FIFO is refused, so the call never waits for a writer. The
+/// `doubt` of the result is set if another user than `owners` may change the file.
 pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<OpenedFile, OpenError> {
     let walked = walk(path)?;
     let file = match walked.found {
@@ -83,16 +84,16 @@ pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<OpenedFile, OpenEr
     Ok(OpenedFile { file, about, doubt })
 }
 
-/// Returns why the content of the directory at `path` cannot be trusted; `None` if the content can
-/// be trusted.
+/// Returns the reason why the content of the directory at `path` cannot be trusted. Returns `None`
+/// if the content can be trusted.
 pub fn doubt_of_directory(path: &Path) -> io::Result<Option<String>> {
     let directory = path_walk::open_directory(path)?;
     let about = directory.metadata()?;
     Ok(Owners::of_this_process().doubt_of(&JudgedPath::Directory(path), &about, &directory))
 }
 
-/// Returns why the data in the directory at `path` cannot be trusted: the directory itself, or an
-/// entry of another owner. Returns `None` if all can be trusted.
+/// Returns the reason why the data in the directory at `path` cannot be trusted: another user may
+/// write the directory or owns an entry. Returns `None` if the data can be trusted.
 pub fn doubt_of_data(path: &Path) -> io::Result<Option<String>> {
     let doubt = doubt_of_directory(path)?;
     if doubt.is_some() {

@@ -1,5 +1,5 @@
-//! The judgement who may change a file. It depends on the owner and the mode of the file, and on
-//! the symbolic links that led to the file.
+//! The check of which users may change a file. The check uses the owner and the mode of the file,
+//! and the owners of the symbolic links that led to the file.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -16,11 +16,11 @@ pub struct Owners {
     others: Vec<u32>,
 }
 
-/// The file or directory that is judged, to be named in a message after the file's name.
+/// The checked file or directory, with its name for messages.
 pub(super) enum JudgedPath<'a> {
     File,
     Directory(&'a Path),
-    /// A file or directory inside a judged directory.
+    /// A file or directory inside a checked directory.
     Entry(&'a Path),
 }
 
@@ -76,13 +76,14 @@ impl Owners {
         (!self.has(owner)).then(|| format!("{it}belongs to user {owner}, wanted {}", self.chown()))
     }
 
-    /// Returns why a symbolic link is not trusted; `None` if the link is trusted. The owner of a
-    /// link chooses the file. So the owner must be root or this process' user, or own the file too.
+    /// Returns the reason why a symbolic link with the owner `link` is not trusted, `None` if the
+    /// link is trusted. The owner of a link chooses the file, so this owner must be root, this
+    /// process' user or the owner of the file.
     pub(super) fn doubt_of_link(&self, link: u32, about: &Metadata) -> Option<String> {
         let is_trusted = link == ROOT || link == self.own || link == about.uid();
         (!is_trusted).then(|| {
             format!(
-                "a symbolic link on the way to it belongs to user {link}, wanted {}",
+                "a symbolic link in the path of the file belongs to user {link}, wanted {}",
                 self.chown()
             )
         })
@@ -100,7 +101,7 @@ impl Owners {
 impl JudgedPath<'_> {
     fn as_subject(&self) -> String {
         match self {
-            Self::File => String::new(),
+            Self::File => "the file ".to_owned(),
             Self::Directory(path) => format!("the directory {} ", path.display()),
             Self::Entry(path) => format!("{} ", path.display()),
         }
@@ -108,7 +109,7 @@ impl JudgedPath<'_> {
 
     fn as_object(&self) -> String {
         match self {
-            Self::File => "it".to_owned(),
+            Self::File => "the file".to_owned(),
             Self::Directory(path) => format!("the directory {}", path.display()),
             Self::Entry(path) => path.display().to_string(),
         }

@@ -1,5 +1,5 @@
-//! The walk along a path, name by name. The result is the file at the end of the path, and the
-//! directories and symbolic links that led there.
+//! The walk along a path, name by name. The result is the file at the end of the path, with the
+//! directories and symbolic links on the path.
 
 use std::ffi::OsString;
 use std::fs::{File, FileType};
@@ -11,15 +11,15 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 
-/// The largest number of symbolic links that are followed, as in the kernel.
+/// The maximum number of symbolic links that are followed, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// The object at the end of a path.
 pub(super) enum Found {
     /// A file that was a regular file when its name was looked up.
     File(File),
-    /// An object that is not a regular file. It is not opened, because opening a device may have
-    /// effects.
+    /// The kind of an object that is not a regular file. Such an object is not opened, because
+    /// opening a device may have effects.
     Other(&'static str),
 }
 
@@ -77,7 +77,7 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
             directories.push((shown, here));
             return Ok(Walked { found, directories, links });
         }
-        // Opened as a directory, so that a file system that is mounted on demand gets mounted.
+        // A name opened as a directory mounts a file system that is mounted on demand.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | follow;
         let next = File::from(openat(&here, &name, flags, Mode::empty())?);
         let next_shown = shown.join(&name);
@@ -87,7 +87,7 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
     Ok(Walked { found: Found::Other("a directory"), directories, links })
 }
 
-/// Opens a directory without judging the path to the directory.
+/// Opens a directory without checking the owners of the path.
 pub(super) fn open_directory(path: &Path) -> io::Result<File> {
     let opened: OwnedFd =
         openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

@@ -1,6 +1,6 @@
-//! Layer 2: the small process that owns the jobs' processes.
+//! The keeper (layer 2): the small process that owns the jobs' processes.
 //!
-//! The daemon has one keeper: the same program, started with an argument of its own. A socket to
+//! The daemon has one keeper: the same program, started with the argument `__keeper`. A socket to
 //! the daemon is the keeper's only connection. Only the keeper starts jobs. When the daemon dies,
 //! the keeper kills the jobs (`serve`). When the keeper dies, the daemon kills the jobs
 //! (`supervise`). `attend` follows a run's process from its start until no process of the run is

@@ -31,8 +31,8 @@ pub use state_directory::Access;
 use server_supervisor::{ServerLaunch, supervise};
 use state_directory::DirectoryLock;
 
-/// A running private server, which is restarted if the server dies. Dropping this value without
-/// [`PrivateServer::stop`] leaves the server running. The next daemon on the directory then adopts
+/// A running private server. A server that dies is restarted. Dropping this value without
+/// [`PrivateServer::stop`] leaves the server running, and the next daemon on the directory adopts
 /// the server.
 #[derive(Debug)]
 pub struct PrivateServer {
@@ -78,7 +78,7 @@ impl PrivateServer {
     }
 
     /// Ends the server after the server wrote its append-only file to disk, and waits for the end.
-    /// This takes up to 10 s if the server does not obey.
+    /// The call takes up to 10 s if the server does not react.
     pub async fn stop(mut self) {
         self.stopping.cancel();
         if let Err(error) = (&mut self.supervisor).await {

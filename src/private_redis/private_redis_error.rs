@@ -20,7 +20,9 @@ pub enum PrivateServerError {
         holder: String,
     },
     /// Another user may put data into the state directory.
-    #[error("state directory: {doubt}; a user who can write there can run commands as schedd")]
+    #[error(
+        "the state directory is not safe: {doubt}; a user who can write there can run commands as schedd"
+    )]
     Untrusted {
         /// The name of the other user or group, and the remedy.
         doubt: String,
@@ -31,7 +33,7 @@ pub enum PrivateServerError {
     )]
     NoProgram,
     /// All server programs found are older than the oldest version that schedd can use.
-    #[error("{} is version {found}, wanted {wanted} or newer; install a newer one or give --redis URL", .program.display())]
+    #[error("{} is version {found}, wanted {wanted} or newer; install a newer server or give --redis URL", .program.display())]
     TooOld {
         /// The path of a server program that is too old.
         program: PathBuf,
@@ -57,7 +59,7 @@ pub enum PrivateServerError {
         holder: String,
     },
     /// The server ended before it answered.
-    #[error("redis-server ended ({status}) before it answered: {last_words}; its log file is {}", .log.display())]
+    #[error("redis-server ended ({status}) before it answered: {last_words}; see the log file {}", .log.display())]
     Died {
         /// The exit status of the server.
         status: String,
@@ -67,7 +69,7 @@ pub enum PrivateServerError {
         log: PathBuf,
     },
     /// The server runs but does not answer.
-    #[error("redis-server pid {pid} has not answered at {} for {seconds} s; see its log file {}", .socket.display(), .log.display())]
+    #[error("redis-server pid {pid} has not answered at {} for {seconds} s; see the log file {}", .socket.display(), .log.display())]
     Silent {
         /// The process id of the server.
         pid: i32,

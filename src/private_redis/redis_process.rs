@@ -27,8 +27,8 @@ use super::{Access, PrivateServerError, server_request};
 const PID_FILE: &str = "redis.pid";
 const LOG_FILE: &str = "redis.log";
 const MAX_LOG_BYTES: u64 = 1 << 20;
-/// The interval between two checks that an adopted process still runs. Registering the raw
-/// descriptor of that process with the runtime would need unsafe code.
+/// The interval between two checks that an adopted process still runs. The process is polled,
+/// because waiting for its raw descriptor would need unsafe code.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A process that is proven to be the server of a state directory.
@@ -57,9 +57,9 @@ impl Server {
         socket: &Path,
         access: Access,
     ) -> Result<Self, PrivateServerError> {
-        // The shell sets the umask and closes descriptors that schedd's own caller left open. It
-        // writes the pid before the server exists, so the next daemon can always find a running
-        // server.
+        // The shell sets the umask and closes descriptors that schedd's own caller left open. The
+        // shell writes its pid before it becomes the server, so the next daemon can always find a
+        // running server.
         const BECOME_SERVER: &str = "umask 077; echo $$ >\"$1\"; shift; \
             exec \"$@\" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
         let log = open_log(dir)?;
@@ -123,7 +123,7 @@ impl Server {
     }
 
     /// Returns the last started server of the state directory `dir` if the server still runs, even
-    /// if no client can reach the server.
+    /// if its socket was removed.
     pub(super) fn recorded(dir: &Path) -> Result<Option<Self>, PrivateServerError> {
         let text = fs::read_to_string(dir.join(PID_FILE)).unwrap_or_default();
         let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
@@ -182,8 +182,7 @@ impl Server {
 
     fn signal(&self, signal: Signal) {
         let sent = match &self.hold {
-            // A child that was waited for has no id any more. Its number may belong to another
-            // process.
+            // The pid of a child that was waited for may already belong to another process.
             Hold::Child(child) if child.id().is_none() => return,
             Hold::Child(_) => kill_process(self.pid, signal),
             Hold::Adopted(handle) => pidfd_send_signal(handle, signal),

@@ -1,4 +1,4 @@
-//! Starting a program without the capabilities of the service.
+//! The start of a program without the capabilities of the service.
 //!
 //! Invariant: a program started here may not become another user or signal other users' processes,
 //! though schedd may. A server obeys everyone who reaches its socket, and the jobs can reach the

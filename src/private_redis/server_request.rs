@@ -1,5 +1,5 @@
-//! The few requests to the private server outside normal connections: which process listens, does
-//! the server serve, and shut down.
+//! The requests to the private server outside normal connections: the pid of the listening process,
+//! PING and SHUTDOWN.
 //!
 //! The requests are inline commands on a new socket. The store's own client reconnects by itself,
 //! which is wrong for a server that is loading or ending. Invariant: every call ends within

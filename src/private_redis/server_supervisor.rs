@@ -1,5 +1,5 @@
-//! The supervisor of a state directory's server. It adopts or starts the server, waits until the
-//! server serves, and restarts a server that dies.
+//! The supervisor of a state directory's server. The supervisor adopts or starts the server, waits
+//! until the server serves, and restarts a server that dies.
 //!
 //! Invariant: a server is started only if no server of this directory runs. Only a stop ends the
 //! server, and a stop ends the server in every phase, even while the server loads.
@@ -20,7 +20,7 @@ use super::{Access, PrivateServerError, ProgramSearch, server_socket};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The time after which a server is judged to have started well. If such a server dies, the pause
+/// The time after which a running server counts as steady. If a steady server dies, the pause
 /// before the next start is short again.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
@@ -54,7 +54,7 @@ impl ServerLaunch {
                     tracing::info!(pid = server.pid(), socket = %self.socket.display(), "Adopted a running private redis-server.");
                     return Ok(server);
                 }
-                // The server was ending when it was found.
+                // The adopted server was about to end, so a new server is started below.
                 Err(PrivateServerError::Died { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -146,7 +146,7 @@ fn last_line(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let line =
-        text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty");
+        text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("the log is empty");
     line.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
@@ -167,7 +167,7 @@ pub(super) async fn supervise(
                 if since.elapsed() > STEADY_AFTER {
                     pause = FIRST_PAUSE;
                 }
-                tracing::error!(pid = server.pid(), "The private redis-server ended ({status}): {}. schedd restarts it in {} ms.",
+                tracing::error!(pid = server.pid(), "The private redis-server ended ({status}): {}. schedd restarts the server in {} ms.",
                     last_line(&log_path(&launch.dir)), pause.as_millis());
             }
         }
@@ -181,7 +181,7 @@ pub(super) async fn supervise(
                 Ok(started) => break started,
                 Err(error) => {
                     tracing::error!(
-                        "schedd cannot restart the private redis-server: {error}. It tries again in {} ms.",
+                        "schedd cannot restart the private redis-server: {error}. schedd tries again in {} ms.",
                         pause.as_millis()
                     );
                 }

@@ -22,8 +22,8 @@ const GROUP: &str = "schedd";
 pub enum Access {
     /// Only the user who runs the daemon: the directory has mode 0700, the socket has mode 0600.
     User,
-    /// Also the group `schedd`: the directory has mode 0750, the socket has mode 0660. Members of
-    /// the group can run commands as the daemon's user.
+    /// The user and the group `schedd`: the directory has mode 0750, the socket has mode 0660.
+    /// Members of the group can run commands as the daemon's user.
     Group,
 }
 
@@ -77,7 +77,8 @@ impl Access {
     }
 }
 
-/// Returns the number of the group `schedd` from group(5); None if the host has no such group.
+/// Returns the number of the group `schedd` from group(5). Returns `None` if the host has no such
+/// group.
 fn schedd_group() -> Option<u32> {
     let groups = fs::read("/etc/group").ok()?;
     group_number(&String::from_utf8_lossy(&groups), GROUP)
@@ -104,7 +105,8 @@ pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServ
         make_missing(parent, parent_mode)?;
     }
     make_missing(&dir, access.dir_mode())?;
-    // Whoever can write to the directory can put data there, that is, jobs that this process runs.
+    // A user who can write to the directory can add jobs to the data, and this process would run
+    // these jobs.
     if let Some(doubt) = files::doubt_of_data(&dir).map_err(io_error("look at", &dir))? {
         return Err(PrivateServerError::Untrusted { doubt });
     }
@@ -126,8 +128,8 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), PrivateServerError>
         .map_err(io_error("set the mode of", path))
 }
 
-/// The right to be the daemon of a state directory. Dropping this value gives up the right. The
-/// lock file contains the pid and host name of its owner.
+/// The right to be the only daemon of a state directory. Dropping this value gives up the right.
+/// The lock file contains the pid and host name of its owner.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,

@@ -1,8 +1,8 @@
-//! Layer 2: the secrets of this node, read at the moment of use.
+//! The secrets of this node, read at the moment of use (layer 2).
 //!
-//! [`Credentials`] replaces `${credential:NAME}` in a text. It reads the files that systemd gives
-//! the service in `$CREDENTIALS_DIRECTORY` (`LoadCredential=`). [`variables`] reads the variables
-//! of a job's process that are not in its definition. [`RedisUrl`] reads the address of Redis.
+//! [`Credentials`] replaces `${credential:NAME}` in a text by the content of a file in
+//! `$CREDENTIALS_DIRECTORY`. systemd puts these files there (`LoadCredential=`). [`variables`]
+//! reads the files of variables for a job's process. [`RedisUrl`] reads the address of Redis.
 //!
 //! Invariant: nothing is cached, so a changed file takes effect at its next use, without a reload.
 //! No error repeats text of a file: an error names the credential, or the file and its line.
@@ -22,15 +22,15 @@ use crate::domain::job::env_file;
 use crate::domain::job::env_file::{Absence, EnvFile};
 use crate::files::Owners;
 
-/// The user as whom the packaged daemon runs.
+/// The user that the packaged daemon runs as.
 const DAEMON: &str = "schedd";
 
-/// Returns the variables that a job sets for its processes, as far as they can be read. Also
-/// returns a text for each variable or file that cannot be read, with the reason.
+/// Returns the variables that a job sets for its processes, as far as these variables can be read.
+/// Also returns the reason for each variable or file that cannot be read.
 ///
 /// Later files override earlier files, and `own` overrides all files. Credentials are filled in.
-/// Each text names its file or variable. A file may also belong to `job_user`, the user as whom the
-/// processes run.
+/// Each reason names its file or variable. A file may also belong to `job_user`, the user id of the
+/// processes.
 pub fn variables(
     files: &[EnvFile],
     job_user: Option<u32>,
@@ -56,19 +56,19 @@ pub fn variables(
             }
             Err(error) => error.to_string(),
         };
-        // A value of the same name from a file is not what the job wants, so it is dropped.
+        // A value of the same name from a file is dropped, because the job overrides that value.
         variables.remove(name);
         faults.push(format!("env {name}: {fault}"));
     }
     (variables, faults)
 }
 
-/// Returns why no attempt on this host could use a file of variables; `None` if an attempt could
-/// use the file.
+/// Returns the reason why no attempt on this host could use a file of variables. Returns `None` if
+/// an attempt could use the file.
 ///
 /// The result is also `None` for a file that is missing or that this process may not read. An
-/// attempt may run elsewhere or as another user. The file may belong to `job_user`, or to the user
-/// `schedd`, as whom the daemon may run.
+/// attempt may read such a file on another host or as another user. The file may belong to
+/// `job_user`, or to the user `schedd` of the daemon.
 pub fn fault_of(file: &EnvFile, job_user: Option<&str>) -> Option<String> {
     rustix::fs::access(file.path(), rustix::fs::Access::READ_OK).ok()?;
     let id_of = |name: &str| {

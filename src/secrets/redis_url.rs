@@ -26,7 +26,7 @@ impl RedisUrl {
     }
 
     /// Returns the present address with its credentials filled in. The result is secret. The call
-    /// reads files.
+    /// reads files and may block.
     pub fn read(&self, credentials: &Credentials) -> Result<String, SecretError> {
         let file = match self {
             Self::Text(text) => return credentials.fill_address(text),

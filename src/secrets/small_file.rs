@@ -1,4 +1,4 @@
-//! The reading of a small secret file: whole, as text, and without waiting for a writer.
+//! The reader of a small secret file. The whole file is read as text, without waiting for a writer.
 //!
 //! A file that an untrusted user may change is refused, because its content is passed to programs
 //! and servers.
@@ -13,15 +13,18 @@ use crate::files::{self, OpenError, Owners, Way};
 #[derive(Debug)]
 pub(super) struct Unread {
     pub(super) is_missing: bool,
-    /// The reason as text, which contains nothing of the file.
+    /// The reason as text, without any content of the file.
     pub(super) why: String,
 }
 
 impl From<io::Error> for Unread {
     fn from(error: io::Error) -> Self {
         let is_missing = error.kind() == io::ErrorKind::NotFound;
-        let why =
-            if is_missing { "no such file".to_owned() } else { format!("cannot be read: {error}") };
+        let why = if is_missing {
+            "no such file".to_owned()
+        } else {
+            format!("the read failed: {error}")
+        };
         Self { is_missing, why }
     }
 }
@@ -30,11 +33,11 @@ fn unread(why: impl Into<String>) -> Unread {
     Unread { is_missing: false, why: why.into() }
 }
 
-/// Returns the text of the file at `path`. Fails if anybody but `owners` may change the file.
+/// Returns the text of the file at `path`. Fails if another user than `owners` may change the file.
 pub(super) fn read(path: &Path, owners: &Owners) -> Result<String, Unread> {
     let opened = files::open(path, owners, Way::Links).map_err(|error| match error {
         OpenError::Io(error) => error.into(),
-        OpenError::Kind(_) => unread("not a regular file"),
+        OpenError::Kind(_) => unread("the path is not a regular file"),
     })?;
     if let Some(doubt) = opened.doubt {
         return Err(unread(doubt));
@@ -42,7 +45,7 @@ pub(super) fn read(path: &Path, owners: &Owners) -> Result<String, Unread> {
     let mut bytes = Vec::new();
     opened.file.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > LONGEST {
-        return Err(unread("more than 1 MiB long"));
+        return Err(unread("the file has more than 1 MiB, wanted at most 1 MiB"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();

@@ -92,7 +92,7 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
         (faulty.as_str(), "faulty.env: line 2: the line has no ="),
         (&binary, "the file is not UTF-8 at byte 9"),
         (&long, "more than 1 MiB"),
-        (&open, "everybody can write it (mode 0666)"),
+        (&open, "everybody can write the file (mode 0666)"),
         ("/no/such.env", "env_file /no/such.env cannot be used: no such file"),
         ("/", "not a regular file"),
         ("-/dev/null", "not a regular file"),
@@ -103,7 +103,7 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
     for (text, words) in [
         ("${credential:missing}", "env X: credential missing cannot be used: "),
         ("${credential:nul}", "env X: the credential has the character NUL"),
-        ("${credential:a/b}", "env X: found a malformed reference"),
+        ("${credential:a/b}", "env X: the text has a malformed reference"),
     ] {
         let error = had(&[], &map(&[("X", text)]), &credentials).unwrap_err();
         assert!(error.contains(words) && !error.contains("hun"), "{text}: {error}");
@@ -161,7 +161,7 @@ fn no_file_that_somebody_else_may_change_is_used() {
     fs::write(&path, "A=1\n").unwrap();
     std::os::unix::fs::chown(&path, Some(STRANGER), None).unwrap();
     let credentials = Credentials::within(dir.path().to_owned());
-    let words = "belongs to user 65534, wanted chown to root";
+    let words = "the file belongs to user 65534, wanted chown to root";
     let used = had(&files(&[&shown(&path)]), &BTreeMap::new(), &credentials);
     assert_eq!(used, Err(format!("env_file {} cannot be used: {words}", path.display())));
     assert!(fault_of(&files(&[&shown(&path)])[0], None).unwrap().contains(words));

@@ -1,9 +1,9 @@
 //! Layer 2: the only code that talks to Redis.
 //!
-//! [`Store`] has one method for each thing that can happen to a job, a run or a node. A method that
-//! runs a script in `lua/` has the name of the script. Each method returns a refusal as a value of
-//! its own enum; [`StoreError`] is for unexpected failures. Every method may be repeated after an
-//! error: scripts recognise a repeated call by its token or by the state they find.
+//! [`Store`] has a method for each change of a job, a run or a node. A method that runs a script in
+//! `lua/` has the name of the script. A refusal is a value of the method's reply enum;
+//! [`StoreError`] is for unexpected failures. A caller may repeat a call after an error: scripts
+//! recognise a repeated call by its token, or find the change already made.
 
 mod consistency;
 mod gates;
@@ -83,7 +83,7 @@ use server::redis_link::RedisLink;
 
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A connection to one namespace in one Redis. Clones share the connections of the store.
+/// A connection to one namespace in one Redis. Clones share the underlying connections.
 #[derive(Clone)]
 pub struct Store {
     keys: Keys,
@@ -98,8 +98,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store for the namespace of `keys` at `address`, which connects at the first call.
-    /// Fails if the address cannot be used at all.
+    /// Creates a store for the namespace of `keys` in the Redis at `address`. The first command
+    /// connects. Fails if no Redis client can be made for the address.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
         Ok(Self {
             keys,
@@ -128,8 +128,8 @@ impl Store {
         self.link.address()
     }
 
-    /// Returns the number of connections made so far, without those for renewals. After a new
-    /// connection, Redis may have lost writes acknowledged on an earlier connection.
+    /// Returns the number of connections made so far, not counting connections for lease renewals.
+    /// After a new connection, Redis may have lost writes that it acknowledged before.
     pub fn connections_made(&self) -> u64 {
         self.link.connections_made()
     }
@@ -167,7 +167,7 @@ impl Store {
         };
         millis
             .and_then(UnixMillis::new)
-            .ok_or_else(|| StoreError::corrupt("TIME", format!("{answer:?}")))
+            .ok_or_else(|| StoreError::corrupt("answer to TIME", format!("{answer:?}")))
     }
 
     /// Subscribes to the messages that wake a node, such as `due` (an earlier run was added) and

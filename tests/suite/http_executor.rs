@@ -275,7 +275,7 @@ async fn the_time_out_is_the_whole_attempts() {
     let (outcome, _) = bench.run(&attempt).await;
     assert_eq!(
         (outcome.ending, outcome.error.as_deref()),
-        (Ending::TimedOut, Some("timed out after 300ms"))
+        (Ending::TimedOut, Some("the attempt exceeded its timeout of 300ms"))
     );
     assert!(begun.elapsed() < Duration::from_secs(20));
 }

@@ -1,4 +1,5 @@
-//! The arguments of `add`: the flags of keys, and those that say how jobs are added.
+//! The arguments of `add`: the flags that set keys of the job, and the flags that say how jobs are
+//! added.
 
 use clap::ArgGroup;
 
@@ -14,23 +15,23 @@ Examples:
   schedctl add --in 30s --debounce reindex -- /usr/local/bin/reindex
   schedctl add --stdin < jobs.jsonl
 
-Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only when asked, by
+Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only by
 schedctl run.
 
 Times for --at, --anchor, --start and --end: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00',
 '24 dec 9am', 09:00, noon, 'tomorrow 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day
-alone means its midnight.
-The time that was understood is printed. A time that the zone's clock skips is refused, with the
-times before and after.
+without a time means midnight at its start.
+schedctl add prints the time as it was understood. A local time that the clock of the zone skips is
+refused; the message names the times before and after the gap.
 Durations, here and everywhere: 90s, 2h30m, 1.5h, 1d, 1w, 250ms, PT2H30M.
 
 A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:
   {\"name\": \"report\", \"in\": \"10m\", \"command\": [\"/usr/local/bin/report\"], \"retry\": 3}
 A unique key is \"unique\": \"K\" with \"unique_for\", or
   \"unique\": {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}
-A bad line is reported with its number, the other lines are added, and the exit code is 1. A past at
-of a line runs at once; of several past times only the newest runs. A doubtful line is added with a
-warning; at most 20 warnings are shown.";
+An invalid line is reported with its line number. The other lines are added, and the exit code is 1.
+A past time in at runs at once. If a line has several past times, only the newest runs. A line with
+a warning is added nevertheless. At most 20 warnings are printed.";
 
 const USAGE: &str = "\
 schedctl add [OPTIONS] -- COMMAND [ARG]...
@@ -38,7 +39,7 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
        schedctl add [OPTIONS] --http URL
        schedctl add --stdin [--replace | --if-absent]";
 
-/// Adds a job and prints its name. Without a schedule it runs only when asked (schedctl run).
+/// Adds a job and prints its name. A job without a schedule runs only by schedctl run.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line, and clap keeps them apart"
@@ -56,13 +57,13 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
 pub(crate) struct AddArgs {
     #[command(flatten)]
     pub(super) keys: GivenKeys,
-    /// Read one JSON object a line from standard input
+    /// Read jobs from standard input, one JSON object per line
     #[arg(long, conflicts_with_all = flag_names())]
     pub(super) stdin: bool,
-    /// Change the existing job if the name is taken
+    /// If a job of this name exists, change that job
     #[arg(long)]
     pub(super) replace: bool,
-    /// Succeed without a change if the name, or the key of --unique, is taken
+    /// Succeed without a change if another job has the name or holds the key of --unique
     #[arg(long)]
     pub(super) if_absent: bool,
 }

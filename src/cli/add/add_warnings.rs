@@ -1,5 +1,5 @@
-//! Warnings about jobs that are added in spite of the warning. One job is given by flags, many jobs
-//! by lines.
+//! Warnings about jobs that `add` adds nevertheless: one job given by flags, or many jobs given by
+//! lines of standard input.
 //!
 //! Invariant: at most [`MOST`] warnings about lines are printed, and the memory for warnings is
 //! bounded. The number of omitted warnings is always printed.
@@ -21,12 +21,12 @@ use crate::store::{JobRecord, Store};
 
 /// The maximum number of warnings printed about lines.
 const MOST: usize = 20;
-/// The maximum number of names in `not_while` that are looked up.
+/// The maximum number of distinct names in `not_while` that one `add --stdin` looks up in Redis.
 const OTHERS: usize = 1_000;
 /// The maximum number of users whose lookup is cached.
 const USERS: usize = 1_000;
 
-/// A check of jobs against this host. Results of lookups that may be slow are cached.
+/// A checker of jobs against this host. Lookups of users may be slow, so their results are cached.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     /// The problem with each `USER:GROUP` that was looked up; `None` if there is no problem.
@@ -34,8 +34,8 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Returns the things that a job needs and this host lacks, by key of the definition. A missing
-    /// thing is no error, because the job may be meant for other hosts.
+    /// Returns a warning for each user, file, directory or program that `job` needs and this host
+    /// lacks. A lack is not an error, because the job may be meant for other hosts.
     pub(super) fn lacks(&mut self, job: &NamedJob) -> Vec<Problem> {
         let spec = &job.spec;
         let mut found = Vec::new();
@@ -44,11 +44,11 @@ impl Host {
         };
         if let Some(lack) = spec.process.user.as_ref().and_then(|run_as| self.lack_of_user(run_as))
         {
-            note("user", format!("{lack}; a run starts only on hosts where this is solved"));
+            note("user", format!("{lack}; a run starts only on hosts without this problem"));
         }
         let user = spec.process.user.as_ref().map(RunAs::user);
         for fault in spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user)) {
-            note("env_file", format!("{fault}; a run starts only on hosts where this is solved"));
+            note("env_file", format!("{fault}; a run starts only on hosts without this problem"));
         }
         let mut lack = |key: &str, what: &str, name: &str| {
             note(
@@ -90,8 +90,8 @@ impl Host {
     }
 }
 
-/// Returns true if the path certainly does not exist. The content of an unreadable directory is
-/// unknown.
+/// Returns true if `path` certainly does not exist. Returns false for a path in an unreadable
+/// directory, because the content of the directory is unknown.
 fn is_missing(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
 }
@@ -103,10 +103,10 @@ pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Opti
     let is_timeless =
         *result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature;
     is_timeless
-        .then(|| format!("job {name} has no future time: it runs only by schedctl run {name}"))
+        .then(|| format!("job {name} has no future time, so it runs only by schedctl run {name}"))
 }
 
-/// Returns the given names that no existing job has.
+/// Returns those of `names` that no existing job has.
 pub(super) async fn strangers(
     store: &Store,
     names: &[JobName],
@@ -127,17 +127,17 @@ pub(super) async fn strangers(
 
 /// Returns the warning for a name in `not_while` that no job has.
 pub(super) fn stranger_words(name: &JobName) -> String {
-    format!("no job {name} exists: the name has no effect until such a job is added")
+    format!("no job {name} exists: the name has no effect until job {name} is added")
 }
 
-/// A collector of warnings about many lines.
+/// A collector of the warnings about the lines of `add --stdin`.
 #[derive(Debug, Default)]
 pub(super) struct LineDoubts {
     host: Host,
     shown_count: usize,
     failed_notices: u64,
-    /// The jobs named in `not_while`, each with the first line that names the job. Names are looked
-    /// up at the end, because a later line may add the named job.
+    /// The jobs named in `not_while`, each with the number of the first line that names the job.
+    /// Names are looked up at the end, because a later line may add the named job.
     others: BTreeMap<JobName, usize>,
 }
 
@@ -163,7 +163,8 @@ impl LineDoubts {
         }
     }
 
-    /// Prints the warnings that need all lines, and the number of omitted warnings.
+    /// Prints the warnings that depend on all lines, and the number of warnings that were not
+    /// printed.
     pub(super) async fn end(
         mut self,
         store: &Store,

@@ -10,14 +10,15 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::planning::planting::Request;
 use crate::store::{Existing, SourceKind, Store};
 
-/// The maximum number of random names tried for one job. A second name is hardly ever needed.
+/// The maximum number of random names tried for one job. The first name is almost always free.
 pub(super) const DRAWS: usize = 8;
 const NAME_LETTERS: usize = 10;
 
-/// The result for one added job: its name, a word for the result, and its next due time.
+/// The result for one added job: its name, the result (`created`, `updated`, `unchanged` or
+/// `exists`) and its next due time.
 pub(super) type Added = (JobName, &'static str, Option<UnixMillis>);
 
-/// Returns the result for an existing job, with the due time of its planned run.
+/// Returns `result` for the existing job `name`, with the due time of its planned run.
 pub(super) async fn pending(
     store: &Store,
     name: JobName,
@@ -27,12 +28,13 @@ pub(super) async fn pending(
     Ok((name, result, next))
 }
 
-/// Returns true if the add is dropped without an error while another job holds the unique key.
+/// Returns true if `job` has a unique key whose mode drops the add without an error while another
+/// job holds the key.
 pub(super) fn is_dropped(job: &NamedJob) -> bool {
     job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
 }
 
-/// Returns the request to add a job under a name.
+/// Returns the request to add `job` under `name`.
 pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
     let start_in: Option<Duration> = job.start_in;
     Request {
@@ -46,7 +48,7 @@ pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Requ
     }
 }
 
-/// Returns a random name for a job that was given none.
+/// Returns a random name for a job without a name: `job-` and ten letters or digits.
 pub(super) fn draw_name() -> Result<JobName, IdError> {
     let letters: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase())
         .take(NAME_LETTERS)

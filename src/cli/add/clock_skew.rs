@@ -1,4 +1,5 @@
-//! The difference between this host's clock and the clock of Redis, by which jobs become due.
+//! The difference between the clock of this host and the clock of Redis, which decides when jobs
+//! are due.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ pub(super) fn own_now() -> UnixMillis {
     UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH)
 }
 
-/// Returns the time by Redis' clock, and a warning if this host's clock differs. A slow answer does
-/// not count as a difference.
+/// Returns the time by the clock of Redis, and a warning if the two clocks differ by more than
+/// [`TOLERATED`]. The duration of the request does not count as a difference.
 pub(super) async fn ask_time(store: &Store) -> Result<(UnixMillis, Option<String>), CliFailure> {
     let before = own_now();
     let now = store.now().await?;

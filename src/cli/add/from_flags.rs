@@ -1,5 +1,5 @@
-//! Conversion of the flags of `add` to a checked job. The flags become keys of `[jobs.X]` and are
-//! checked by the same rules as those keys.
+//! Conversion of the flags of `add` to a checked job. The flags become keys of `[jobs.X]`, so flags
+//! and jobs files are checked by the same rules.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -41,8 +41,8 @@ pub(super) fn job_of_flags(
     })
 }
 
-/// Refuses flags whose required flag is missing. clap does not require a flag that another given
-/// flag excludes.
+/// Fails if a flag is given without the flag that it requires. clap does not check this requirement
+/// if another given flag excludes the required flag.
 fn refuse_flags_alone(args: &AddArgs) -> Result<(), CliFailure> {
     let needs = |flag: &KeyFlag| match flag.name {
         "method" | "header" | "body" | "expect" => Some(("http", "--http URL")),
@@ -88,7 +88,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Valu
 }
 
 /// Sets the key at `path`, which may be in a table: `retry.delay`. A list of one text becomes that
-/// text, except the words of a command.
+/// text, except in a command.
 fn put(keys: &mut Map<String, Value>, path: &str, value: Value) {
     if let Some((table, key)) = path.split_once('.') {
         let table = keys.entry(table).or_insert_with(|| Value::Object(Map::new()));
@@ -107,7 +107,7 @@ fn put(keys: &mut Map<String, Value>, path: &str, value: Value) {
 }
 
 /// Returns the JSON of a notice: an HTTP notice for a URL, a shell notice for any other text. A
-/// text that is almost a URL is refused.
+/// text that looks like a URL with a missing or wrong scheme is refused.
 fn notice_of(flag: &KeyFlag, text: &str) -> Result<Value, CliFailure> {
     let is_url = ["http://", "https://"].iter().any(|scheme| {
         text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme))
@@ -118,14 +118,14 @@ fn notice_of(flag: &KeyFlag, text: &str) -> Result<Value, CliFailure> {
     if is_almost_url(text) {
         let name = flag.name;
         return Err(CliFailure::Invalid(format!(
-            "--{name}: found {text:?}, which looks like a URL, wanted http:// or https:// before a URL, and ./ or / before the path of a program"
+            "--{name}: found {text:?}, which looks like a URL; wanted a URL with http:// or https://, or the path of a program with ./ or /"
         )));
     }
     Ok(json!({"shell": text}))
 }
 
-/// Returns true for a single word that begins with a scheme other than HTTP, or with a host name
-/// and a path. Such a word is no shell line.
+/// Returns true if `text` is a single word that begins with another scheme than HTTP, or with a
+/// host name and a path. Users hardly ever mean such a text as a shell line.
 fn is_almost_url(text: &str) -> bool {
     if text.trim().contains(char::is_whitespace) {
         return false;
@@ -195,7 +195,8 @@ fn env_of(pairs: &[&str]) -> Result<Value, CliFailure> {
     Ok(Value::Object(env))
 }
 
-/// Returns the message of a problem, in which the flag replaces the key of the definition.
+/// Returns the message of `problem`, with the name of the flag instead of the key of the
+/// definition.
 pub(super) fn flag_message(args: &AddArgs, problem: &Problem) -> String {
     let Problem { path, message, .. } = problem;
     if path.is_empty() {

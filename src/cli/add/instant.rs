@@ -1,6 +1,7 @@
-//! The instants that `--at` means, and `--fold` for local times that the clock shows twice.
+//! The instants of `--at`, `--anchor`, `--start` and `--end`. `--fold` selects one of two instants
+//! if the clock shows a local time twice.
 //!
-//! Invariant: the understood instant is printed, unless it is now. If the clock shows a local time
+//! Invariant: each instant is printed, so that users can check it. If the clock shows a local time
 //! twice, the other instant is printed too.
 
 use std::time::Duration;
@@ -19,8 +20,8 @@ use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// Parses the text of each `--at` into an instant. `now` and `zone` give relative and local times
-/// their meaning.
+/// Parses the text of each `--at` into an instant. Relative times count from `now`, and local times
+/// are in `zone`.
 pub(super) fn instants_of(
     args: &AddArgs,
     now: UnixMillis,
@@ -34,7 +35,7 @@ pub(super) fn instants_of(
     args.keys.texts("at").into_iter().map(read).collect()
 }
 
-/// The given instants of `--anchor`, `--start` and `--end`.
+/// The instants of `--anchor`, `--start` and `--end`; `None` for a flag that is not given.
 #[derive(Debug, Default)]
 pub(super) struct AddBounds {
     pub(super) anchor: Option<Instant>,
@@ -42,7 +43,8 @@ pub(super) struct AddBounds {
     pub(super) end: Option<Instant>,
 }
 
-/// Parses `--anchor`, `--start` and `--end` at the time `now` in `zone`.
+/// Parses `--anchor`, `--start` and `--end`. Relative times count from `now`, and local times are
+/// in `zone`.
 pub(super) fn bounds_of(
     args: &AddArgs,
     now: UnixMillis,
@@ -61,7 +63,7 @@ pub(super) fn bounds_of(
     })
 }
 
-/// Prints the understood instants of `--anchor`, `--start` and `--end`.
+/// Prints the instants of `--anchor`, `--start` and `--end`.
 pub(super) fn report_bounds(
     bounds: &AddBounds,
     now: UnixMillis,
@@ -84,8 +86,8 @@ pub(super) fn report_bounds(
     }
 }
 
-/// Returns true if a time flag is relative to now or is a local time, so that a wrong host clock
-/// matters.
+/// Returns true if the value of a time flag is relative to now or is a local time. Then a wrong
+/// clock of this host changes its meaning.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     let counts_from_1970 =
         |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
@@ -95,8 +97,9 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     args.keys.has("in") || args.keys.texts("at").into_iter().chain(bounds).any(is_local)
 }
 
-/// Returns the instant that `fold` selects if the clock shows the local time of `read` twice. An
-/// instant without a note has a local time shown once, or an explicit offset.
+/// Returns the instant that `fold` selects if the clock shows the local time of `read` twice, else
+/// `read`. An instant without a note is not ambiguous: the text has an offset, or the clock shows
+/// the time once.
 fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else {
         return read;
@@ -119,8 +122,8 @@ fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     Instant { at, note: Some(note) }
 }
 
-/// Returns both instants at which the zone shows the local time of `at`, if the clock shows this
-/// time twice.
+/// Returns both instants at which the clock of `zone` shows the local time of `at`, or `None` if
+/// the clock shows this time once.
 fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)> {
     let rules = zone.rules();
     let ambiguous = rules.to_ambiguous_timestamp(rules.to_datetime(at.to_timestamp()));
@@ -130,10 +133,11 @@ fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)>
     first.zip(second)
 }
 
-/// Prints the instant at which a job runs once. An instant within the next second counts as now.
+/// Prints the instant at which a job runs once. For an instant within the next second, prints that
+/// the job runs now.
 pub(super) fn report_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &mut Console) {
     if at >= now && at.since(now) < Duration::from_secs(1) {
-        return console.note("runs now");
+        return console.note("the job runs now");
     }
     console.note(&format!(
         "at {} ({}), {}",
@@ -157,16 +161,16 @@ pub(super) fn refuse_past(
     };
     let (ago, name) = (span(now.since(*at)), zone.name());
     Err(CliFailure::Invalid(format!(
-        "--at {text:?} is {ago} ago: {} in {name}; wanted a future time, or --allow-past to run it at once",
+        "--at {text:?} is {ago} ago: {} in {name}; wanted a future time, or --allow-past to run the job at once",
         shown(*at, zone)
     )))
 }
 
-/// Prints which instants of `--at` run and which do not. Fails if a past instant would not run,
-/// because the user wants that instant to run at once.
+/// Prints for each instant of `--at` if the job runs then. Fails if a past instant would not run,
+/// because `--allow-past` asks to run the job at once.
 ///
-/// Returns the past instant that is to run. Only when the job is applied, it is known if that
-/// instant ran before.
+/// Returns the past instant for which the job is to run at once. The job may have run for this
+/// instant before, which only the later write to Redis finds out.
 pub(super) fn report_instants(
     args: &AddArgs,
     instants: &[Instant],
@@ -185,7 +189,9 @@ pub(super) fn report_instants(
                     "--at {text:?} is past and would not run at once: {why}"
                 )));
             }
-            (Some(why), false) => console.warn(&format!("--at {text:?} does not run: {why}")),
+            (Some(why), false) => {
+                console.warn(&format!("the job does not run at --at {text:?}: {why}"));
+            }
             (None, true) => owed = Some(at),
             (None, false) => report_due(at, now, zone, console),
         }
@@ -196,16 +202,15 @@ pub(super) fn report_instants(
     Ok(owed)
 }
 
-/// Returns why a job applied at `now` does not run at the instant `at` of its list.
+/// Returns the reason why a job that is added at `now` does not run at `at`, one of its instants.
+/// Returns `None` if the job runs then.
 fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -> Option<String> {
     if table.count_in(at, at) == 0 {
         return Some("--exclude, --only-on, --start or --end excludes this time".to_owned());
     }
     let first = table.latest_in(UnixMillis::EPOCH, now).unwrap_or(now);
     if at < first {
-        return Some(format!(
-            "of several past times only the newest runs, {first}; remove the older ones"
-        ));
+        return Some(format!("only the newest past time runs, {first}; remove the older times"));
     }
     let due = Due {
         timetable: table,

@@ -1,4 +1,4 @@
-//! The failure for a unique key that another job holds, with the state of that job.
+//! The failure of an `add` whose unique key another job holds.
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::no_such_job;
@@ -22,24 +22,24 @@ pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob)
     }
 }
 
-/// Describes the state of the job that holds `key`. If the key is held for a limited time, the text
-/// says until when.
+/// Returns the state of job `name`, which holds `key`, as text. If the job holds the key for a
+/// limited time, the text names the end of that time.
 async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String, StoreError> {
     let local = Zone::of_host();
     let doing = match store.read_job(name).await? {
         Some(JobRecord { ended: Some(_), ended_at: Some(at), .. }) => {
-            format!("was over at {}", shown(at, &local))
+            format!("ended at {}", shown(at, &local))
         }
-        None | Some(JobRecord { ended: Some(_), .. }) => "is over".to_owned(),
+        None | Some(JobRecord { ended: Some(_), .. }) => "has ended".to_owned(),
         Some(JobRecord { paused_at: Some(at), .. }) => {
-            format!("is paused since {}", shown(at, &local))
+            format!("has been paused since {}", shown(at, &local))
         }
         Some(job) => match open_run(store, name).await? {
             Some(run) if run.state == RunState::Running => match run.started_at {
-                Some(at) => format!("runs since {}", shown(at, &local)),
-                None => "runs".to_owned(),
+                Some(at) => format!("has been running since {}", shown(at, &local)),
+                None => "is running".to_owned(),
             },
-            Some(_) => "waits for its turn or a retry".to_owned(),
+            Some(_) => "has a run that waits at a gate, for an open run or for a retry".to_owned(),
             None => match job.pending {
                 Some(run) => format!("is due at {}", shown(run.due(), &local)),
                 None => "runs only by schedctl run".to_owned(),
@@ -48,7 +48,7 @@ async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String,
     };
     let holder = store.read_holders(std::slice::from_ref(key)).await?.pop().transpose()?.flatten();
     Ok(match holder.and_then(|holder| holder.until) {
-        Some(until) => format!("{doing}; it holds the key until {}", shown(until, &local)),
+        Some(until) => format!("{doing}; job {name} holds the key until {}", shown(until, &local)),
         None => doing,
     })
 }

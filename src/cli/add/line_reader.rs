@@ -14,7 +14,7 @@ use crate::domain::time::zone::Zone;
 
 /// The number of jobs in a full batch.
 pub(super) const BATCH: usize = 500;
-/// The length of input in bytes from which a batch is full.
+/// The number of bytes of input with which a batch is full.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// A batch of lines that were read and checked.
@@ -31,7 +31,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Returns how many lines of the batch became a job or a refusal.
+    /// Returns the number of lines in the batch that became a job or a refusal.
     pub(super) fn lines(&self) -> usize {
         self.jobs.len() + self.refused.len()
     }
@@ -50,7 +50,7 @@ impl Batch {
 }
 
 /// Reads lines and sends them as batches of checked jobs, until the end of input, or until the
-/// receiver is gone.
+/// receiver is dropped.
 pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Sender<Batch>) {
     let mut input = BufReader::with_capacity(MAX_JSON_BYTES, input);
     let mut batch = Batch::default();
@@ -94,7 +94,8 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
     }
 }
 
-/// Returns the job that a line defines, or `None` for a blank line.
+/// Returns the job that a line defines, or the problems of an invalid line. Returns `None` for a
+/// blank line.
 fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text.trim(),

@@ -52,8 +52,7 @@ pub(crate) async fn add(
         return stdin_lines::add_lines(global, args, host_zone, console).await;
     }
     let zone = args.keys.text("tz").map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
-    // This check uses the host's clock, so that input that can never be valid is refused without
-    // Redis.
+    // This check uses the clock of this host, so that invalid input is refused without Redis.
     let draft: Vec<UnixMillis> =
         instants_of(args, clock_skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
     from_flags::job_of_flags(
@@ -90,7 +89,7 @@ pub(crate) async fn add(
     match owed {
         Some(at) if added.2 == Some(at) => instant::report_due(at, now, &zone, console),
         Some(at) => console.warn(&format!(
-            "job {} does not run for {at}: it ran at that time already, or it existed before and was not changed",
+            "job {} does not run for {at}: the job ran at that time already, or existed before and was not changed",
             added.0
         )),
         None => {}
@@ -98,9 +97,9 @@ pub(crate) async fn add(
     if let Some(since) = paused_since(&store, &added).await? {
         let (name, since) = (&added.0, shown(since, &host_zone));
         console.warn(&format!(
-            "job {name} is paused since {since}: it starts no runs until schedctl resume {name}"
+            "job {name} has been paused since {since} and starts no runs until schedctl resume {name}"
         ));
-        // A paused job may not run at this time.
+        // A paused job may not run at its due time, so no due time is reported.
         added.2 = None;
     }
     if let Some(doubt) = timeless(&job, &added) {
@@ -133,8 +132,8 @@ pub(crate) async fn add(
     Ok(0)
 }
 
-/// Returns the revision of the job to replace. The revision is read first, so a later change of the
-/// job by somebody else is noticed.
+/// Returns the revision of the job that `--replace` changes, or `None` if no such job exists. The
+/// add fails if somebody else changes the job after this read.
 async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
     let Some(name) =
         args.keys.text("name").filter(|_| args.replace).and_then(|name| name.parse().ok())
@@ -178,16 +177,17 @@ async fn apply(
             Applied::Newer(now) => {
                 Err(CliFailure::Conflict(name_conflict::changed_meanwhile(&name, &now)))
             }
-            Applied::Past(at) => {
-                Err(CliFailure::Invalid(format!("job {name}: its time {at} is past")))
-            }
+            Applied::Past(at) => Err(CliFailure::Invalid(format!(
+                "job {name}: time {at} is past, wanted a future time"
+            ))),
             Applied::Done(at) => Err(CliFailure::Conflict(name_conflict::done_already(&name, at))),
         };
     }
     Err(CliFailure::Conflict("no free random name was found; give a name with --name".to_owned()))
 }
 
-/// Returns since when the job is paused, if the add changed an existing job.
+/// Returns the time since which the job is paused. Returns `None` if the job is not paused, or the
+/// add did not change an existing job.
 async fn paused_since(
     store: &Store,
     (name, result, _): &Added,

@@ -1,5 +1,5 @@
-//! The failure for a job name that is taken: which job has the name, and how that job differs from
-//! the wanted job.
+//! The failure of an `add` whose job name another job has. The message says where that job comes
+//! from, or how it differs from the wanted job.
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::{declared_in, no_such_job};
@@ -75,15 +75,15 @@ fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
 /// Returns the message for a job that somebody else changed after schedctl had read the job.
 pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
     format!(
-        "somebody else changed job {name} at the same time, and its revision is now {now}: see schedctl show {name}, then add it again"
+        "somebody else changed job {name} at the same time, and its revision is now {now}: see schedctl show {name}, then add the job again"
     )
 }
 
-/// Returns the message for a one-shot of this name that already ran at this instant. The same run
-/// is not repeated.
+/// Returns the message for a one-shot whose run is refused, because a job of this name already ran
+/// at `at`.
 pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
     format!(
-        "a job {name} already ran at {at}; use another --name or time (schedctl history {name})"
+        "a job {name} already ran at {at} (see schedctl history {name}); use another --name or another time"
     )
 }
 

@@ -15,7 +15,7 @@ use signal_hook_tokio::Signals;
 
 use crate::cli::render::{Console, span};
 
-/// The duration of the adding from which the bar is shown.
+/// The time after which the bar of a running `add --stdin` is shown.
 const SHOWN_AFTER: Duration = Duration::from_millis(700);
 /// The time between two updates of the bar.
 const EVERY: Duration = Duration::from_millis(200);
@@ -23,7 +23,7 @@ const EVERY: Duration = Duration::from_millis(200);
 /// The progress of `add --stdin`, shown as a bar.
 pub(super) struct AddProgress {
     began: Instant,
-    /// The total bytes of input, if this number is known.
+    /// The total number of bytes of input, or `None` if it is unknown.
     length: Option<u64>,
     bytes: u64,
     jobs: u64,
@@ -97,14 +97,13 @@ fn clear_when_ended(bar: &ProgressBar) {
     tokio::spawn(async move {
         if let Some(signal) = signals.next().await {
             bar.finish_and_clear();
-            // This fails only for a signal that does not exist, and these signals do exist.
+            // This fails only for signals that do not exist.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
 }
 
-/// Returns how many bytes are left to read if the input is a regular file, or `None` for other
-/// inputs.
+/// Returns the number of unread bytes of a regular file, or `None` for any other input.
 fn bytes_to_come(input: impl AsFd) -> Option<u64> {
     let about = rustix::fs::fstat(&input).ok()?;
     let is_file =

@@ -2,8 +2,8 @@
 //!
 //! A few batches are read ahead while Redis works, so memory is bounded for any input.
 //!
-//! Invariant: each line is reported once, as added or as refused. An added job stays added, also if
-//! nobody reads the output any more.
+//! Invariant: each line is reported once, as added or as refused. An added job stays added, even if
+//! the reader of the output is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,10 +30,10 @@ use crate::engine::planning::planting;
 use crate::engine::planning::planting::{Applied, PlantingError, Request};
 use crate::store::{Existing, Store};
 
-/// The number of batches applied at the same time. A batch takes four round trips, during which a
-/// distant Redis would otherwise be idle.
+/// The number of batches written to Redis at the same time. A batch takes four round trips, so a
+/// single batch would leave a distant Redis idle.
 const AT_ONCE: usize = 3;
-/// The number of partial batches read ahead.
+/// The maximum number of batches that are read before they are written to Redis.
 const AHEAD: usize = 8;
 
 /// Adds the jobs on standard input. Returns the exit code.
@@ -48,8 +48,7 @@ pub(super) async fn add_lines(
     let (_, mut skew) = clock_skew::ask_time(&store).await?;
     let (sender, mut batches) = mpsc::channel(AHEAD);
     let zone = host_zone.clone();
-    // The thread is not joined: it may wait for input that never comes after an outage, and ends
-    // with the process.
+    // The thread is not joined, because it may wait for input forever. It ends with the process.
     std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
     let progress = AddProgress::new(console);
     let array = JsonArray::default();
@@ -192,7 +191,8 @@ impl Sheet<'_> {
             open = clashed;
         }
         for (line, _) in open {
-            outcomes.insert(line, Err("no free random name was found; give a name".to_owned()));
+            outcomes
+                .insert(line, Err("no free random name was found; give the job a name".to_owned()));
         }
         Ok(outcomes)
     }
@@ -220,7 +220,7 @@ impl Sheet<'_> {
             let nameless =
                 if open.iter().any(|(_, job)| job.name.is_none()) { ", which adds lines without a name twice" } else { "" };
             let hint = format!(
-                "{line}; it is not known which of lines {first} to {last} were added: run the command again with --if-absent{nameless}"
+                "{line}; it is not known which of lines {first} to {last} were added; run the command again with --if-absent{nameless}"
             );
             if failure.code() == 69 { CliFailure::Unreachable(hint) } else { CliFailure::Failed(hint) }
         })
@@ -252,7 +252,9 @@ impl Sheet<'_> {
                 Err(name_conflict::name_taken(self.store, &name, job).await.lines().join("; "))
             }
             Ok(Applied::Newer(now)) => Err(name_conflict::changed_meanwhile(&name, &now)),
-            Ok(Applied::Past(at)) => Err(format!("job {name}: its time {at} is past")),
+            Ok(Applied::Past(at)) => {
+                Err(format!("job {name}: time {at} is past, wanted a future time"))
+            }
             Ok(Applied::Done(at)) => Err(name_conflict::done_already(&name, at)),
             Err(error) => Err(error.to_string()),
         })

@@ -1,4 +1,4 @@
-//! The queues and groups that a job may name because a file declares them.
+//! The declared queues and groups, which are the only ones that a job may name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,8 @@ impl Pools {
         Ok(Self { queues, groups: store.read_groups().await? })
     }
 
-    /// Returns why the job's queue or group cannot be used. The queue or group is not declared, or
-    /// the turns of the group do not include the job.
+    /// Returns the reason why `job` cannot use its queue or group, or `None` if the job can. The
+    /// queue or group may be undeclared, or the job may have no turn in the group.
     pub(super) fn unknown_to(&self, job: &NamedJob) -> Option<String> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {
@@ -31,7 +31,7 @@ impl Pools {
             let names: Vec<&str> = [default.as_str()].into_iter().chain(others).collect();
             let names = names.join(", ");
             return Some(format!(
-                "queue {queue} is not known, wanted {names} (a jobs file declares queues by [queues.{queue}])"
+                "queue {queue} is not known, wanted one of {names} (a jobs file declares queues by [queues.{queue}])"
             ));
         }
         let group = job.spec.group.as_ref()?;
@@ -53,8 +53,11 @@ impl Pools {
             None => {}
         }
         let names: Vec<&str> = self.groups.keys().map(GroupName::as_str).collect();
-        let wanted =
-            if names.is_empty() { String::new() } else { format!(", wanted {}", names.join(", ")) };
+        let wanted = if names.is_empty() {
+            String::new()
+        } else {
+            format!(", wanted one of {}", names.join(", "))
+        };
         Some(format!(
             "group {group} is not known{wanted} (a jobs file declares groups by [groups.{group}])"
         ))

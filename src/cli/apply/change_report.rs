@@ -1,4 +1,4 @@
-//! The output of `diff` and `apply`: a line for each job that differs, or one JSON document.
+//! The output of `diff` and `apply`: lines for each job that differs, or one JSON document.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ use crate::engine::planning::file_change::{
 };
 use crate::store::Section;
 
-/// Prints the differences between file and live jobs: a line for each job, and a line for each
-/// further key.
+/// Prints the differences between the jobs file and the live jobs: a line for each job that
+/// differs, and one more line for each further key.
 pub(super) fn comparison(
     comparison: &Comparison,
     said: &LastChange<'_>,
@@ -27,7 +27,8 @@ pub(super) fn comparison(
         report(&name, standing, &[], prune, console);
     }
     for JobStanding { name, standing, others, .. } in &comparison.jobs {
-        // A list that still names a job that is over is corrected without a message.
+        // A job that is over is reported only if the file has it. `apply` removes any other such
+        // job from the list of the source without a message.
         if *standing != ApplyState::Over || said.jobs.contains_key(name) {
             report(name.as_str(), standing, others, prune, console);
         }
@@ -54,7 +55,7 @@ fn report(
                 texts.push("the stored definition cannot be read and is replaced".to_owned());
             }
             if !others.is_empty() {
-                texts.push(format!("also in {}: the last change wins", elsewhere()));
+                texts.push(format!("also defined in {}; the last change wins", elsewhere()));
             }
             ('~', Colour::Yellow, texts)
         }
@@ -70,17 +71,20 @@ fn report(
             vec!["not applied: the name belongs to a job added with schedctl add".to_owned()],
         ),
         ApplyState::Over => {
-            return console.note(&format!("job {name}: its last time is past, so it gets no run"));
+            return console.note(&format!("job {name} gets no run, because its last time is past"));
         }
         ApplyState::Gone if !others.is_empty() => (
             '-',
             Colour::Dim,
-            vec![format!("no longer in the file, but kept because it is also in {}", elsewhere())],
+            vec![format!(
+                "no longer in the file, but kept because the job is also in {}",
+                elsewhere()
+            )],
         ),
         ApplyState::Gone if prune == Prune::No => (
             '-',
             Colour::Dim,
-            vec!["no longer in the file, but kept; --prune removes it".to_owned()],
+            vec!["no longer in the file, but kept; --prune removes the job".to_owned()],
         ),
         ApplyState::Gone => ('-', Colour::Red, vec!["no longer in the file".to_owned()]),
     };
@@ -102,7 +106,7 @@ pub(super) fn changes(done: &[AppliedChange], console: &mut Console) {
                 ));
             }
             PlannedChange::Past(at) => {
-                console.note(&format!("job {name}: its time {at} is past, so it gets no run"));
+                console.note(&format!("job {name} gets no run, because its time {at} is past"));
             }
             PlannedChange::Added(_)
             | PlannedChange::Changed(_)
@@ -113,7 +117,8 @@ pub(super) fn changes(done: &[AppliedChange], console: &mut Console) {
     }
 }
 
-/// Returns the summary line of `diff` or `apply`: how many jobs were, or would be, changed.
+/// Returns the summary line of `apply`: the numbers of jobs that were added, changed, removed and
+/// unchanged, or would be without `--dry-run`.
 pub(super) fn summary(
     comparison: &Comparison,
     said: &LastChange<'_>,

@@ -1,7 +1,7 @@
 //! `diff` and `apply`: comparing a jobs file with the live jobs, and applying the file.
 //!
 //! Invariant: a file with a problem changes nothing. Only the jobs, queues and groups of the file
-//! are read. The file's other sections concern the node that reads the file.
+//! are compared and applied. The other sections are settings of a node.
 
 mod change_report;
 
@@ -33,10 +33,10 @@ Examples:
   schedctl diff /etc/schedd/jobs.toml --node web1
 
 Lines begin with + (would be added), ~ (would be changed, key by key), - (no longer in the file) or
-! (not applied: a job added with schedctl add has the name). With --node a line says if the node
-already applied this definition and another file changed the job later: a reload changes nothing.
-Values of env and header fields, bodies and passwords are not shown. Exit codes: 0 no difference; 1
-differs; 78 the file has problems.";
+! (not applied: a job added with schedctl add has the name). With --node, jobs that another
+file changed after the node applied this definition are reported: a reload does not change them.
+Values of env and header fields, bodies and passwords are not shown. Exit codes: 0 no difference;
+1 a difference; 78 the file has problems.";
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
@@ -45,11 +45,11 @@ Examples:
 
 The jobs, queues and groups of the file are stored under the name of their source: --source, else
 the name of the file without its extension. A job that is no longer in the file stays and is listed;
---prune removes it, unless another file has it too. If another file defines a job differently, the
-last change wins. Jobs added with schedctl add are never changed: a job with such a name is not
-applied, and the exit code is 4. A file with problems changes nothing.";
+--prune removes the job, unless another file has it. If another file defines a job differently, the
+last change wins. Jobs added with schedctl add are never changed: if the file has a job of the same
+name, that job is not applied, and the exit code is 4. A file with problems changes nothing.";
 
-/// Shows what applying a jobs file would change.
+/// Shows the changes that applying a jobs file would make.
 #[derive(Debug, clap::Args)]
 #[command(after_help = DIFF_EXAMPLES)]
 pub(crate) struct DiffArgs {
@@ -58,24 +58,26 @@ pub(crate) struct DiffArgs {
     /// Name under which the file was applied [default: the file's name without its ending]
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Compare with this node's own file, as a reload of that node would
+    /// Compare with the jobs that this node read from its own file: show what its reload would
+    /// change
     #[arg(long, value_name = "NODE", conflicts_with = "source")]
     node: Option<String>,
 }
 
-/// Applies a jobs file without a node that reads it.
+/// Applies a jobs file that no node reads: stores its jobs, queues and groups in Redis.
 #[derive(Debug, clap::Args)]
 #[command(after_help = APPLY_EXAMPLES)]
 pub(crate) struct ApplyArgs {
     /// The jobs file
     file: PathBuf,
-    /// Name under which its jobs are stored [default: the file's name without its ending]
+    /// Name under which the jobs of the file are stored [default: the file's name without its
+    /// ending]
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Only print what would be done
+    /// Only print the changes, without making them
     #[arg(long)]
     dry_run: bool,
-    /// Remove jobs that this source declared before and the file no longer has
+    /// Remove jobs that the file declared before and no longer declares
     #[arg(long)]
     prune: bool,
 }
@@ -101,20 +103,20 @@ pub(crate) async fn diff(
     }
     let said = read.said(&source);
     let comparison = file_change::compare(&store, &said).await?;
-    // Jobs missing from a node's file are removed at its reload; jobs missing from an applied file
-    // only with `--prune`.
+    // Jobs missing from the file are shown as removed: a node removes them at its reload, and
+    // `apply` removes them with `--prune`.
     change_report::comparison(&comparison, &said, Prune::Yes, console);
     if console.is_json() {
         console.json(&change_report::document(&read.file, &said, &comparison, &[]));
     }
     let differs = comparison.differs(Prune::Yes);
     if !differs && !console.is_json() {
-        console.note("nothing would change");
+        console.note("no differences: applying the file would change nothing");
     }
     Ok(u8::from(differs))
 }
 
-/// Refuses the source of a node that was never seen and whose file declared nothing.
+/// Fails if no node of this name is known and no job comes from the file of such a node.
 async fn known(store: &Store, source: &SourceName) -> Result<(), CliFailure> {
     let (_, nodes) = store.list_nodes().await?;
     if nodes.iter().any(|node| node.name == source.as_str())
@@ -124,7 +126,7 @@ async fn known(store: &Store, source: &SourceName) -> Result<(), CliFailure> {
     }
     let namespace = store.namespace();
     Err(CliFailure::NotFound(format!(
-        "no node {source} is known in namespace {namespace}: schedctl nodes lists them"
+        "no node {source} is known in namespace {namespace}; schedctl nodes lists the known nodes"
     )))
 }
 
@@ -167,7 +169,8 @@ async fn carry_out(
     Ok(file_change::apply(store, &Zone::of_host(), said, comparison, prune).await?)
 }
 
-/// Returns the highest exit code of all jobs of the file.
+/// Returns the exit code: 1 if a change failed, else 4 if a job's name belongs to a job added with
+/// `schedctl add`, else 0.
 fn worst(comparison: &Comparison, done: &[AppliedChange]) -> u8 {
     if done.iter().any(|done| matches!(done.change, PlannedChange::Failed(_))) {
         return 1;

@@ -9,13 +9,13 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
 
-/// The dead letters to handle.
+/// The arguments that name or select dead letters.
 #[derive(Debug, clap::Args)]
 pub(super) struct Chosen {
     /// Ids of runs
     #[arg(value_name = "RUN", add = completion::runs(), required_unless_present = "dead", conflicts_with = "dead")]
     pub(super) runs: Vec<String>,
-    /// All dead letters that the filters select
+    /// Select all dead letters that match the filters
     #[arg(long)]
     pub(super) dead: bool,
     /// Only runs of this job

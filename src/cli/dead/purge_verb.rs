@@ -22,17 +22,18 @@ Examples:
   schedctl purge --dead --job backup --keep 10
   schedctl purge --dead --older-than 7d --dry-run
 
-Among the dead letters that --job and --state select, --keep spares the newest and --older-than the
-younger ones; a run is deleted if neither spares it. --dead alone deletes every dead letter: on a
-terminal it asks for the name of the namespace first, elsewhere it requires --yes.";
+--job and --state select dead letters. --keep N keeps the newest N of the selected dead letters, and
+--older-than keeps those that ended more recently; all other selected dead letters are deleted.
+--dead alone deletes every dead letter. On a terminal, schedctl first asks for the name of the
+namespace; without a terminal, --yes is required.";
 
-/// Deletes runs that failed, timed out or were lost, for good.
+/// Deletes dead letters for good: runs that failed, timed out or were lost.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PurgeArgs {
     #[command(flatten)]
     chosen: Chosen,
-    /// Only runs in this state; separate several by commas
+    /// Only runs in these states, separated by commas
     #[arg(
         long,
         value_name = "STATE",
@@ -41,13 +42,13 @@ pub(crate) struct PurgeArgs {
         conflicts_with = "runs"
     )]
     state: Vec<RunState>,
-    /// Only runs that ended longer ago than this
+    /// Only runs that ended longer ago than this duration
     #[arg(long, value_name = "DURATION", requires = "dead", conflicts_with = "runs")]
     older_than: Option<String>,
-    /// Keep the newest N of them
+    /// Keep the newest N of the selected runs
     #[arg(long, value_name = "N", default_value_t = 0, requires = "dead", conflicts_with = "runs")]
     keep: usize,
-    /// Only print how many would be deleted
+    /// Only print how many runs would be deleted
     #[arg(long)]
     dry_run: bool,
     /// Delete every dead letter without asking
@@ -81,7 +82,7 @@ pub(crate) async fn purge(
     if args.is_unsure() && !is_terminal() {
         let message = "--dead without a filter deletes every dead letter of namespace";
         return Err(CliFailure::Invalid(format!(
-            "{message} {}, wanted --yes with it, or a filter such as --older-than 7d",
+            "{message} {}, wanted --yes, or a filter such as --older-than 7d",
             store.namespace()
         )));
     }

@@ -1,5 +1,5 @@
-//! `retry`: retries dead letters, which are named or selected by filters. A failure for one run
-//! does not stop the command, and the worst exit code is returned.
+//! `retry`: retries dead letters, which are named or selected by filters. If one run cannot be
+//! retried, the command goes on with the next run. The exit code is the worst of all runs.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -22,10 +22,10 @@ Examples:
   schedctl retry --dead --job backup
   schedctl retry --dead --state lost --since 24h --dry-run
 
-A run keeps its id and its due time, gets all its retries again, and is ready at once;
-SCHEDD_ATTEMPT keeps counting. Unless its job's overlap is allow, it waits for the job's open run. A
-run that was already retried is not changed. --since and --until compare with the end of a run and
-take a time as add --at does, or a duration, which means that long ago.";
+A retried run keeps its id and its due time, gets all its retries again, and is ready at once.
+SCHEDD_ATTEMPT continues to count. The run waits for an open run of its job, unless overlap of the
+job is allow. A run that was already retried is not changed. --since and --until select runs by
+their end; write a time as for add --at, or a duration before now.";
 
 /// Retries runs that failed, timed out or were lost.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct RetryArgs {
     chosen: Chosen,
     #[command(flatten)]
     which: RunFilter,
-    /// Retry at most N runs, oldest first; 0 = all
+    /// Retry at most N runs, oldest first; 0 means all
     #[arg(long, value_name = "N", default_value_t = 0, requires = "dead", conflicts_with = "runs")]
     limit: usize,
     /// Only print which runs would be retried
@@ -66,7 +66,7 @@ pub(crate) async fn retry(
     }
     let worst = outcomes.end();
     if runs.is_empty() && !console.is_json() {
-        console.note("no dead letters that the filters select");
+        console.note("no dead letter matches the filters");
     }
     Ok(worst)
 }
@@ -82,27 +82,28 @@ async fn picked(store: &Store, args: &RetryArgs) -> Result<Vec<RunId>, CliFailur
 type RetryOutcome = (&'static str, String);
 
 async fn look(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailure> {
-    demand_dead(store, run, "there is nothing to retry").await?;
-    Ok(("would_retry", format!("{run} would be retried")))
+    demand_dead(store, run, "only dead letters can be retried").await?;
+    Ok(("would_retry", format!("run {run} would be retried")))
 }
 
 async fn retry_run(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailure> {
     let job = run.job();
     match retry_order::retry_run(store, run).await? {
-        RetryReply::Retried => Ok(("retried", format!("{run} is ready again"))),
+        RetryReply::Retried => Ok(("retried", format!("run {run} is ready again"))),
         RetryReply::Waiting => {
-            Ok(("waiting", format!("{run} starts after the open run of its job")))
+            Ok(("waiting", format!("run {run} starts after the open run of job {job}")))
         }
-        RetryReply::Already => {
-            Ok(("already", format!("{run} has not ended, or was already retried")))
-        }
+        RetryReply::Already => Ok((
+            "already",
+            format!("run {run} is not changed: the run has not ended, or was already retried"),
+        )),
         RetryReply::Over { state, at } => {
-            Err(not_dead(run, &state, at, &format!("schedctl rerun {run} runs it again")))
+            Err(not_dead(run, &state, at, &format!("run it again with schedctl rerun {run}")))
         }
         RetryReply::Gone(how) => {
             let how = how.map_or_else(String::new, |how| format!(" ({how})"));
             Err(CliFailure::Conflict(format!(
-                "run {run} cannot be retried: job {job} no longer exists{how}; add it again with the same definition, then retry"
+                "run {run} cannot be retried: job {job} no longer exists{how}; add the job again with the same definition, then retry the run"
             )))
         }
         RetryReply::Former => Err(CliFailure::Conflict(format!(

@@ -1,10 +1,11 @@
-//! The section of the report about the consistency check: how much was checked, the findings, and
-//! the repairs.
+//! The section of the report about the consistency check: the numbers of checked keys, jobs and
+//! runs, the findings, and the repairs.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::node_sections::counted;
 use super::report::line;
 use crate::cli::render::{Colour, Console, one_line};
 use crate::cli::state::nodes_verb::is_present;
@@ -16,27 +17,31 @@ use crate::engine::maintenance::background_check::EVERY;
 use crate::engine::maintenance::full_check::{Examination, Mended};
 use crate::store::{CheckLevel, CheckNote, NodeRecord, ServerCheck, Store};
 
-/// The time without a consistency check by any node that counts as a problem. A node checks a slice
-/// of the data each minute.
+/// The time since the last check by any node from which `doctor` warns. A node checks a slice of
+/// the data each minute.
 const OVERDUE: Duration = EVERY.saturating_mul(10);
 
-/// Returns lines about how much data was checked now, and about the background check by the nodes.
+/// Returns a line about the data that this command checked, and a line about the background check
+/// by the nodes.
 pub(super) async fn summary(
     store: &Store,
     exam: &Examination,
     nodes: &[NodeRecord],
     now: UnixMillis,
 ) -> Vec<ServerCheck> {
-    let looked_at = format!("{} keys, {} jobs, {} runs looked at", exam.keys, exam.jobs, exam.runs);
+    let looked_at = format!(
+        "checked {}, {} and {}",
+        counted(exam.keys as u64, "key", "keys"),
+        counted(exam.jobs as u64, "job", "jobs"),
+        counted(exam.runs as u64, "run", "runs"),
+    );
     let mut checks = vec![match (exam.findings.len(), &exam.partial) {
         (_, Some(why)) => {
             ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; {why}"))
         }
-        (0, None) => ServerCheck::new(
-            "consistency",
-            CheckLevel::Ok,
-            format!("{looked_at}; they are consistent"),
-        ),
+        (0, None) => {
+            ServerCheck::new("consistency", CheckLevel::Ok, format!("{looked_at}; no findings"))
+        }
         (1, None) => {
             ServerCheck::new("consistency", CheckLevel::Fail, format!("{looked_at}; 1 finding"))
         }
@@ -61,15 +66,15 @@ fn slow_check(audit: Option<&CheckNote>, nodes: &[NodeRecord], now: UnixMillis) 
                 || "no whole round has ended yet".to_owned(),
                 |at| format!("the last whole round ended {}", ago(at)),
             );
-            format!("{} findings, last checked {}; {round}", audit.findings, ago(audit.at))
+            format!("findings: {}, last checked {}; {round}", audit.findings, ago(audit.at))
         }
-        None => "no node has looked yet".to_owned(),
+        None => "no node has checked data yet".to_owned(),
     };
     let is_long = |at: UnixMillis| now.since(at) > OVERDUE;
     let was_there =
         nodes.iter().any(|node| is_present(node, now) && node.started_at.is_some_and(is_long));
     if was_there && audit.is_none_or(|audit| is_long(audit.at)) {
-        let why = "a slice is due each minute; the logs of the nodes say what keeps them from it (\"the consistency of the data is not checked\")";
+        let why = "each node should check a slice of the data each minute; the cause is in the logs of the nodes (\"the consistency of the data is not checked\")";
         return ServerCheck::new("slow check", CheckLevel::Warn, format!("{text}: {why}"));
     }
     ServerCheck::new("slow check", CheckLevel::Ok, text)

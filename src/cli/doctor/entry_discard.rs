@@ -1,5 +1,4 @@
-//! Deletion of one entry or all entries of the quarantine, after an operator has looked at the
-//! entries.
+//! Deletion of one entry, or of all entries, of the quarantine.
 
 use serde_json::{Value, json};
 
@@ -9,7 +8,7 @@ use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, one_line};
 use crate::store::{Discarded, QuarantineEntry, Store};
 
-/// The word on the command line for every entry. An entry that is itself named `all` is written
+/// The argument of `--discard` that means every entry. An entry whose name is `all` is written
 /// `\x61ll`.
 const ALL: &str = "all";
 
@@ -34,7 +33,7 @@ pub(super) async fn discard(
     let namespace = store.namespace();
     if !is_sure && !is_terminal() {
         return Err(CliFailure::Invalid(format!(
-            "--discard all deletes every entry in the quarantine of namespace {namespace}, wanted --yes with it, or one ENTRY"
+            "--discard all deletes every entry in the quarantine of namespace {namespace}, wanted --yes, or the name of one entry"
         )));
     }
     let (_, entries) = store.list_quarantine(usize::MAX).await?;
@@ -47,7 +46,8 @@ pub(super) async fn discard(
     Ok(0)
 }
 
-/// Deletes the given quarantine entries and returns those that were deleted.
+/// Deletes the given quarantine entries and returns the deleted ones. Resets the number of entries
+/// that did not fit, if that number is still `dropped`.
 async fn gone(
     store: &Store,
     entries: Vec<QuarantineEntry>,
@@ -62,11 +62,7 @@ async fn gone(
 }
 
 fn counted(count: usize) -> String {
-    if count == 1 {
-        "1 entry of quarantine".to_owned()
-    } else {
-        format!("{count} entries of quarantine")
-    }
+    if count == 1 { "1 quarantine entry".to_owned() } else { format!("{count} quarantine entries") }
 }
 
 fn report(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
@@ -84,10 +80,10 @@ fn report(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
     }
     console.line(&format!("{} discarded", counted(gone.len())));
     if dropped > 0 {
-        console.line(&format!("{dropped} entries that did not fit are no longer reported"));
+        console.line(&format!("the number of entries that did not fit ({dropped}) is reset to 0"));
     }
     if !gone.is_empty() {
-        console.note("run schedctl doctor to check the data without it");
+        console.note("run schedctl doctor to check the remaining data");
     }
 }
 

@@ -1,5 +1,5 @@
-//! The check of the nodes' hosts: limits that a host does not enforce, users that a host does not
-//! allow, and the jobs concerned.
+//! The check of the hosts of nodes: the limits that a host does not enforce, the users that a host
+//! does not allow, and the jobs that need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{CheckLevel, NodeRecord, ServerCheck, Store, StoreError};
 
 /// Returns lines about the limits that each present node enforces and the users it allows, with
-/// warnings about jobs that ask for more.
+/// warnings about jobs that need other limits or users.
 pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
     let present: Vec<&NodeRecord> = nodes.iter().filter(|node| is_present(node, now)).collect();
     let mut checks: Vec<ServerCheck> = present.iter().filter_map(|node| node_check(node)).collect();
@@ -34,20 +34,20 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
             checks.push(ServerCheck::new(
                 "limits",
                 CheckLevel::Warn,
-                format!("which jobs have limits is not known: {error}"),
+                format!("the limits of jobs cannot be read: {error}"),
             ));
         }
     }
     checks.extend(present.iter().filter_map(|node| user_check(node)));
     if present.iter().any(|node| node.has_cgroups == Some(false)) {
-        let text = "not enforced without cgroups: processes that a job leaves behind are found by process group and environment; a process that leaves both goes on unseen";
+        let text = "without cgroups, processes that a run leaves behind are found by process group and environment; a process that changes both is not found and keeps running";
         checks.push(ServerCheck::new("processes", CheckLevel::Note, text));
     }
     checks
 }
 
-/// Returns the kinds of limits that a node does not enforce, or nothing if the node does not report
-/// them.
+/// Returns the kinds of limits that a node does not enforce. Returns an empty set if the node does
+/// not report its limits.
 fn lacking(node: &NodeRecord) -> BTreeSet<LimitKind> {
     let Some(limits) = &node.limits else { return BTreeSet::new() };
     LimitKind::ALL.into_iter().filter(|kind| !limits.contains(kind)).collect()
@@ -60,7 +60,7 @@ fn node_check(node: &NodeRecord) -> Option<ServerCheck> {
         return Some(ServerCheck::new(
             &node.name,
             CheckLevel::Ok,
-            "all limits of jobs are enforced, each run has a cgroup of its own",
+            "all limits of jobs are enforced, and each run has its own cgroup",
         ));
     }
     let text = format!("not enforced: limits of {}: {}", listed(&lacking), node.limits_why);
@@ -74,10 +74,10 @@ fn user_check(node: &NodeRecord) -> Option<ServerCheck> {
         ("", "") => return None,
         ("", why) => format!("no job can run as another user: {why}"),
         ("*", _) => {
-            "jobs may run as any user but root by naming it; without user they run as schedd does"
+            "jobs may name any user except root; a job without user runs as the user of schedd"
                 .to_owned()
         }
-        (users, _) => format!("jobs may run as these users by naming them: {users}"),
+        (users, _) => format!("jobs may name these users: {users}"),
     };
     Some(ServerCheck::new(&node.name, CheckLevel::Note, text))
 }
@@ -89,12 +89,12 @@ fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Se
     let nodes: Vec<&str> =
         present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
     let (asked, fail) = if jobs.len() == 1 {
-        ("asked for by job", "it fails")
+        ("needed by job", "the job fails")
     } else {
-        ("asked for by jobs", "they fail")
+        ("needed by jobs", "the jobs fail")
     };
     let text = format!(
-        "{asked} {}, and not allowed on {}: {fail} there",
+        "{asked} {}, but not allowed on {}: {fail} there",
         first_of(jobs),
         nodes.join(", ")
     );
@@ -114,7 +114,7 @@ fn is_refused(user: &str, own: &str, named: &str, why_nobody: &str) -> bool {
     }
 }
 
-/// Returns the first job names of a list as text, and how many more there are.
+/// Returns the first [`SHOWN`] names of `jobs` as text, and the number of the remaining names.
 fn first_of(jobs: &[JobName]) -> String {
     let first = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
     let more = if jobs.len() > SHOWN {
@@ -125,31 +125,31 @@ fn first_of(jobs: &[JobName]) -> String {
     first + &more
 }
 
-/// Returns a warning if some present nodes do not enforce a limit that jobs ask for.
+/// Returns a warning if some present nodes do not enforce a limit that `jobs` have.
 fn unheld(kind: LimitKind, jobs: &[JobName], present: &[&NodeRecord]) -> Option<ServerCheck> {
     let nodes: Vec<&str> = present
         .iter()
         .filter(|node| lacking(node).contains(&kind))
         .map(|node| node.name.as_str())
         .collect();
-    let text = format!("asked for by {}; not enforced by {}", first_of(jobs), nodes.join(", "));
+    let text = format!("set by {}; not enforced by {}", first_of(jobs), nodes.join(", "));
     (!nodes.is_empty()).then(|| ServerCheck::new(format!("limits.{kind}"), CheckLevel::Warn, text))
 }
 
-/// Returns a warning if jobs ask for more open files than a process on the node may have.
+/// Returns a warning if jobs set a higher limit of open files than a process on the node may have.
 fn too_many_files(node: &NodeRecord, asked: &BTreeMap<JobName, u64>) -> Option<ServerCheck> {
     let most = node.most_files?;
     let jobs: Vec<JobName> =
         asked.iter().filter(|(_, files)| **files > most).map(|(job, _)| job.clone()).collect();
     let text = format!(
-        "more asked for by {} than the {most} that {} can give (its hard limit: LimitNOFILE= of its unit, ulimit -Hn): they get {most} there",
+        "set by {} above {most}, the hard limit of node {} (LimitNOFILE= of its unit, ulimit -Hn): processes there get {most}",
         first_of(&jobs),
         node.name
     );
     (!jobs.is_empty()).then(|| ServerCheck::new("limits.files", CheckLevel::Warn, text))
 }
 
-/// The jobs that ask for limits or users that some host may not offer.
+/// The limits and users in the definitions of jobs, each with these jobs.
 #[derive(Default)]
 struct Asking {
     limits: BTreeMap<LimitKind, Vec<JobName>>,

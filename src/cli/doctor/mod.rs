@@ -33,14 +33,14 @@ Examples:
   schedctl doctor --restore 'quarantined:job:backup:1790000000000'
   schedctl doctor --discard 'quarantined:job:backup:1790000000000'
 
-Everything is read twice before it is reported, so data that changes meanwhile is no finding. --fix
-does only what cannot do harm, guards each step in Redis, and reports what it did. It plants a
-missing planned run, restores a lost lease as expired so that a node takes the run back by its
-delivery rule, frees the place of a run that has ended, and sets counters. Unreadable data is moved
-to quarantine. Only --discard deletes it from there, and prints what it deleted. --discard all asks
-for the name of the namespace on a terminal, elsewhere it requires --yes.
+Data is read twice before a finding is reported, so data that changes meanwhile is not a finding.
+--fix makes only safe repairs and prints each repair. It adds a missing planned run, restores a lost
+lease as expired so that a node ends or retries the run by its delivery rule, frees the place of a
+run that has ended, and corrects counters. Unreadable data is moved to quarantine. Only --discard
+deletes data from quarantine, and prints the deleted entries. On a terminal, --discard all first
+asks for the name of the namespace; without a terminal, --yes is required.
 
-Exit codes: 0 nothing wrong, or everything repaired; 1 something is wrong; 3 no such entry; 69 Redis
+Exit codes: 0 no problem, or all problems repaired; 1 a problem; 3 no such entry; 69 Redis
 unreachable.";
 
 /// Checks Redis, the nodes, their files and all stored data, and reports what is wrong and how to
@@ -48,16 +48,16 @@ unreachable.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// Repair what is safe, and report what was done
+    /// Make the repairs that are safe, and print each repair
     #[arg(long)]
     fix: bool,
-    /// Restore an entry from quarantine by the name shown there, if it can be used now
+    /// Put a quarantine entry back, by the name that doctor prints, if its data can be used now
     #[arg(long, value_name = "ENTRY", conflicts_with_all = ["fix", "set_aside"])]
     restore: Option<String>,
     /// Move the unreadable definition of a job, or the unreadable record of a run, to quarantine
     #[arg(long, value_name = "JOB|RUN", conflicts_with = "fix")]
     set_aside: Option<String>,
-    /// Delete an entry of quarantine for good by the name shown there, or all entries
+    /// Delete a quarantine entry for good, by the name that doctor prints, or delete all entries
     #[arg(long, value_name = "ENTRY|all", conflicts_with_all = ["fix", "restore", "set_aside"])]
     discard: Option<String>,
     /// Delete all entries without asking
@@ -85,7 +85,7 @@ pub(crate) async fn doctor(
     let (store, found) = meant.try_out(global).await?;
     match found {
         Ok(_) => {}
-        // This Redis answers, but no other check can use it.
+        // This Redis answers but cannot be used, so all other checks are left out.
         Err(StoreError::Unfit { address, why }) if args.only_looks() => {
             return Ok(unfit(&address, &why, console));
         }

@@ -1,5 +1,5 @@
-//! Checks besides the consistency check: data losses, other spellings of the namespace, the nodes,
-//! their clocks and their files.
+//! The checks of `doctor` other than the consistency check: data losses, other spellings of the
+//! namespace, the nodes, their clocks and their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::store::{
     CheckLevel, JobRecord, NodeEvents, NodeRecord, Section, ServerCheck, Store, StoreError,
 };
 
-/// The maximum difference between two clocks that is no problem, in ms.
+/// The difference between two clocks, in ms, from which `doctor` warns.
 const TOLERATED_MS: u64 = 1_000;
 /// The age up to which a data loss is a warning. An older data loss is a note.
 pub(super) const RECENT: Duration = Duration::from_secs(7 * 86_400);
@@ -39,7 +39,7 @@ pub(super) async fn spellings(store: &Store) -> Result<Vec<ServerCheck>, StoreEr
         return Ok(Vec::new());
     }
     let text = format!(
-        "this Redis also has {}: upper and lower case matter in namespaces, so a node with that spelling shares nothing with this one",
+        "this Redis also has namespace {}, which differs from this one only in upper and lower case; nodes in different namespaces share no jobs, so correct a misspelt name",
         others.join(", ")
     );
     Ok(vec![ServerCheck::new("namespace", CheckLevel::Warn, text)])
@@ -58,8 +58,8 @@ pub(super) fn wrong_type_check(error: StoreError) -> Result<Vec<ServerCheck>, St
     }
 }
 
-/// Reports the last data loss of Redis. The line is a warning as long as an operator may not have
-/// seen the loss.
+/// Reports the last data loss of Redis. The line is a warning for the time [`RECENT`] after the
+/// loss, then a note.
 pub(super) async fn losses(store: &Store) -> ServerCheck {
     let losses = match store.read_losses().await {
         Ok(losses) => losses,
@@ -88,7 +88,8 @@ pub(super) async fn losses(store: &Store) -> ServerCheck {
     ServerCheck::new("data loss", if is_recent { CheckLevel::Warn } else { CheckLevel::Note }, text)
 }
 
-fn counted(count: u64, one: &str, many: &str) -> String {
+/// Returns `count` with the singular or plural of a word, such as `2 runs`.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
@@ -98,7 +99,7 @@ pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
         return vec![ServerCheck::new(
             "nodes",
             CheckLevel::Warn,
-            "no schedd runs on this Redis and namespace: nothing is started",
+            "no schedd runs on this Redis and namespace, so no runs are started",
         )];
     }
     let versions: BTreeSet<&str> = nodes
@@ -141,7 +142,7 @@ pub(super) async fn clock_steps(
     let listed: Vec<String> =
         steps.iter().take(SHOWN).map(|(at, by)| format!("{} to {at}", step_text(*by))).collect();
     let text = format!(
-        "Redis' clock was set {}; runs were early or late by that: see that its host keeps the time (NTP)",
+        "the clock of Redis was set {}, so runs were early or late; synchronize the clock of its host (NTP)",
         listed.join(", and ")
     );
     Ok(vec![ServerCheck::new("redis clock", CheckLevel::Warn, text)])
@@ -162,7 +163,7 @@ pub(super) async fn overdue(
     let Some(first) = first else { return Ok(Vec::new()) };
     let runs = counted(count, "run is", "runs are");
     let text = format!(
-        "{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd"
+        "{runs} due, the first since {first}, but no schedd is running: systemctl start schedd"
     );
     Ok(vec![ServerCheck::new("overdue", CheckLevel::Fail, text)])
 }
@@ -184,7 +185,7 @@ pub(super) async fn unserved(
             Some(ServerCheck::new(
                 format!("lane {lane}"),
                 CheckLevel::Warn,
-                format!("{runs} there that no node takes: {why}"),
+                format!("{runs} in this lane: {why}"),
             ))
         });
     Ok(listed.collect())
@@ -209,7 +210,7 @@ pub(super) async fn unserved_at_gates(
             let more = if more > 0 { format!(", and {more} more lanes") } else { String::new() };
             let named = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
             let text = format!(
-                "runs wait there that no node takes, and all other runs pass them: {named}{more}"
+                "no node takes some runs that wait at this gate, and all other runs pass them: {named}{more}"
             );
             listed.push(ServerCheck::new(format!("gate {}", gate.words()), CheckLevel::Warn, text));
         }
@@ -231,13 +232,12 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
         return ServerCheck::new(
             &node.name,
             CheckLevel::Warn,
-            format!("gone: it was not seen for 15 s, on host {}", node.host),
+            format!("gone: not seen for 15 s, on host {}", node.host),
         );
     }
-    let at_limit = node
-        .at_limit
-        .as_ref()
-        .map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
+    let at_limit = node.at_limit.as_ref().map_or_else(String::new, |(why, since)| {
+        format!(", has claimed no runs since {since}: {why}")
+    });
     let about = format!("{}, version {}, host {}{at_limit}", node.state, node.version, node.host);
     if node.hindrance().is_some() {
         return ServerCheck::new(&node.name, CheckLevel::Warn, about);
@@ -246,12 +246,12 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
         None => ServerCheck::new(
             &node.name,
             CheckLevel::Ok,
-            format!("{about}; how far its clock is off is not known yet"),
+            format!("{about}; the offset of its clock is not known yet"),
         ),
         Some(offset) if offset.unsigned_abs() >= TOLERATED_MS => {
             let word = if offset > 0 { "ahead of" } else { "behind" };
             let text = format!(
-                "{about}; its clock is {} ms {word} that of Redis, by which jobs come due: set it right (NTP), or its logs and jobs show wrong times",
+                "{about}; its clock is {} ms {word} the clock of Redis, which decides when jobs are due; synchronize it (NTP), or logs and jobs show wrong times",
                 offset.unsigned_abs()
             );
             ServerCheck::new(&node.name, CheckLevel::Warn, text)
@@ -311,7 +311,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         Ok(differing) => checks.extend(differing.into_iter().map(|(what, files)| {
             let files: Vec<String> = files.into_iter().collect();
             let text = format!(
-                "the files of {} define it differently; the last change wins",
+                "defined differently in the files of {}; the last change wins",
                 files.join(", ")
             );
             ServerCheck::new(what, CheckLevel::Warn, text)
@@ -324,13 +324,13 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
                 let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
                 let have = counted(jobs.len() as u64, "job names", "jobs name");
                 let text = format!(
-                    "no such job exists, but {have} it in not_while ({shown}), where it has no effect; correct or remove the name"
+                    "no job has this name, but {have} it in not_while ({shown}); correct or remove the name, which has no effect there"
                 );
                 ServerCheck::new(other.as_str(), CheckLevel::Warn, text)
             }));
             checks.extend(unsaid.into_iter().map(|(job, files)| {
                 let text = format!(
-                    "its live definition comes from a file that no longer has it, and the files of {} define it differently: a node applies its own file by itself, any other file needs schedctl apply",
+                    "the live definition comes from a file that no longer has this job, and the files of {} define the job differently; nodes apply their own files by themselves, apply any other file with schedctl apply",
                     files.join(", ")
                 );
                 ServerCheck::new(job.as_str(), CheckLevel::Warn, text)
@@ -338,8 +338,8 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
             checks.extend(undeclared.into_iter().map(|(queue, jobs)| {
                 let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
                 let text = format!(
-                    "no file declares this queue, which {} jobs have ({shown}): they never run; declare it as [queues.{queue}]",
-                    jobs.len()
+                    "no file declares this queue, which {} ({shown}), so runs of this queue never start; declare [queues.{queue}]",
+                    counted(jobs.len() as u64, "job names", "jobs name")
                 );
                 ServerCheck::new(format!("queue {queue}"), CheckLevel::Warn, text)
             }));
@@ -349,7 +349,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
     match unreadable_settings(store).await {
         Ok(queues) => checks.extend(queues.into_iter().map(|(queue, fields)| {
             let text = format!(
-                "its stored {} cannot be read and counts as not set: set it by schedctl queue set {queue}, or edit [queues.{queue}]",
+                "stored settings that cannot be read count as not set: {}; set them by schedctl queue set {queue}, or edit [queues.{queue}]",
                 fields.join(", ")
             );
             ServerCheck::new(format!("queue {queue}"), CheckLevel::Warn, text)
@@ -359,7 +359,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
     match store.read_unreadable_groups().await {
         Ok(groups) => checks.extend(groups.into_iter().map(|(group, fields)| {
             let text = format!(
-                "its stored {} cannot be read and counts as not set, and without mode and order no members take turns: edit [groups.{group}]",
+                "stored settings that cannot be read count as not set: {}; without mode and order, no members take turns; edit [groups.{group}]",
                 fields.join(", ")
             );
             ServerCheck::new(format!("group {group}"), CheckLevel::Warn, text)
@@ -374,7 +374,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         checks.push(ServerCheck::new(
             "files",
             CheckLevel::Ok,
-            "all files that nodes read were applied, and none differ",
+            "all files that nodes read were applied, and no two files differ",
         ));
     }
     checks
@@ -385,9 +385,9 @@ async fn undeclared_groups(store: &Store) -> Result<Vec<ServerCheck>, StoreError
     let undeclared = groups::undeclared(store, &store.read_groups().await?).await?;
     let listed = undeclared.into_iter().map(|(group, jobs)| {
         let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
-        let have = counted(jobs.len() as u64, "job has", "jobs have");
+        let have = counted(jobs.len() as u64, "job names", "jobs name");
         let text = format!(
-            "no file declares it, and {have} it ({shown}): exclusive, by default, without turns or gap; declare it as [groups.{group}], or remove it from those jobs"
+            "no file declares this group, but {have} it ({shown}), so one of their runs runs at a time, without turns or gap; declare [groups.{group}], or remove the group from these jobs"
         );
         ServerCheck::new(format!("group {group}"), CheckLevel::Warn, text)
     });
@@ -398,7 +398,7 @@ fn not_read(failure: &CliFailure) -> ServerCheck {
     ServerCheck::new(
         "files",
         CheckLevel::Warn,
-        format!("not all could be read: {}", failure.lines().join("; ")),
+        format!("not all data about files could be read: {}", failure.lines().join("; ")),
     )
 }
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::node_sections::{RECENT, SHOWN};
+use super::node_sections::{RECENT, SHOWN, counted};
 use crate::cli::render::facts_in_words;
 use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{CheckLevel, FailedNotice, RunRecord, ServerCheck, Store, StoreError};
 
-/// Returns a line for each of the first jobs with undelivered notices. A line is a warning as long
-/// as an operator may not have seen the failure.
+/// Returns a line for each of the first [`SHOWN`] jobs with failed notices, and notes about notices
+/// that will be retried. A line about a failed notice is a warning for the time [`RECENT`] after
+/// the failure, then a note.
 pub(super) async fn notices(
     store: &Store,
     now: UnixMillis,
@@ -28,15 +29,15 @@ pub(super) async fn notices(
         let why = why.map(|why| format!(", with {why}")).unwrap_or_default();
         let notices = if *count == 1 { "1 notice".to_owned() } else { format!("{count} notices") };
         let text = format!(
-            "{notices} not delivered: the last, {run}, failed for good at {at}{why}; repair the notice, then schedctl retry --dead --job {job}, or purge"
+            "{notices} not delivered: the last, {run}, failed for good at {at}{why}; repair the cause, then run schedctl retry --dead --job {job}, or schedctl purge"
         );
         let level = if now.since(*at) < RECENT { CheckLevel::Warn } else { CheckLevel::Note };
         checks.push(ServerCheck::new(job.as_str(), level, text));
     }
     if failed_notices.len() > SHOWN {
         let text = format!(
-            "and those of {} more jobs: schedctl history --dead",
-            failed_notices.len() - SHOWN
+            "notices of {} failed for good too; schedctl history --dead lists them",
+            counted((failed_notices.len() - SHOWN) as u64, "more job", "more jobs")
         );
         checks.push(ServerCheck::new("others", CheckLevel::Warn, text));
     }
@@ -51,8 +52,8 @@ pub(super) async fn notices(
     Ok(checks)
 }
 
-/// Returns a note for each of the first jobs whose notices are retried, so that the cause can be
-/// repaired in time.
+/// Returns a note for each of the first [`SHOWN`] jobs whose notices will be retried, so that
+/// operators can repair the cause in time.
 async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
     let mut jobs: BTreeMap<JobName, Vec<RunRecord>> = BTreeMap::new();
     for run in store.list_retried_notices().await? {
@@ -67,7 +68,7 @@ async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
         } else {
             String::new()
         };
-        let text = format!("not delivered yet: {} is retried{again}{why}{more}", next.run);
+        let text = format!("not delivered yet: notice {} is retried{again}{why}{more}", next.run);
         Some(ServerCheck::new(job.as_str(), CheckLevel::Note, text))
     };
     let mut checks: Vec<ServerCheck> = jobs.iter().filter_map(note).take(SHOWN).collect();
@@ -75,7 +76,10 @@ async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
         checks.push(ServerCheck::new(
             "others",
             CheckLevel::Note,
-            format!("notices of {} more jobs are retried", jobs.len() - SHOWN),
+            format!(
+                "notices of {} are retried",
+                counted((jobs.len() - SHOWN) as u64, "more job", "more jobs")
+            ),
         ));
     }
     Ok(checks)

@@ -22,14 +22,14 @@ pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<
         0 => ServerCheck::new("entries", CheckLevel::Ok, "none"),
         count => {
             let text = format!(
-                "{count} of at most 10,000; restore one with schedctl doctor --restore ENTRY when it can be used, or delete it with --discard ENTRY"
+                "{count} of at most 10,000; put an entry back with schedctl doctor --restore ENTRY when its data can be used, or delete it with --discard ENTRY"
             );
             ServerCheck::new("entries", CheckLevel::Warn, text)
         }
     }];
     if dropped > 0 {
         let text = format!(
-            "{dropped} entries did not fit and are only in the log of the node that found them; reported until schedctl doctor --discard all"
+            "{dropped} entries did not fit and are only in the logs of nodes; schedctl doctor --discard all resets this number"
         );
         checks.push(ServerCheck::new("dropped", CheckLevel::Warn, text));
     }
@@ -71,7 +71,7 @@ pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Consol
     }
 }
 
-/// Describes the place in Redis from which a quarantine entry was taken.
+/// Returns the key in Redis from which a quarantine entry was taken, as text.
 pub(super) fn from(entry: &QuarantineEntry) -> String {
     match &entry.kind {
         EntryKind::Member { score } => format!("out of {} at {score}", entry.key),
@@ -118,13 +118,15 @@ pub(super) async fn restore(
         }
         Err(error) if error.is_passing() => return Err(error.into()),
         Err(StoreError::Corrupt { found, .. }) => return Err(refused(found)),
-        // The store judges entries that are no definitions.
+        // `Store::restore` checks entries that are not definitions.
         Ok(None) | Err(_) => {}
     }
     let at = match store.restore(&entry).await? {
         PutBackReply::Restored(at) => at,
         PutBackReply::Gone => return Err(no_entry(name)),
-        PutBackReply::Taken => return Err(refused(format!("its place in {} is taken", entry.key))),
+        PutBackReply::Taken => {
+            return Err(refused(format!("its place in {} has newer data", entry.key)));
+        }
         PutBackReply::Refused(why) => return Err(refused(why)),
     };
     if console.is_json() {
@@ -132,8 +134,8 @@ pub(super) async fn restore(
             .json(&json!({"restored": name, "key": entry.key, "at": at.map(|at| at.to_string())}));
     } else {
         let at = at.map_or_else(String::new, |at| format!(" at {at}"));
-        console.line(&format!("{name} is back in {}{at}", entry.key));
-        console.note("run schedctl doctor to check the data with it");
+        console.line(&format!("entry {name} is back in {}{at}", entry.key));
+        console.note("run schedctl doctor to check the data with this entry");
     }
     Ok(0)
 }
@@ -146,12 +148,12 @@ pub(super) async fn set_aside(
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
     let fine = |what: String| {
-        CliFailure::Conflict(format!("{what} can be read, so it is not moved aside"))
+        CliFailure::Conflict(format!("{what} can be read, so it is not moved to quarantine"))
     };
-    let gone = |what: String| CliFailure::NotFound(format!("{what} is not there"));
+    let gone = |what: String| CliFailure::NotFound(format!("{what} does not exist"));
     let (rest, what, why, job) = match Target::parse(target)? {
         Target::Job(name) => {
-            let what = format!("the definition of {name}");
+            let what = format!("the definition of job {name}");
             let why = match store.read_job(&name).await {
                 Ok(None) => return Err(gone(what)),
                 Ok(Some(record)) => match Definition::of(record) {
@@ -164,15 +166,15 @@ pub(super) async fn set_aside(
             (format!("job:{name}"), what, why, Some(name.to_string()))
         }
         Target::Run(run) => {
-            let what = format!("the record of {run}");
+            let what = format!("the record of run {run}");
             let why = match store.read_run(&run).await {
                 // A record without a state is read as `None`.
-                Ok(None) => "it names no state".to_owned(),
+                Ok(None) => "the record has no state".to_owned(),
                 Ok(Some(record))
                     if record.state == crate::domain::run::run_state::RunState::Running
                         && record.fence.is_none() =>
                 {
-                    "it executes without a fence".to_owned()
+                    "the run executes without a fence".to_owned()
                 }
                 Ok(Some(_)) => return Err(fine(what)),
                 Err(error) if error.is_passing() => return Err(error.into()),
@@ -186,14 +188,14 @@ pub(super) async fn set_aside(
             if console.is_json() {
                 console.json(&json!({"set_aside": target, "aside": aside, "why": why}));
             } else {
-                console.line(&format!("{what} is now {aside}"));
-                console.note("schedctl doctor --fix repairs references to it; a job of a file comes back when its schedd reads the file again (systemctl reload schedd)");
+                console.line(&format!("{what} is now in quarantine, in the key {aside}"));
+                console.note("schedctl doctor --fix repairs references to the moved data; a job of a jobs file is restored when its schedd reads the file again (systemctl reload schedd)");
             }
             Ok(0)
         }
         SetAside::Gone => Err(gone(what)),
-        SetAside::Full => {
-            Err(CliFailure::Conflict(format!("{what} stays where it is: quarantine is full")))
-        }
+        SetAside::Full => Err(CliFailure::Conflict(format!(
+            "{what} is not moved: the quarantine is full; delete entries with schedctl doctor --discard ENTRY"
+        ))),
     }
 }

@@ -21,29 +21,33 @@ Examples:
   schedctl explain backup --at 2026-12-24T02:30:00+01:00 --json
   schedctl explain backup@1790000000000
 
-The answer has six parts: what was planned and by whom (planned), how it ended or what it waits for
-(outcome), what each node did at that time (nodes), whether it was on time, within 1 s, and why not
-(timing), which rule decided and where it is set (rule), and the next run (next). --at takes a time
-as add --at does, in the job's zone; a time of day or a weekday alone means the last past one.
-Without --at and --last the job is explained as it is now.";
+The answer has six parts. planned: the planned run, and the schedule or user that planned the run.
+outcome: how the run ended, or what the run waits for. nodes: what each node did at that time.
+timing: if the run started within 1 s after its due time, and the reason if not. rule: the rule that
+decided, and where the rule is set. next: the next run.
 
-/// Says in plain words why a run did or did not start when it was due; also of jobs that are no longer defined.
+The value of --at is a time as for add --at, in the job's zone. A time of day or a weekday without a
+date means the last one before now. Without --at and --last, the present state of the job is
+explained.";
+
+/// Explains in plain words why a run did or did not start when it was due, even for jobs that are
+/// no longer defined.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {
     /// Name of a job or id of a run
     #[arg(value_name = "JOB|RUN", add = super::shell::completion::jobs_and_runs())]
     target: String,
-    /// The occurrence at this time
+    /// Explain the occurrence at this time
     #[arg(long, value_name = "TIME", conflicts_with = "last")]
     at: Option<String>,
-    /// The last occurrence
+    /// Explain the last occurrence
     #[arg(long)]
     last: bool,
 }
 
-/// Prints why a run did or did not start. The run is named, or is the last or a given occurrence of
-/// a job.
+/// Prints why a run did or did not start. The target is a run, the last or a given occurrence of a
+/// job, or the present state of a job. Returns the exit code.
 pub(crate) async fn explain(
     global: &Global,
     args: &ExplainArgs,
@@ -53,7 +57,7 @@ pub(crate) async fn explain(
     if let (Target::Run(run), true) = (&target, args.last || args.at.is_some()) {
         let job = run.job();
         return Err(CliFailure::Invalid(format!(
-            "--at and --last pick a run of a job: found the run {run}, wanted the job {job}"
+            "--at and --last select a run of a job: found run {run}, wanted the name of a job such as {job}"
         )));
     }
     let store = connect(global, console).await?;

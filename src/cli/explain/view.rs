@@ -1,4 +1,4 @@
-//! The output of `explain`: lines for people, or a JSON document for programs.
+//! The output of `explain`: lines for users, or a JSON document for programs.
 
 use serde_json::{Value, json};
 

@@ -25,14 +25,13 @@ use crate::secrets;
 /// The exit code for a jobs file that cannot be used.
 const BAD_FILE: u8 = 78;
 
-/// Checks a jobs file and reports every problem with its line; nothing is changed and no Redis is
-/// needed.
+/// Checks a jobs file and prints every problem with its line; changes nothing and needs no Redis.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  schedctl check /etc/schedd/jobs.toml\n\nExit codes: 0 no problems; 78 problems, or no such file."
 )]
 pub(crate) struct CheckArgs {
-    /// The jobs file [default: the one that would be used]
+    /// Path of the jobs file [default: the jobs file that schedctl uses, see --jobs]
     file: Option<PathBuf>,
 }
 
@@ -98,7 +97,8 @@ pub(crate) fn check(
     }
 }
 
-/// Returns a warning for each job whose schedule has no time after `now`, with its last time.
+/// Returns a warning for each job whose schedule has no time after `now`, with the last time of the
+/// schedule.
 fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
     let warnings = |(name, spec): (&JobName, &JobSpec)| {
         if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_))
@@ -117,7 +117,7 @@ fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
             .latest_in(UnixMillis::EPOCH, now)
             .map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
         let last = last.unwrap_or_default();
-        Some(format!("jobs.{name}: no future time{last}; it runs only by schedctl run {name}"))
+        Some(format!("jobs.{name}: no future time{last}; the job runs only by schedctl run {name}"))
     };
     config.jobs.iter().filter_map(warnings).collect()
 }
@@ -129,7 +129,7 @@ fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let warnings = others.map(|other| {
         let meant = config::nearest(other.as_str(), config.jobs.keys().map(JobName::as_str));
         let meant = meant.map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
-        format!("jobs.{name}.not_while: this file has no job {other}{meant}; the name has no effect unless another file or schedctl add defines such a job")
+        format!("jobs.{name}.not_while: this file has no job {other}{meant}; the name has no effect unless another file or schedctl add defines job {other}")
     });
     warnings.collect()
 }
@@ -138,8 +138,9 @@ fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
 fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let user = spec.process.user.as_ref().map(RunAs::user);
     let faults = spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user));
-    let mut warnings: Vec<String> =
-        faults.map(|fault| format!("jobs.{name}: {fault}: its runs cannot start")).collect();
+    let mut warnings: Vec<String> = faults
+        .map(|fault| format!("jobs.{name}: {fault}; the runs of the job cannot start"))
+        .collect();
     if let (Some(users), Some(run_as)) = (&config.daemon.users, &spec.process.user)
         && !users.contains(run_as.user())
     {
@@ -147,7 +148,7 @@ fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> 
         let listed = if listed.is_empty() { "nobody".to_owned() } else { listed };
         let user = run_as.user();
         warnings.push(format!(
-            "jobs.{name}.user: {user} is not among [daemon] users of this file, which lists {listed}: its runs cannot start, unless schedd itself runs as {user}"
+            "jobs.{name}.user: {user} is not among [daemon] users of this file, which lists {listed}; the runs of the job cannot start, unless schedd itself runs as {user}"
         ));
     }
     warnings

@@ -22,8 +22,9 @@ Examples:
   schedctl describe 'H H * * *' --name backup
   schedctl describe backup
 
-A text that is no valid job name is read as a cron expression, else as an OnCalendar expression, and
-needs no Redis. A job gets a line for each of its schedules and for each rule that modifies them.";
+An argument that is not a valid job name is read as a cron expression, or else as an OnCalendar
+expression; no Redis is needed. For a job, a line is printed for each of its schedules, and for each
+rule that modifies the schedules.";
 
 #[allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 /// Describes in words when a job runs or what a cron expression means.
@@ -33,14 +34,14 @@ pub(crate) struct DescribeArgs {
     /// Name of a job, or a cron expression in quotes
     #[arg(value_name = "JOB|EXPR", add = crate::cli::shell::completion::jobs())]
     what: String,
-    /// Zone of an expression; for a job, which has its own zone, only the zone in which a single
+    /// Zone of the expression; for a job, which has its own zone, only the zone in which a single
     /// time is shown
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
     /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME")]
     dtstart: Option<String>,
-    /// Read the expression for a job of this name, which decides the value of H
+    /// Name of the job that has the expression; H is derived from this name
     #[arg(long, value_name = "JOB")]
     name: Option<String>,
 }

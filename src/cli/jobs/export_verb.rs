@@ -31,10 +31,11 @@ Examples:
   schedctl export backup report
   schedctl export --all --json
 
-Jobs of files are exported only with --all. A job with a clock schedule and no zone gets the zone
-that is stored with it. A one-shot whose time is past is written as a comment. So is a unique key,
-which a jobs file cannot have. Everything else is written unchanged, also values of env, headers,
-bodies and webhook_secret, which show hides: protect the file if they are secret.";
+Jobs declared in jobs files are exported only with --all. A job with a clock schedule and no zone
+gets the zone that is stored with the job. A one-shot whose time is past is written as a comment. A
+unique key is also written as a comment, because a jobs file cannot have unique keys. The values of
+env, headers, bodies and webhook_secret, which show hides, are written unchanged: protect the file
+if they are secret.";
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;
@@ -43,10 +44,10 @@ const PAGE: usize = 500;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExportArgs {
-    /// Names of jobs [default: all]
+    /// Names of jobs [default: all jobs added by schedctl]
     #[arg(value_name = "JOB", add = crate::cli::shell::completion::jobs())]
     names: Vec<String>,
-    /// Include the jobs of files
+    /// Include jobs declared in jobs files
     #[arg(long)]
     all: bool,
 }
@@ -159,7 +160,7 @@ async fn named_jobs(
         if record.kind == SourceKind::File && !args.all {
             let place = declared_in(&record);
             return Err(CliFailure::Conflict(format!(
-                "job {name} is declared in {place}: use --all to export it"
+                "job {name} is declared in {place}; use --all to export the job"
             )));
         }
         records.push(record);

@@ -13,7 +13,7 @@ use crate::store::{FailedNotice, RunRecord, Store};
 
 /// The notices of one job that were not delivered.
 pub(crate) struct OfJob {
-    /// The notices that failed for good. For each kind, the reason of the last failure is included.
+    /// The notices that failed for good, by kind, each with the reason of the last failure.
     failed: Vec<(FailedNotice, Option<String>)>,
     /// The notices that failed and will be retried. The notice with the earliest retry comes first.
     retried: Vec<RunRecord>,
@@ -47,7 +47,7 @@ impl OfJob {
         lines.extend(self.failed.iter().map(|(FailedNotice { job, count, last: (run, at) }, why)| {
             let at = shown(*at, &Zone::of_host());
             let why = why.as_ref().map(|why| format!(", with {why}")).unwrap_or_default();
-            format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} retries it")
+            format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} retries the last")
         }));
         lines
     }
@@ -67,8 +67,8 @@ fn failed_notice_json((notice, why): &(FailedNotice, Option<String>)) -> Value {
     json!({"job": notice.job.as_str(), "count": notice.count, "last": run.to_string(), "at": at.to_string(), "reason": why})
 }
 
-/// Describes the first of `count` notices to be retried: the time of its retry, and why the last
-/// attempt failed.
+/// Returns a line about `next`, the first of `count` notices that will be retried. The line has the
+/// time of the retry and the reason of the last failure.
 fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
     let at = next
         .ready
@@ -77,7 +77,7 @@ fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
     let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
     let more =
         if count > 1 { format!("; {} more wait for a retry", count - 1) } else { String::new() };
-    format!("{} is retried{at}{why}{more}", next.run)
+    format!("notice {} is retried{at}{why}{more}", next.run)
 }
 
 fn retried_json(notice: &RunRecord) -> Value {
@@ -85,8 +85,8 @@ fn retried_json(notice: &RunRecord) -> Value {
     json!({"run_id": notice.run.to_string(), "attempt": notice.attempt, "retry_at": ready, "reason": facts_in_words(notice)})
 }
 
-/// Replaces the definition of a hidden job by the notification that its main job defines now. Redis
-/// gets this definition only with the next notice.
+/// Replaces the definition of a hidden job by the notification that its main job defines now. The
+/// definition in Redis is older, because it is replaced only with the next notice.
 pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), CliFailure> {
     let (Some((subject, kind)), Ok(definition)) =
         (job.record.name.notice_subject(), &mut job.definition)

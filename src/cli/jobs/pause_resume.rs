@@ -1,5 +1,5 @@
-//! `pause` and `resume`. A failure for one job does not stop the command, and the worst exit code
-//! is returned.
+//! `pause` and `resume`. If one job cannot be paused or resumed, the command goes on with the next
+//! job. The exit code is the worst of all jobs.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -22,7 +22,7 @@ Examples:
   schedctl resume backup report
 
 Retries and manual runs of a paused job still start. Occurrences during the pause are skipped. A
-one-shot that became due during the pause runs when it is resumed.";
+one-shot that became due during the pause runs when the job is resumed.";
 
 /// Pauses or resumes jobs.
 #[derive(Debug, clap::Args)]
@@ -86,8 +86,8 @@ async fn turn(store: &Store, name: &JobName, to: To) -> Result<Done, CliFailure>
 async fn pause(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
     let done = |result, sentence: String| Ok(Done { result, sentence, next_due: None });
     match job_operations::pause(store, name).await? {
-        PauseReply::Paused => done("paused", format!("{name} paused")),
-        PauseReply::Already => done("already", format!("{name} was already paused")),
+        PauseReply::Paused => done("paused", format!("job {name} paused")),
+        PauseReply::Already => done("already", format!("job {name} was already paused")),
         PauseReply::Unknown | PauseReply::Stale => Err(not_defined(store, name).await),
     }
 }
@@ -100,11 +100,11 @@ async fn resume(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
         ResumeReply::Resumed => {
             let then = next
                 .map_or_else(String::new, |at| format!(", next {}", shown(at, &Zone::of_host())));
-            Ok(Done { result: "resumed", sentence: format!("{name} resumed{then}"), next_due })
+            Ok(Done { result: "resumed", sentence: format!("job {name} resumed{then}"), next_due })
         }
         ResumeReply::Already => Ok(Done {
             result: "already",
-            sentence: format!("{name} was not paused"),
+            sentence: format!("job {name} was not paused"),
             next_due: None,
         }),
         ResumeReply::Unknown | ResumeReply::Stale | ResumeReply::Occupied => {
@@ -120,7 +120,7 @@ pub(crate) async fn not_defined(store: &Store, name: &JobName) -> CliFailure {
         Ok(Some(job)) if !job.is_live() => {
             let how = job.ended.unwrap_or_default();
             CliFailure::NotFound(format!(
-                "job {name} is over ({how}): schedctl history {name} lists its runs"
+                "job {name} is over ({how}); schedctl history {name} lists its runs"
             ))
         }
         Ok(_) => no_such_job(store, name).await,

@@ -34,7 +34,8 @@ use crate::store::{RunRecord, Store};
 
 /// The number of future times shown for a job.
 const UPCOMING: usize = 3;
-/// The maximum number of backfill runs counted for a job, which is also the maximum that may wait.
+/// The maximum number of backfill runs that `show` counts for a job. No more backfill runs of a job
+/// can wait.
 const BACKFILL: usize = 10_000;
 /// The number of ended runs shown for a job.
 const RUNS: usize = 5;
@@ -47,9 +48,9 @@ Examples:
   schedctl show backup@1790000000000 --json
   schedctl show backup/on_failure
 
-JOB/on_failure (on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver the
-notices of JOB. It is shown as JOB defines it now. The notices lines of a job name its notices that
-failed for good or are being retried.";
+JOB/on_failure (also on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver
+the notices of JOB. show prints the hidden job as JOB defines it now. The lines \"notices\" list the
+notices of a job that failed for good or will be retried.";
 
 /// Shows everything known about a job (its definition, state, next and last runs) or a run (its
 /// attempts).
@@ -120,7 +121,7 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
             field(
                 "backfill",
                 &format!(
-                    "{backfill} runs running or waiting (schedctl cancel {name} --backfill cancels them)"
+                    "running or waiting runs: {backfill} (schedctl cancel {name} --backfill cancels them)"
                 ),
                 console,
             );
@@ -184,8 +185,9 @@ fn job_json(
     fields
 }
 
-/// Returns how the job ended. A hidden job, which delivers notices, is always stored as over. So it
-/// counts as over only while none of its notices is open.
+/// Returns the word for how the job ended, or `None` if the job is not over. A hidden job, which
+/// delivers notices, is always stored as over, so it counts as over only if none of its notices is
+/// open.
 fn ended(job: &JobView) -> Option<&str> {
     let is_open = job.record.name.notice_subject().is_some() && (job.is_running || job.open > 0);
     job.record.ended.as_deref().filter(|_| !is_open)
@@ -243,7 +245,10 @@ fn job_text(
             record.suppressed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         field(
             "suppressed",
-            &format!("{} (reported together when the waiting notices are over)", counts.join(", ")),
+            &format!(
+                "{} (one notice reports them together after the waiting notices)",
+                counts.join(", ")
+            ),
             console,
         );
     }
@@ -253,7 +258,7 @@ fn job_text(
     }
 }
 
-/// Describes where the job was defined: in files, or by schedctl.
+/// Returns the source of the job as text: jobs files, or schedctl.
 fn source_words(job: &JobView) -> String {
     let record = &job.record;
     if let Some((subject, _)) = record.name.notice_subject() {
@@ -288,6 +293,10 @@ fn next_lines(upcoming: &[UnixMillis], zone: &Zone, when: Relative, console: &mu
 
 fn field(word: &str, text: &str, console: &mut Console) {
     field_raw(word, &one_line(text), console);
+}
+
+fn times_in_a_row(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times in a row") }
 }
 
 /// Prints a line with a label. The text must contain no control characters except those for
@@ -345,8 +354,8 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
     Ok(0)
 }
 
-/// Describes how long a group stays shut, if the run waits for the group and only time can open the
-/// group.
+/// Returns the time until which a group is shut, as text. Returns `None` if the run waits for no
+/// group, or if the group does not open by time alone.
 async fn opens(
     store: &Store,
     record: &RunRecord,
@@ -430,17 +439,17 @@ fn run_text(
         field("limits", &format!("not enforced: {limits}; schedctl doctor says why"), console);
     }
     if record.recoveries > 0 {
-        field("recovered", &format!("{} times in a row", record.recoveries), console);
+        field("recovered", &times_in_a_row(record.recoveries), console);
     }
     if record.unclear > 0 {
         field(
             "unclear",
-            &format!("its done_check gave no clear answer {} times in a row", record.unclear),
+            &format!("done_check gave no clear answer {}", times_in_a_row(record.unclear)),
             console,
         );
     }
     if record.state.is_dead() {
-        field("dead letter", &format!("schedctl retry {} retries it", record.run), console);
+        field("dead letter", &format!("schedctl retry {} retries the run", record.run), console);
     }
     if record.attempt > 0 {
         console.line("");

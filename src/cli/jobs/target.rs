@@ -1,7 +1,8 @@
-//! The job or run that an argument names. The failure for an unknown name lists the nearest names.
+//! The lookup of the job or run that an argument names. The failure for an unknown name lists the
+//! nearest names.
 //!
-//! Invariant: the beginning of an id names a run only where a run is read, and only if no other id
-//! begins with the same text.
+//! Invariant: the beginning of an id is accepted only by verbs that read a run, and only if one id
+//! begins with this text.
 
 use anyhow::Context as _;
 
@@ -40,8 +41,8 @@ impl Target {
     }
 }
 
-/// Returns the job or run to read. The text `JOB@`, with which all run ids of a job begin, names
-/// the job's run if there is only one.
+/// Returns the job or run that `text` names. All run ids of a job begin with `JOB@`, so this text
+/// names the run of a job with only one run.
 pub(crate) async fn looked_at(store: &Store, text: &str) -> Result<Target, CliFailure> {
     let Some(job) = begun(text) else { return Target::parse(text) };
     match runs_beginning(store, &job, text, RUNS_COMPARED).await?.as_slice() {
@@ -69,7 +70,7 @@ pub(crate) fn job_name(text: &str) -> Result<JobName, CliFailure> {
     })
 }
 
-/// Reads the record of a job, also if the job is over.
+/// Reads the record of a job, even if the job is over.
 pub(crate) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord, CliFailure> {
     match store.read_job(name).await? {
         Some(job) => Ok(job),
@@ -107,8 +108,8 @@ pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
     if let Some(at) = lost_with(store, name).await {
         let at = crate::cli::render::shown(at, &Zone::of_host());
         return CliFailure::NotFound(format!(
-            "no job {name} in namespace {namespace}: it was lost when Redis lost data, noticed {at}; see schedctl data-loss, and add \
-             it again if you need it"
+            "no job {name} in namespace {namespace}: the job was lost when Redis lost data, noticed {at}; see schedctl data-loss, and add \
+             the job again if you need it"
         ));
     }
     let names = match store.list_jobs(0, NAMES_COMPARED).await {
@@ -141,8 +142,8 @@ async fn lost_with(store: &Store, name: &JobName) -> Option<UnixMillis> {
         .and_then(|record| record.at)
 }
 
-/// Finds the record of a run by its whole id, or by the beginning of the id if no other id begins
-/// so.
+/// Returns the record of a run by its complete id, or by the beginning of the id if only one id
+/// begins with this text.
 pub(crate) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, CliFailure> {
     if let Some(record) = known_run(store, run).await? {
         return Ok(record);
@@ -161,8 +162,8 @@ pub(crate) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, Cl
     }
 }
 
-/// Returns the record of a run. The run has a stored record or is the planned run of its job;
-/// otherwise the result is `None`.
+/// Returns the stored record of a run, or a new record if the run is the planned run of its job.
+/// Returns `None` for any other run.
 pub(crate) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, CliFailure> {
     if let Some(record) = store.read_run(run).await? {
         return Ok(Some(record));
@@ -231,7 +232,7 @@ async fn no_run_of(store: &Store, run: &RunId) -> CliFailure {
         return CliFailure::NotFound(format!("no run {run}; similar ids: {}", listed(&alike)));
     }
     CliFailure::NotFound(format!(
-        "no run {run}: schedctl history {job} lists the stored runs, schedctl show {job} the next one"
+        "no run {run}; schedctl history {job} lists the stored runs, schedctl show {job} shows the next run"
     ))
 }
 

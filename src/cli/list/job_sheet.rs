@@ -83,7 +83,7 @@ impl Sheet {
         ]
     }
 
-    /// Prints the end of the list. `which` names the listed part, if not all jobs were listed.
+    /// Prints the end of the list. `which` is `the first ` if more jobs may follow, else empty.
     fn end(self, which: &str, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);

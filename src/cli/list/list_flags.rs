@@ -22,18 +22,19 @@ Examples:
   schedctl list --all --json --limit 100 --offset 200
   schedctl list --watch=5s
 
-A job is running while one of its runs is running. It is retrying while one of its scheduled or
+A job is running while one of its runs is running. A job is retrying while one of its scheduled or
 recent manual runs waits for a retry; NEXT is then the time of the retry (--json: retry_at), unless
 the next occurrence comes first. STATE is \"queue paused\" for a scheduled job in a paused queue
 (--json: queue_paused).
 
-With --watch the list is redrawn on a terminal, with as many jobs as it has lines. Otherwise, and
-with --json, each list is printed below the previous one. Ctrl-C quits (130).
+With --watch on a terminal, the list is redrawn, with as many jobs as fit on the screen. Without a
+terminal, and with --json, each list is printed below the previous list. Ctrl-C quits (exit code
+130).
 
-IN: the time until NEXT, or how late it is. AGO: the time since LAST, the start of the
-run that ended last.";
+IN is the time until NEXT, or the time since NEXT if the run is late. AGO is the time since LAST,
+the start of the run that ended last.";
 
-/// Lists jobs by the time of their next run; jobs without one come last.
+/// Lists jobs by the time of their next run; jobs without a next run come last.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct ListArgs {
@@ -49,7 +50,7 @@ pub(crate) struct ListArgs {
     /// Include finished one-shots
     #[arg(long)]
     pub(super) all: bool,
-    /// Show at most N jobs; 0 = all
+    /// Show at most N jobs; 0 means all
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) limit: usize,
     /// Skip the first N jobs

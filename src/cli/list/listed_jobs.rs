@@ -85,8 +85,8 @@ impl<'s> Pager<'s> {
         })
     }
 
-    /// Returns the next page of jobs, or `None` after the last page. Reports jobs that cannot be
-    /// read.
+    /// Returns the next page of jobs, or `None` after the last page. For a job that cannot be read,
+    /// prints an error and sets `code` to 1.
     pub(super) async fn next(
         &mut self,
         console: &mut Console,

@@ -1,8 +1,8 @@
 //! `list`: jobs by the time of their next run. Jobs are read and printed page by page, so that a
 //! million jobs need little memory.
 //!
-//! The order is that of Redis' index when each page is read. A job whose next time changes
-//! meanwhile may appear twice or not at all.
+//! Each page has the order that the index in Redis has when the page is read. A job whose next time
+//! changes meanwhile may appear twice or not at all.
 
 mod job_sheet;
 mod list_flags;

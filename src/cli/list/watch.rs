@@ -1,7 +1,7 @@
 //! `list --watch`: the same table repeatedly. On a terminal each table replaces the previous table,
 //! otherwise the tables follow each other.
 //!
-//! Invariant: the terminal is restored after any end or stop that a program can notice, also while
+//! Invariant: the terminal is restored after any end or stop that a program can notice, even while
 //! Redis is slow. A screen is written over the previous screen in one piece, so the terminal does
 //! not flicker.
 

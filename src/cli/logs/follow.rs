@@ -1,8 +1,9 @@
 //! `logs -f`: the output of a run while it is written, through all its attempts, until the run
 //! ends.
 //!
-//! While a run is open, its record and its new output are read from Redis every [`PAUSE`]. The next
-//! run of a job is looked for every [`PAUSE`] if the run is near, else every [`LONG_PAUSE`].
+//! While a run is open, its record and its new output are read from Redis every [`PAUSE`]. Before a
+//! run of a job has started, the job is read every [`PAUSE`] if a run is due soon, else every
+//! [`LONG_PAUSE`].
 
 use std::time::Duration;
 
@@ -76,7 +77,7 @@ pub(super) async fn follow(
 enum Stop {
     /// The user pressed Ctrl-C.
     Interrupted,
-    /// Nobody reads the output any more.
+    /// The reader of the output is gone.
     Deserted,
 }
 
@@ -114,8 +115,8 @@ impl Clock {
     }
 }
 
-/// Returns a run of the job to follow: a running run, else a started run. If there is none, waits
-/// for the next run to start.
+/// Returns the run of the job to follow: a running run, else a run that waits for a retry. If no
+/// run has started, waits until a run starts.
 async fn next_of(
     store: &Store,
     job: &JobName,
@@ -178,8 +179,8 @@ fn pause_before(due: Option<UnixMillis>, now: UnixMillis) -> Duration {
 enum Seen {
     /// A run of the job has started.
     Run(RunId),
-    /// No run has started. The text is a sentence about the job, unless the job is not defined. The
-    /// duration is the time until the next read.
+    /// No run has started. The text is a sentence about the job, or `None` if the job is not
+    /// defined. The duration is the time until the next read.
     None(Option<String>, Duration),
 }
 
@@ -187,13 +188,13 @@ fn waiting(job: &JobRecord) -> String {
     let name = &job.name;
     match &job.pending {
         Some(run) => format!(
-            "no run of {name} is running; waiting for the next run, due {}",
+            "no run of job {name} is running; waiting for the next run, due {}",
             shown(run.due(), &Zone::of_host())
         ),
         None if job.paused_at.is_some() => {
-            format!("no run of {name} is running and the job is paused; waiting for a run")
+            format!("no run of job {name} is running and the job is paused; waiting for a run")
         }
-        None => format!("no run of {name} is running; waiting for the next run"),
+        None => format!("no run of job {name} is running; waiting for the next run"),
     }
 }
 
@@ -216,8 +217,8 @@ struct Shown {
 }
 
 impl Scene<'_> {
-    /// Prints new output and returns true if the run has ended. The record is read before the
-    /// output, so the output of an ended run is shown completely.
+    /// Prints new output and returns true if the run has ended. `record` was read before the
+    /// output, so the output of an ended run is printed completely.
     async fn show(&mut self, record: RunRecord, console: &mut Console) -> Result<bool, CliFailure> {
         let attempt = last_with_output(&record);
         if self.shown.as_ref().is_some_and(|shown| shown.attempt < attempt) {
@@ -298,10 +299,10 @@ impl Scene<'_> {
 
 fn begun(record: &RunRecord, attempt: u32) -> String {
     let node = record.node.as_deref().map(|node| format!(" on node {node}")).unwrap_or_default();
-    format!("attempt {attempt} of {} started{node}", record.run)
+    format!("attempt {attempt} of run {} started{node}", record.run)
 }
 
-/// Returns a sentence about a run that is not running now, or `None` for any other run.
+/// Returns a sentence about a run that waits for its next attempt, or `None` for any other run.
 fn standing(record: &RunRecord) -> Option<String> {
     if record.state != RunState::Scheduled {
         return None;
@@ -312,11 +313,11 @@ fn standing(record: &RunRecord) -> Option<String> {
         .map(|at| format!(", ready {}", shown(at, &Zone::of_host())))
         .unwrap_or_default();
     if record.attempt == 0 {
-        return Some(format!("{run} has not started yet{ready}"));
+        return Some(format!("run {run} has not started yet{ready}"));
     }
     let why = facts_in_words(record).map(|why| format!(": {why}")).unwrap_or_default();
     Some(format!(
-        "attempt {} of {run} ended{why}; waiting for the next attempt{ready}",
+        "attempt {} of run {run} ended{why}; waiting for the next attempt{ready}",
         record.attempt
     ))
 }

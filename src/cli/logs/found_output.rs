@@ -7,19 +7,20 @@ use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::store::{KeptOutput, RunRecord, Store};
 
-/// The number of a job's newest runs in which the latest run with output is looked for.
+/// The number of a job's newest ended runs that are searched for output.
 const RUNS_LOOKED_AT: usize = 200;
 
-/// An attempt whose output is printed. Attempt 0 means that the run has not started, or never did.
+/// An attempt with its output. `attempt` is 0 if no attempt of the run has started.
 pub(super) struct FoundOutput {
     pub(super) run: RunId,
     pub(super) attempt: u32,
-    /// The state of the run, if `attempt` is the run's last attempt.
+    /// The state of the run. `None` if `attempt` is not the last attempt, or if the run was found
+    /// by its job.
     pub(super) state: Option<RunState>,
     pub(super) output: Option<KeptOutput>,
 }
 
-/// Returns the attempt of a run that was named, else its last, with the output.
+/// Returns an attempt of a run with its output: `attempt`, or the last attempt if that is `None`.
 pub(super) async fn of_run(
     store: &Store,
     run: &RunId,
@@ -40,8 +41,8 @@ pub(super) async fn of_run(
 
 /// Returns the number of the last attempt of a run that may have output.
 ///
-/// If an attempt is to be repeated, its number is returned: it was cut short, or its `done_check`
-/// gave no clear answer. The output of that `done_check` is stored as output of the attempt.
+/// The number is `record.attempt + 1` if that attempt was cut short, or if its `done_check` gave no
+/// clear answer. Such an attempt has output, but its number will be used again.
 pub(super) fn last_with_output(record: &RunRecord) -> u32 {
     let is_held_back =
         record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();
@@ -73,9 +74,9 @@ pub(super) async fn of_job(
     }
     let most = runs.iter().map(last_with_output).max().unwrap_or(0);
     if let Some(wanted) = attempt.filter(|wanted| *wanted > most) {
-        let of_it = format!("none of the last runs of {job} has an attempt {wanted}");
+        let of_it = format!("none of the last runs of job {job} has an attempt {wanted}");
         return Err(CliFailure::NotFound(format!(
-            "{of_it}: the highest number is {most}; wanted schedctl logs RUN --attempt N"
+            "{of_it}: their highest attempt is {most}; for an older run use schedctl logs RUN --attempt N"
         )));
     }
     for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {

@@ -1,4 +1,4 @@
-//! `logs`: the output of an attempt, each stream to the stream of the same name.
+//! `logs`: prints the output of an attempt. Standard error of the job goes to standard error.
 //!
 //! Invariant: no control sequence reaches a terminal unless `--raw` is given. A pipe or a file gets
 //! the stored bytes unchanged.
@@ -35,24 +35,25 @@ Examples:
 For a JOB the newest run with output is used. Output that a job wrote to standard error goes to
 standard error. On a terminal control characters are shown escaped.
 
-With -f output is printed about a second after it is written, through all attempts, until the run
-ends (exit code 0) or Ctrl-C (130). For a JOB the running run is followed, else the next one. --json
-prints one object a line; state is null in all but the last.";
+With -f, output is printed about a second after the job writes it, for all attempts, until the run
+ends (exit code 0) or Ctrl-C (exit code 130). For a JOB, the running run is followed, or else the
+next run. --json prints one object per line; state is null in all objects except the last.";
 
-/// Prints the output of the last attempt of a run, or with -f follows it.
+/// Prints the output of the last attempt of a run, or with -f the output of a run while the job
+/// writes it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LOGS_EXAMPLES)]
 pub(crate) struct LogsArgs {
     /// Id of a run or name of a job
     #[arg(value_name = "RUN|JOB", add = completion::jobs_and_runs())]
     target: String,
-    /// Print this attempt instead of the last
+    /// Print the output of attempt N instead of the last attempt
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
     /// Keep printing new output until the run ends
     #[arg(long, short, conflicts_with = "attempt")]
     follow: bool,
-    /// Write control characters unescaped, also on a terminal
+    /// Write control characters unescaped, even on a terminal
     #[arg(long)]
     raw: bool,
 }
@@ -78,7 +79,7 @@ pub(crate) async fn logs(
             console
                 .json(&json!({"run_id": null, "attempt": null, "stdout": "", "stderr": "", "dropped_bytes": 0, "kept": false}));
         }
-        console.note(&format!("no run of {} has stored output", args.target));
+        console.note(&format!("no run of job {} has stored output", args.target));
         return Ok(0);
     };
     if output.is_none() {
@@ -105,14 +106,14 @@ pub(crate) async fn logs(
 fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
     match (attempt, state) {
         (0, Some(state)) if state.is_final() => {
-            format!("{run} ended {state} before it started, so it has no output")
+            format!("run {run} ended {state} before it started, so it has no output")
         }
-        (0, _) => format!("{run} has not started yet"),
+        (0, _) => format!("run {run} has not started yet"),
         (_, Some(RunState::Running)) => {
-            format!("attempt {attempt} of {run} is running and has written nothing yet")
+            format!("attempt {attempt} of run {run} is running and has written nothing yet")
         }
         _ => format!(
-            "attempt {attempt} of {run} has no stored output: it wrote nothing, or the output was trimmed by max_age, keep_bytes_per_job or keep_bytes of [output]"
+            "attempt {attempt} of run {run} has no stored output: it wrote nothing, or the output was trimmed by max_age, keep_bytes_per_job or keep_bytes of [output]"
         ),
     }
 }
@@ -126,6 +127,9 @@ fn write(output: &KeptOutput, args: &LogsArgs, console: &mut Console) {
     let err = shown(&output.stderr, std::io::stderr().is_terminal());
     console.aside_bytes(&err);
     if output.dropped_bytes > 0 {
-        console.note(&format!("{} bytes in the middle were not stored", output.dropped_bytes));
+        console.note(&format!(
+            "{} bytes in the middle of the output were not stored",
+            output.dropped_bytes
+        ));
     }
 }

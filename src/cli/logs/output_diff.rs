@@ -1,5 +1,5 @@
-//! The new part of a growing output. Redis keeps only the beginning and the end of an output, so a
-//! part may be gone before it is read.
+//! The new part of a growing output. Redis keeps only the beginning and the end of an output, so
+//! bytes may be dropped before `logs -f` reads them.
 //!
 //! Invariant: each byte of the output is returned once or counted as missed, in the order of
 //! writing.
@@ -42,7 +42,7 @@ impl Growth {
             pieces.push(LogPiece::Anew);
         }
         if now.head == self.last.head && now.tail == self.last.tail {
-            // Bytes that a node dropped before storing them do not move the end.
+            // A node may drop bytes before it stores them. Then only `dropped_bytes` grows.
             push_missed(&mut pieces, now.dropped_bytes.saturating_sub(self.last.dropped_bytes));
         } else {
             let seen = total(&self.last);

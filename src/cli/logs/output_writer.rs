@@ -36,8 +36,8 @@ impl OutputWriter {
         Self { run: run.clone(), attempt, escaping, unfinished_bytes: Default::default() }
     }
 
-    /// Writes bytes of a stream. An unfinished character at the end is held back until its rest
-    /// arrives.
+    /// Writes bytes of a stream. An unfinished character at the end is kept until the rest of the
+    /// character arrives.
     pub(super) fn write(&mut self, stream: OutputStream, bytes: &[u8], console: &mut Console) {
         if !console.is_json() && !self.is_escaped(stream, console) {
             return match stream {
@@ -54,7 +54,7 @@ impl OutputWriter {
         self.text(stream, &whole, console);
     }
 
-    /// Writes the held-back bytes of both streams at the end of the attempt.
+    /// Writes the kept bytes of both streams at the end of the attempt.
     pub(super) fn end(&mut self, console: &mut Console) {
         for (stream, at) in [(OutputStream::Stdout, 0), (OutputStream::Stderr, 1)] {
             let rest = std::mem::take(&mut self.unfinished_bytes[at]);
@@ -67,7 +67,7 @@ impl OutputWriter {
         if console.is_json() {
             self.json("", "", count, None, console);
         } else {
-            console.note(&format!("{count} bytes here were not stored"));
+            console.note(&format!("the next {count} bytes of the output were not stored"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! `next`: the next times of a job, of all jobs of a file, or of a cron expression.
+//! `next`: the next times of a job, of all jobs of a file, or of an expression.
 
 mod next_flags;
 mod next_rows;
@@ -25,9 +25,9 @@ pub(crate) use next_flags::NextArgs;
 use next_rows::{Coming, Style, comings, report};
 use planned_times::Planned;
 
-/// The number of times shown of one job or expression, unless `-n` is given. For the jobs of a
-/// file, `COUNT_EACH` is the number for each job.
+/// The number of times shown for one job or expression if `-n` is not given.
 const COUNT: u32 = 5;
+/// The number of times shown for each job of a file if `-n` is not given.
 const COUNT_EACH: u32 = 1;
 
 /// The timetables whose times are to be printed, and the current time.
@@ -94,7 +94,7 @@ pub(crate) async fn next(
         )));
     }
     if let Some(Instant { at, note }) = said.filter(|_| !console.is_json()) {
-        console.note(&format!("after {} ({})", rfc3339(at, &from_zone), from_zone.name()));
+        console.note(&format!("times after {} ({})", rfc3339(at, &from_zone), from_zone.name()));
         if let Some(note) = note {
             console.note(&note);
         }
@@ -116,19 +116,19 @@ pub(crate) async fn next(
     Ok(0)
 }
 
-/// Returns the time zone with the name given by `--tz`.
+/// Returns the time zone `name`, which is the value of `--tz`.
 pub(crate) fn zone_of(name: &str) -> Result<Zone, CliFailure> {
     let loaded = name.parse::<ZoneName>().and_then(|name| Zone::load(&name));
     loaded.map_err(|error| CliFailure::Invalid(format!("--tz: {error}")))
 }
 
-/// Parses the name of a job. No job of this name needs to exist.
+/// Parses the job name that is the value of `--name`. The job need not exist.
 pub(crate) fn job_named(text: &str) -> Result<JobName, CliFailure> {
     text.parse().map_err(|error| CliFailure::Invalid(format!("--name: {error}")))
 }
 
-/// Returns the schedule that an expression means. With `dtstart` the expression is an iCalendar
-/// rule that starts at that local time.
+/// Parses a cron, `OnCalendar` or iCalendar expression. With `dtstart` the expression is an
+/// iCalendar rule that starts at that local time.
 pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule, CliFailure> {
     if let Some(dtstart) = dtstart {
         let from = start_of_rule(dtstart).ok_or_else(|| {
@@ -144,15 +144,15 @@ pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
         return Ok(Schedule::Rules(vec![rule?]));
     }
     if text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("freq=")) {
-        let wanted = "wanted --dtstart with it, as in --dtstart 2026-01-05T09:00";
+        let wanted = "wanted --dtstart, such as --dtstart 2026-01-05T09:00";
         return Err(CliFailure::Invalid(format!("an iCalendar rule needs a start time: {wanted}")));
     }
     let refused = match Schedule::of_cron(text) {
         Ok(schedule) => return Ok(schedule),
         Err(error) => error,
     };
-    // A text that is no cron expression may be an OnCalendar expression. The reported error is that
-    // of the form it resembles.
+    // A text that is not a cron expression may be an `OnCalendar` expression. If the text is
+    // neither, the error of the more similar form is returned.
     match text.parse::<CalendarExpr>() {
         Ok(expression) => Ok(Schedule::Calendar(vec![expression])),
         Err(error) if looks_like_a_calendar(text) => Err(CliFailure::Pointed {
@@ -183,7 +183,7 @@ fn looks_like_a_calendar(text: &str) -> bool {
 /// Returns the failure for a schedule that is only `@reboot` and so has no future times.
 fn only_at_boot(what: &str) -> CliFailure {
     CliFailure::Invalid(format!(
-        "{what} has no clock times: it runs once on each host after each boot"
+        "{what} has no next times, because it runs once on each host after each boot"
     ))
 }
 
@@ -231,7 +231,7 @@ async fn of_job(
     let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(CliFailure::Invalid(format!(
-            "job {name} has no schedule: it runs only by schedctl run {name}"
+            "job {name} has no schedule, so it runs only by schedctl run {name}"
         )));
     }
     if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
@@ -280,9 +280,9 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
                 Some("counted from now; the next time follows from the end of this run")
             }
             _ if spec.shape.anchor.is_some() => None,
-            schedule if schedule.has_every() => {
-                Some("counted from now, because the time of its first apply is not known here")
-            }
+            schedule if schedule.has_every() => Some(
+                "counted from now, because the time of the job's first apply is not known here",
+            ),
             _ => None,
         };
         let schedule = match spec.schedule {

@@ -13,10 +13,12 @@ Examples:
   schedctl next 'Mon..Fri 09:00'
   schedctl next 'FREQ=MONTHLY;BYDAY=-1FR' --dtstart 2026-01-05T09:00
 
-A text that is no valid job name is read as a cron expression, else as an OnCalendar expression.
-Neither needs Redis, nor does --file, whose jobs are sorted by time. NOTES says if a clock change of
-the zone skips a time or shows it twice. --json prints an array of times, for --file an array of
-objects with job and due. With --long each object also has local, utc, relative_s, zone and notes.";
+An argument that is not a valid job name is read as a cron expression, or else as an OnCalendar
+expression. Expressions and --file need no Redis. The times of --file are sorted over all jobs.
+NOTES says if a clock change of the zone skips a time or shows a time twice.
+
+--json prints an array of times, and with --file an array of objects with job and due. With --long,
+each item is an object with job, due, local, utc, relative_s, zone and notes.";
 
 /// Prints the next times of a job, of the jobs of a file or of a cron expression.
 #[derive(Debug, clap::Args)]
@@ -25,23 +27,23 @@ pub(crate) struct NextArgs {
     /// Name of a job, or a cron expression in quotes
     #[arg(value_name = "JOB|EXPR", add = crate::cli::shell::completion::jobs(), required_unless_present = "file", conflicts_with = "file")]
     pub(super) what: Option<String>,
-    /// Show every job of this file instead; needs no Redis
+    /// Show the next times of all jobs of this jobs file; needs no Redis
     #[arg(long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Zone of an expression; for a job, which has its own zone, only the zone in which times are
+    /// Zone of the expression; for a job, which has its own zone, only the zone in which times are
     /// shown
     #[arg(long, value_name = "ZONE")]
     pub(super) tz: Option<String>,
     /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME", requires = "what")]
     pub(super) dtstart: Option<String>,
-    /// Read the expression for a job of this name, which decides the value of H
+    /// Name of the job that has the expression; H is derived from this name
     #[arg(long, value_name = "JOB", requires = "what")]
     pub(super) name: Option<String>,
-    /// Only times strictly after this one [default: now]
+    /// Show only times after this time [default: now]
     #[arg(long, value_name = "TIME")]
     pub(super) from: Option<String>,
-    /// Number of times [default: 5; with --file 1 of each job]
+    /// Number of times [default: 5; with --file 1 for each job]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) count: Option<u32>,
     /// With --json: print all details of each time

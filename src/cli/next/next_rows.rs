@@ -12,7 +12,7 @@ use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// The number of rows that are read and then written together.
+/// The number of rows that are formatted and written together.
 const PAGE: usize = 500;
 
 /// One future time of a timetable, as a row of the output.

@@ -25,10 +25,11 @@ Examples:
   schedctl queue set mail limit=5 rate=100/1m
   schedctl queue set mail rate=none concurrency=8
 
-Keys: concurrency (runs at once on each node), limit (runs at once on all nodes), rate
-(RUNS/DURATION that start on all nodes), burst (how many of them at once), weight or strict (the
-share of a node). KEY=none removes a setting. A change applies at once, until [queues.X]
-of a jobs file is edited.";
+Keys: concurrency (maximum number of running runs on each node), limit (maximum number of running
+runs on all nodes together), rate (RUNS/DURATION that may start on all nodes together), burst
+(maximum number of runs that start at one time under rate), weight or strict (the queue's share of a
+node). KEY=none removes a setting. A change applies at once, and until [queues.X] of a jobs file is
+edited.";
 
 const SWITCH_EXAMPLES: &str = "\
 Examples:
@@ -47,11 +48,11 @@ pub(crate) enum QueueVerb {
         /// Name of the queue
         queue: String,
         /// The settings: limit=5, rate=100/1m, burst=20, concurrency=8, weight=3, strict=true;
-        /// KEY=none removes one
+        /// KEY=none removes a setting
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,
     },
-    /// Pause queues: none of their runs start
+    /// Pause queues: no run of these queues starts
     #[command(after_help = SWITCH_EXAMPLES)]
     Pause {
         /// Names of queues
@@ -91,7 +92,9 @@ async fn set(
     for change in changes {
         let pair = change.split_once('=');
         let (key, value) = pair.ok_or_else(|| {
-            CliFailure::Invalid(format!("{change}: wanted KEY=VALUE such as limit=5"))
+            CliFailure::Invalid(format!(
+                "setting {change:?} has no =, wanted KEY=VALUE such as limit=5"
+            ))
         })?;
         pairs.push((key.trim().to_owned(), value.trim().to_owned()));
     }
@@ -109,7 +112,7 @@ async fn set(
             if console.is_json() {
                 console.json(&json!({"name": queue.as_str(), "result": "set"}));
             } else if !console.is_quiet() {
-                console.line(&format!("{queue} set: {}", changes.join(" ")));
+                console.line(&format!("queue {queue} set: {}", changes.join(" ")));
             }
             Ok(0)
         }
@@ -132,8 +135,8 @@ async fn switch(
     };
     for name in names {
         let (result, sentence) = match store.switch_queue(&name, to).await? {
-            QueueReply::Done => (done, format!("{name} {done}")),
-            QueueReply::Already => ("already", format!("{name} {before}")),
+            QueueReply::Done => (done, format!("queue {name} {done}")),
+            QueueReply::Already => ("already", format!("queue {name} {before}")),
             QueueReply::Unknown => {
                 worst = console.failure(&no_such_queue(&store, &name).await).max(worst);
                 continue;
@@ -166,7 +169,9 @@ async fn no_such_queue(store: &Store, queue: &QueueName) -> CliFailure {
     let names = known.keys().map(QueueName::as_str).chain(["default"]);
     let hint = match config::nearest(queue.as_str(), names) {
         Some(meant) => format!("did you mean {meant}?"),
-        None if queue.is_of_host() => "the queue of a host exists from its first run on".to_owned(),
+        None if queue.is_of_host() => {
+            "the queue of a host exists only after its first run".to_owned()
+        }
         None => "schedctl queues lists the queues".to_owned(),
     };
     CliFailure::NotFound(format!("no queue {queue} in namespace {}: {hint}", store.namespace()))

@@ -1,4 +1,4 @@
-//! `queues`: each queue with its settings, its load, and how long its runs wait and take.
+//! `queues`: each queue with its settings, its load, and the waiting and run times of its runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,20 +17,21 @@ use crate::domain::queue::queue_rules::Share;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTimes, Store};
 
-/// The number of last ended runs, of all queues together, from which waiting and run times are
-/// calculated.
+/// The number of the last ended runs of all queues from which waiting and run times are calculated.
 const SAMPLED: usize = 1_000;
 
 pub(crate) const QUEUES_HELP: &str = "\
 Example:
   schedctl queues
 
-STATE: open, paused, full (LIMIT is reached), rate_limited (RATE is used up for now), unserved (no
-running node serves the queue) or wrong_type (its data in Redis is damaged). DEPTH: ready runs;
-OLDEST: how long the first of them has been ready; SCHEDULED: runs that are due later. CONCURRENCY:
-how many runs each node runs at once; LIMIT: how many all nodes together run; UTIL: running runs as
-a share of what may run. WAIT (from ready to start, of runs with one attempt) and RUN are the median
-and the 95th percentile, taken from the last 1,000 ended runs of all queues.";
+STATE: open, paused, full (LIMIT is reached), rate_limited (RATE allows no start now), unserved (no
+running node serves the queue) or wrong_type (the queue's data in Redis is damaged).
+DEPTH: number of ready runs. OLDEST: time since the oldest of these runs became ready. SCHEDULED:
+number of runs that are due later.
+CONCURRENCY: maximum number of running runs on each node. LIMIT: maximum number of running runs on
+all nodes together. UTIL: running runs in percent of the maximum.
+WAIT: time from ready to start, of runs with one attempt. RUN: duration of runs. Both columns show
+the median and the 95th percentile of the last 1,000 ended runs of all queues.";
 
 /// The state of one queue, as `queues` and `top` show it.
 pub(crate) struct QueueOverview {
@@ -44,10 +45,10 @@ pub(crate) struct QueueOverview {
     pub(crate) state: &'static str,
     /// The number of present nodes that serve the queue.
     pub(crate) nodes: u64,
-    /// The numbers of ready runs that no node takes, by the reason for that.
+    /// The numbers of ready runs that no node takes, each with the reason.
     pub(crate) untaken: Vec<(Unserved, u64)>,
-    /// The nodes that serve the queue, each with the reason why it claims nothing. The list is
-    /// empty if a node claims runs.
+    /// The nodes that serve the queue, each with the reason why the node claims no runs. The list
+    /// is empty if one of the nodes claims runs.
     pub(crate) at_limit: Vec<(String, String)>,
     /// The time since which the longest-waiting run has been ready. Only runs with labels that some
     /// node carries count.
@@ -91,7 +92,7 @@ struct Times {
     run_ms: Vec<u64>,
 }
 
-/// Lists the queues.
+/// Lists the queues. Returns the exit code.
 pub(crate) async fn queues(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let (now, views) = view_all(&store).await?;
@@ -192,8 +193,8 @@ pub(crate) async fn standings(
     Ok((now, standings.collect()))
 }
 
-/// Returns the present nodes that serve a queue, each with the reason why it claims nothing.
-/// Returns nothing if one of these nodes claims runs.
+/// Returns the present nodes that serve a queue, each with the reason why the node claims no runs.
+/// Returns an empty list if one of these nodes claims runs.
 fn limits_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(String, String)> {
     let serving =
         nodes.iter().filter(|node| is_present(node, now) && node.serving.takes_queue(queue));
@@ -270,8 +271,8 @@ fn spread_json(sorted: &[u64]) -> Value {
 }
 
 impl View {
-    /// Returns how many runs of the queue may run at once. Neither the limit of the queue nor the
-    /// sum that all present nodes allow is exceeded.
+    /// Returns the maximum number of running runs of the queue: the limit of the queue, or the sum
+    /// of the concurrency of all present nodes if this sum is less.
     fn capacity(&self) -> u64 {
         let settings = &self.standing.record.settings;
         let of_nodes = u64::from(settings.concurrency).saturating_mul(self.standing.nodes);

@@ -1,5 +1,5 @@
-//! The attempts of a run. Earlier attempts are read as the engine recorded them, the last attempt
-//! from the run's record.
+//! The attempts of a run. Earlier attempts have their own stored records, the last attempt is part
+//! of the run's record.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::{PastAttempt, RunRecord};
 
-/// Returns when the first attempt of the run started, or `None` if no attempt started.
+/// Returns the time at which the first attempt of the run started, or `None` if no attempt started.
 pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
     let first = run
         .past
@@ -22,7 +22,8 @@ pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
     run.first_start.or(first).or(run.started_at)
 }
 
-/// Describes the facts of a failed attempt, such as its exit code.
+/// Returns the reason why the last attempt of a run failed, such as its exit code, as text. Returns
+/// `None` if the record has no reason.
 pub(crate) fn facts_in_words(record: &RunRecord) -> Option<String> {
     in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
 }

@@ -14,7 +14,7 @@ use super::time_words::Detail;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;
 
-/// The width of a terminal, in columns, from which on tables show instants in full.
+/// The minimum width of a terminal, in columns, on which tables show instants in full.
 const WIDE: u16 = 110;
 
 /// The colour of a text on a terminal.
@@ -122,18 +122,18 @@ impl Console {
         self.is_terminal
     }
 
-    /// Returns the length of instants in tables.
+    /// Returns the form in which tables show instants: brief or full.
     pub(crate) fn detail(&self) -> Detail {
         self.detail
     }
 
-    /// Returns true if a write to standard output failed, so that nobody reads the output any more.
+    /// Returns true if the reader of standard output is gone, or a write to standard output failed.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Returns true if nobody reads standard output any more. The check writes nothing to standard
-    /// output.
+    /// Checks without a write if the reader of standard output is gone. Returns true if it is gone
+    /// or a write failed before.
     pub(crate) fn is_deserted(&mut self) -> bool {
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
@@ -260,7 +260,7 @@ impl Console {
         };
         if let Err(error) = written {
             self.is_closed = true;
-            // The rest in the buffer would be written again when it is dropped.
+            // A dropped writer would write its buffer again, so the buffer is removed first.
             if let Sink::Stdout(out) = std::mem::replace(&mut self.out, Sink::Page(Vec::new())) {
                 let (_, _) = out.into_parts();
             }
@@ -271,7 +271,7 @@ impl Console {
     }
 }
 
-/// Returns true if the terminal cannot move its cursor (`TERM`).
+/// Returns true if the terminal cannot move its cursor, according to `TERM`.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }

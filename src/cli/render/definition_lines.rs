@@ -1,4 +1,4 @@
-//! A job's definition with all rules that apply, including default rules.
+//! The lines of `show` for a job's definition, including default values.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(crate) fn day_rules(schedule: &Schedule) -> Vec<String> {
     };
     let rule = |expression: &CronExpr| {
         expression.either_day().map(|(day, weekday)| {
-            format!("{expression} comes on day of month {day} and also on weekday {weekday}: as in crontab, either is enough")
+            format!("{expression} is due on day of month {day} and also on weekday {weekday}: as in crontab, either is enough")
         })
     };
     expressions.iter().filter_map(rule).collect()
@@ -100,22 +100,22 @@ fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
     lines.into_iter().flatten().collect()
 }
 
-/// Returns the definition as JSON with the keys of `[jobs.X]`. A key that is not given has the
-/// value that applies.
+/// Returns the definition as JSON with the keys of `[jobs.X]`. A key that the definition lacks has
+/// its default value.
 pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     let mut keys = config::effective(spec);
     keys["tz"] = zone.name().as_str().into();
     keys
 }
 
-/// The keys that [`policy_lines`] or the head of `show` describe in words of their own.
+/// The keys that [`policy_lines`] or the head of `show` formats specially.
 const WORDED: &str = "\
     anchor at calendar catch_up command cron cwd delay delivery done_check dst dtstart end env env_file every exclude group \
     http jitter key kill_grace late_after limits log_output max_runs must_finish_within must_start_within not_while \
     on_failure on_late on_recovered on_success only_on overlap per_key ping_url priority queue requires retry rrule \
     schedules shell shell_program skip_if_late splay start stdin timeout tz umask unique user webhook_secret";
 
-/// Returns the lines of `show` for the keys without words of their own: the key and its value.
+/// Returns the lines of `show` for all keys that are not in [`WORDED`]: the key and its value.
 fn plain_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let shown = config::effective(spec);
     let value = |key: &str| shown.get(key).filter(|value| !value.is_null());
@@ -135,8 +135,8 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     } else {
         let jitter = if retry.jitter { ", jitter" } else { "" };
         format!(
-            "{} times, delay {}, {}, at most {}{jitter}{}",
-            retry.limit,
+            "{}, delay {}, {}, at most {}{jitter}{}",
+            if retry.limit == 1 { "once".to_owned() } else { format!("{} times", retry.limit) },
             format_duration(retry.delay),
             backoff(retry.backoff),
             format_duration(retry.max_delay),
@@ -200,20 +200,22 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     if let Some(unique) = &spec.unique {
         let duration = match unique.second {
             Second::Refused { window: None } => {
-                "until it is over; a second add is refused".to_owned()
+                "until the job is over; a second add is refused".to_owned()
             }
             Second::Refused { window: Some(window) } => {
-                format!("for {} from its add; a second add is refused", format_duration(window))
+                format!("for {} from the add; a second add is refused", format_duration(window))
             }
             Second::Wins { max_wait } => {
                 let longest = max_wait.map_or_else(String::new, |longest| {
-                    format!(", for {} from the first", format_duration(longest))
+                    format!(", at most {} after the first add", format_duration(longest))
                 });
-                format!("until it begins; a later add takes its place (debounce{longest})")
+                format!(
+                    "until the job starts; a later add replaces definition and time (debounce{longest})"
+                )
             }
             Second::Dropped { window } => {
                 format!(
-                    "for {} from its add; a second add is dropped (throttle)",
+                    "for {} from the add; a second add is dropped (throttle)",
                     format_duration(window)
                 )
             }
@@ -222,7 +224,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     }
     lines.extend(spec.env_files.iter().map(|file| ("env file", file.to_string())));
     if spec.log_output {
-        lines.push(("output", "also in the log of its node".to_owned()));
+        lines.push(("output", "also written to the log of the node".to_owned()));
     }
     if let Some(cwd) = &spec.cwd {
         lines.push(("cwd", cwd.display().to_string()));
@@ -260,7 +262,7 @@ fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
     lines.into_iter().flatten().collect()
 }
 
-/// Returns the beginning of a text on one line, and the length of the whole text.
+/// Returns the beginning of a text on one line, and the length of the whole text in bytes.
 fn shown_text(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
@@ -271,16 +273,16 @@ fn shown_text(text: &str) -> String {
     }
 }
 
-/// Describes in words the given rules for changes of the clock.
+/// Returns the rules for clock changes as text. A default rule is left out.
 fn clock_changes(rule: ClockChanges) -> String {
     let gap = rule.gap.map(|gap| match gap {
-        Gap::RunAfter => "times that the clock leaves out run once right after the gap",
-        Gap::Skip => "times that the clock leaves out are skipped",
+        Gap::RunAfter => "times that the clock skips run once, right after the gap",
+        Gap::Skip => "times that the clock skips do not run",
     });
     let fold = rule.fold.map(|fold| match fold {
-        Fold::First => "of a time that comes twice the first runs",
-        Fold::Last => "of a time that comes twice the last runs",
-        Fold::Both => "a time that comes twice runs twice",
+        Fold::First => "a time that the clock shows twice runs only the first time",
+        Fold::Last => "a time that the clock shows twice runs only the second time",
+        Fold::Both => "a time that the clock shows twice runs both times",
     });
     gap.into_iter().chain(fold).collect::<Vec<_>>().join(", ")
 }
@@ -301,7 +303,7 @@ fn catch_up_mode(mode: CatchUpMode) -> &'static str {
     }
 }
 
-/// Returns in words the attempts before which a `done_check` asks.
+/// Returns the attempts before which a `done_check` runs, as text.
 fn asked_on(on: AskedOn) -> &'static str {
     match on {
         AskedOn::Retry => "before each attempt but the first",

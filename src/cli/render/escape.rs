@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use crate::domain::time::wording::steers;
 
-/// Returns the text on one line. Every control and direction character, also a line break, is
-/// escaped.
+/// Returns the text on one line. Every control and direction character is escaped, including line
+/// breaks.
 pub(crate) fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }

@@ -18,7 +18,7 @@ use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord, Store};
 
-/// The maximum number of leases read to find running jobs. No namespace runs more at once.
+/// The maximum number of leases read to find running jobs. No namespace has more running runs.
 const LEASES_READ: usize = 100_000;
 
 /// The state of a job.
@@ -72,7 +72,7 @@ pub(crate) async fn running_jobs(store: &Store) -> Result<BTreeSet<JobName>, Cli
     Ok(leases.into_iter().flatten().map(|lease| lease.run.job().clone()).collect())
 }
 
-/// Returns views of the named jobs. `running` is the result of [`running_jobs`].
+/// Returns the views of `jobs`. `running` is the result of [`running_jobs`].
 pub(crate) async fn view_jobs(
     store: &Store,
     jobs: Vec<JobRecord>,
@@ -140,7 +140,7 @@ impl JobView {
         }
     }
 
-    /// Returns the due time of the job's planned run.
+    /// Returns the due time of the job's planned run, or `None` if no run is planned.
     pub(crate) fn next_due(&self) -> Option<UnixMillis> {
         self.record.pending.as_ref().map(RunId::due)
     }
@@ -212,13 +212,17 @@ impl JobView {
     }
 }
 
-/// Returns a phrase that says that a queue is paused, since when and by whom.
+/// Returns a phrase about a paused queue: the time of the pause, the user who paused the queue, and
+/// the command that resumes the queue.
 pub(crate) fn paused_queue_words(queue: &QueueName, record: &QueueRecord, local: &Zone) -> String {
-    let since = record.paused.as_ref().map_or_else(String::new, |(at, by)| {
-        let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
-        format!(" since {}{by}", shown(*at, local))
-    });
-    format!("queue {queue} is paused{since} (schedctl queue resume {queue})")
+    let state = record.paused.as_ref().map_or_else(
+        || "is paused".to_owned(),
+        |(at, by)| {
+            let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+            format!("has been paused since {}{by}", shown(*at, local))
+        },
+    );
+    format!("queue {queue} {state} (schedctl queue resume {queue})")
 }
 
 /// Converts a job's state to the colour in which the state is shown.

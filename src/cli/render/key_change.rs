@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::config::KeyChange;
 
-/// The maximum number of characters shown of a value.
+/// The maximum number of characters of a value that are shown.
 const SHOWN_CHARS: usize = 60;
 
 /// Returns the text `key: old -> new` for a changed key.

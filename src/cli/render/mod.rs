@@ -1,4 +1,4 @@
-//! The output of verbs: text for people, JSON for programs.
+//! The output of verbs: text for users, JSON for programs.
 //!
 //! Invariant: each printed line stays one line, and no name or text of a job can control a
 //! terminal. Control characters are escaped.

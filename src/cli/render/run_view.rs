@@ -50,7 +50,8 @@ pub(crate) struct RunView {
     pub(crate) record: RunRecord,
     /// The zone of the run's job.
     pub(crate) zone: Zone,
-    /// A phrase about how the run was let in at a gate, if the run has not started since.
+    /// A phrase about the run's place at a gate, if the run has or lost a place and has not
+    /// started.
     pub(crate) let_in: Option<String>,
 }
 
@@ -73,8 +74,8 @@ pub(crate) async fn view_runs(
     Ok(runs.into_iter().zip(let_in).map(view).collect())
 }
 
-/// Removes the gate from each run that a gate has let in, because the run now waits for its queue.
-/// Returns a phrase for each run about how it was let in.
+/// Clears `waiting_for` of each run that no longer waits at a gate, because such a run waits for
+/// its queue. Returns for each run a phrase about its place at a gate, or `None`.
 async fn forget_gates_passed(
     store: &Store,
     runs: &mut [RunRecord],
@@ -98,7 +99,7 @@ async fn forget_gates_passed(
     Ok(found)
 }
 
-/// Returns a phrase for a run that was let in at a gate, or that gave up its place. Returns `None`
+/// Returns a phrase for a run that has a place at a gate, or that lost its place. Returns `None`
 /// for any other run.
 fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
     let gate_of = |wanted: fn(&LetIn) -> bool| {
@@ -116,13 +117,13 @@ fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
 }
 
 impl RunView {
-    /// Returns true if the last attempt of the run is running, so that the end of the attempt is
-    /// not known.
+    /// Returns true if the last attempt of the run is running.
     fn is_running(&self) -> bool {
         self.record.state == RunState::Running
     }
 
-    /// Returns the time between the run's due time and the start of its first attempt.
+    /// Returns the time between the run's due time and the start of its first attempt. Returns
+    /// `None` for a run that has not started, and for kinds of runs that are never late.
     fn late(&self) -> Option<Duration> {
         let kind = self.record.run.kind();
         // Reruns and backfill runs are not late: they belong to an earlier time.
@@ -132,7 +133,8 @@ impl RunView {
         first_start(&self.record).filter(|_| is_of_now).map(|at| at.since(self.record.run.due()))
     }
 
-    /// Describes what the run waits for: an open run of its job, or a gate.
+    /// Returns the open run or the gate for which the run waits, as text. Returns `None` if the run
+    /// waits for neither.
     pub(crate) fn waiting_for(&self) -> Option<String> {
         match self.record.waiting_for.as_deref()? {
             "overlap" => Some("an open run of its job".to_owned()),

@@ -5,7 +5,7 @@ pub(crate) use crate::domain::time::wording::{in_words, rfc3339, shown, span};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// The length of the text of an instant in tables.
+/// The form of an instant in tables: full or brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// The full form, as returned by [`shown`].
@@ -15,7 +15,7 @@ pub(crate) enum Detail {
     Brief,
 }
 
-/// Returns an instant as text for a table, in the given length.
+/// Returns an instant as text for a table, in the given form.
 pub(crate) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone, now: UnixMillis) -> String {
     let local = |at: UnixMillis| at.to_timestamp().to_zoned(zone.rules().clone());
     match detail {

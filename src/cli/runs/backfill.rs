@@ -30,16 +30,16 @@ Examples:
   schedctl backfill report --from 3d --dry-run
   schedctl cancel report --backfill
 
-Each occurrence gets a run JOB@DUE_MS~backfill with the occurrence's due time (SCHEDD_DUE), by the
-job's schedule and definition as they are now. The runs start one after the other, oldest first.
-Each waits for an open run of the job, unless its overlap is allow.
+Each occurrence of the job's current schedule gets a run JOB@DUE_MS~backfill, with the due time of
+the occurrence (SCHEDD_DUE) and the current definition of the job. The runs start one after the
+other, oldest first. Each run waits for an open run of the job, unless overlap of the job is allow.
 
-Not backfilled are occurrences that succeeded, that are not due yet or have not ended, or that were
-already backfilled, with any result: use rerun or retry for those. --from and --to take a time as
-add --at does, in the job's zone, or a duration, which means that long ago. A time of day or a
-weekday alone means the last past one. --from is included, --to is not.";
+An occurrence is not backfilled if it succeeded, is not due yet, has not ended, or was already
+backfilled with any result; use rerun or retry instead. The values of --from and --to are times as
+for add --at, in the job's zone, or durations before now. A time of day or a weekday without a date
+means the last one before now. The time --from is included, the time --to is not.";
 
-/// Plants runs for the past occurrences of a job in a window of time.
+/// Adds runs for the past occurrences of a job between two times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BackfillArgs {
@@ -52,10 +52,10 @@ pub(crate) struct BackfillArgs {
     /// The end of the window [default: now]
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Plant at most N runs, oldest first
+    /// Add at most N runs, oldest first
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max: u32,
-    /// Only print the times, plant nothing
+    /// Only print the times; add no runs
     #[arg(long)]
     dry_run: bool,
 }
@@ -98,7 +98,7 @@ pub(crate) async fn backfill(
     report(args, &name, &plan, planted, &zone, console);
     if plan.runs.is_empty() && plan.cut_at.is_none() {
         let (from, to) = (shown(window.from, &zone), shown(window.to, &zone));
-        console.note(&format!("no occurrences of {name} to backfill between {from} and {to}"));
+        console.note(&format!("no occurrences of job {name} to backfill between {from} and {to}"));
     }
     Ok(0)
 }
@@ -110,7 +110,9 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillW
         }
         let at = parse_past(text, now, zone)
             .map_err(|error| {
-                CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h"))
+                CliFailure::Invalid(format!(
+                    "{flag}: {error}; or write a duration before now, such as 24h"
+                ))
             })?
             .at;
         if at > now {
@@ -132,8 +134,8 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillW
     Ok(BackfillWindow { from, to })
 }
 
-/// Adds the runs to the job's backfill queue and the first run to the due set. Returns how many
-/// runs were queued.
+/// Adds the runs to the job's backfill queue and the first run to the due set. Returns the number
+/// of added runs.
 async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, CliFailure> {
     let reply = store.queue_backfill(name, runs).await?;
     if reply != BackfillReply::Unknown {
@@ -142,7 +144,7 @@ async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, Cli
     match reply {
         BackfillReply::Queued(count) => Ok(count),
         BackfillReply::Full(count) => Err(CliFailure::Conflict(format!(
-            "{count} runs of {name} added, the others not: 10,000 runs are waiting; backfill again when some have ended"
+            "{count} runs of job {name} were added, the remaining runs were not, because 10,000 backfill runs are waiting; repeat the command when some of them have ended"
         ))),
         BackfillReply::Unknown => Err(not_defined(store, name).await),
     }
@@ -170,15 +172,16 @@ fn report(
         times.for_each(|at| console.line(&format!("{}  {at}", shown(at, zone))));
     } else if !console.is_quiet() {
         let runs = if planted == 1 { "1 run".to_owned() } else { format!("{planted} runs") };
-        console.line(&format!("{runs} of {name} added; they run one after the other"));
+        console
+            .line(&format!("{runs} of job {name} added; backfill runs start one after the other"));
     }
     for (count, why) in [
-        (plan.succeeded, "succeeded"),
-        (plan.repeated, "already backfilled, or waiting for it"),
-        (plan.owed, "not due yet, or not ended"),
+        (plan.succeeded, "they succeeded"),
+        (plan.repeated, "they are already backfilled, or wait for their backfill run"),
+        (plan.owed, "they are not due yet, or have not ended"),
     ] {
         if count > 0 {
-            console.note(&format!("not backfilled: {count} {why}"));
+            console.note(&format!("occurrences not backfilled, because {why}: {count}"));
         }
     }
     if let Some(at) = plan.cut_at {

@@ -1,5 +1,5 @@
-//! `cancel`: stops runs and removes jobs. A failure for one target does not stop the command, and
-//! the worst exit code is returned.
+//! `cancel`: stops runs and removes jobs. If one target cannot be cancelled, the command goes on
+//! with the next target. The exit code is the worst of all targets.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -21,8 +21,8 @@ use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
 
-/// The end of a message about a run that goes on although its job is removed.
-const NO_RETRY: &str = "; a job added under this name with another definition ends its retries";
+/// The end of a message about a run that continues although its job is removed.
+const NO_RETRY: &str = "; a job added under this name with another definition ends the retries";
 /// The reason that history shows for a cancelled run.
 const REASON: &str = "cancelled";
 
@@ -33,15 +33,15 @@ Examples:
   schedctl cancel backup@1790000000000
   schedctl cancel backup --backfill
 
-A cancelled run ends, and its job continues. A job is removed together with its planned run. The
-running run of a one-shot is stopped too, that of a recurring job only with --stop. To remove a job
-declared in a file, edit the file.";
+A cancelled run ends, and its job continues. A job is removed together with its planned run. A
+running run of a one-shot is stopped too. A running run of a recurring job is stopped only with
+--stop. To remove a job declared in a file, edit the file.";
 
 /// Cancels runs (JOB@DUE_MS), or removes jobs added with schedctl add.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CANCEL_EXAMPLES)]
 pub(crate) struct CancelArgs {
-    /// Names of jobs, ids of runs
+    /// Names of jobs or ids of runs
     #[arg(required = true, value_name = "JOB|RUN", add = completion::jobs_and_runs())]
     targets: Vec<String>,
     /// Also stop the running run of a recurring job
@@ -90,11 +90,11 @@ pub(crate) async fn cancel_run(store: &Store, run: &RunId) -> Result<String, Cli
 async fn stop_run(store: &Store, run: &RunId) -> Result<Done, CliFailure> {
     match job_operations::cancel_run(store, run, REASON).await? {
         CancelReply::Cancelled => {
-            Ok(Done { result: "cancelled", sentence: format!("{run} cancelled") })
+            Ok(Done { result: "cancelled", sentence: format!("run {run} cancelled") })
         }
         CancelReply::Requested => Ok(Done {
             result: "requested",
-            sentence: format!("{run} is running; its node was asked to stop it"),
+            sentence: format!("run {run} is running; its node was asked to stop the run"),
         }),
         CancelReply::Over { state, at } => Err(already(&format!("run {run}"), &state, at)),
         CancelReply::Unknown | CancelReply::Stale | CancelReply::Occupied => {
@@ -125,7 +125,10 @@ async fn cancel_job(
                 stopped => format!("; {}", being_stopped(stopped)),
             };
             let notices = notices_left(store, name).await?;
-            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{open}{notices}") })
+            Ok(Done {
+                result: "cancelled",
+                sentence: format!("job {name} cancelled{open}{notices}"),
+            })
         }
         RemoveReply::Over(_) | RemoveReply::OtherKind(_) | RemoveReply::Listed => {
             match store.read_job(name).await? {
@@ -147,16 +150,23 @@ async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, CliFailu
     let first = store.list_backfill(name, 1).await?;
     let mut given_up = store.drop_backfill(name).await?;
     for run in first {
-        // A run that had ended is in history and is not counted. A queued run leaves no record.
+        // A run that had already ended is not counted as cancelled.
         if let CancelReply::Over { .. } = job_operations::cancel_run(store, &run, REASON).await? {
             given_up = given_up.saturating_sub(1);
         }
     }
     Ok(match given_up {
-        0 => Done { result: "already", sentence: format!("{name} has no backfill runs to cancel") },
+        0 => Done {
+            result: "already",
+            sentence: format!("job {name} has no backfill runs to cancel"),
+        },
+        1 => Done {
+            result: "cancelled",
+            sentence: format!("1 backfill run of job {name} cancelled"),
+        },
         count => Done {
             result: "cancelled",
-            sentence: format!("{count} backfill runs of {name} cancelled"),
+            sentence: format!("{count} backfill runs of job {name} cancelled"),
         },
     })
 }
@@ -171,26 +181,26 @@ async fn stop_open(store: &Store, name: &JobName) -> Result<usize, CliFailure> {
     Ok(stopped)
 }
 
-/// Returns a sentence about runs of a removed job that go on, and how to stop them, or an empty
-/// text without such runs. A run that never started ends with its job.
+/// Returns a sentence about the runs of a removed job that continue, with the command that stops
+/// them. Returns an empty text if no run continues. A run that never started ends with its job.
 async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     let mut open = open_runs(store, name).await?;
     open.retain(|run| run.fence.is_some());
     Ok(match open.as_slice() {
         [] => String::new(),
         [run] => format!(
-            "; its run {} continues (schedctl cancel {name} --stop stops it){NO_RETRY}",
+            "; its run {} continues (schedctl cancel {name} --stop stops the run){NO_RETRY}",
             run.run
         ),
         runs => format!(
-            "; its {} open runs continue (schedctl cancel {name} --stop stops them){NO_RETRY}",
+            "; its {} open runs continue (schedctl cancel {name} --stop stops the runs){NO_RETRY}",
             runs.len()
         ),
     })
 }
 
-/// Returns a sentence about notices that are still sent for a removed job, and how to cancel these
-/// notices. The text is empty without such notices.
+/// Returns a sentence about the notices of a removed job that are still sent, with the command that
+/// cancels them. Returns an empty text if no notice is still sent.
 async fn notices_left(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     let (mut count, mut cancelled_by) = (0, String::new());
     for kind in NoticeKind::ALL {
@@ -203,9 +213,11 @@ async fn notices_left(store: &Store, name: &JobName) -> Result<String, CliFailur
     }
     Ok(match count {
         0 => String::new(),
-        1 => format!("; a notice of it is still sent (schedctl cancel{cancelled_by} cancels it)"),
+        1 => format!(
+            "; a notice of the job is still sent (schedctl cancel{cancelled_by} cancels the notice)"
+        ),
         _ => format!(
-            "; {count} notices of it are still sent (schedctl cancel{cancelled_by} cancels them)"
+            "; {count} notices of the job are still sent (schedctl cancel{cancelled_by} cancels the notices)"
         ),
     })
 }
@@ -218,9 +230,8 @@ fn being_stopped(count: usize) -> String {
     }
 }
 
-/// Cancels what is left of a job that is over. Its open runs can still be stopped: those of a
-/// one-shot always, those of another job with `--stop`. A job that ended by itself and has no open
-/// run is a conflict.
+/// Stops the open runs of a job that is over: runs of a one-shot always, runs of a recurring job
+/// only with `--stop`. Fails if the job ended by itself and has no open run.
 async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, CliFailure> {
     let name = &job.name;
     // A hidden job is always over, so only its open notices can be cancelled.
@@ -230,22 +241,27 @@ async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Do
         let stopped = stop_open(store, name).await?;
         if stopped > 0 {
             let sentence = match (has_notices, stopped) {
-                (true, 1) => format!("1 notice of {name} cancelled"),
-                (true, count) => format!("{count} notices of {name} cancelled"),
-                (false, count) if has_finished => format!("{name}: {}", being_stopped(count)),
-                (false, count) => format!("{name} was already cancelled; {}", being_stopped(count)),
+                (true, 1) => format!("1 notice of job {name} cancelled"),
+                (true, count) => format!("{count} notices of job {name} cancelled"),
+                (false, count) if has_finished => format!("job {name}: {}", being_stopped(count)),
+                (false, count) => {
+                    format!("job {name} was already cancelled; {}", being_stopped(count))
+                }
             };
             return Ok(Done { result: "requested", sentence });
         }
     }
     if !has_finished {
-        return Ok(Done { result: "already", sentence: format!("{name} was already cancelled") });
+        return Ok(Done {
+            result: "already",
+            sentence: format!("job {name} was already cancelled"),
+        });
     }
     let last = store.read_history(Some(name), 0, 1).await?.runs.into_iter().next();
     match last {
         // Its only run was cancelled, so nothing is left to do.
         Some(run) if run.state.as_str() == "cancelled" => {
-            Ok(Done { result: "already", sentence: format!("{name} was already cancelled") })
+            Ok(Done { result: "already", sentence: format!("job {name} was already cancelled") })
         }
         Some(run) => Err(already(&format!("job {name}"), run.state.as_str(), run.finished_at)),
         None => Err(already(&format!("job {name}"), "finished", job.ended_at)),
@@ -255,7 +271,7 @@ async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Do
 fn already(subject: &str, state: &str, at: Option<UnixMillis>) -> CliFailure {
     let state = state.replace('_', " ");
     let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &Zone::of_host())));
-    CliFailure::Conflict(format!("{subject} already {state}{at}: there is nothing left to cancel"))
+    CliFailure::Conflict(format!("{subject} already {state}{at}, so nothing is left to cancel"))
 }
 
 fn of_file(job: &JobRecord) -> CliFailure {

@@ -25,14 +25,14 @@ Examples:
   schedctl history backup --state failed,timed_out
 
 Dead letters are runs that ended failed, timed_out or lost; schedctl retry retries them. --since and
---until compare with the end of a run. They take a time as add --at does, or a duration, which means
-that long ago. A time of day or a weekday alone means the last past one.
+--until select runs by their end; write a time as for add --at, or a duration before now. A time of
+day or a weekday without a date means the last one before now.
 
-With a JOB its open runs come first: runs that are running or wait for a retry, and the last 100
-manual runs, also before they start. Without a JOB the runs of notices (JOB/on_failure, JOB/ping)
-are listed only with --dead or --notices.";
+With a JOB, its open runs are listed first: runs that are running or wait for a retry, and the last
+100 manual runs, even if they have not started. Without a JOB, the runs that deliver notices
+(JOB/on_failure, JOB/ping) are listed only with --dead or --notices.";
 
-/// Lists ended runs, newest first, also those of jobs that are no longer defined.
+/// Lists ended runs, newest first, including runs of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HISTORY_EXAMPLES)]
 pub(crate) struct HistoryArgs {
@@ -42,12 +42,12 @@ pub(crate) struct HistoryArgs {
     /// Only dead letters: runs that ended failed, timed_out or lost
     #[arg(long)]
     dead: bool,
-    /// Include the runs of notices, as history JOB/on_failure shows them for one job
+    /// Include the runs that deliver notices; for one job use history JOB/on_failure
     #[arg(long, conflicts_with_all = ["job", "dead"])]
     notices: bool,
     #[command(flatten)]
     which: RunFilter,
-    /// Show at most N runs; 0 = all
+    /// Show at most N runs; 0 means all
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
     /// Skip the first N runs
@@ -118,19 +118,20 @@ pub(crate) async fn history(
 
 /// Returns true if Redis has neither the job nor any of its runs.
 async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
-    // The hidden job of notices is created with its first notice, so the job it belongs to is
-    // looked up.
+    // A hidden job is created with its first notice, so the job whose notices it delivers is looked
+    // up.
     let known = job.notice_subject().map_or_else(|| job.clone(), |(subject, _)| subject);
     Ok(store.read_job(&known).await?.is_none()
         && store.read_history(Some(job), 0, 1).await?.entries == 0)
 }
 
-/// Returns the message for a search that found no run. The message says what was searched.
+/// Returns the message for a search that found no run. The message names the job, and the filters
+/// if there are any.
 fn none_of(args: &HistoryArgs, letters: Letters) -> String {
     let what = if letters == Letters::Dead { "no dead letters" } else { "no runs" };
-    let of = args.job.as_ref().map(|job| format!(" of {job}")).unwrap_or_default();
+    let of = args.job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
     let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty() || args.offset > 0;
-    let which = if is_narrowed { " that the filters select" } else { "" };
+    let which = if is_narrowed { " match the filters" } else { "" };
     format!("{what}{of}{which}")
 }
 
@@ -140,7 +141,7 @@ struct Sheet {
     zones: Zones,
     count: usize,
     /// The runs that were already printed. A run that ends during the reading appears again on a
-    /// later page.
+    /// later page and is not printed twice.
     shown: HashSet<RunId>,
 }
 

@@ -4,8 +4,8 @@ use crate::cli::failure::CliFailure;
 use crate::domain::name::names::{JobName, RunId};
 use crate::store::{RunRecord, Store};
 
-/// Returns the runs of a job that have not ended, the latest due time first. These runs are open,
-/// manual, waiting for another run, or missed and still to start.
+/// Returns the runs of a job that have not ended, the latest due time first. These are open runs,
+/// manual runs, runs that wait for another run, and missed runs that will still start.
 pub(crate) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, CliFailure> {
     let mut ids: Vec<RunId> = store.list_open(job).await?;
     ids.extend(store.list_waiting(job).await?);

@@ -12,7 +12,7 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// Parses `text` as an instant in the past.
+/// Parses `text` as an instant in the past, before `now`. Local times are in `zone`.
 pub(crate) fn parse_past(
     text: &str,
     now: UnixMillis,

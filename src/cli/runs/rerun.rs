@@ -19,7 +19,7 @@ Examples:
 
 The new run has the due time of the old run (SCHEDD_DUE) and its own id, and uses the job's current
 definition. The old run is not changed, whatever its result. To continue a failed run under its own
-id use retry. Exit codes with --wait are those of run --wait.";
+id, use retry. Exit codes with --wait are those of run --wait.";
 
 /// Repeats the work of an ended run and prints the id of the new run.
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,7 @@ pub(crate) async fn rerun(
     if !old.state.is_final() {
         let state = old.state.as_str();
         return Err(CliFailure::Conflict(format!(
-            "run {run} is {state}, wanted an ended run: cancel it first, or wait for its end"
+            "run {run} is {state}, wanted an ended run; cancel the run first, or wait for its end"
         )));
     }
     refuse_damaged(&store, run.job()).await?;
@@ -70,12 +70,12 @@ async fn gone(store: &Store, run: &RunId) -> CliFailure {
         Ok(Some(record)) if !record.is_live() => {
             let how = record.ended.unwrap_or_default();
             CliFailure::Conflict(format!(
-                "run {run} cannot be run again: job {job} is over ({how}); add it again, then rerun"
+                "run {run} cannot be run again: job {job} is over ({how}); add the job again, then rerun"
             ))
         }
         Ok(Some(_)) => no_such_job(store, job).await,
         Ok(None) => CliFailure::Conflict(format!(
-            "run {run} cannot be run again: job {job} no longer exists; add it again, then rerun"
+            "run {run} cannot be run again: job {job} no longer exists; add the job again, then rerun"
         )),
     }
 }

@@ -19,7 +19,7 @@ const PAGE: usize = 500;
 /// Filters by the state and the end time of a run.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct RunFilter {
-    /// Only runs in this state; separate several by commas
+    /// Only runs in these states, separated by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(crate) state: Vec<RunState>,
     /// Only runs that ended at this time or later
@@ -31,7 +31,8 @@ pub(crate) struct RunFilter {
 }
 
 impl RunFilter {
-    /// Refuses a filter for a state that no run of the kind `letters` can have.
+    /// Fails if `letters` selects dead letters and the filters name a state that no dead letter
+    /// has.
     pub(crate) fn check(&self, letters: Letters) -> Result<(), CliFailure> {
         match self.state.iter().find(|state| letters == Letters::Dead && !state.is_dead()) {
             Some(state) => Err(CliFailure::Invalid(format!(
@@ -67,7 +68,7 @@ impl RunFilter {
             if let Some(since) = since.filter(|since| *since > now) {
                 let found = shown(since, &Zone::of_host());
                 return Err(CliFailure::Invalid(format!(
-                    "--since: found {found}, wanted a past time: no run has ended after it"
+                    "--since: found {found}, wanted a past time, because no run has ended after this time"
                 )));
             }
         }
@@ -84,8 +85,8 @@ impl RunFilter {
     }
 }
 
-/// Parses an instant of a filter as `explain --at` does, in this host's zone. A duration means the
-/// instant that long ago.
+/// Parses an instant of a filter as `explain --at` does, in this host's zone. A duration is counted
+/// back from `now`.
 fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFailure> {
     match parse_duration(text) {
         Ok(ago) => return Ok(now.saturating_sub(ago)),
@@ -97,7 +98,7 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFai
     }
     let read = parse_past(text, now, &Zone::of_host());
     read.map(|read| read.at).map_err(|error| {
-        CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h"))
+        CliFailure::Invalid(format!("{flag}: {error}; or write a duration before now, such as 24h"))
     })
 }
 

@@ -1,7 +1,7 @@
-//! Repeated reads of a run, in which Redis may be out of reach for a moment.
+//! Repeated reads of a run that tolerate a short outage of Redis.
 //!
-//! Invariant: a short outage of Redis is no error. A long outage ends the reading with a message
-//! that names the facts left unknown.
+//! Invariant: a short outage of Redis is not an error. A long outage ends the reading with a
+//! message that names the facts that remain unknown.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use crate::store::{RunRecord, Store};
 /// The longest outage of Redis that is tolerated.
 const AWAY_AT_MOST: Duration = Duration::from_secs(30);
 
-/// A tolerance for outages of Redis. It contains the start of the current outage, if Redis is out
-/// of reach.
+/// A reader of runs that tolerates short outages of Redis. The field is the start of the current
+/// outage, or `None` while Redis answers.
 #[derive(Debug, Default)]
 pub(crate) struct RunPoller {
     away_since: Option<Instant>,
@@ -57,10 +57,11 @@ impl RunPoller {
         }
     }
 
-    /// Tolerates a short outage of Redis and reports it once. Fails with any other error.
+    /// Tolerates a short outage of Redis and prints a note when the outage starts. Fails with any
+    /// other error.
     ///
     /// A long outage is a failure too. The message then ends with `unknown`, a phrase about the
-    /// fact left unknown.
+    /// fact that remains unknown.
     pub(crate) fn report_outage(
         &mut self,
         failure: CliFailure,

@@ -1,7 +1,7 @@
 //! `run`: starts a manual run, and waits for its end if asked.
 //!
-//! Invariant: an end of the wait does not end the run: neither Ctrl-C, nor the timeout, nor an
-//! outage. The message then names the id of the run.
+//! Invariant: Ctrl-C, the timeout and an outage of Redis end the wait, but not the run. The message
+//! about the end of the wait names the id of the run.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -41,9 +41,9 @@ Examples:
   schedctl run backup --wait --timeout 10m
 
 Exit codes with --wait: the job's own; 128 + signal; 124 timed out; 75 skipped, cancelled or lost;
-1 failed otherwise. Ctrl-C ends only the waiting (130).";
+1 failed otherwise. Ctrl-C ends only the wait (130).";
 
-/// Runs a job now and prints the id of the run; its schedule is not shifted.
+/// Runs a job now and prints the id of the run; the schedule of the job does not change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -57,10 +57,10 @@ pub(crate) struct RunArgs {
 /// The flags for waiting for the end of a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WaitArgs {
-    /// Wait for the end and exit with the job's exit code
+    /// Wait for the end of the run and exit with the exit code of the run
     #[arg(long)]
     wait: bool,
-    /// Wait at most this long; the run goes on
+    /// Wait at most this long; the run continues after that
     #[arg(long, value_name = "DURATION", requires = "wait")]
     timeout: Option<String>,
 }
@@ -68,8 +68,8 @@ pub(crate) struct WaitArgs {
 /// The wait for the end of a run. The wait is prepared before the run is added.
 pub(crate) struct WaitingForRun {
     limit: Option<Duration>,
-    /// The signals received since before the run was added, so that an interrupt cannot lose the
-    /// run's id. `None` means no wait.
+    /// The interrupts by the user, or `None` without a wait. Listening starts before the run is
+    /// added, so an interrupt cannot lose the run's id.
     interrupts: Option<Signals>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) async fn follow(
         && !nodes.iter().any(|node| is_present(node, now))
     {
         console.note(&format!(
-            "no schedd is running in namespace {}: the run starts when one does",
+            "no schedd is running in namespace {}; the run starts when a schedd runs",
             store.namespace()
         ));
     }
@@ -161,7 +161,7 @@ async fn wait(
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
             console.error(&format!(
-                "run {run} has not ended within {}; it continues",
+                "run {run} has not ended within {}; the run continues",
                 span(started.elapsed())
             ));
             return Ok(TIMED_OUT);
@@ -177,7 +177,7 @@ async fn wait(
     }
 }
 
-/// Prints how a run ended. Returns the exit code for this end.
+/// Prints the end of a run. Returns the exit code for this end.
 async fn report_end(
     store: &Store,
     record: RunRecord,
@@ -194,7 +194,8 @@ async fn report_end(
     Ok(code)
 }
 
-/// Returns a sentence about how a run ended, and where to read the output of a failed run.
+/// Returns a sentence about the end of a run, with the command that prints the output of a failed
+/// run.
 fn sentence(view: &RunView) -> String {
     let has_failed = matches!(view.record.state, RunState::Failed | RunState::TimedOut);
     let has_started =
@@ -207,13 +208,13 @@ fn sentence(view: &RunView) -> String {
     format!("{}{more}", ending(view))
 }
 
-/// Returns a phrase about how a run ended, with the run's duration and reason.
+/// Returns a phrase about the end of a run: its state, duration and reason.
 pub(crate) fn ending(view: &RunView) -> String {
     let record = &view.record;
     let state = record.state.as_str().replace('_', " ");
     let took = record.took().map(|took| format!(" after {}", span(took)));
     let reason = view.reason().map(|reason| format!(": {reason}"));
-    format!("{} {state}{}{}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
+    format!("run {} {state}{}{}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
 }
 
 /// Returns the exit code of schedctl for the end of a run.

@@ -38,8 +38,8 @@ pub(crate) fn jobs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Jobs))
 }
 
-/// Returns a completer for ids of runs that ended lately. After `JOB@` the ids of all runs of that
-/// job are offered.
+/// Returns a completer for ids of the runs that ended last. After `JOB@` the ids of all runs of
+/// that job are offered.
 pub(crate) fn runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Runs))
 }
@@ -55,7 +55,7 @@ fn offered(word: &OsStr, of: Of) -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, find(begin, of)).await });
-    // A name lookup still in progress is not waited for.
+    // A host name lookup that is still in progress is not waited for.
     runtime.shutdown_background();
     found
         .ok()

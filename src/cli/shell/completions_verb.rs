@@ -16,9 +16,9 @@ Examples:
   schedctl completions fish > ~/.config/fish/completions/schedctl.fish
   schedctl completions zsh > ~/.zfunc/_schedctl
 
-The package installs these scripts. For a job or a run the shell offers the existing ones, read from
+The package installs these scripts. For an argument JOB or RUN, the shell offers names and ids from
 the Redis that the command line names. If that Redis does not answer within half a second, nothing
-is offered. For zsh put the directory on fpath before compinit: fpath+=~/.zfunc";
+is offered. For zsh, put the directory on fpath before compinit: fpath+=~/.zfunc";
 
 /// Prints a shell completion script for verbs, flags, names of jobs and ids of runs.
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,5 @@
-//! `data-loss`: each data loss of Redis that the nodes noticed, with what was restored and which jobs
-//! are gone.
+//! `data-loss`: lists the data losses of Redis that the nodes noticed, with the numbers of restored
+//! runs and of lost jobs.
 
 use serde_json::{Value, json};
 
@@ -16,9 +16,9 @@ Example:
   schedctl data-loss
 
 WHAT: flushed (all keys were deleted), older data (Redis came back with an older state), or epoch
-missing (the key epoch was deleted). RESTORED: ended runs restored from the journals of nodes. LOST:
-at-most-once runs whose end is not known. JOBS GONE: jobs added with schedctl add, which no file
-restores.";
+missing (the key epoch was deleted). RESTORED: number of ended runs restored from the journals of
+nodes. LOST: number of at-most-once runs whose end is not known. JOBS GONE: number of lost jobs that
+were added with schedctl add, so no file restores these jobs.";
 
 /// Lists the data losses of Redis, newest first. Returns the exit code.
 pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
@@ -34,10 +34,10 @@ pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<
     if rows.is_empty() && console.is_terminal() {
         console.note("no data losses: no node ever found data missing in Redis");
     }
-    // The user may have to act on the jobs lost in the last data loss.
+    // The jobs lost in the last data loss are named, because the user may have to add them again.
     for (job, schedule) in losses.first().map(LossRecord::jobs_gone).unwrap_or_default() {
         console.note(&format!(
-            "job {job} ({schedule}) was lost in the last data loss; add it again if you need it"
+            "job {job} ({schedule}) was lost in the last data loss; add the job again if you need it"
         ));
     }
     Ok(0)
@@ -55,8 +55,8 @@ pub(crate) fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport)
     record.reports.iter().map(count).sum()
 }
 
-/// Returns how many jobs were lost in a data loss. All nodes know the same lost jobs, and the list
-/// of their names is bounded.
+/// Returns the number of jobs lost in a data loss. All nodes report the same jobs, so their numbers
+/// are not added up. The list of names may be shorter, because it is bounded.
 pub(crate) fn gone(record: &LossRecord) -> u64 {
     let most = record.reports.iter().map(|report| report.jobs_gone).max().unwrap_or(0);
     most.max(record.jobs_gone().len() as u64)

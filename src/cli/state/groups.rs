@@ -1,5 +1,4 @@
-//! `groups`: the member of each group whose turn it is, since when, the running runs and the
-//! waiting runs.
+//! `groups`: lists the groups, each with its turn, its running runs and its waiting runs.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +20,11 @@ pub(crate) const GROUPS_HELP: &str = "\
 Example:
   schedctl groups
 
-TURN and SINCE: only for a group whose members take turns. RUNNING: the run that has the place of
-the group, from its claim on. WAITING: runs that wait for the place; \"has a place\" is a run that got
-the place and has not started, \"lost its place\" a run that did not start in time. NEXT: the time at
-which the group opens by itself, because its gap is over or its turn_timeout with a member without a
-due run ends.";
+TURN: the member whose turn it is, if the members of the group take turns. SINCE: the time since the
+turn began. RUNNING: the claimed run that has the place of the group. WAITING: the runs that wait
+for the place; \"has a place\" marks a run that got the place and has not started, \"lost its place\"
+marks a run that did not start in time. NEXT: the time at which the group opens because its gap
+ends, or because the turn_timeout of a member without a due run ends.";
 
 /// The maximum number of running or waiting runs named for each group.
 const SHOWN: usize = 3;
@@ -71,14 +70,17 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     for ((name, settings), (standing, gave_up)) in groups {
         let mut row = group_row(name, settings, standing, gave_up, Relative { now }, &local);
         if undeclared.contains_key(name) {
-            row[1] = Cell::new(format!("{} (by default: no file declares it)", settings.mode()));
+            row[1] = Cell::new(format!(
+                "{} (default mode: no jobs file declares this group)",
+                settings.mode()
+            ));
         }
         rows.push(row);
     }
     Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"])
         .page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
-        console.note("no groups: no jobs file declares a group, and no job has one");
+        console.note("no groups: no jobs file declares a group, and no job names a group");
     }
     Ok(0)
 }
@@ -141,8 +143,8 @@ async fn pass_turn(
     Ok(())
 }
 
-/// Moves the time at which the group opens to the end of its gap, because no run is let in during
-/// the gap.
+/// Moves the time at which the group opens to the end of its gap, because no run gets a place
+/// during the gap.
 fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
     let GroupSettings::Alternate(turns) = settings else { return };
     if standing.waiting > 0 && standing.holders.is_empty() && standing.let_in.is_empty() {
@@ -150,8 +152,8 @@ fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMil
     }
 }
 
-/// Returns the runs that block a group without a holder. These runs were let in, did not start,
-/// gave up their places, and now block their lanes.
+/// Returns the runs that block a group without a holder. These runs got places, did not start in
+/// time, lost their places, and now block their lanes.
 async fn stuck(
     store: &Store,
     group: &GroupName,
@@ -170,7 +172,8 @@ async fn stuck(
     Ok(found)
 }
 
-/// Returns the member whose turn it is and the start of the turn, if the group alternates.
+/// Returns the member whose turn it is and the start of the turn, or `None` if the group does not
+/// alternate.
 fn turn<'a>(
     settings: &GroupSettings,
     standing: &'a GroupStanding,
@@ -228,7 +231,7 @@ fn group_row(
         }
     };
     let texts = |runs: &[RunId]| runs.iter().map(ToString::to_string).collect::<Vec<_>>();
-    // A run that was let in and has not started waits for its queue.
+    // A run that got a place and has not started waits for its queue.
     let let_in = standing.let_in.iter().map(|run| format!("{run} (has a place)"));
     let gave_up = gave_up.iter().map(|run| format!("{run} (lost its place)"));
     let before: Vec<String> = let_in.chain(gave_up).collect();

@@ -21,9 +21,9 @@ pub(crate) const NODES_HELP: &str = "\
 Example:
   schedctl nodes
 
-STATE is gone for a node that was not seen for 15 seconds. AT LIMIT: why the node starts no runs,
-and since when. CONFIG: the problems of its jobs file. If the files of nodes define a job
-differently, the last change wins, and CONFIG of these nodes says so.";
+STATE is gone for a node that was not seen for 15 seconds. AT LIMIT: the reason why the node starts
+no runs, and the time since then. CONFIG: the problems of the node's jobs file, and the jobs that
+the files of other nodes define differently. The last change of such a job wins.";
 
 /// The maximum number of jobs named for a node whose file differs from another file.
 const DIFFERENCES_SHOWN: usize = 3;
@@ -68,7 +68,7 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     Ok(0)
 }
 
-/// Returns true if the node was seen lately, so that it counts as running.
+/// Returns true if the node was seen within [`GONE_AFTER`] before `now`, so it counts as running.
 pub(crate) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
     node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)
 }
@@ -87,8 +87,8 @@ fn labels(node: &NodeRecord) -> String {
     node.serving.labels.iter().map(Label::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns why a present node claims nothing, and since when, or `None` if the node claims runs or
-/// is gone.
+/// Returns the reason why a present node claims no runs, and the time since which. Returns `None`
+/// if the node claims runs or is gone.
 fn at_limit(node: &NodeRecord, now: UnixMillis) -> Option<&(String, UnixMillis)> {
     node.at_limit.as_ref().filter(|_| is_present(node, now))
 }
@@ -104,7 +104,7 @@ pub(crate) fn sources(nodes: &[NodeRecord]) -> Vec<SourceName> {
 }
 
 /// Returns the jobs that several files define differently. The last change of a job wins, so a
-/// difference is no error, but the owners of the files should know.
+/// difference is not an error, but is reported to the owners of the files.
 pub(crate) async fn differences(
     store: &Store,
     sources: &[SourceName],
@@ -131,7 +131,7 @@ pub(crate) async fn differences(
     Ok(differences)
 }
 
-/// Describes the problems of a node's file. Returns `None` if the file has no problems.
+/// Returns the problems of a node's file as text, or `None` if the file has no problems.
 fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
     let mut texts: Vec<String> = node.config_error.iter().cloned().collect();
     let jobs = differences.get(&node.name);
@@ -141,7 +141,11 @@ fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
     texts.extend(jobs.into_iter().flatten().take(DIFFERENCES_SHOWN).map(report));
     let more = jobs.map_or(0, BTreeMap::len).saturating_sub(DIFFERENCES_SHOWN);
     if more > 0 {
-        texts.push(format!("{more} more jobs differ"));
+        texts.push(if more == 1 {
+            "1 more job differs".to_owned()
+        } else {
+            format!("{more} more jobs differ")
+        });
     }
     (!texts.is_empty()).then(|| texts.join("; "))
 }

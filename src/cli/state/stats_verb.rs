@@ -1,4 +1,4 @@
-//! `stats`: prints counts of jobs, runs, nodes and stored data. Every count is always printed.
+//! `stats`: prints counts of jobs, runs, nodes and stored data. Counts that are 0 are printed too.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ pub(crate) const STATS_HELP: &str = "\
 Example:
   schedctl stats --json";
 
-/// Prints the counts. Returns the exit code.
+/// Prints the counts of the namespace. Returns the exit code.
 pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let stats = store.read_stats().await?;
@@ -22,12 +22,12 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("scheduled", stats.scheduled, "runs planned or waiting now"),
         ("waiting", stats.waiting, "runs waiting for another run of their job or at a gate"),
         ("running", stats.running, "running runs"),
-        ("succeeded", total("succeeded"), "runs in all, including notices"),
-        ("failed", total("failed"), ""),
-        ("timed_out", total("timed_out"), ""),
-        ("cancelled", total("cancelled"), ""),
-        ("skipped", total("skipped"), ""),
-        ("lost", total("lost"), ""),
+        ("succeeded", total("succeeded"), "runs that succeeded, including runs of notices"),
+        ("failed", total("failed"), "runs that failed for good"),
+        ("timed_out", total("timed_out"), "runs that timed out"),
+        ("cancelled", total("cancelled"), "runs that were cancelled"),
+        ("skipped", total("skipped"), "runs that were skipped"),
+        ("lost", total("lost"), "runs that were lost"),
         ("recovered", total("recovered"), "times a run was taken over from a dead node"),
         ("retried", total("retried"), "dead letters retried with schedctl retry"),
         (
@@ -42,7 +42,7 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
             "notices counted instead of sent, because too many waited",
         ),
         ("failed_notices", failed_notices, "notices among the dead letters"),
-        ("history", stats.history, "runs stored"),
+        ("history", stats.history, "ended runs stored"),
         ("dead", stats.dead, "dead letters stored (schedctl history --dead)"),
         ("output_bytes", stats.output_bytes, "bytes of output stored"),
         (
@@ -51,9 +51,9 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
             "ranges in the ledgers, which record how trimmed runs ended",
         ),
         ("finished", stats.finished, "ended jobs whose record is still stored"),
-        ("trimmed_runs", total("trimmed_runs"), "runs trimmed in all"),
-        ("trimmed_outputs", total("trimmed_outputs"), "outputs trimmed in all"),
-        ("trimmed_ranges", total("trimmed_ranges"), "ledger ranges trimmed in all"),
+        ("trimmed_runs", total("trimmed_runs"), "ended runs trimmed so far"),
+        ("trimmed_outputs", total("trimmed_outputs"), "outputs of attempts trimmed so far"),
+        ("trimmed_ranges", total("trimmed_ranges"), "ledger ranges trimmed so far"),
         (
             "not_recorded",
             total("unledgered"),
@@ -63,14 +63,18 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         (
             "quarantine_dropped",
             total("quarantine_dropped"),
-            "entries that did not fit into quarantine, only logged",
+            "entries that did not fit into quarantine and were only logged",
         ),
-        ("nodes", stats.nodes, "nodes seen"),
+        ("nodes", stats.nodes, "known nodes, including nodes that are gone"),
         ("findings", stats.findings, "findings of the background check (schedctl doctor)"),
     ];
     let memory = [
         ("redis_memory_bytes", stats.redis_memory, "bytes used by the whole Redis"),
-        ("redis_maxmemory_bytes", stats.redis_maxmemory, "bytes Redis may use (- = no limit)"),
+        (
+            "redis_maxmemory_bytes",
+            stats.redis_maxmemory,
+            "bytes that Redis may use (- means no limit)",
+        ),
     ];
     let numbers: [(&str, Option<u64>, &str); 29] =
         numbers.map(|(word, count, meaning)| (word, Some(count), meaning));

@@ -6,7 +6,7 @@
 //! - `screen_view` and `pane_view`: drawing; `theme`: styles; `screen`: the terminal
 //!
 //! Invariant: every event comes through one channel, so the model changes in one place. A slow or
-//! missing Redis delays no key.
+//! missing Redis does not delay the handling of keys.
 
 mod pane_view;
 mod screen;
@@ -49,12 +49,13 @@ pub(crate) const TOP_HELP: &str = "\
 Example:
   schedctl top
 
-Four lists, read again each second: due jobs, running runs, ended runs, queues. Keys: tab or 1-4
-select a list, arrows or j k a row, enter shows all details with the output, p pauses or resumes, r
-runs now, c cancels (asks first), / filters, s sorts (by time, name, or state with problems first),
-? shows help, q quits. On a small terminal one list is shown at a time. Only the next 200 jobs are
-read; a filter that is a complete name finds any job. Runs of notices are left out (schedctl history
---notices lists them).";
+Four lists are read again each second: due jobs, running runs, ended runs, queues. On a small
+terminal, one list is shown at a time. Only the next 200 jobs are read; a filter that is a complete
+name finds any job. Runs that deliver notices are left out (schedctl history --notices lists them).
+
+Keys: tab or 1-4 select a list, arrows or j k select a row, enter shows all details with the output,
+p pauses or resumes the job or queue, r runs the job now, c cancels the run (asks first), / filters
+the rows, s sorts the rows (by time, name, or state with problems first), ? shows help, q quits.";
 
 /// An event that changes the model of `top`.
 enum News {
@@ -89,7 +90,7 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
         sender.clone(),
     ));
     let terminal = sender.clone();
-    // The thread is not joined: it waits for a key, and ends with the process.
+    // The thread is not joined, because it waits for a key. It ends with the process.
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             if terminal.blocking_send(News::Terminal(event)).is_err() {
@@ -138,13 +139,13 @@ fn refuse_without_terminal(console: &Console) -> Result<(), CliFailure> {
     }
     if !console.is_terminal() || !std::io::stdin().is_terminal() {
         return Err(CliFailure::Invalid(
-            "top: wanted a terminal for its input and output; schedctl list --watch needs none"
+            "top: wanted a terminal for input and output; schedctl list --watch needs no terminal"
                 .to_owned(),
         ));
     }
     if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
         return Err(CliFailure::Invalid(
-            "top: TERM is dumb or not set, wanted a terminal that can be drawn on; schedctl list --watch needs none".to_owned(),
+            "top: TERM is dumb or not set, wanted a terminal that can be drawn on; schedctl list --watch needs no such terminal".to_owned(),
         ));
     }
     Ok(())
@@ -196,7 +197,7 @@ fn carry_out(store: &Store, action: TopAction, sender: &mpsc::Sender<News>) {
         let answer = top_actions::carry_out(&store, action)
             .await
             .map_err(|failure| failure.lines().join("; "));
-        // A failed send needs no report: the user has quit.
+        // A failed send needs no report, because then the user has quit.
         let _ = sender.send(News::Answered(answer)).await;
     });
 }

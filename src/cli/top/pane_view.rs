@@ -1,5 +1,5 @@
 //! Drawing of one list of `top`: a title line, the columns that fit, and the rows around the
-//! selected one.
+//! selected row.
 
 use std::fmt::Write as _;
 

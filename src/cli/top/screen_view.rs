@@ -1,8 +1,8 @@
 //! Drawing of the model of `top` into an area of cells. The functions are pure.
 //!
 //! Invariant: nothing is drawn outside the area, however small it is. If four lists do not fit,
-//! only the list with the cursor is drawn. If the columns do not fit, the least important ones are
-//! left out first.
+//! only the list with the cursor is drawn. If the columns do not fit, the least important columns
+//! are left out.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -17,23 +17,23 @@ use super::top_model::{Mode, Model};
 use crate::cli::render::{Colour, one_line, shown, span};
 
 const KEYS: [(&str, &str); 12] = [
-    ("tab, 1-4", "the next list, or one by its number"),
-    ("up, down, j, k", "move; also page up, page down, g, G"),
+    ("tab, 1-4", "select the next list, or a list by its number"),
+    ("up, down, j, k", "move the selection; also page up, page down, g, G"),
     ("enter", "show all details; for a run also its output"),
     ("p", "pause the job or queue, or resume it"),
     ("r", "run the job now"),
     ("c", "cancel the run, after you confirm"),
     ("/", "show only rows that contain a text"),
-    ("esc", "show all again; back"),
-    ("s", "sort by time, by name, by state"),
-    ("?", "this page"),
+    ("esc", "remove the filter, or leave the details"),
+    ("s", "sort by time, by name or by state"),
+    ("?", "show this page"),
     ("q", "quit"),
-    ("ctrl-c", "quit, with code 130"),
+    ("ctrl-c", "quit with exit code 130"),
 ];
 
-/// The terminal size (columns, lines) from which on the lists are drawn side by side.
+/// The minimum terminal size (columns, lines) for lists that are drawn side by side.
 const GRID: (u16, u16) = (130, 20);
-/// The number of lines from which on all lists are drawn, one below the other.
+/// The minimum number of lines for four lists that are drawn one below the other.
 const STACK: u16 = 20;
 
 /// Returns the number of lines for the details of one object on a terminal of `height` lines.
@@ -154,9 +154,10 @@ fn foot<'a>(model: &Model, theme: &Theme) -> Line<'a> {
         (Mode::Confirm(run), _) => {
             Line::styled(format!("y/n: cancel run {run}?"), theme.style(Colour::Yellow))
         }
-        (Mode::Filter, _) => {
-            Line::raw(format!("/{}_  (enter keeps it, esc shows all)", one_line(&model.filter)))
-        }
+        (Mode::Filter, _) => Line::raw(format!(
+            "/{}_  (enter keeps the filter, esc removes it)",
+            one_line(&model.filter)
+        )),
         (Mode::Help, _) => Line::raw("any key goes back"),
         (Mode::Detail { .. }, _) => Line::raw("esc back  j/k scroll"),
         (Mode::Browse, Some(Ok(done))) => Line::styled(one_line(done), theme.style(Colour::Green)),
@@ -165,7 +166,7 @@ fn foot<'a>(model: &Model, theme: &Theme) -> Line<'a> {
             "? help  q quit  tab list  enter show  p pause  r run  c cancel  / filter  s sort",
         ),
         (Mode::Browse, None) => {
-            Line::raw(format!("only with {:?} (esc shows all)", one_line(&model.filter)))
+            Line::raw(format!("only rows with {:?} (esc shows all rows)", one_line(&model.filter)))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The properties of the terminal on which `top` draws, and the styles and signs that follow from them.
+//! The properties of the terminal on which `top` draws, and the styles and characters for that
+//! terminal.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -33,7 +34,7 @@ impl Theme {
         }
     }
 
-    /// Returns the sign that marks the omitted rest of a line.
+    /// Returns the character that marks the end of a cut line.
     pub(super) fn more(&self) -> &'static str {
         if self.is_unicode { "…" } else { ">" }
     }

@@ -1,4 +1,4 @@
-//! The actions of `top` on jobs, runs and queues. Each action does the same as the verb of that
+//! The actions of `top` on jobs, runs and queues. Each action does the same as the verb of the same
 //! name.
 
 use super::top_lists::TopSubject;

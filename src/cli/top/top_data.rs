@@ -23,9 +23,9 @@ use crate::store::{
     Ended, ExpiredLease, JobRecord, NodeRecord, RunNotices, RunRecord, Stats, Store,
 };
 
-/// The number of rows read of each list.
+/// The maximum number of rows read for each list.
 const PAGE: usize = 200;
-/// The maximum number of pages searched for ended runs that are no notices.
+/// The maximum number of pages searched for ended runs that do not deliver notices.
 const PAGES: usize = 5;
 /// The number of output lines shown for a run.
 const OUTPUT_LINES: usize = 200;
@@ -87,7 +87,9 @@ pub(super) async fn read_detail(
 async fn output_of(store: &Store, run: &RunId) -> Result<Vec<String>, CliFailure> {
     let attempt = store.read_run(run).await?.map_or(0, |record| record.attempt);
     let output = if attempt == 0 { None } else { store.read_output(run, attempt).await? };
-    let Some(output) = output else { return Ok(vec!["no output is stored".to_owned()]) };
+    let Some(output) = output else {
+        return Ok(vec!["no output of the last attempt is stored".to_owned()]);
+    };
     let mut lines = Vec::new();
     for (stream, bytes) in [("standard output", output.stdout), ("standard error", output.stderr)] {
         let text = safe_text(&bytes);
@@ -104,7 +106,10 @@ async fn output_of(store: &Store, run: &RunId) -> Result<Vec<String>, CliFailure
         }
     }
     if output.dropped_bytes > 0 {
-        lines.push(format!("{} bytes in the middle were not stored", output.dropped_bytes));
+        lines.push(format!(
+            "{} bytes in the middle of the output were not stored",
+            output.dropped_bytes
+        ));
     }
     Ok(lines)
 }
@@ -271,7 +276,7 @@ fn queue_lines(queue: &QueueOverview, now: UnixMillis) -> Vec<String> {
         ("scheduled", depth.scheduled.to_string()),
         ("running", depth.running.to_string()),
         ("limit", or_none(settings.limit.map(|limit| limit.to_string()))),
-        ("concurrency", format!("{} a node", settings.concurrency)),
+        ("concurrency", format!("{} per node", settings.concurrency)),
         ("rate", or_none(settings.rate.map(|rate| rate.to_string()))),
         ("nodes", queue.nodes.to_string()),
         ("remark", or_none(queue.remark())),

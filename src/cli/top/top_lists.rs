@@ -29,7 +29,7 @@ impl Pane {
         }
     }
 
-    /// Returns the list with the number `digit` on the screen.
+    /// Returns the list with the number `digit` on the screen, or `None` for any other character.
     pub(super) fn numbered(digit: char) -> Option<Self> {
         Self::ALL.into_iter().find(|pane| char::from_digit(*pane as u32 + 1, 10) == Some(digit))
     }
@@ -39,8 +39,8 @@ impl Pane {
         Self::ALL[(self as usize + by) % Self::ALL.len()]
     }
 
-    /// Returns the columns of the list, each with its rank. If space is short, the column of the highest
-    /// rank is left out first. The last column always stays.
+    /// Returns the columns of the list, each with its rank. If space is short, the column of the
+    /// highest rank is left out first. The last column always stays.
     pub(super) fn columns(self) -> &'static [(&'static str, u8)] {
         match self {
             Self::Due => &[("IN", 1), ("DUE", 4), ("STATE", 2), ("QUEUE", 3), ("JOB", 0)],

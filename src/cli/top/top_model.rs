@@ -1,9 +1,9 @@
 //! The state of `top` and the meaning of its keys. The model is pure: data and keys go in, actions
 //! come out.
 //!
-//! Invariant: the selection is a job, a run or a queue, not a line. So a key never acts on another
-//! object because a list moved. A run is cancelled only after the user has confirmed the cancelling
-//! of this run.
+//! Invariant: the selection is a job, a run or a queue, not a line. So a key acts on the selected
+//! object even if the rows have moved. A run is cancelled only after the user has confirmed the
+//! cancelling of this run.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -11,8 +11,8 @@ use super::top_lists::{Pane, Row, TopData, TopSubject};
 use crate::cli::render::Colour;
 use crate::domain::name::names::{JobName, RunId};
 
-/// The maximum number of jobs, paused or resumed in `top`, that stay listed wherever they are in
-/// the order.
+/// The maximum number of jobs that stay in the list because the user paused or resumed them in
+/// `top`, although their position in the order is beyond the end of the list.
 const KEPT: usize = 20;
 /// The number of lines by which a page key moves the cursor.
 const LEAP: usize = 10;
@@ -21,11 +21,11 @@ const LONGEST_FILTER: usize = 63;
 /// The data that `top` wants to read besides the first page of each list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TopRequest {
-    /// The jobs to list wherever they are in the order.
+    /// The jobs to list although their position in the order may be beyond the end of the list.
     pub(super) kept: Vec<JobName>,
-    /// The object whose details are shown, if details are shown.
+    /// The object whose details `top` shows. `None` if `top` shows no details.
     pub(super) detail: Option<TopSubject>,
-    /// A number that rises after an action, so that the effect of the action is read at once.
+    /// A number that grows after each action. A new number makes `top` read the data again at once.
     pub(super) turn: u64,
 }
 
@@ -51,8 +51,8 @@ pub(super) enum Mode {
     /// The user is asked to confirm the cancelling of this run.
     Confirm(RunId),
     Help,
-    /// The details of one object are shown from line `from` on. `lines` is `None` until the details
-    /// are read.
+    /// The screen shows the details of one object. The first line on the screen is line `from`.
+    /// `lines` is `None` until the details are read.
     Detail {
         subject: TopSubject,
         lines: Option<Vec<String>>,
@@ -136,20 +136,20 @@ impl Model {
         TopRequest { kept, detail, turn: self.turn }
     }
 
-    /// Takes over the data of a successful read.
+    /// Replaces the data by the data of a successful read.
     pub(super) fn take_data(&mut self, data: TopData) {
         self.away = None;
         self.data = Some(data);
         self.settle_all();
     }
 
-    /// Records the reason `why` a read failed.
+    /// Records `why`, the reason for which a read failed.
     pub(super) fn take_silence(&mut self, why: String) {
         self.away = Some(why);
     }
 
-    /// Takes over details that were read. If the end of the details was shown, the new end is
-    /// shown. So the output of a run is followed.
+    /// Replaces the shown details by `read`. If the screen showed the end of the details, it shows
+    /// the new end, so that new output of a run is visible.
     pub(super) fn take_detail(&mut self, of: &TopSubject, read: Vec<String>) {
         if let Mode::Detail { subject, lines, from } = &mut self.mode
             && subject == of
@@ -162,7 +162,7 @@ impl Model {
         }
     }
 
-    /// Takes over the outcome of an action as the message on the screen.
+    /// Shows the outcome of an action as the message on the screen.
     pub(super) fn take_answer(&mut self, answer: Result<String, String>) {
         self.message = Some(answer);
         self.turn += 1;

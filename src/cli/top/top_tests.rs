@@ -197,7 +197,7 @@ fn a_filter_narrows_every_list_and_finds_a_job_by_its_whole_name() {
     assert_eq!(model.rows(Pane::Due).len(), 1);
     assert_eq!(model.asked().kept, [name("beta")]);
     assert_eq!(press(&mut model, "r"), Some(TopAction::Run(name("beta"))));
-    assert!(seen(&model, &theme(), 80, 24).last().unwrap().contains("only with \"beta\""));
+    assert!(seen(&model, &theme(), 80, 24).last().unwrap().contains("only rows with \"beta\""));
     press(&mut model, "~");
     assert_eq!((model.rows(Pane::Due).len(), model.asked().kept.len()), (3, 0));
     press(&mut model, "/FAILED!");

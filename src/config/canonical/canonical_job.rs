@@ -1,11 +1,11 @@
 //! The canonical JSON of a job, as stored in Redis: the keys of `[jobs.X]` as one line of JSON.
 //!
-//! Invariant: equal jobs give equal texts, whatever file, line or flags they came from. Keys are
-//! sorted, default values are left out, and durations and instants have one spelling. So comparing
-//! the texts, or their hashes, shows whether a definition changed.
+//! Invariant: equal jobs give equal texts, from any file, line or flags. Keys are sorted, default
+//! values are left out, and durations and instants have one spelling. So comparing the texts, or
+//! their hashes, shows whether a definition changed.
 //!
-//! A definition was compiled before it was stored. So reading it back knows no `[defaults]`, asks
-//! nothing of the host, and judges only what somebody may have damaged in Redis.
+//! A definition was compiled before it was stored. So reading a definition needs neither
+//! `[defaults]` nor the host, and only checks for damage in Redis.
 
 use std::sync::LazyLock;
 
@@ -37,7 +37,7 @@ pub(crate) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 static PLAIN: LazyLock<JobSpec> =
     LazyLock::new(|| JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new())));
 
-/// The reason why a text from Redis is no definition.
+/// The reason why a text from Redis is not a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CanonicalError {
     /// The text differs from every text that [`to_canonical`] writes.
@@ -81,8 +81,8 @@ fn written(spec: &JobSpec, form: Form) -> Value {
     out.value()
 }
 
-/// Returns the job that a canonical text defines. Each value is checked, because somebody may have
-/// changed the text in Redis.
+/// Returns the job that a canonical text defines. Each value is checked, because another program
+/// may have changed the text in Redis.
 pub fn from_canonical(text: &str) -> Result<JobSpec, CanonicalError> {
     let corrupt = |reason: String| CanonicalError::Corrupt { reason };
     if text.len() > MAX_DEFINITION_BYTES {
@@ -117,13 +117,15 @@ fn read_definition(table: &TableReader<'_>, problems: &mut Problems) -> Option<J
     read_keys(OWN, table, &mut reading, &mut spec);
     read_keys(RULES, table, &mut reading, &mut spec);
     spec.unique = compile_unique(table, Origin::Stored, reading.problems);
-    // Rules that nothing of this job uses may have been stored by an older schedd. They are dropped.
+    // An older schedd may have stored process rules that this job does not use. These rules are
+    // dropped.
     let started = spec.started();
     spec.process = spec.process.obeyed_by(started);
     Some(spec)
 }
 
-/// Returns a contradiction that no compiled definition has.
+/// Returns the reason why no compiler can have written the definition. Returns `None` for a sound
+/// definition.
 fn contradiction(spec: &JobSpec) -> Option<&'static str> {
     let shape = &spec.shape;
     let counted = Shape { max_runs: None, skip_if_late: None, ..shape.clone() };
@@ -136,18 +138,18 @@ fn contradiction(spec: &JobSpec) -> Option<&'static str> {
     let has_loader_variable =
         spec.process.user.is_some() && spec.env.keys().any(|name| name.starts_with("LD_"));
     let found = [
-        (is_misshapen, "its schedule cannot have these modifiers"),
+        (is_misshapen, "the schedule cannot have these modifiers"),
         (shape.start.zip(shape.end).is_some_and(|(start, end)| start > end), "end is before start"),
         (
             spec.delivery == Delivery::AtMostOnce && spec.retry.limit > 0,
             "delivery \"at-most-once\" contradicts retry",
         ),
-        (spec.key.is_none() && spec.per_key != PerKey::default(), "per_key without a key"),
+        (spec.key.is_none() && spec.per_key != PerKey::default(), "found per_key without key"),
         (
             is_unmoved && !matches!(spec.schedule, Schedule::At(_)),
-            "a debounced job without a single time",
+            "found a debounced job without a single time",
         ),
-        (has_loader_variable, "variables of the loader together with user"),
+        (has_loader_variable, "found variables of the dynamic loader together with user"),
     ];
     found.into_iter().find_map(|(is_found, reason)| is_found.then_some(reason))
 }

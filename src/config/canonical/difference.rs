@@ -1,4 +1,4 @@
-//! The differences between two definitions of a job, key by key, fit to be shown.
+//! The differences between two definitions of a job, key by key, without secret values.
 //!
 //! Invariant: a value that may be secret is only reported as changed. This concerns the values of
 //! variables and header fields, bodies, and the password within a URL.
@@ -26,8 +26,8 @@ pub struct KeyChange {
     pub new: Option<Value>,
 }
 
-/// Returns the differences between two texts of [`crate::config::to_canonical`], sorted by key. A text that
-/// cannot be read counts as having no keys.
+/// Returns the differences between two texts of [`crate::config::to_canonical`], sorted by key. An
+/// unreadable text counts as a definition without keys.
 pub fn differences(old: &str, new: &str) -> Vec<KeyChange> {
     let (old, new) = (leaves_of(old), leaves_of(new));
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -42,7 +42,8 @@ pub fn differences(old: &str, new: &str) -> Vec<KeyChange> {
         .collect()
 }
 
-/// Returns all values of a definition except its tables, by their keys.
+/// Returns the values of a definition by their full keys, such as `retry.limit`. Tables themselves
+/// are left out.
 fn leaves_of(text: &str) -> BTreeMap<String, Value> {
     let mut leaves = BTreeMap::new();
     if let Ok(Value::Object(map)) = serde_json::from_str(text) {
@@ -64,7 +65,7 @@ fn collect(key: String, value: Value, leaves: &mut BTreeMap<String, Value>) {
 
 fn shown(key: &str, value: &Value) -> Value {
     let words: Vec<&str> = key.split('.').collect();
-    // A key is secret by its last word, or by any of the tables around it.
+    // A key is secret because of its last word or because of a table around the key.
     let (last, around) = words.split_last().unwrap_or((&"", &[]));
     if SECRET_KEYS.contains(last) || around.iter().any(|word| SECRET_TABLES.contains(word)) {
         return HIDDEN.into();

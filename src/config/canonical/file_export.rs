@@ -1,4 +1,4 @@
-//! Jobs, queues and groups, written as a `jobs.toml`.
+//! The writer of jobs, queues and groups as the text of a `jobs.toml`.
 //!
 //! Invariant: [`crate::config::compile_text`] reads the written text as the same definitions. Keys
 //! that no file may have are mentioned in a comment instead.
@@ -51,7 +51,8 @@ pub enum TableForm {
 /// Returns the definition of a job with the keys of `[jobs.X]`, without keys that only an added
 /// job may have.
 ///
-/// A job that depends on a zone and names no zone gets the zone stored with the job.
+/// `kept_zone` is the zone stored with the job. The zone is written if the job depends on a zone
+/// and names no zone.
 pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     let mut spec = spec.clone();
     spec.unique = None;
@@ -70,13 +71,17 @@ pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: Tab
     let mut text = table("jobs", name.as_str(), &file_keys(spec, kept_zone));
     if let Some(unique) = &spec.unique {
         // Only an added job has a unique key.
-        let _ = writeln!(text, "# unique key {}: no file can say so", quoted(unique.key.as_str()));
+        let _ = writeln!(
+            text,
+            "# unique key {}: a jobs file cannot have a unique key",
+            quoted(unique.key.as_str())
+        );
     }
     match form {
         TableForm::Table => text,
         TableForm::Comment => {
             let lines = text.lines().map(|line| format!("# {line}\n")).collect::<Vec<_>>().concat();
-            format!("# its last time is past\n{lines}")
+            format!("# the last time of this job is past\n{lines}")
         }
     }
 }
@@ -155,7 +160,8 @@ fn written(value: &Value) -> String {
                 keys.iter().map(|(key, value)| format!("{} = {}", bare(key), written(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
-        // Written as in JSON; a definition contains no null.
+        // Other values are written as in JSON. A definition contains no null, which TOML does not
+        // have.
         other => other.to_string(),
     }
 }
@@ -176,8 +182,8 @@ fn quoted(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            // Control characters are escaped even where TOML does not ask for it, because the text
-            // may be shown on a terminal.
+            // Control characters are escaped even where TOML allows them, because the text may be
+            // shown on a terminal.
             sign if sign.is_control() => {
                 let _ = write!(quoted, "\\u{:04X}", u32::from(sign));
             }

@@ -1,7 +1,7 @@
 //! The first gate that a stored definition names, read without the rest of the definition.
 //!
-//! Thousands of runs may wait in front of a free run. Reading each of their definitions in full
-//! would delay that run.
+//! Thousands of runs that wait at a gate may be queued before a run that can start. Parsing each of
+//! their definitions in full would delay that run.
 //!
 //! Invariant: for a readable definition the result equals [`crate::domain::job::job_spec::first_gate`] of
 //! the whole definition.
@@ -20,7 +20,7 @@ struct Named {
 }
 
 /// Returns the first gate that the definition `text` names. Returns `None` if `text` names no gate
-/// or is no definition.
+/// or is not a definition.
 pub fn first_gate_in(text: &str) -> Option<Gate> {
     let Named { group, not_while, key } = serde_json::from_str(text).ok()?;
     let of_group = group.and_then(|name| Some(Gate::of_group(&name.parse().ok()?)));

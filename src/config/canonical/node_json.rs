@@ -1,7 +1,7 @@
 //! The parser of a JSON text or value into a tree.
 //!
-//! Unlike `serde_json::Value` the parser refuses a key given twice, because nobody can know which
-//! of the two was meant.
+//! Unlike `serde_json::Value` the parser refuses a key given twice, because the wanted value is
+//! unknown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for Level {
         let twice = entries.iter().zip(entries.iter().skip(1)).find(|(a, b)| a.key == b.key);
         match twice {
             Some((entry, _)) => Err(A::Error::custom(format!(
-                "{} is given twice, wanted once",
+                "key {} is given twice, wanted once",
                 quoted(&as_name(&entry.key))
             ))),
             None => Ok(bare(Value::Table(entries))),

@@ -12,7 +12,7 @@ use crate::domain::job::process_rules::RunAs;
 pub fn account_lack(run_as: &RunAs) -> Option<String> {
     let name = run_as.user();
     let Some(user) = User::from_name(name).ok()? else {
-        return Some(format!("no user {} on this host", quoted(name)));
+        return Some(format!("this host has no user {}", quoted(name)));
     };
     let group = run_as.group()?;
     let Some(found) = Group::from_name(group).ok()? else {
@@ -21,6 +21,6 @@ pub fn account_lack(run_as: &RunAs) -> Option<String> {
     let groups = getgrouplist(&CString::new(name).ok()?, user.gid).ok()?;
     let is_in = groups.contains(&found.gid);
     (!is_in).then(|| {
-        format!("user {} is no member of group {} on this host", quoted(name), quoted(group))
+        format!("user {} is not a member of group {} on this host", quoted(name), quoted(group))
     })
 }

@@ -1,4 +1,5 @@
-//! The compiler of a whole `jobs.toml`: to a [`Config`], or to every problem in it.
+//! The compiler of a whole `jobs.toml`. The result is a [`Config`], or the list of every problem in
+//! the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,15 +29,16 @@ use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{GroupName, JobName, QueueName};
 use crate::domain::time::zone::Zone;
 
-/// Compiles the text of a file. Fails with every problem in the text.
+/// Compiles the text of a jobs file. Fails with every problem in the text.
 ///
-/// `file_name` appears in messages and locates calendar files. `host_zone` is the zone of a local
-/// time if the file names no zone.
+/// `file_name` appears in messages, and relative paths of calendar files start at its directory.
+/// `host_zone` is the zone of local times if the file names no zone.
 pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Config, ConfigError> {
     compile_file(text, file_name, host_zone, &Provenance::private())
 }
 
-/// Compiles the text of a file that others may be able to read, as [`compile_text`] does.
+/// Compiles the text of a file as [`compile_text`] does. `provenance` decides whether a secret in
+/// the text is a fault, a warning or allowed.
 pub(crate) fn compile_file(
     text: &str,
     file_name: &str,
@@ -67,12 +69,11 @@ pub(crate) fn compile_file(
     }
 }
 
-/// Compiles only `[redis]` of a file whose other sections may be faulty. Returns `None` if
-/// `[redis]` cannot be read for certain.
+/// Compiles only `[redis]` of a file whose other sections may have faults. Returns `None` if
+/// `[redis]` has a fault, or if broken TOML hides `[redis]`.
 pub(crate) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option<RedisConfig> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // Without a line that begins like this, the file has no such section, however broken its syntax
-    // is elsewhere.
+    // If no line of a file with broken TOML begins like `[redis]`, the file has no such section.
     let may_name_one = text.lines().any(|line| {
         line.trim_start().trim_start_matches(['[', ' ', '\t', '"', '\'']).starts_with("redis")
     });
@@ -99,7 +100,8 @@ fn compile_root(
 ) -> Config {
     let slips =
         root.refuse_other_keys(&[known_keys::SECTIONS], known_keys::LATER_SECTIONS, problems);
-    // True if a name that is missing in a section is certainly not declared.
+    // Returns true if every name in a section is known. Only then is a name that the section lacks
+    // reported as not declared.
     let is_whole = |section: &str| {
         !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some())
     };
@@ -112,7 +114,7 @@ fn compile_root(
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
-    // A queue with a fault inside is declared all the same.
+    // A queue with faulty settings still counts as declared, so that its jobs get no second fault.
     let declared: BTreeSet<QueueName> =
         queues.keys().cloned().chain([QueueName::default_queue()]).collect();
     let groups = compile_groups(root, problems);
@@ -155,7 +157,7 @@ fn compile_defaults(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut 
     let slips = table.refuse_keys_beyond(&[&allowed], &misplaced, known_keys::LATER_JOB, problems);
     for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
         let message = format!(
-            "{key} belongs to one job and cannot be a default, wanted {}",
+            "{key} cannot have a default: write {key} in [jobs.NAME]; [defaults] may have {}",
             one_of(&allowed)
         );
         problems.fault(&spot.path, key_span, message);
@@ -180,8 +182,8 @@ fn compile_jobs(
         });
         let spec = compile_job(&table, JobContext { name: name.as_ref(), ..context }, problems);
         let Some(name) = name else { continue };
-        // Faults elsewhere in the job's table do not matter. A job whose group cannot be read is
-        // left out.
+        // The group of a job is recorded even if other keys of the job have faults. A job whose
+        // group cannot be read is left out.
         let own = table.get("group").map(|spot| spot.as_text().and_then(|text| text.parse().ok()));
         if own != Some(None) {
             members.insert(

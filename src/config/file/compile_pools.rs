@@ -1,4 +1,4 @@
-//! The compiler of `[queues.X]` and `[groups.X]`: the settings that runs share.
+//! The compiler of `[queues.X]` and `[groups.X]`, the settings that several jobs share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::domain::queue::queue_rules::{QueueSettings, Share};
 const GAP: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "5s");
 const TURN_TIMEOUT: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "1m");
 
-/// Compiles `[queues]`. The result includes each queue with a fault inside, so that jobs may name
-/// this queue.
+/// Compiles `[queues]`. The result includes queues with faulty settings, so that a job that names
+/// such a queue gets no second fault.
 pub(crate) fn compile_queues(
     root: &TableReader<'_>,
     problems: &mut Problems,
@@ -27,7 +27,7 @@ pub(crate) fn compile_queues(
             problems.fault(
                 &table.path,
                 table.span.clone(),
-                "a name with @ is that of a host's own queue, wanted one without",
+                "a name with @ belongs to the queue of a host, wanted a name without @",
             );
             continue;
         }
@@ -65,7 +65,8 @@ fn compile_share(table: &TableReader<'_>, problems: &mut Problems) -> Share {
         Some((_, spot)) if is_strict => {
             spot.fault(
                 problems,
-                "a strict queue comes before all others and has no weight, wanted weight or strict",
+                "a strict queue is served before all other queues and has no weight, \
+                 wanted only one of weight and strict",
             );
             Share::Strict
         }
@@ -75,8 +76,8 @@ fn compile_share(table: &TableReader<'_>, problems: &mut Problems) -> Share {
     }
 }
 
-/// Compiles `[groups]`. The result includes each group with a fault inside, so that jobs may name
-/// this group.
+/// Compiles `[groups]`. The result includes groups with faulty settings, so that a job that names
+/// such a group gets no second fault.
 pub(crate) fn compile_groups(
     root: &TableReader<'_>,
     problems: &mut Problems,
@@ -104,7 +105,7 @@ fn compile_group(table: &TableReader<'_>, problems: &mut Problems) -> GroupSetti
         problems.fault(
             &table.path,
             table.span.clone(),
-            "no mode, wanted mode = \"exclusive\" or mode = \"alternate\"",
+            "found no mode, wanted mode = \"exclusive\" or mode = \"alternate\"",
         );
     }
     let mode = mode.and_then(|spot| spot.choice(&modes, problems));
@@ -114,7 +115,7 @@ fn compile_group(table: &TableReader<'_>, problems: &mut Problems) -> GroupSetti
                 spot.fault(
                     problems,
                     format!(
-                        "{key} is of members that take turns, wanted it with mode = \"alternate\""
+                        "{key} applies only to mode = \"alternate\": change the mode or remove {key}"
                     ),
                 );
             }
@@ -129,14 +130,15 @@ fn compile_group(table: &TableReader<'_>, problems: &mut Problems) -> GroupSetti
         ask("turn_timeout", &TURN_TIMEOUT, TurnRules::TURN_TIMEOUT),
     );
     let Some(order) = table.get("order") else {
-        // If the mode cannot be read, an order may not be needed.
+        // A group with a faulty mode may not need an order, so a missing order is not reported.
         if mode.is_none() || slips.are_of(&["order"]) {
             return GroupSettings::Exclusive;
         }
         problems.fault(
             &table.path,
             table.span.clone(),
-            "no order, wanted the members in turn such as order = [\"a\", \"b\"]",
+            "found no order, wanted the jobs in the order of their turns, such as \
+             order = [\"a\", \"b\"]",
         );
         return GroupSettings::Exclusive;
     };
@@ -157,27 +159,28 @@ fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {
         } else {
             item.fault(
                 problems,
-                format!("{} has its turn already, wanted each member once", quoted(job.as_str())),
+                format!("found job {} twice, wanted each member once", quoted(job.as_str())),
             );
         }
     }
     if !(2..=TurnRules::MOST_MEMBERS).contains(&count) {
         spot.fault(
             problems,
-            format!("found {count} members, wanted 2 to {}", TurnRules::MOST_MEMBERS),
+            format!("the number of members is {count}, wanted 2 to {}", TurnRules::MOST_MEMBERS),
         );
     }
     order
 }
 
-/// The group of each job of a file, including jobs with faults. A job whose group cannot be read is
-/// left out.
+/// The group of each job of a file, including jobs with faults. `None` is a job without a group. A
+/// job whose group cannot be read is not in the map.
 pub(crate) type Memberships = BTreeMap<JobName, Option<GroupName>>;
 
-/// Notes a fault for each job of an alternating group without a turn. Also notes a fault for each
-/// job with a turn in a group that the job does not name.
+/// Notes a fault for each job of an alternating group that the group's `order` does not name. Also
+/// notes a fault for each job that an `order` names but that does not name the group.
 ///
-/// A member whose job is not in this file is not judged.
+/// A name in `order` without a job in this file is not checked, because such a job may come from
+/// `schedctl add`.
 pub(crate) fn refuse_strangers(
     root: &TableReader<'_>,
     groups: &BTreeMap<GroupName, GroupSettings>,
@@ -190,7 +193,7 @@ pub(crate) fn refuse_strangers(
             Some(table.get(key).unwrap_or(spot))
         })
     };
-    // If a group has a fault, its members are not all known.
+    // If a group has a fault, the list of its members may be incomplete.
     if problems.faults.iter().any(|problem| problem.path.starts_with("groups")) {
         return;
     }
@@ -203,7 +206,8 @@ pub(crate) fn refuse_strangers(
         for job in strangers {
             if let Some(spot) = place("groups", group.as_str(), "order") {
                 let message = format!(
-                    "job {job} has a turn here and is not of this group, wanted group = \"{group}\" in [jobs.{job}]"
+                    "job {job} is in this order but not in group {group}, \
+                     wanted group = \"{group}\" in [jobs.{job}]"
                 );
                 spot.fault(problems, message);
             }
@@ -215,7 +219,10 @@ pub(crate) fn refuse_strangers(
             if let Some(spot) = place("jobs", job.as_str(), "group") {
                 spot.fault(
                     problems,
-                    format!("group {group} takes turns and {job} has none, wanted it in order of [groups.{group}]"),
+                    format!(
+                        "job {job} has no turn in group {group}: \
+                         add \"{job}\" to order in [groups.{group}]"
+                    ),
                 );
             }
         }

@@ -1,10 +1,10 @@
-//! The reader of `jobs.toml` from the disk. A file must be regular, of a sane size, and writable
-//! only for its reader and root.
+//! The reader of `jobs.toml` from the disk. The file must be a regular file of at most
+//! [`MAX_FILE_BYTES`] that only its reader and root can write.
 //!
-//! schedd executes the commands in the file, so whoever can write the file can run commands as
-//! this daemon. A file that somebody else may have written is doubtful. schedd refuses a doubtful
-//! file that it found by itself. If schedd runs as root, schedd refuses every doubtful file.
-//! Otherwise schedd accepts a doubtful file that an operator named, with a warning.
+//! schedd executes the commands in the file, so a user who can write the file can run commands as
+//! the daemon's user. A file that another user may have written is called doubtful. schedd refuses
+//! a doubtful file that no operator named. If schedd runs as root, schedd refuses every doubtful
+//! file. Otherwise schedd accepts a doubtful file that an operator named, with a warning.
 
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -19,11 +19,11 @@ use crate::domain::time::zone::Zone;
 use crate::files;
 use crate::files::{OpenError, Owners, Way};
 
-/// The maximum size of a configuration file: 50 MiB.
+/// The maximum size of a jobs file: 50 MiB.
 pub const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
 
-/// Reads and compiles the file at `place`. `host_zone` is the zone of a local time if the file
-/// names no zone. Fails with every problem.
+/// Reads and compiles the file at `place`. Fails with every problem. `host_zone` is the zone of
+/// local times if the file names no zone.
 pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
@@ -33,19 +33,20 @@ pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigEr
     Ok(config)
 }
 
-/// The Redis named by a file, and the other problems of the file.
+/// The Redis that a jobs file names, and the other problems of the file.
 pub struct RedisInFile {
-    /// The address of Redis, and how to use it, as the file says.
+    /// The settings of `[redis]` in the file.
     pub redis: RedisConfig,
-    /// The other faults of the file. A caller that only looks for Redis may ignore these faults:
-    /// an operator may be editing the file.
+    /// The faults of the file outside of `[redis]`. A caller that only needs Redis may ignore these
+    /// faults, because an operator may be editing the file.
     pub error: Option<ConfigError>,
-    /// The reason why somebody else may have written the file, if an operator named the file.
+    /// The reason why another user may have written the file. `None` if no other user can write the
+    /// file.
     pub doubt: Option<String>,
 }
 
-/// Reads the address of Redis from the file at `place`. Fails if the address cannot be read for
-/// certain.
+/// Reads the address of Redis from the file at `place`. Fails if `[redis]` has a fault or cannot be
+/// found in the file.
 pub fn read_redis(place: &FilePlace, host_zone: &Zone) -> Result<RedisInFile, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
@@ -59,12 +60,12 @@ pub fn read_redis(place: &FilePlace, host_zone: &Zone) -> Result<RedisInFile, Co
     Ok(RedisInFile { redis, error, doubt: provenance.doubt })
 }
 
-/// Returns the text of a file that schedd may use, and the provenance of the text. Fails for any
-/// other file.
+/// Returns the text of a file with its provenance. Fails if the file is missing, unreadable, too
+/// large, not UTF-8, or doubtful.
 fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance), ConfigError> {
     let cannot = |error: &io::Error| match error.kind() {
         io::ErrorKind::NotFound => ConfigError::missing(name),
-        _ => ConfigError::unreadable(name, format!("cannot be read: {error}")),
+        _ => ConfigError::unreadable(name, format!("the file cannot be read: {error}")),
     };
     let owners = Owners::of_this_process();
     let way = if place.is_found() { Way::Directories } else { Way::Links };
@@ -77,14 +78,15 @@ fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance),
     match &opened.doubt {
         Some(doubt) if place.is_found() => {
             let message = format!(
-                "found here and not used, for it may be somebody else's: {doubt}, or a file named by --jobs"
+                "found this file but did not use it, because another user may have written it: \
+                 {doubt}, or name the file by --jobs"
             );
             return Err(ConfigError::unreadable(name, message));
         }
         Some(doubt) if owners.are_of_root() => {
             return Err(ConfigError::unreadable(
                 name,
-                format!("somebody else can so run commands as root: {doubt}"),
+                format!("another user may write this file and so run commands as root: {doubt}"),
             ));
         }
         Some(_) | None => {}
@@ -102,8 +104,9 @@ fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance),
         true => Exposure::PublicOfRoot,
         false => Exposure::Public,
     };
-    let doubt =
-        opened.doubt.map(|doubt| format!("somebody else can so run commands here: {doubt}"));
+    let doubt = opened
+        .doubt
+        .map(|doubt| format!("another user may write this file and so run commands here: {doubt}"));
     Ok((text, Provenance { exposure, doubt }))
 }
 
@@ -111,13 +114,14 @@ fn as_utf8(bytes: &[u8]) -> Result<&str, String> {
     let utf16 = match bytes {
         [0xff, 0xfe, ..] => Some("little"),
         [0xfe, 0xff, ..] => Some("big"),
-        // There is no byte order mark. But no `jobs.toml` begins with a NUL beside a character.
+        // UTF-16 without a byte order mark has a NUL beside each ASCII character. A `jobs.toml` in
+        // UTF-8 never begins like that.
         [first, 0, ..] if *first != 0 => Some("little"),
         [0, second, ..] if *second != 0 => Some("big"),
         _ => None,
     };
     if let Some(end) = utf16 {
-        return Err(format!("found UTF-16 ({end}-endian), wanted UTF-8: save it in that encoding"));
+        return Err(format!("found UTF-16 ({end}-endian), wanted UTF-8: save the file as UTF-8"));
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();

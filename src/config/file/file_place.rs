@@ -1,4 +1,4 @@
-//! The place of the jobs file, and whether an operator named it.
+//! The path of the jobs file, and a record of whether an operator named that path.
 
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,8 @@ impl FilePlace {
         Self { path: path.into(), is_found: false }
     }
 
-    /// Returns the place of the file to use: `named`, else the first of the usual places where a
-    /// file exists.
+    /// Returns the place of the file to use: `named` if given, else the first usual place where a
+    /// file exists. Returns `None` if there is no such file.
     pub fn of(named: Option<PathBuf>) -> Option<Self> {
         let found = || PLACES.map(PathBuf::from).into_iter().find(|path| path.exists());
         named.map(Self::named).or_else(|| Some(Self { path: found()?, is_found: true }))

@@ -10,9 +10,9 @@ use crate::domain::name::byte_size::parse_size;
 /// The bounds of `[history]`. Runs past any of these bounds are removed, the oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryConfig {
-    /// The maximum number of ended runs kept of one job. 1 to 100,000.
+    /// The maximum number of ended runs kept for each job. 1 to 100,000.
     pub keep_per_job: usize,
-    /// The maximum number of ended runs kept of all jobs together. 1 to 10,000,000.
+    /// The maximum number of ended runs kept for all jobs together. 1 to 10,000,000.
     pub keep: usize,
     /// The time for which a run is kept after its end. 1 minute to 3,650 days.
     pub max_age: Duration,
@@ -25,9 +25,9 @@ pub struct OutputConfig {
     pub head: usize,
     /// The number of bytes kept from the end of an attempt's output. At most 1 MiB.
     pub tail: usize,
-    /// The maximum number of bytes of output kept of one job. The oldest output is removed first.
+    /// The maximum number of bytes of output kept for each job. The oldest output is removed first.
     pub keep_bytes_per_job: u64,
-    /// The maximum number of bytes of output kept of all jobs together. The oldest output is
+    /// The maximum number of bytes of output kept for all jobs together. The oldest output is
     /// removed first.
     pub keep_bytes: u64,
     /// The time for which an output is kept after the last write to the output. 1 minute to 3,650

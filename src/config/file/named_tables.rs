@@ -1,4 +1,4 @@
-//! The tables of a section that holds a table for each name, such as `[jobs.NAME]`.
+//! The reader of a section that has one table for each name, such as `[jobs.NAME]`.
 
 use crate::config::syntax::problem::{Problems, TextSpan};
 use crate::config::syntax::reader::{Spot, TableReader};

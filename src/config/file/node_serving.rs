@@ -21,8 +21,8 @@ pub struct ServingConfig {
     pub flow: FlowLimits,
 }
 
-/// The load limits of a node. A node past any of these limits claims no more runs, and its running
-/// attempts go on.
+/// The load limits of a node. A node beyond any of these limits claims no more runs, but its
+/// running attempts continue.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FlowLimits {
     /// The maximum load average of one minute. More than 0, at most 100,000.
@@ -37,7 +37,7 @@ pub struct FlowLimits {
 const MOST_MEMORY: u64 = 1 << 50;
 
 /// Compiles the keys of `[daemon]` about the runs that the node takes. `declared` are the queues
-/// that the file declares; `None` if these queues are not known.
+/// that the file declares, `None` if a fault hides these queues.
 pub(crate) fn compile_serving(
     table: &TableReader<'_>,
     declared: Option<&BTreeSet<QueueName>>,
@@ -71,7 +71,7 @@ fn compile_served(
     problems: &mut Problems,
 ) -> Option<BTreeSet<QueueName>> {
     let Some(items) = spot.as_items() else {
-        return spot.wanted(problems, "queues such as [\"default\", \"mail\"]");
+        return spot.wanted(problems, "a list of queues such as [\"default\", \"mail\"]");
     };
     let mut served = BTreeSet::new();
     let mut is_whole = true;
@@ -87,7 +87,7 @@ fn compile_served(
             item.fault(
                 problems,
                 format!(
-                    "queue {} is not declared, wanted one that is (by [queues.{queue}]), or default{hint}",
+                    "queue {} is not declared: add [queues.{queue}] or name a declared queue{hint}",
                     quoted(queue.as_str())
                 ),
             );
@@ -96,7 +96,7 @@ fn compile_served(
         served.insert(queue);
     }
     if served.is_empty() && is_whole {
-        return spot.wanted(problems, "at least one queue; leave the key out to serve all");
+        return spot.wanted(problems, "at least one queue; remove the key to serve all queues");
     }
     is_whole.then_some(served)
 }

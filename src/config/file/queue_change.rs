@@ -1,4 +1,5 @@
-//! The `KEY=VALUE` words that change the settings of a queue, by the rules of `[queues.X]`.
+//! The compiler of the `KEY=VALUE` words that change a queue. The words follow the rules of
+//! `[queues.X]`.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +22,8 @@ pub fn change_queue(
     let mut table = table_of(settings);
     let mut problems = Problems::default();
     let mut named = BTreeSet::new();
-    // A weight and `strict` exclude each other, so a change of one removes the other. If both are
-    // changed, both are judged.
+    // `weight` and `strict` exclude each other, so a change of one key removes the other key. If
+    // the words set both keys, the conflict is reported below.
     for (key, other) in [("weight", "strict"), ("strict", "weight")] {
         if changes.iter().any(|(named, _)| named == key) {
             table.remove(other);
@@ -34,18 +35,19 @@ pub fn change_queue(
         problems.fault(
             "strict",
             None,
-            "a strict queue comes before all others and has no weight, wanted weight or strict",
+            "a strict queue is served before all other queues and has no weight, \
+             wanted only one of weight and strict",
         );
     }
     for (at, (key, text)) in changes.iter().enumerate() {
         if changes[..at].iter().any(|(other, _)| other == key) {
-            problems.fault(key, None, "found it twice, wanted each key once");
+            problems.fault(key, None, "found this key twice, wanted each key once");
         }
         match key.as_str() {
             "paused" => problems.fault(
                 "paused",
                 None,
-                "a queue is paused and resumed by schedctl queue pause and queue resume",
+                "not a setting: use schedctl queue pause or schedctl queue resume",
             ),
             // A burst that belongs to the old rate must not survive with a new rate.
             "rate" => drop(table.remove("burst")),
@@ -65,7 +67,7 @@ pub fn change_queue(
             table.insert(key.clone(), value_of(key, text));
         }
     }
-    // The burst is inserted again, because a change of the rate after it has removed it.
+    // A `rate` word after the `burst` word has removed the burst, so the burst is inserted again.
     if let Some((_, burst)) =
         changes.iter().rev().find(|(key, text)| key == "burst" && text != "none")
     {
@@ -73,7 +75,7 @@ pub fn change_queue(
     }
     table.remove("paused");
     if is_both {
-        // The conflict was noted above.
+        // The conflict between `strict` and `weight` was noted above.
         table.remove("strict");
     }
     let value = Value::Object(table);
@@ -92,14 +94,14 @@ pub fn change_queue(
     }
 }
 
-/// Rewrites a problem for the command line. The result has no words for kinds of values, because
-/// every value of the command line is text.
+/// Rewrites the message of a problem for the command line. Kinds such as "string" and "integer" are
+/// removed, because every value of a command line is text.
 fn as_typed(problem: Problem) -> Problem {
     let kinds = [
         ("found string ", "found "),
         ("found integer ", "found "),
         ("an integer", "a whole number"),
-        // An operator pauses a queue by another verb.
+        // `schedctl queue pause` pauses a queue, not a setting.
         (", strict or paused", " or strict"),
     ];
     let message =
@@ -109,7 +111,7 @@ fn as_typed(problem: Problem) -> Problem {
 
 fn value_of(key: &str, text: &str) -> Value {
     match (text, text.parse::<i64>()) {
-        // A rate is a text in a file too.
+        // A rate is a text in a file too, even if the text looks like a number.
         (text, _) if key == "rate" => json!(text),
         ("true", _) => json!(true),
         ("false", _) => json!(false),
@@ -194,21 +196,15 @@ mod tests {
                 "zebra=none",
                 "zebra: unknown key, wanted concurrency, limit, rate, burst, weight or strict",
             ),
-            ("burst=5", "burst: burst says how many of a rate"),
-            ("paused=true", "paused: a queue is paused and resumed by schedctl queue pause"),
+            ("burst=5", "burst: burst has no effect without a rate"),
+            ("paused=true", "paused: not a setting: use schedctl queue pause or schedctl"),
             ("rate=", "rate: rate \"\" has no /"),
-            ("limit=3 limit=4", "limit: found it twice, wanted each key once"),
-            (
-                "weight=3 strict=true",
-                "strict: a strict queue comes before all others and has no weight",
-            ),
+            ("limit=3 limit=4", "limit: found this key twice, wanted each key once"),
+            ("weight=3 strict=true", "strict: a strict queue is served before all other queues"),
             ("strict=banana weight=2", "strict: found \"banana\", wanted true or false"),
             ("weight=2 strict=banana", "strict: found \"banana\", wanted true or false"),
             ("weight=many strict=false", "weight: found \"many\", wanted a whole number"),
-            (
-                "strict=true weight=3",
-                "strict: a strict queue comes before all others and has no weight",
-            ),
+            ("strict=true weight=3", "strict: a strict queue is served before all other queues"),
         ] {
             let found = change(&plain, &word.split(' ').collect::<Vec<_>>()).unwrap_err();
             assert!(found.starts_with(wanted), "{found}\n{wanted}");

@@ -7,14 +7,14 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::secret_headers::is_secret_header;
 use crate::domain::job::secret_reference;
 
-/// The readers of the file that a text comes from.
+/// The users who can read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exposure {
     /// Only the owner of the file, and at most a group, can read the file.
     Private,
     /// Everybody on the host can read the file.
     Public,
-    /// Everybody on the host can read the file, whose commands root executes.
+    /// Everybody on the host can read the file, and root executes the commands in the file.
     PublicOfRoot,
 }
 
@@ -23,7 +23,8 @@ pub(crate) enum Exposure {
 pub(crate) struct Provenance {
     /// The readers of the text.
     pub(crate) exposure: Exposure,
-    /// The reason why somebody else may have written the file; `None` if nobody could.
+    /// The reason why another user may have written the file. `None` if no other user can write the
+    /// file.
     pub(crate) doubt: Option<String>,
 }
 
@@ -37,12 +38,15 @@ impl Provenance {
     /// Returns `None` if credentials may be inserted, or if `url` refers to no credential.
     pub(crate) fn refuses(&self, url: &str) -> Option<String> {
         let doubt = self.doubt.as_ref().filter(|_| secret_reference::is_in(url))?;
-        Some(format!("no credential is sent to an address of this file: {doubt}"))
+        Some(format!(
+            "no credential is sent to an address that another user may have written: {doubt}"
+        ))
     }
 }
 
-/// Notes each secret in the text: as a warning, or as a fault for root. Also notes a Redis address
-/// with a credential, if somebody else may have written that address.
+/// Notes each secret in a text that everybody on the host can read: as a fault if schedd runs as
+/// root, else as a warning. Also notes a fault for a Redis address with a credential, if another
+/// user may have written the file.
 pub(crate) fn judge_secrets(
     root: &TableReader<'_>,
     provenance: &Provenance,
@@ -59,7 +63,8 @@ pub(crate) fn judge_secrets(
         return;
     }
     if let Some(spot) = url.filter(|spot| spot.as_text().is_some_and(has_password)) {
-        let message = "holds a password in a file everybody can read: chmod o-r the file, or use url_file or ${credential:NAME}";
+        let message = "found a password in a file that everybody on the host can read: \
+                       chmod o-r the file, or use url_file or ${credential:NAME}";
         note(&spot, message, exposure, problems);
     }
     let jobs = root.get("jobs").and_then(|spot| spot.as_table());
@@ -81,10 +86,9 @@ pub(crate) fn judge_secrets(
 }
 
 /// The message for a secret in a file that everybody on the host can read.
-const SECRET: &str =
-    "holds a secret in a file everybody can read: chmod o-r the file, or use ${credential:NAME}";
+const SECRET: &str = "found a secret in a file that everybody on the host can read: chmod o-r the file, or use ${credential:NAME}";
 
-/// Returns true if the value is the secret itself, false if the value refers to a credential.
+/// Returns true if the value itself is a secret. Returns false if the value refers to a credential.
 fn is_secret(spot: &Spot<'_>) -> bool {
     spot.as_text().is_some_and(|text| !text.is_empty() && !secret_reference::is_in(text))
 }

@@ -1,5 +1,4 @@
-//! The contents of a file beside its jobs: the address of Redis, the daemon's settings, and the
-//! settings that jobs share.
+//! The checked contents of a `jobs.toml`, and the compilers of its `[redis]` and `[daemon]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -54,8 +53,8 @@ impl Config {
     }
 }
 
-/// The settings of `[redis]`, with at most one address. Without an address schedd keeps a private
-/// server.
+/// The settings of `[redis]`, with at most one address. Without an address schedd starts a private
+/// Redis server.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RedisConfig {
     /// The address of Redis, which may refer to credentials.
@@ -86,7 +85,7 @@ pub struct DaemonConfig {
     pub tick: Duration,
     /// The time that a claim lasts unless it is renewed. 1 s to 10 minutes, at least 10 ticks.
     pub lease: Duration,
-    /// The time that runs may go on after the daemon is asked to stop. 0 to 1 hour.
+    /// The time that runs may continue after the daemon is asked to stop. 0 to 1 hour.
     pub shutdown_grace: Duration,
     /// The users that jobs may name. `None` means any user but root if the daemon runs as root,
     /// else no user.
@@ -104,8 +103,8 @@ impl Default for DaemonConfig {
     }
 }
 
-/// The minimum number of ticks in a lease. A lease is renewed at a third of its length. So with
-/// fewer ticks a slow tick or two would lose the lease.
+/// The minimum number of ticks in a lease. A lease is renewed after a third of its time. So a lease
+/// of fewer ticks could end during one or two slow ticks.
 const TICKS_A_LEASE: u32 = 10;
 
 /// Compiles `[redis]`.
@@ -113,7 +112,7 @@ pub(crate) fn compile_redis(table: &TableReader<'_>, problems: &mut Problems) ->
     table.refuse_other_keys(&[known_keys::REDIS], &[], problems);
     let (url, url_file) = (table.get("url"), table.get("url_file"));
     if let (Some(_), Some(spot)) = (&url, &url_file) {
-        spot.fault(problems, "found url and url_file together, wanted one of them");
+        spot.fault(problems, "found url and url_file together, wanted only one of these keys");
     }
     RedisConfig {
         url: url.and_then(|spot| compile_redis_url(&spot, problems)),
@@ -122,13 +121,14 @@ pub(crate) fn compile_redis(table: &TableReader<'_>, problems: &mut Problems) ->
             if !path.is_absolute() {
                 return spot.wanted(problems, "an absolute path such as \"/etc/schedd/redis.url\"");
             }
-            // The file may exist only for the service, which gets its credentials when it starts.
+            // A missing file is only a warning, because systemd may create the file when the
+            // service starts.
             if !path.exists() {
                 let shown = quoted(&path.to_string_lossy());
                 problems.warning(
                     &spot.path,
                     spot.span(),
-                    format!("no file {shown} on this host: schedd does not start without it"),
+                    format!("file {shown} does not exist on this host, so schedd cannot start"),
                 );
             }
             Some(path)
@@ -151,8 +151,8 @@ fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String>
     if secret_reference::is_all_of(text) {
         return Some(text.to_owned());
     }
-    // A number suits every part of an address, because a credential may also be the port or the
-    // database.
+    // Each credential is replaced by a number for the check, because a credential may be the port
+    // or the database.
     let filled =
         secret_reference::fill::<ReferenceError>(text, |_| Ok("1".to_owned())).unwrap_or_default();
     // The found value is not shown, because it may contain a password.
@@ -162,16 +162,15 @@ fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String>
         fault => {
             let why =
                 fault.filter(|_| is_of_redis).map(|fault| format!(": {fault}")).unwrap_or_default();
-            let wanted =
-                "wanted one such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"";
-            spot.fault(problems, format!("not the address of a Redis{why}, {wanted}"));
+            let wanted = "wanted an address such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"";
+            spot.fault(problems, format!("not a Redis address{why}, {wanted}"));
             None
         }
     }
 }
 
-/// Returns true if an address itself contains a password: before the host, or as `pass` after the
-/// path of a socket. An address with a reference has none.
+/// Returns true if `url` contains a password: before the host, or as `pass` after the path of a
+/// socket. Returns false if `url` refers to a credential.
 pub fn has_password(url: &str) -> bool {
     !secret_reference::is_in(url)
         && reqwest::Url::parse(url).is_ok_and(|url| {
@@ -182,7 +181,7 @@ pub fn has_password(url: &str) -> bool {
 
 fn compile_users(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<String>> {
     let Some(items) = spot.as_items() else {
-        return spot.wanted(problems, "users such as [\"backup\", \"www-data\"]");
+        return spot.wanted(problems, "a list of users such as [\"backup\", \"www-data\"]");
     };
     let mut users = BTreeSet::new();
     for item in items {
@@ -227,7 +226,7 @@ pub(crate) fn compile_daemon(table: &TableReader<'_>, problems: &mut Problems) -
             problems,
             format!(
                 "found a lease of {lease} with a tick of {tick}, wanted a lease of at least {TICKS_A_LEASE} ticks ({shortest}): \
-                 it is renewed at a third of its length and must outlast slow ticks"
+                 a shorter lease could end before a slow tick renews the lease"
             ),
         );
     }

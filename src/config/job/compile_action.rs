@@ -1,5 +1,5 @@
-//! The action of a job: exactly one of `command`, `shell` and `http`, within the kernel's limits
-//! for a process.
+//! The compiler of a job's action: exactly one of `command`, `shell` and `http`, within the
+//! kernel's limits for a process.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::domain::job::job_spec::Action;
 /// The keys of an action.
 pub(crate) const ACTION: &[&str] = &["command", "shell", "http"];
 
-/// The maximum length of a single argument or variable with the NUL at its end: `MAX_ARG_STRLEN`,
-/// 32 pages (execve(2)).
+/// The maximum length of a single argument or variable in bytes, with the NUL at its end. The
+/// kernel's limit is `MAX_ARG_STRLEN`, 32 pages (execve(2)).
 const MAX_WORD_BYTES: usize = 128 * 1024;
 /// The maximum size of all arguments and variables together, in bytes.
 const MAX_WORDS_BYTES: usize = 1024 * 1024;
 
-/// Compiles the action of a job's table. `slips` are the table's unknown keys. If there is no
-/// action, a slip is probably meant as the action.
+/// Compiles the action of a job's table. `slips` are the table's unknown keys. A missing action is
+/// not reported if an unknown key was probably meant as the action.
 pub(crate) fn compile_action(
     table: &TableReader<'_>,
     slips: &Slips,
@@ -31,7 +31,7 @@ pub(crate) fn compile_action(
         ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
     match given.as_slice() {
         [] if !slips.may_be(ACTION) => {
-            let message = format!("no action, wanted exactly one of {}", one_of(ACTION));
+            let message = format!("found no action, wanted exactly one of {}", one_of(ACTION));
             reading.problems.fault(&table.path, table.span.clone(), message);
         }
         [] | [_] => {}
@@ -54,7 +54,8 @@ pub(crate) fn compile_action(
     action
 }
 
-/// Writes the key of `action`. `unnamed` is the method of a request that names no method.
+/// Writes the key of `action` into `out`. `unnamed` returns the method of a request that names no
+/// method, given the request's body.
 pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, out: &mut Sheet) {
     match action {
         Action::Command(words) => out.put("command", words.clone()),
@@ -63,14 +64,14 @@ pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, o
     }
 }
 
-/// Writes the action of a job or of a `done_check`.
+/// Writes the action of a job or of a `done_check` into `out`.
 pub(crate) fn write_own_action(action: &Action, out: &mut Sheet) {
     write_action(action, default_method, out);
 }
 
 fn compile_command(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<String>> {
     let Some(items) = spot.as_items() else {
-        let wanted = "a list of words such as [\"/bin/echo\", \"hello\"] (a line for the shell goes into shell)";
+        let wanted = "a list of words such as [\"/bin/echo\", \"hello\"] (the key shell takes a line for the shell)";
         return spot.wanted(problems, wanted);
     };
     let words: Vec<Option<String>> =
@@ -79,7 +80,7 @@ fn compile_command(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Strin
     match words.first() {
         Some(program) if !program.trim().is_empty() => Some(words),
         Some(blank) => {
-            spot.fault(problems, format!("found {blank:?} as its first word, wanted a program"));
+            spot.fault(problems, format!("found {blank:?} as the first word, wanted a program"));
             None
         }
         None => {
@@ -127,7 +128,7 @@ pub(crate) fn refuse_oversize(
             let span = table.get(key).map_or_else(|| table.span.clone(), |spot| spot.span());
             let path = if table.path.is_empty() { path } else { format!("{}.{path}", table.path) };
             let message = format!(
-                "found {bytes} bytes, wanted at most {MAX_WORD_BYTES} (128 KiB, the kernel's limit for one word)"
+                "found {bytes} bytes, wanted at most {MAX_WORD_BYTES} (128 KiB, the kernel's limit for one argument or variable)"
             );
             problems.fault(&path, span, message);
         }

@@ -1,4 +1,5 @@
-//! The compiler of `done_check`: the check made before an attempt, written like an action.
+//! The compiler of `done_check`, an action that checks before an attempt if the work is already
+//! done.
 
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ pub(crate) const DONE_CHECK: &[TableKey<DoneCheck>] = &[
     key!("timeout", timeout, TIMEOUT),
 ];
 
-/// Returns a check with the default rules. Its question is a placeholder.
+/// Returns a check with the default rules. Its `question` is only a placeholder.
 fn plain() -> DoneCheck {
     DoneCheck {
         question: Action::Shell(String::new()),
@@ -40,7 +41,7 @@ pub(crate) fn compile_done_check(spot: &Spot<'_>, reading: &mut Reading<'_>) -> 
     read.faulty.is_empty().then_some(check)
 }
 
-/// Writes the `done_check` of a definition.
+/// Returns the `done_check` of a definition as JSON.
 pub(crate) fn write_done_check(check: &DoneCheck, form: Form) -> Value {
     let mut out = Sheet::default();
     write_own_action(&check.question, &mut out);

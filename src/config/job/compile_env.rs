@@ -1,5 +1,5 @@
-//! The environment of a job's processes: the variables in its text, the files with more of them,
-//! and the directory.
+//! The compilers of `env`, `env_file` and `cwd`: the variables and the directory of a job's
+//! processes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(crate) fn compile_env(
             problems.fault(
                 &value.path,
                 name_span,
-                "not a variable's name, wanted letters, digits and _, no digit first",
+                "not a name for a variable, wanted letters, digits and _ without a digit first",
             );
         }
         // A variable with a faulty name is left out, so that no later message shows it: the name
@@ -64,7 +64,7 @@ pub(crate) fn compile_env_files(
             problems.warning(
                 &spot.path,
                 spot.span(),
-                format!("no file {path} on this host: runs will fail to start"),
+                format!("file {path} does not exist on this host, so runs will fail to start"),
             );
         }
         files.push(file);
@@ -84,7 +84,7 @@ pub(crate) fn compile_cwd(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<
             &spot.path,
             spot.span(),
             format!(
-                "no directory {} on this host: runs will fail to start",
+                "directory {} does not exist on this host, so runs will fail to start",
                 quoted(&path.to_string_lossy())
             ),
         );
@@ -92,14 +92,14 @@ pub(crate) fn compile_cwd(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<
     Some(path)
 }
 
-/// Writes texts by name, such as the variables in `env`.
+/// Returns texts by name, such as the variables of `env`, as a JSON object.
 pub(crate) fn write_texts(texts: &BTreeMap<String, String>) -> Value {
     Value::Object(
         texts.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, _>>(),
     )
 }
 
-/// Writes the files of variables.
+/// Returns the list of `env_file` as JSON.
 pub(crate) fn write_env_files(files: &[EnvFile], form: Form) -> Value {
     let texts = files.iter().map(ToString::to_string);
     match form {

@@ -1,4 +1,4 @@
-//! The gates of a job's runs: `key` with `per_key`, and `not_while`.
+//! The compilers of a job's gates: `key` with `per_key`, and `not_while`.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,16 @@ pub(crate) const PER_KEY: &[&str] = &["limit", "rate", "burst"];
 /// The maximum number of jobs in `not_while`.
 const MOST_NAMED: usize = 16;
 
-/// Compiles `per_key = 2`, or a table. A table with only a rate sets no limit.
+/// Compiles `per_key = 2`, or a table such as `{ limit = 1, rate = "10/1m" }`.
 pub(crate) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Option<PerKey> {
     let limits = 1..=PerKey::MOST;
     if spot.is_integer() {
         return Some(PerKey { limit: Some(spot.integer(&limits, problems)?), rate: None });
     }
-    let table = spot
-        .table("how many at once, or a table such as { limit = 1, rate = \"10/1m\" }", problems)?;
+    let table = spot.table(
+        "a number of runs at once, or a table such as { limit = 1, rate = \"10/1m\" }",
+        problems,
+    )?;
     let slips = table.refuse_other_keys(&[PER_KEY], &[], problems);
     let limit = table.get("limit").map(|spot| spot.integer(&limits, problems));
     let rate = compile_rate(&table, &slips, problems);
@@ -45,11 +47,11 @@ pub(crate) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Optio
     Some(PerKey { limit, rate })
 }
 
-/// Notes that a job names itself in `not_while`.
+/// Notes a fault for a job that names itself in `not_while`.
 pub(crate) fn refuse_itself(spot: &Spot<'_>, problems: &mut Problems) {
     spot.fault(
         problems,
-        "it names the job itself, wanted other jobs: overlap says what a run does while another of its job is open",
+        "found the job's own name, wanted names of other jobs; use overlap for runs of the same job",
     );
 }
 
@@ -68,7 +70,7 @@ pub(crate) fn compile_not_while(
         None => return spot.wanted(problems, "names of jobs such as [\"backup\"]"),
     };
     if names.iter().any(JobName::is_hidden) {
-        return spot.wanted(problems, "names of jobs; the runs of notices keep nobody waiting");
+        return spot.wanted(problems, "names of jobs, because runs of notices cannot block a job");
     }
     let count = names.len();
     let mut distinct = BTreeSet::new();
@@ -89,7 +91,7 @@ pub(crate) fn compile_not_while(
     Some(distinct)
 }
 
-/// Writes the limits of a concurrency key.
+/// Returns the limits of a concurrency key as JSON.
 pub(crate) fn write_per_key(per_key: &PerKey, _form: Form) -> Value {
     let PerKey { limit, rate } = per_key;
     if let (Some(limit), None) = (limit, rate) {

@@ -1,7 +1,7 @@
-//! The request of an `http` job: a URL, or a table with a URL.
+//! The compiler of `http`: a URL, or a table with a URL.
 //!
-//! Whatever would change the framing of the request (line breaks, `Content-Length`) is refused.
-//! Passwords in URLs are refused too, because they end up in logs and tables.
+//! Header fields and line breaks that would change the framing of the request are refused.
+//! Passwords in URLs are refused too, because URLs appear in logs and tables.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,8 @@ pub(crate) const HTTP: &[TableKey<HttpRequest>] = &[
     TableKey::new(
         "headers",
         |spot, reading, request| {
-            // Fields with a fault make the request no less a request.
+            // A faulty header field was noted as a fault. The request is still compiled, to find
+            // further faults.
             if let Some(table) =
                 spot.table("a table such as { X-From = \"schedd\" }", reading.problems)
             {
@@ -84,7 +85,7 @@ pub(crate) fn compile_http(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     let slips = table.refuse_other_keys(&[&names(HTTP)], &[], reading.problems);
     let has_url = table.get("url").is_some();
     if !has_url && !slips.may_be(&["url"]) {
-        spot.fault(reading.problems, "no url, wanted one such as \"https://example.com/\"");
+        spot.fault(reading.problems, "found no url, wanted url = \"https://example.com/\"");
     }
     let mut request = plain(String::new(), "");
     let read = read_keys(HTTP, &table, reading, &mut request);
@@ -94,7 +95,7 @@ pub(crate) fn compile_http(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     (has_url && read.faulty.is_empty()).then_some(request)
 }
 
-/// Writes a request. `unnamed` is the method of a request that names no method.
+/// Returns `request` as JSON. `unnamed` is the method of a request that names no method.
 pub(crate) fn write_http(request: &HttpRequest, unnamed: &str) -> Value {
     let mut out = Sheet::default();
     write_keys(HTTP, request, &plain(String::new(), unnamed), Form::Stored, &mut out);
@@ -125,10 +126,10 @@ fn url_fault(text: &str) -> Option<String> {
     }
     // The URL parser drops these characters silently, so the request would differ from the text.
     if let Some(c) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
-        return Some(format!("found {c:?} in a URL, wanted it percent-encoded"));
+        return Some(format!("found {c:?} in a URL, wanted this character percent-encoded"));
     }
-    // The node will fill in the credentials. If a credential is the whole URL, nothing can be
-    // judged. Otherwise any word serves to judge the rest.
+    // The node inserts the credentials later. A URL that is only a credential cannot be checked. In
+    // any other URL each credential is replaced by `x` for the check.
     let filled = secret_reference::fill::<ReferenceError>(text, |_| Ok("x".to_owned()));
     let text = match filled {
         Ok(filled) if !secret_reference::is_all_of(text) => filled,
@@ -139,25 +140,25 @@ fn url_fault(text: &str) -> Option<String> {
         Ok(url) => url,
         Err(error) => {
             return Some(format!(
-                "found no valid URL ({error}), wanted one such as \"https://example.com/\""
+                "found an invalid URL ({error}), wanted a URL such as \"https://example.com/\""
             ));
         }
     };
     if !matches!(url.scheme(), "http" | "https") {
-        // The text before a mere colon may be a user, with the password behind it.
+        // Without `://`, the text before the colon may be a user and the text after it a password.
         let scheme =
             if text.contains("://") { quoted(url.scheme()) } else { "(not shown)".to_owned() };
         return Some(format!("found the scheme {scheme}, wanted http or https"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Some(
-            "found a user or password in the URL, wanted it in a header such as Authorization"
+            "found a user or password in the URL, wanted a header such as Authorization instead"
                 .to_owned(),
         );
     }
     url.host_str()
         .is_none_or(str::is_empty)
-        .then(|| "found a URL without a host, wanted one".to_owned())
+        .then(|| "found a URL without a host, wanted \"https://HOST/\"".to_owned())
 }
 
 fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
@@ -168,19 +169,19 @@ fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap
             problems.fault(
                 &spot.path,
                 name_span,
-                "not a header name, wanted letters, digits and - only",
+                "not a header name, wanted only letters, digits and -",
             );
         } else if OWN_HEADERS.contains(&lower.as_str()) {
             problems.fault(
                 &spot.path,
                 name_span,
-                "not allowed: schedd sets this header itself from the URL and the body",
+                "header not allowed, because schedd sets this header from the URL and the body",
             );
         } else if headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
             problems.fault(
                 &spot.path,
                 name_span,
-                "given twice: case does not matter in header names",
+                "found this header twice, because case does not matter in header names",
             );
         }
         if let Some(value) = spot.text("schedd", problems) {
@@ -188,7 +189,8 @@ fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap
                 // The value is not shown, because it may grant access.
                 spot.fault(
                     problems,
-                    "found one of them, wanted a value without line breaks or control characters",
+                    "found a control character, wanted a value without line breaks or control \
+                     characters",
                 );
             }
             headers.insert(name.to_owned(), value.to_owned());
@@ -216,7 +218,7 @@ fn compile_expect(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<u16>> 
     let statuses: Vec<Option<u16>> =
         items.map(|item| item.integer(&(100..=599), problems)).collect();
     let mut statuses: Vec<u16> = statuses.into_iter().collect::<Option<_>>()?;
-    // The list is a set, so that two ways to write it give one definition.
+    // The statuses are sorted without duplicates, so that equal sets give equal definitions.
     statuses.sort_unstable();
     statuses.dedup();
     Some(statuses)

@@ -54,14 +54,18 @@ pub(crate) fn compile_job(
     let known = [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &names(RULES), beside];
     let slips = table.refuse_keys_beyond(&known, misplaced, known_keys::LATER_JOB, problems);
     if let (Origin::File { .. }, Some(spot)) = (context.origin, table.get("in")) {
-        spot.fault(problems, "a file is not a moment from which time could be counted, wanted at = \"2026-12-24T09:00\"");
+        spot.fault(
+            problems,
+            "in counts from the time of schedctl add, wanted a fixed time such as at = \"2026-12-24T09:00\"",
+        );
     }
 
     let mut reading = Reading::new(context.origin, problems);
     let mut rules = Rules::read(table, slips.clone(), context.defaults, &mut reading);
     refuse_contradictions(table, &rules, reading.problems);
     refuse_per_key_alone(table, &rules, reading.problems);
-    // `[defaults]` may name the job itself, for the sake of other jobs.
+    // `not_while` of `[defaults]` may name this job, because other jobs use the same `[defaults]`.
+    // That name is dropped here.
     if let Some(name) = context.name
         && rules.spec.not_while.remove(name)
         && let Some(spot) = table.get("not_while")
@@ -102,7 +106,8 @@ pub(crate) fn compile_job(
     if spec.key.is_none() {
         spec.per_key = PerKey::default();
     }
-    // Rules that nothing of this job uses come from `[defaults]`, where other jobs need them.
+    // Process rules that this job does not use come from `[defaults]` for other jobs, and are
+    // dropped.
     let started = spec.started();
     spec.process = spec.process.obeyed_by(started);
     let bytes = to_canonical(&spec).len();

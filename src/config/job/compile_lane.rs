@@ -1,5 +1,5 @@
-//! The compilers of the keys that say where a job's runs stand: the queue, the group, the priority
-//! and the labels that a node must have.
+//! The compilers of a job's queue, group, priority and required labels. These keys decide where and
+//! in which order the job's runs start.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
             .into_iter()
             .collect::<Option<_>>()?,
         None if spot.as_text().is_some() => vec![spot.parsed("gpu", problems)?],
-        None => return spot.wanted(problems, "labels such as [\"gpu\", \"eu\"]"),
+        None => return spot.wanted(problems, "a list of labels such as [\"gpu\", \"eu\"]"),
     };
     let count = labels.len();
     let mut distinct = BTreeSet::new();
@@ -49,14 +49,14 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
 pub(crate) fn compile_queue(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<QueueName> {
     let Reading { origin, problems, .. } = reading;
     let queue: QueueName = spot.parsed("default", problems)?;
-    // The hidden jobs whose runs are notices have a queue of their own.
+    // Notices are runs of hidden jobs, which have their own queue.
     if matches!(origin, Origin::Stored) && queue == QueueName::of_notices() {
         return Some(queue);
     }
     if queue.is_of_host() {
         return spot.wanted(
             problems,
-            "a name without @: the queue of a host holds what @reboot plants there",
+            "a name without @, because a name with @ is for the @reboot runs of one host",
         );
     }
     if let Origin::File { queues: Some(queues), .. } = *origin
@@ -65,14 +65,16 @@ pub(crate) fn compile_queue(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
         let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
         let hint = match nearest(queue.as_str(), names.iter().copied()) {
             Some(meant) => format!("did you mean {meant:?}?"),
-            None if names.len() > 10 => format!("wanted one of the {} declared ones", names.len()),
+            None if names.len() > 10 => {
+                format!("wanted one of the {} declared queues", names.len())
+            }
             None => format!("wanted {}", one_of(&names)),
         };
         let name = quoted(queue.as_str());
         spot.fault(
             problems,
             format!(
-                "queue {name} is not declared, {hint} (or declare it: [queues.{}])",
+                "queue {name} is not declared, {hint} (or declare the queue by [queues.{}])",
                 key_text(queue.as_str())
             ),
         );
@@ -91,9 +93,13 @@ pub(crate) fn compile_member_group(
         && !groups.contains(&group)
     {
         let hint = nearest(group.as_str(), groups.iter().map(GroupName::as_str))
-            .map_or_else(String::new, |meant| format!("did you mean {meant:?}? Or "));
+            .map_or_else(String::new, |meant| format!("did you mean {meant:?}? Otherwise "));
         let (name, key) = (quoted(group.as_str()), key_text(group.as_str()));
-        spot.fault(problems, format!("group {name} is not declared, {hint}declare it: [groups.{key}] mode = \"exclusive\""));
+        let message = format!(
+            "group {name} is not declared: {hint}declare the group by [groups.{key}] with \
+             mode = \"exclusive\""
+        );
+        spot.fault(problems, message);
     }
     Some(group)
 }

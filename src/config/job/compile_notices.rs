@@ -14,17 +14,17 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::ping::JOB;
 use crate::domain::job::webhook::{MOST_SECRETS, SigningSecret};
 
-/// The method of a notice's request that names no method. Such a request always has a body: the
-/// body from the definition, else the notice's own body.
+/// The method of a notice's request if the definition names no method. Such a request always has a
+/// body: the body from the definition, else the notice's own body.
 const NOTICE_METHOD: &str = "POST";
 
-/// The value of the key of a notice, for messages.
+/// The wanted value of a notification key, for messages.
 const WANTED: &str = "a table such as { shell = \"mail -s backup me\" } or { http = \"https://example.com/alert\" }, or false";
 
 /// The bounds of a deadline.
 pub(crate) const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
 
-/// Sets the address to ping from the value at `spot`, or removes it for `false`.
+/// Sets `url`, the address to ping, to the value at `spot`. The value `false` removes the address.
 pub(crate) fn read_ping_url(
     spot: &Spot<'_>,
     problems: &mut Problems,
@@ -43,21 +43,21 @@ pub(crate) fn read_ping_url(
 
 fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     let url = compile_url(spot, problems)?;
-    // The text in `${...}` is a credential and is judged as such elsewhere.
+    // The text in `${...}` is a credential, which `compile_references` checks.
     let unknown =
         url.match_indices('{').filter(|(at, _)| !url[..*at].ends_with('$')).find_map(|(at, _)| {
             let rest = &url[at..];
             rest.find('}').map(|end| &rest[..=end]).filter(|word| *word != JOB)
         });
     if let Some(word) = unknown {
-        // Anything but a mere word may be part of what keeps the address secret.
+        // Any other text than a plain word may be a secret part of the address, and is not shown.
         let is_word =
             word.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'{' | b'_' | b'}'));
-        let shown = if is_word { quoted(word) } else { "what is in { }".to_owned() };
+        let shown = if is_word { quoted(word) } else { "a text in { }".to_owned() };
         problems.warning(
             &spot.path,
             spot.span(),
-            format!("{shown} means nothing and is sent as it is, wanted {JOB}"),
+            format!("found {shown}, which schedd does not replace, wanted {JOB}"),
         );
     }
     Some(url)
@@ -80,7 +80,8 @@ pub(crate) fn compile_secrets(
     None
 }
 
-/// Sets the action of notices of this kind from the value at `spot`, or removes it for `false`.
+/// Sets the action of notices of `kind` to the value at `spot`. The value `false` removes the
+/// action.
 pub(crate) fn read_notice(
     kind: NoticeKind,
     spot: &Spot<'_>,
@@ -113,8 +114,8 @@ fn compile_notice(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Action> 
     Some(action)
 }
 
-/// Writes the action of the notices of this kind. A request always has a body, so it is a POST
-/// unless the definition names another method.
+/// Returns the action of the notices of `kind` as JSON, null if there is none. The method POST, the
+/// default of a notice, is left out.
 pub(crate) fn write_notice(kind: NoticeKind, spec: &JobSpec) -> Value {
     let Some(action) = spec.notices.get(&kind) else { return Value::Null };
     let mut out = Sheet::default();
@@ -122,7 +123,7 @@ pub(crate) fn write_notice(kind: NoticeKind, spec: &JobSpec) -> Value {
     out.value()
 }
 
-/// Writes the signing secrets.
+/// Returns the signing secrets as JSON.
 pub(crate) fn write_secrets(secrets: &[SigningSecret], form: Form) -> Value {
     match form {
         _ if secrets.is_empty() => Value::Null,

@@ -1,4 +1,4 @@
-//! The compilers of `overlap` and `catch_up`: which runs start when several are due.
+//! The compilers of `overlap` and `catch_up`, the rules for several due runs of one job.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const SPREAD: DurationBounds =
     DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "10m");
 const MAX_AGE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "12h");
 
-/// The maximum number of waiting runs of one job. More waiting runs would be a leak, not a queue.
+/// The maximum of `overlap.max`, the number of waiting runs of one job.
 const MOST_WAITING: u32 = 100_000;
 
 /// The keys of `overlap = { ... }`.
@@ -42,7 +42,7 @@ pub(crate) fn compile_catch_up(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Op
     read.faulty.is_empty().then_some(rule)
 }
 
-/// Writes the `catch_up` of a definition.
+/// Returns the `catch_up` of a definition as JSON.
 pub(crate) fn write_catch_up(rule: &CatchUp, form: Form) -> Value {
     let mut out = Sheet::default();
     write_keys(CATCH_UP, rule, &CatchUp::default(), form, &mut out);
@@ -62,7 +62,7 @@ pub(crate) fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Optio
     };
     let slips = table.refuse_other_keys(&[OVERLAP], &[], problems);
     if table.get("mode").is_none() && !slips.may_be(&["mode"]) {
-        spot.fault(problems, "no mode, wanted one such as mode = \"queue\"");
+        spot.fault(problems, "found no mode, wanted a mode such as mode = \"queue\"");
     }
     let mode = table.get("mode").and_then(|mode| mode.choice(&modes, problems));
     match (mode, table.get("max")) {
@@ -71,11 +71,11 @@ pub(crate) fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Optio
             let max = max.integer(&(1..=MOST_WAITING), problems)?;
             mode.map(|_| Overlap::Queue { max })
         }
-        (Some(_), Some(max)) => max.wanted(problems, "max only together with mode = \"queue\""),
+        (Some(_), Some(max)) => max.wanted(problems, "no max, except with mode = \"queue\""),
     }
 }
 
-/// Writes the `overlap` of a definition.
+/// Returns the `overlap` of a definition as JSON.
 pub(crate) fn write_overlap(overlap: Overlap) -> Value {
     match overlap {
         Overlap::Skip => "skip".into(),

@@ -1,4 +1,5 @@
-//! The start of a job's process: `user`, `limits`, `umask`, `stdin` and `shell_program`.
+//! The compilers of `user`, `limits`, `umask`, `stdin` and `shell_program`, which decide how a
+//! job's process starts.
 
 use std::path::PathBuf;
 
@@ -51,7 +52,7 @@ pub(crate) fn read_limits(
     read_keys(LIMITS, &table, reading, limits).faulty.is_empty().then_some(())
 }
 
-/// Writes the limits of a definition.
+/// Returns the limits of a definition as JSON.
 pub(crate) fn write_limits(limits: &Limits) -> Value {
     if *limits == Limits::default() {
         return Value::Null;
@@ -74,16 +75,18 @@ pub(crate) fn compile_user(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     let Reading { origin, problems, .. } = reading;
     let run_as: RunAs = spot.parsed("backup", problems)?;
     if run_as.user() == "root" {
-        let message = "found \"root\", wanted another user: where schedd runs as root, a job without user does too, and elsewhere none can";
+        let message = "found \"root\", wanted another user: \
+                       if schedd runs as root, a job without user runs as root";
         spot.fault(problems, message);
         return None;
     }
-    // Hosts differ, so only the file's own host is asked. An account that is missing now may exist
-    // later.
+    // Only the host of a jobs file is checked. A missing account is a warning, because an operator
+    // may create the account later.
     if matches!(origin, Origin::File { .. })
         && let Some(lack) = account_lack(&run_as)
     {
-        problems.warning(&spot.path, spot.span(), format!("{lack}: runs will fail to start"));
+        let message = format!("{lack}, so runs will fail to start");
+        problems.warning(&spot.path, spot.span(), message);
     }
     Some(run_as)
 }
@@ -99,19 +102,20 @@ fn compile_cpu(spot: &Spot<'_>, problems: &mut Problems) -> Option<u32> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "it is more than 0 and at most a million"
+        reason = "the number is more than 0 and at most a million"
     )]
     let thousandths = (processors * 1_000.0).round() as u32;
     if Limits::CPU.contains(&thousandths) {
         Some(thousandths)
     } else {
-        spot.wanted(problems, "processors such as 0.5, at least 0.01")
+        spot.wanted(problems, "a number of processors such as 0.5, at least 0.01")
     }
 }
 
 /// Compiles the umask of a process.
 pub(crate) fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<Umask> {
-    // 0027 is not a number in TOML, and 27 means another mask.
+    // An integer is refused, because TOML has no number 0027 and the decimal number 27 is another
+    // mask.
     if spot.is_integer() {
         return spot.wanted(problems, "octal digits in quotes, such as \"0027\"");
     }
@@ -125,7 +129,7 @@ pub(crate) fn compile_shell_program(spot: &Spot<'_>, reading: &mut Reading<'_>) 
     if !path.is_absolute() {
         return spot.wanted(
             problems,
-            "an absolute path such as \"/bin/bash\", which is given -c and the line",
+            "an absolute path such as \"/bin/bash\" of a program that takes -c and a line",
         );
     }
     if matches!(origin, Origin::File { .. }) && !path.is_file() {
@@ -133,7 +137,7 @@ pub(crate) fn compile_shell_program(spot: &Spot<'_>, reading: &mut Reading<'_>) 
         problems.warning(
             &spot.path,
             spot.span(),
-            format!("no program {shown} on this host: runs will fail to start"),
+            format!("program {shown} does not exist on this host, so runs will fail to start"),
         );
     }
     Some(path)

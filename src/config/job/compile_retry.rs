@@ -1,7 +1,7 @@
-//! The retries after a failed attempt: `retry` as a number of times, or a table with waits and
+//! The compiler of `retry`: a number of retries after a failed attempt, or a table with delays and
 //! codes.
 //!
-//! Lists of codes are sets: two ways to write a set give one definition.
+//! Lists of codes are stored as sets, so that equal sets give equal definitions.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -46,7 +46,7 @@ pub(crate) const RETRY: &[TableKey<RetryRule>] = &[
     ),
 ];
 
-/// Compiles the `retry` of a table: a number, or a table.
+/// Compiles `retry`: a number of retries, or a table.
 pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<RetryRule> {
     let mut rule = RetryRule::default();
     if spot.is_integer() {
@@ -54,7 +54,7 @@ pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
         return Some(rule);
     }
     let table = spot.table(
-        "how many times, or a table such as { limit = 3, delay = \"10s\" }",
+        "a number of retries, or a table such as { limit = 3, delay = \"10s\" }",
         reading.problems,
     )?;
     let slips = table.refuse_other_keys(&[&names(RETRY)], &[], reading.problems);
@@ -62,7 +62,7 @@ pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
         reading.problems.warning(
             &spot.path,
             spot.span(),
-            "without limit, which is 0 then: nothing is tried again",
+            "found no limit, so no attempt is retried: add a limit such as limit = 3",
         );
     }
     let read = read_keys(RETRY, &table, reading, &mut rule);
@@ -71,7 +71,7 @@ pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
     {
         spot.fault(
             reading.problems,
-            format!("found {code} in on and in never_on, wanted it in one of them"),
+            format!("found {code} in on and in never_on, wanted {code} in only one list"),
         );
     }
     if let Some(spot) = table.get("max_delay") {
@@ -86,7 +86,7 @@ pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
     read.faulty.is_empty().then_some(rule)
 }
 
-/// Writes the `retry` of a definition.
+/// Returns the `retry` of a definition as JSON.
 pub(crate) fn write_retry(rule: &RetryRule, form: Form) -> Value {
     let plain = RetryRule { max_delay: default_max_delay(rule.delay), ..RetryRule::default() };
     let mut out = Sheet::default();
@@ -109,7 +109,7 @@ fn compile_on(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<u16>>
     if codes.is_empty() {
         spot.fault(
             problems,
-            "found an empty list, wanted the codes to retry on, or limit = 0 for none",
+            "found an empty list, wanted the codes to retry on, or limit = 0 for no retries",
         );
         return None;
     }
@@ -124,8 +124,8 @@ fn compile_codes(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<u1
     codes.into_iter().collect()
 }
 
-/// Notes codes in a job's own `retry` that no attempt of `action` can have, because they belong to
-/// another kind of job.
+/// Notes a fault for each code in a job's own `retry` that no attempt of `action` can have. For
+/// example a process never ends with an HTTP status.
 pub(crate) fn refuse_impossible_codes(
     table: &TableReader<'_>,
     action: &Action,
@@ -139,7 +139,7 @@ pub(crate) fn refuse_impossible_codes(
         }
     };
     for item in ["on", "never_on"].iter().filter_map(|key| retry.get(key)?.as_items()).flatten() {
-        // A value that is no code at all was noted before.
+        // A value that is not a code was noted as a fault before.
         let code = item.integer(&CODES, &mut Problems::default());
         if code.is_some_and(|code| !range.contains(&code)) {
             item.wanted::<()>(problems, words);

@@ -21,8 +21,8 @@ pub(crate) const UNIQUE: &[&str] = &["key", "for", "mode", "max_wait"];
 const WINDOW: DurationBounds =
     DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
 
-/// Compiles the unique key of a job's table. A file must not have a unique key. Many nodes read a
-/// file again and again, nobody adds its jobs, and each job exists once by its name.
+/// Compiles the unique key of a job's table. A file cannot have a unique key, because nobody adds
+/// the jobs of a file: each job exists once, by its name.
 pub(crate) fn compile_unique(
     table: &TableReader<'_>,
     origin: Origin<'_>,
@@ -30,8 +30,8 @@ pub(crate) fn compile_unique(
 ) -> Option<Unique> {
     let (unique, window) = (table.get("unique"), table.get("unique_for"));
     if let Origin::File { .. } = origin {
-        let message = "is judged when somebody adds a job, and a job of a file is there once, by its name: leave it out, or add the \
-            job with schedctl add";
+        let message = "is only for schedctl add, because a job of a file exists once, by its name: \
+                       remove the key, or add the job with schedctl add";
         for (key, spot) in [("unique", unique), ("unique_for", window)] {
             if let Some(spot) = spot {
                 spot.fault(problems, format!("{key} {message}"));
@@ -43,7 +43,7 @@ pub(crate) fn compile_unique(
         if let Some(window) = window {
             window.fault(
                 problems,
-                "unique_for says how long a key is held, wanted it together with unique",
+                "found unique_for without unique: add unique = \"customer-42\" or remove unique_for",
             );
         }
         return None;
@@ -51,7 +51,7 @@ pub(crate) fn compile_unique(
     let of_job = window.as_ref().map(|spot| spot.duration(&WINDOW, problems));
     if let Some(inner) = unique.as_table() {
         if let Some(window) = window {
-            window.fault(problems, "unique is a table, wanted for = inside it");
+            window.fault(problems, "unique is a table, wanted for = \"1h\" inside that table");
             return None;
         }
         return compile_table(&inner, problems);
@@ -84,7 +84,7 @@ fn compile_table(table: &TableReader<'_>, problems: &mut Problems) -> Option<Uni
             problems.fault(
                 &table.path,
                 table.span.clone(),
-                "no key, wanted one such as key = \"customer-42\"",
+                "found no key, wanted a key such as key = \"customer-42\"",
             );
         }
         None
@@ -95,21 +95,26 @@ fn compile_table(table: &TableReader<'_>, problems: &mut Problems) -> Option<Uni
         && matches!(mode, Some(Mode::Refuse | Mode::Throttle))
         && !slips.are_of(&["mode"])
     {
-        spot.fault(problems, "max_wait says how long adds may move a debounced job on, wanted mode = \"debounce\" with it");
+        spot.fault(
+            problems,
+            "max_wait limits how long adds may postpone a debounced job: add mode = \"debounce\" or remove max_wait",
+        );
         return None;
     }
     let second = match (mode?, window) {
         (Mode::Refuse, window) => Second::Refused { window: window.flatten() },
         (Mode::Debounce, None) => Second::Wins { max_wait: max_wait.flatten() },
         (Mode::Debounce, Some(_)) => {
-            let message = "a debounced job holds its key until it begins, wanted no time beside it";
+            let message = "a debounced job owns its unique key until its run starts: \
+                           remove for (--unique-for)";
             fault_of(given.as_ref(), table, message, problems);
             return None;
         }
         (Mode::Throttle, Some(window)) => Second::Dropped { window: window? },
         (Mode::Throttle, None) if slips.are_of(&["for"]) => return None,
         (Mode::Throttle, None) => {
-            let message = "throttle needs a time within which there is one job, wanted for = \"1h\" (--unique-for 1h) with it";
+            let message = "throttle needs the time in which a second add is dropped: \
+                           add for = \"1h\" (--unique-for 1h)";
             fault_of(table.get("mode").as_ref(), table, message, problems);
             return None;
         }
@@ -129,7 +134,8 @@ fn fault_of(
     }
 }
 
-/// Notes a debounced job without a single time that a later add could move.
+/// Notes a fault for a debounced job that is not a one-shot, because a later add has no single time
+/// to postpone.
 pub(crate) fn refuse_unmoved(
     table: &TableReader<'_>,
     unique: Option<&Unique>,
@@ -142,12 +148,12 @@ pub(crate) fn refuse_unmoved(
         && let Some(spot) = table.get("unique")
     {
         let message =
-            "debounce moves the one time of a job, wanted in (--in) or a single at (--at) with it";
+            "debounce postpones the single time of a one-shot: add in (--in) or a single at (--at)";
         spot.fault(problems, message);
     }
 }
 
-/// Writes the unique key of a definition.
+/// Returns the unique key of a definition as JSON.
 pub(crate) fn write_unique(unique: &Unique, form: Form) -> Value {
     let Unique { key, second } = unique;
     let (window, max_wait) =

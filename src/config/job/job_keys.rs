@@ -1,8 +1,9 @@
-//! The keys of a job: the one declaration of each.
+//! The declarations of the keys of a job.
 //!
-//! A key is known to every text, read, laid over `[defaults]`, stored, shown and compared because it
-//! is in these lists. The keys of a schedule and of an action are declared beside their readers,
-//! because several of these keys make one value. Rules about two keys are in `job_rules`.
+//! These lists are the only declaration of a key. Reading, merging with `[defaults]`, storing,
+//! showing and comparing use the lists. The keys of a schedule and of an action are declared beside
+//! their compilers, because several of these keys make one value. Checks of two keys together are
+//! in `job_rules`.
 
 use super::compile_done_check::{compile_done_check, write_done_check};
 use super::compile_env::{
@@ -47,7 +48,7 @@ macro_rules! notice_key {
     };
 }
 
-/// The keys that only the table of a job itself may have, because they belong to its schedule.
+/// The keys of a job's schedule that `[defaults]` may not have.
 pub(crate) const OWN: &[TableKey<JobSpec>] = &[
     given(key!("anchor", shape.anchor, Maybe(InstantKind))),
     given(key!("start", shape.start, Maybe(InstantKind))),
@@ -59,7 +60,7 @@ pub(crate) const OWN: &[TableKey<JobSpec>] = &[
 pub(crate) const RULES: &[TableKey<JobSpec>] = &[
     key!("tz", tz, Maybe(parsed("Europe/Berlin"))),
     key!("dst", dst, Custom(compile_clock_changes, |rule, form| write_clock_changes(*rule, form))),
-    // The variables of `[defaults]` stay, one by one.
+    // The job's variables are added to the variables of `[defaults]`.
     TableKey::new(
         "env",
         |spot, reading, spec| {
@@ -76,7 +77,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
     key!("log_output", log_output, FlagKind),
     key!("cwd", cwd, Maybe(Custom(compile_cwd, as_path))),
     key!("user", process.user, Maybe(Custom(compile_user, as_text))),
-    // The limits of `[defaults]` stay, one by one.
+    // The job's limits are added to the limits of `[defaults]`.
     TableKey::new(
         "limits",
         |spot, reading, spec| read_limits(spot, reading, &mut spec.process.limits),

@@ -1,7 +1,7 @@
-//! The rules of a table laid over those of `[defaults]`, and the rules about two keys.
+//! The rules of a job merged with the rules of `[defaults]`, and the checks of two keys together.
 //!
-//! `[defaults]` makes a definition, and the table of a job changes what it names in a copy. So a
-//! fault in `[defaults]` is reported once, and not once for each job.
+//! `[defaults]` is compiled once. Each job copies the result and changes the keys that its own
+//! table names. So a fault in `[defaults]` is reported once, and not once for each job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::process_rules::{RunAs, Started};
 use crate::domain::schedule::schedule_form::Schedule;
 
-/// The rules that hold for a job, or those of `[defaults]`.
+/// The rules that apply to a job, or the rules of `[defaults]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rules {
     /// A definition with these rules. Its schedule and its action are placeholders.
@@ -26,7 +26,7 @@ pub(crate) struct Rules {
     pub(crate) own: BTreeSet<&'static str>,
     /// The keys whose values have a fault, in the table or in `[defaults]`.
     pub(crate) faulty: BTreeSet<&'static str>,
-    /// The unknown keys of the table and of `[defaults]`, which give no rule.
+    /// The unknown keys of the table and of `[defaults]`.
     pub(crate) slips: Slips,
 }
 
@@ -38,7 +38,8 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Reads the rules of `table` over those of `below`. `slips` are the table's unknown keys.
+    /// Returns the rules of `below`, changed by the keys of `table`. `slips` are the table's
+    /// unknown keys.
     pub(crate) fn read(
         table: &TableReader<'_>,
         slips: Slips,
@@ -52,7 +53,8 @@ impl Rules {
     }
 }
 
-/// Notes rules that contradict each other, if `table` names one of them.
+/// Notes a fault or a warning for rules that contradict each other, if `table` itself names one of
+/// these rules.
 pub(crate) fn refuse_contradictions(
     table: &TableReader<'_>,
     rules: &Rules,
@@ -78,13 +80,12 @@ pub(crate) fn refuse_contradictions(
         && spec.kill_grace > spec.timeout
         && let Some(spot) = table.get("kill_grace")
     {
-        let message = "longer than timeout: a job that does not end at TERM takes longer to stop than it may run";
+        let message = "kill_grace is longer than timeout: a job that ignores SIGTERM would take longer to stop than it may run";
         problems.warning(&spot.path, spot.span(), message);
     }
 }
 
-/// Notes a fault for each variable that the loader of programs obeys, if the job runs as another
-/// user.
+/// Notes a fault for a variable of the dynamic loader (`LD_...`), if the job runs as another user.
 fn refuse_loader_variables(
     table: &TableReader<'_>,
     user: Option<&RunAs>,
@@ -95,19 +96,19 @@ fn refuse_loader_variables(
     if let (Some(_), Some(name), Some(spot)) =
         (user, found, table.get("env").or_else(|| table.get("user")))
     {
-        spot.fault(problems, format!("{name} together with user: what the loader of programs obeys is refused for another user"));
+        spot.fault(problems, format!("{name} together with user: variables of the dynamic loader are refused for a job of another user"));
     }
 }
 
-/// Notes rules of `table` itself that have no effect on its job. Rules in `[defaults]` are not
-/// judged, because other jobs use these rules.
+/// Notes a fault for each rule of `table` that has no effect on its job. Rules in `[defaults]` are
+/// not checked, because other jobs use these rules.
 pub(crate) fn refuse_idle_rules(
     table: &TableReader<'_>,
     action: &Action,
     rules: &Rules,
     problems: &mut Problems,
 ) {
-    // An action with a fault may start anything, so no rule can be called unused.
+    // An action with a fault may start a process, so no rule can be reported as unused.
     let is_unknown = table.get("done_check").is_some_and(|_| rules.spec.done_check.is_none())
         || NoticeKind::ASKED.iter().any(|kind| rules.faulty.contains(kind.as_str()))
         || rules.slips.are_of(&["done_check"])
@@ -120,14 +121,15 @@ pub(crate) fn refuse_idle_rules(
     {
         if let Some(spot) = table.get(key) {
             let message = format!(
-                "an HTTP request starts no process: take {key} out, or make the request by a program, as shell = \"curl ...\""
+                "{key} has no effect, because an HTTP request starts no process: \
+                 remove {key}, or use a program, such as shell = \"curl ...\""
             );
             spot.fault(problems, message);
         }
     }
 }
 
-/// Notes limits of a concurrency key in a table without a key.
+/// Notes a fault for `per_key` in a job without `key`.
 pub(crate) fn refuse_per_key_alone(
     table: &TableReader<'_>,
     rules: &Rules,
@@ -141,30 +143,33 @@ pub(crate) fn refuse_per_key_alone(
     {
         spot.fault(
             problems,
-            "per_key without a key, wanted it together with key = \"customer-42\"",
+            "found per_key without key: add a key such as key = \"customer-42\", or remove per_key",
         );
     }
 }
 
-/// Notes a deadline of a job that has no `on_late`.
+/// Notes a fault for a deadline in a job that has no `on_late`.
 pub(crate) fn refuse_late_without_notice(
     table: &TableReader<'_>,
     rules: &Rules,
     problems: &mut Problems,
 ) {
     let late = NoticeKind::Late.as_str();
-    // An `on_late` with a fault, or misspelt, is there all the same.
+    // A faulty or misspelt `on_late` was noted as a fault before, and counts as given.
     let is_reported = rules.spec.notices.contains_key(&NoticeKind::Late)
         || rules.faulty.contains(late)
         || rules.slips.are_of(&[late]);
     let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
     if let Some(spot) = spot.filter(|_| !is_reported) {
-        spot.fault(problems, "nobody would be notified, wanted it together with on_late = { shell = \"mail -s late me\" }");
+        spot.fault(
+            problems,
+            "a missed deadline would notify nobody: add on_late = { shell = \"mail -s late me\" }",
+        );
     }
 }
 
-/// Notes arguments and variables of the job, its `done_check` and its notices that the kernel would
-/// refuse.
+/// Notes a fault for each argument and variable of the job, its `done_check` and its notices that
+/// is too large for the kernel.
 pub(crate) fn refuse_oversize_words(
     table: &TableReader<'_>,
     action: Option<&Action>,

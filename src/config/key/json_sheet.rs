@@ -1,4 +1,4 @@
-//! A table of canonical JSON while it is written.
+//! The writer of a table of canonical JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use serde_json::Value;
 pub(crate) enum Form {
     /// The canonical form, which leaves default values out.
     Stored,
-    /// The form of `show`, which has each rule that applies. Signing secrets are hidden.
+    /// The form that `schedctl show` prints, with every rule that applies. Signing secrets are
+    /// hidden.
     Shown,
 }
 
-/// A table with sorted keys. The order does not depend on the map with which the JSON library is
-/// built.
+/// A table with sorted keys. The order of keys in the JSON library depends on its build features.
 #[derive(Default)]
 pub(crate) struct Sheet(BTreeMap<&'static str, Value>);
 
@@ -35,7 +35,7 @@ impl Sheet {
     }
 }
 
-/// Returns a list of texts. A list of one text is that text alone.
+/// Returns `texts` as a JSON list, or as a single string if there is only one text.
 pub(crate) fn text_or_list(texts: impl Iterator<Item = String>) -> Value {
     let mut texts: Vec<String> = texts.collect();
     match (texts.pop(), texts.is_empty()) {

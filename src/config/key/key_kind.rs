@@ -1,4 +1,5 @@
-//! The kinds of values: each reads a value with its place in the text, and writes it as JSON.
+//! The kinds of values that keys may have. A kind reads a checked value from a text, and writes the
+//! value as JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -28,52 +29,52 @@ pub(crate) trait KeyKind {
     fn write(&self, value: &Self::Value, form: Form) -> Value;
 }
 
-/// A value that may be absent.
+/// The kind of a value that may be absent.
 pub(crate) struct Maybe<K>(pub(crate) K);
 
-/// The values true and false.
+/// The kind of the values true and false.
 pub(crate) struct FlagKind;
 
-/// An integer within a range.
+/// The kind of an integer within a range.
 pub(crate) struct IntegerKind<N>(pub(crate) RangeInclusive<N>);
 
-/// A value out of a list, each with its word.
+/// The kind of a value chosen from a list of words. The list pairs each word with its value.
 pub(crate) struct WordKind<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
-/// An instant, read in the zone of the reading.
+/// The kind of an instant. A local time is in the zone `Reading::clock`.
 pub(crate) struct InstantKind;
 
-/// A text that is parsed as `T`, with an example for messages.
+/// The kind of a text that is parsed as `T`. The first field is an example for messages.
 pub(crate) struct Parsed<T>(&'static str, PhantomData<fn() -> T>);
 
-/// A kind with a reader and a writer of its own.
+/// The kind of a value with its own function to read and its own function to write.
 pub(crate) struct Custom<T>(
     pub(crate) fn(&Spot<'_>, &mut Reading<'_>) -> Option<T>,
     pub(crate) fn(&T, Form) -> Value,
 );
 
-/// Returns the kind of a text that is parsed. `example` appears in messages.
+/// Returns the kind of a text that is parsed as `T`. `example` appears in messages.
 pub(crate) const fn parsed<T>(example: &'static str) -> Parsed<T> {
     Parsed(example, PhantomData)
 }
 
-/// Writes a value as its text.
+/// Returns `value` as a JSON string.
 pub(crate) fn as_text<T: Display>(value: &T, _form: Form) -> Value {
     value.to_string().into()
 }
 
-/// Writes a path as its text.
-#[expect(clippy::ptr_arg, reason = "it is the writer of a field that holds a PathBuf")]
+/// Returns `path` as a JSON string.
+#[expect(clippy::ptr_arg, reason = "the field that this function writes is a PathBuf")]
 pub(crate) fn as_path(path: &PathBuf, _form: Form) -> Value {
     path.to_string_lossy().into()
 }
 
-/// Writes a duration as its text.
+/// Returns `duration` as a JSON string.
 pub(crate) fn as_duration(duration: &Duration, _form: Form) -> Value {
     format_duration(*duration).into()
 }
 
-/// Writes a set as the list of its texts.
+/// Returns `set` as a JSON list of strings.
 pub(crate) fn as_list<T: Display>(set: &BTreeSet<T>, _form: Form) -> Value {
     set.iter().map(ToString::to_string).collect()
 }

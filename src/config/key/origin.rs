@@ -1,4 +1,4 @@
-//! The source of a table, which decides what can be checked while the table is read.
+//! The source of a table. The source decides which names and paths in the table can be checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::config::syntax::problem::Problems;
 use crate::domain::name::names::{GroupName, QueueName};
 use crate::domain::schedule::day_sets::DaySet;
 
-/// The source of a table. The source decides which names in the table can be checked.
+/// The source of a table, which decides which names and paths in the table can be checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<'a> {
     /// The table comes from a file. The file must declare the queues and groups that the table
@@ -18,17 +18,17 @@ pub(crate) enum Origin<'a> {
         queues: Option<&'a BTreeSet<QueueName>>,
         /// The declared groups. `None` if a fault keeps the groups from being known.
         groups: Option<&'a BTreeSet<GroupName>>,
-        /// The declared calendars. A calendar with a fault has no days. `None` if a fault keeps
-        /// the calendars from being known.
+        /// The declared calendars. A calendar with a fault has no days. The whole map is `None` if
+        /// a fault keeps the calendars from being known.
         calendars: Option<&'a BTreeMap<String, Option<DaySet>>>,
     },
-    /// The table comes from a line of JSON or from flags. The caller knows the queues and groups.
+    /// The table comes from a line of JSON or from flags. The caller checks the queues and groups.
     Line,
     /// The table comes from a definition stored in Redis.
     Stored,
 }
 
-/// The state in which the values of a table are read.
+/// The context in which the values of a table are read.
 pub(crate) struct Reading<'a> {
     /// The source of the table.
     pub(crate) origin: Origin<'a>,

@@ -14,7 +14,10 @@ pub(crate) fn compile_rate(
     let burst = table.get("burst");
     let Some(rate) = table.get("rate") else {
         if let Some(burst) = burst.filter(|_| !slips.are_of(&["rate"])) {
-            burst.fault(problems, "burst says how many of a rate may begin at once, wanted it together with rate = \"100/1m\"");
+            burst.fault(
+                problems,
+                "burst has no effect without a rate: add a rate such as rate = \"100/1m\", or remove burst",
+            );
         }
         return None;
     };

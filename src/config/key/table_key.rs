@@ -1,8 +1,8 @@
 //! A key of a table, declared once: its name, and how its value is read and written.
 //!
 //! The keys of a job and of the tables inside it (`retry`, `limits`) are lists of such
-//! declarations. Reading, layering over `[defaults]`, canonical JSON and `show --json` go through
-//! these lists.
+//! declarations. Reading, merging with `[defaults]`, canonical JSON and `show --json` use these
+//! lists.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::config::syntax::reader::{Spot, TableReader};
 /// The condition under which a key is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyPresence {
-    /// The key is stored if its value differs from the default, and always shown.
+    /// The key is stored if its value differs from the default. The key is always shown.
     Filled,
     /// The key is stored and shown if its value differs from the default.
     Given,
@@ -23,7 +23,7 @@ pub(crate) enum KeyPresence {
     Always,
 }
 
-/// A key of a table that defines a value of type `S`.
+/// The declaration of a key in a table that defines a value of type `S`.
 pub(crate) struct TableKey<S: 'static> {
     /// The name of the key.
     pub(crate) name: &'static str,
@@ -80,7 +80,7 @@ pub(crate) fn names<S>(keys: &[TableKey<S>]) -> Vec<&'static str> {
     keys.iter().map(|key| key.name).collect()
 }
 
-/// The keys that a table has, by the outcome of reading them.
+/// The keys of a table after reading, divided into good and faulty keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeysRead {
     /// The keys whose values were read.
@@ -89,8 +89,8 @@ pub(crate) struct KeysRead {
     pub(crate) faulty: BTreeSet<&'static str>,
 }
 
-/// Reads those of `keys` that `table` has into `target`. A key with a fault leaves the target as it
-/// is.
+/// Reads the keys of `table` that `keys` declares, and sets their values in `target`. A key with a
+/// fault leaves `target` unchanged.
 pub(crate) fn read_keys<S>(
     keys: &[TableKey<S>],
     table: &TableReader<'_>,
@@ -106,7 +106,7 @@ pub(crate) fn read_keys<S>(
     outcome
 }
 
-/// Writes `keys` of `from` into `out`. `plain` has the default values.
+/// Writes the values of `from` for `keys` into `out`. `plain` has the default values.
 pub(crate) fn write_keys<S>(
     keys: &[TableKey<S>],
     from: &S,

@@ -1,8 +1,8 @@
-//! `[calendars.X]`: named sets of days, from a list in the file and from an iCalendar file beside
-//! it.
+//! The compiler of `[calendars.X]`, named sets of days. The days come from a list in the jobs file
+//! and from an iCalendar file beside the jobs file.
 //!
-//! The days of a calendar are copied into the definition of each job that names it, when the file
-//! is read. So every node counts the same days, and a changed calendar is a changed job.
+//! The days of a calendar are copied into the definition of each job that names the calendar, when
+//! the file is read. So every node uses the same days, and a change of a calendar changes its jobs.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -40,7 +40,7 @@ pub(crate) fn compile_calendars(
             problems.fault(
                 &spot.path,
                 name_span,
-                "not the name of a calendar, wanted up to 63 letters, digits and . _ -",
+                "not a name for a calendar, wanted up to 63 letters, digits and . _ -",
             );
         }
         let faults_before = problems.faults.len();
@@ -72,7 +72,7 @@ fn compile_calendar(
         problems.fault(
             &table.path,
             table.span.clone(),
-            "names no days, wanted dates = [\"2026-12-25\"] or file = \"holidays.ics\"",
+            "found no days, wanted dates = [\"2026-12-25\"] or file = \"holidays.ics\"",
         );
     }
     let zone = table.get("tz").and_then(|spot| spot.parsed::<ZoneName>("Europe/Berlin", problems));
@@ -95,7 +95,8 @@ fn compile_item(spot: &Spot<'_>, problems: &mut Problems) -> Option<DayItem> {
         return spot.wanted(problems, "a date such as \"2026-12-25\"");
     };
     if text.starts_with("calendar:") {
-        let why = "one calendar does not name another, wanted its days, or both where they are used: exclude = [\"calendar:A\", \"calendar:B\"]";
+        let why = "but a calendar cannot name another calendar, wanted its days; \
+                   a job can name both, such as exclude = [\"calendar:A\", \"calendar:B\"]";
         spot.fault(problems, format!("found {}, {why}", quoted(text)));
         return None;
     }
@@ -120,7 +121,7 @@ fn read_calendar(
         Ok((text, doubt)) => {
             if let Some(doubt) = doubt {
                 let message = format!(
-                    "{} lets somebody else say when jobs run: {doubt}",
+                    "another user may write {} and so change when jobs run: {doubt}",
                     quoted(&path.to_string_lossy())
                 );
                 problems.warning(&spot.path, spot.span(), message);
@@ -128,7 +129,7 @@ fn read_calendar(
             text
         }
         Err(why) => {
-            spot.fault(problems, format!("{} {why}", quoted(&path.to_string_lossy())));
+            spot.fault(problems, format!("file {} {why}", quoted(&path.to_string_lossy())));
             return Vec::new();
         }
     };
@@ -136,28 +137,31 @@ fn read_calendar(
         Ok(items) => items,
         Err(error) => {
             let (line, why) = (error.line, error.problem);
-            spot.fault(problems, format!("{} line {line}: {why}", quoted(&path.to_string_lossy())));
+            let shown = quoted(&path.to_string_lossy());
+            spot.fault(problems, format!("file {shown}, line {line}: {why}"));
             Vec::new()
         }
     }
 }
 
-/// Reads an iCalendar file: a regular file of at most [`MAX_CALENDAR_BYTES`], because each reload
-/// reads the file again. Also returns the reason why somebody else may have written the file.
+/// Returns the text of an iCalendar file, and the reason why another user may have written the
+/// file. Fails if the file is not a regular file or has more than [`MAX_CALENDAR_BYTES`].
 fn read_text(path: &Path) -> Result<(String, Option<String>), String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     let owners = Owners::of_this_process();
     let opened = files::open(path, &owners, Way::Links).map_err(|error| match error {
         OpenError::Io(error) => cannot(error),
-        OpenError::Kind(_) => "is no regular file, wanted an iCalendar file".to_owned(),
+        OpenError::Kind(_) => "is not a regular file, wanted an iCalendar file".to_owned(),
     })?;
     if let Some(doubt) = opened.doubt.as_ref().filter(|_| owners.are_of_root()) {
-        return Err(format!("lets somebody else say when jobs of root run: {doubt}"));
+        return Err(format!(
+            "may be written by another user, so jobs of root cannot use the file: {doubt}"
+        ));
     }
     let mut bytes = Vec::new();
     opened.file.take(MAX_CALENDAR_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if bytes.len() as u64 > MAX_CALENDAR_BYTES {
-        return Err("has more than 4 MiB, wanted less".to_owned());
+        return Err("has more than 4 MiB, wanted at most 4 MiB".to_owned());
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| "is not UTF-8, wanted an iCalendar file".to_owned())?;

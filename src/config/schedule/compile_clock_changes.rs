@@ -47,7 +47,7 @@ pub(crate) fn compile_clock_changes(
     (reading.problems.faults.len() == faults).then_some(rule)
 }
 
-/// Writes the `dst` of a definition.
+/// Returns the `dst` of a definition as JSON.
 pub(crate) fn write_clock_changes(rule: ClockChanges, form: Form) -> Value {
     let mut out = Sheet::default();
     write_keys(DST, &rule, &ClockChanges::default(), form, &mut out);
@@ -63,6 +63,9 @@ pub(crate) fn refuse_idle_clock_changes(
     if let Some(spot) =
         table.get("dst").filter(|_| !schedule.goes_by_clocks() && *schedule != Schedule::Manual)
     {
-        spot.fault(problems, "is the rule of cron, calendar and rrule, and there is none: every, delay and at know no clock");
+        spot.fault(
+            problems,
+            "dst has no effect on this schedule, because only cron, calendar and rrule follow the wall clock: remove dst",
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The schedule of a job: at most one of `cron`, `every`, `delay`, `at`, `calendar`, `rrule` and
-//! `schedules`. A line may also have `in`, which counts from now.
+//! The compiler of a job's schedule: at most one of `cron`, `every`, `delay`, `at`, `calendar`,
+//! `rrule` and `schedules`. A line of JSON may also have `in`, which counts from now.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ const MOST_INSTANTS: usize = 1_000;
 
 /// Compiles the schedule of a job's table. `slips` are the table's unknown keys.
 ///
-/// A table without a schedule means a manual job. But if a slip may be meant as a schedule, the
-/// result is `None`.
+/// A table without a schedule means a manual job. But if an unknown key may be meant as a schedule,
+/// the result is `None`.
 pub(crate) fn compile_schedule(
     table: &TableReader<'_>,
     clock: &ClockChoice,
@@ -53,7 +53,7 @@ pub(crate) fn compile_schedule(
     if let (Some(spot), None) = (table.get("dtstart"), table.get("rrule"))
         && !slips.are_of(&["rrule"])
     {
-        spot.fault(problems, "found dtstart without rrule, wanted both");
+        spot.fault(problems, "found dtstart without rrule, wanted both keys");
     }
     let mut schedule = (!given.is_empty() || !slips.may_be(SCHEDULE)).then_some(Schedule::Manual);
     match compile_form(table, clock, slips, problems) {
@@ -119,7 +119,7 @@ fn compile_form(
     form
 }
 
-/// Compiles the expressions of `cron`. An `@every` in the list becomes a schedule of its own.
+/// Compiles the expressions of `cron`. An `@every` in the list becomes a separate schedule.
 fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     const EXAMPLE: &str = "30 2 * * *";
     let read = |item: &Spot<'_>, problems: &mut Problems| {
@@ -155,7 +155,7 @@ fn compile_list<T>(
         if spot.as_text().is_none() {
             return spot.wanted(
                 problems,
-                format_args!("an expression such as {example:?}, or a list of them"),
+                format_args!("an expression such as {example:?}, or a list of expressions"),
             );
         }
         return Some(vec![read(spot, problems)?]);
@@ -189,7 +189,8 @@ fn compile_at(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems) -> 
     Some(if let [one] = instants[..] { Schedule::At(one) } else { Schedule::Instants(instants) })
 }
 
-/// Returns the start of a recurrence rule: a date and time by the wall clock, from 1970 to 2099.
+/// Parses the start of a recurrence rule: a local date and time from 1970 to 2099. Returns `None`
+/// for any other text.
 pub fn start_of_rule(text: &str) -> Option<jiff::civil::DateTime> {
     let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
     text.parse::<jiff::civil::DateTime>()
@@ -211,7 +212,7 @@ fn compile_rules(
         }
         spot.fault(
             problems,
-            "a rule is counted from its start, wanted dtstart = \"2026-01-05T09:00\" beside it",
+            "found rrule without dtstart, its first time: add dtstart = \"2026-01-05T09:00\"",
         );
         return None;
     };
@@ -243,7 +244,7 @@ fn compile_several(
     if items.len() < 2 || items.len() > MOST_EXPRESSIONS {
         spot.fault(
             problems,
-            format!("found {} schedules, wanted 2 to {MOST_EXPRESSIONS}", items.len()),
+            format!("the number of schedules is {}, wanted 2 to {MOST_EXPRESSIONS}", items.len()),
         );
         return None;
     }
@@ -271,7 +272,7 @@ fn compile_several(
     are_read.then_some(Schedule::Several(schedules))
 }
 
-/// Writes the keys of a schedule.
+/// Writes the keys of a schedule into `out`.
 pub(crate) fn write_schedule(schedule: &Schedule, out: &mut Sheet) {
     match schedule {
         Schedule::Manual => {}

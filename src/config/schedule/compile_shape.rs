@@ -25,8 +25,8 @@ pub(crate) const LATE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to
 const NOT_WITH_DELAY: [&str; 7] =
     ["anchor", "start", "end", "jitter", "splay", "exclude", "only_on"];
 
-/// Notes modifiers in `table` that do not fit `schedule`, and drops from `shape` the modifiers of
-/// `[defaults]` that do not. Returns `None` if a fault was noted.
+/// Notes a fault for each modifier in `table` that does not fit `schedule`. Drops the modifiers of
+/// `[defaults]` that do not fit from `shape`. Returns `None` if a fault was noted.
 pub(crate) fn fit_shape(
     table: &TableReader<'_>,
     schedule: &Schedule,
@@ -42,12 +42,12 @@ pub(crate) fn fit_shape(
     };
     if *schedule == Schedule::Manual && table.get("in").is_none() {
         let all = [&NOT_WITH_DELAY[..], &["max_runs", "skip_if_late"]].concat();
-        let why = "shapes a schedule and there is none, wanted one of cron, every, delay, at, calendar, rrule or schedules";
+        let why = "has no effect without a schedule, wanted one of cron, every, delay, at, calendar, rrule or schedules";
         *shape = Shape::default();
         return (!refuse(&all, why)).then_some(());
     }
     if let Schedule::Delay(_) = schedule {
-        let why = "cannot be used with delay: each run comes a delay after the end of the run before, not at a fixed time";
+        let why = "cannot be used with delay, because each run is planned when the previous run ends, not for a fixed time";
         *shape = Shape {
             max_runs: shape.max_runs,
             skip_if_late: shape.skip_if_late,
@@ -56,11 +56,11 @@ pub(crate) fn fit_shape(
         return (!refuse(&NOT_WITH_DELAY, why)).then_some(());
     }
     (schedule.has_every()
-        || !refuse(&["anchor"], "is what every counts from, wanted every with it"))
+        || !refuse(&["anchor"], "is the time from which every counts: add every or remove anchor"))
     .then_some(())
 }
 
-/// Notes an `end` before `start`. Returns true if there is such a fault.
+/// Notes a fault for an `end` before `start`. Returns true if there is such a fault.
 pub(crate) fn refuse_end_before_start(
     table: &TableReader<'_>,
     shape: &Shape,
@@ -69,7 +69,7 @@ pub(crate) fn refuse_end_before_start(
     if let (Some(from), Some(until), Some(spot)) = (shape.start, shape.end, table.get("end"))
         && from > until
     {
-        spot.fault(problems, format!("end {until} is before start {from}, wanted it after"));
+        spot.fault(problems, format!("end {until} is before start {from}, wanted a later end"));
         return true;
     }
     false
@@ -87,7 +87,8 @@ pub(crate) fn refuse_nothing_left(
         || shape.end.is_some()
         || shape.only_on.is_some()
         || !shape.exclude.is_empty();
-    // A run at boot has no time of its own. The times of `H` depend on the job's name.
+    // A schedule of runs at boot has no times, and the times of `H` depend on the job's name.
+    // Neither can be checked here.
     let is_open = schedule.is_at_boot() || schedule.is_drawn();
     if !is_cut || is_open || matches!(schedule, Schedule::Manual | Schedule::Delay(_)) {
         return;
@@ -102,7 +103,7 @@ pub(crate) fn refuse_nothing_left(
         .iter()
         .find_map(|key| table.get(key))
         .or_else(|| SCHEDULE.iter().find_map(|key| table.get(key)));
-    let message = "leaves the schedule no time before 2100, wanted one at least: what start, end, only_on and exclude leave never comes";
+    let message = "start, end, only_on and exclude leave the schedule no time before 2100, wanted at least one time";
     match spot {
         Some(spot) => spot.fault(problems, message),
         None => problems.fault(&table.path, table.span.clone(), message),
@@ -117,13 +118,16 @@ pub(crate) fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration
     spot.duration(&SHIFT, problems)
 }
 
-/// Compiles `only_on`. An empty list removes the value of `[defaults]`. Calendars without a day
-/// are refused, because such calendars would leave the job no time at all.
+/// Compiles `only_on`. An empty list removes the value of `[defaults]`. Calendars without a day are
+/// refused, because the job would never run.
 pub(crate) fn compile_only_on(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<DaySet> {
     let days = compile_days(spot, reading)?;
     let is_silent = spot.as_items().is_some_and(|mut items| items.next().is_none());
     if days.is_empty() && !is_silent {
-        spot.fault(reading.problems, "names calendars that hold no day, wanted at least one day to run on, or [] for every day");
+        spot.fault(
+            reading.problems,
+            "found only calendars without a day, wanted at least one day, or [] for every day",
+        );
         return None;
     }
     Some(days)
@@ -147,7 +151,7 @@ pub(crate) fn compile_days(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
             );
         };
         match text.strip_prefix("calendar:") {
-            // A calendar with a fault inside has no known days.
+            // `None` means a calendar with a fault, which was noted before.
             Some(name) => sets.push(calendar_named(name, item, *origin, problems)?),
             None => match text.parse::<DayItem>() {
                 Ok(day) => sets.push(DaySet::of([day])),
@@ -178,20 +182,23 @@ fn calendar_named(
     let Origin::File { calendars, .. } = origin else {
         spot.fault(
             problems,
-            format!("calendar {} is not known here: [calendars.NAME] belongs into a jobs file; wanted dates", quoted(name)),
+            format!(
+                "calendar {} is not known, because only a jobs file has [calendars.NAME]; wanted dates",
+                quoted(name)
+            ),
         );
         return None;
     };
-    // If the section itself has a fault, no calendar is known.
+    // A faulty section `[calendars]` was noted as a fault before.
     let calendars = calendars?;
     if let Some(days) = calendars.get(name) {
-        // A calendar with a fault inside is declared all the same, with `None` as its days.
+        // A calendar with a fault is declared, with `None` as its days.
         return days.clone();
     }
     let names: Vec<&str> = calendars.keys().map(String::as_str).collect();
     let hint = match nearest(name, names.iter().copied()) {
         Some(meant) => format!("did you mean {meant:?}?"),
-        None if names.is_empty() => "and none is".to_owned(),
+        None if names.is_empty() => "and no calendar is".to_owned(),
         None => format!("wanted {}", one_of(&names)),
     };
     spot.fault(

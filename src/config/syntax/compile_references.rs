@@ -1,16 +1,16 @@
-//! The references to credentials in a job: allowed in `env`, and in the URL, the header fields and
-//! the body of a request.
+//! The check of the references to credentials in a job. References are allowed in `env`, and in the
+//! URL, the header fields and the body of a request.
 //!
-//! Definitions in Redis are not checked: an old definition may contain a `${` from before there
-//! were references.
+//! Definitions in Redis are not checked, because an older schedd may have stored `${` as plain
+//! text.
 
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::secret_reference;
 
-/// Notes every faulty reference of a table with an action, rules, or both, and of its `done_check`
-/// and notices.
+/// Notes a fault for each faulty reference in a table with an action or rules, in its `done_check`
+/// and in its notices.
 pub(crate) fn refuse_faulty_references(table: &TableReader<'_>, problems: &mut Problems) {
     each_text(table, "env", problems);
     if let Some(http) = table.get("http") {
@@ -26,8 +26,8 @@ pub(crate) fn refuse_faulty_references(table: &TableReader<'_>, problems: &mut P
     let words = table.get("command").and_then(|spot| spot.as_items()).into_iter().flatten();
     for spot in table.get("shell").into_iter().chain(words) {
         if spot.as_text().is_some_and(|text| text.contains("${credential:")) {
-            let message = "found a credential in a command line, which everybody on the host can read; wanted it in env: \
-                           env = { TOKEN = \"${credential:NAME}\" }";
+            let message = "found a credential in a command line, which everybody on the host can read; \
+                           wanted the credential in env = { TOKEN = \"${credential:NAME}\" }";
             spot.fault(problems, message);
         }
     }

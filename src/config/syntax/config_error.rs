@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use super::problem::{Problem, TextSpan};
 
 /// The reason why a configuration file cannot be used. The error is displayed with every problem,
-/// each on a line of its own.
+/// each on a separate line.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     file_name: String,
@@ -127,8 +127,7 @@ fn render(file_name: &str, text: &str, problems: &[Problem], rendering: Renderin
     out
 }
 
-/// The byte offset at which each line begins. These offsets give the position of a byte without
-/// reading the text again.
+/// The byte offset at which each line begins. A search in these offsets finds the line of a byte.
 struct LineStarts(Vec<usize>);
 
 /// A position in a text, counted from 1, with columns in characters.

@@ -1,4 +1,4 @@
-//! The link to the domain's parser of instants, for `at` and similar keys.
+//! The parser of instants in a configuration, for `at` and similar keys.
 //!
 //! Only texts that always mean the same instant are accepted, because a file is read again and
 //! again.
@@ -8,10 +8,11 @@ use crate::domain::time::human_time::parse_fixed;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// Returns the instant that `text` names. The error says in one line what was found and wanted.
+/// Returns the instant that `text` names. The error describes in one line the text found and the
+/// text wanted.
 ///
 /// Accepted are a date and time with an offset, a local date and time in `zone`, and `@` with
-/// seconds since 1970. If the clock goes back, the first of two local times counts.
+/// seconds since 1970. If a local time occurs twice because the clock goes back, the first counts.
 pub(crate) fn instant(text: &str, zone: Option<&Zone>) -> Result<UnixMillis, String> {
     parse_fixed(text, zone)
         .map(|read| read.at)

@@ -1,8 +1,8 @@
-//! The keys that the tables of a file know, and the keys of later versions. The keys of a job are in
-//! `job_keys`.
+//! The keys of the tables of a file, and the keys that only later versions support. The keys of a
+//! job are in `job_keys`.
 //!
-//! A key that the design names but this version does not support gets a message of its own. The
-//! message "Unknown" would make people look for a typo.
+//! A key of a later version gets its own message, because the message "unknown key" would make
+//! users look for a typo.
 
 /// The names of the sections of a file.
 pub(crate) const SECTIONS: &[&str] =
@@ -41,5 +41,5 @@ pub(crate) const LATER_JOB: &[&str] = &["limit", "rate", "weight"];
 /// The keys of `[calendars.X]`.
 pub(crate) const CALENDAR: &[&str] = &["dates", "file", "tz"];
 
-/// The keys that people write in the wrong place, each with the right form.
+/// The keys that users often write in the wrong place, each with the right form.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[("spread", "catch_up = { spread = \"10m\" }")];

@@ -1,12 +1,12 @@
 //! A fault of a configuration text: its place and its message, in one line.
 //!
-//! [`Problems`] collects all faults while a text is compiled, so that nobody has to mend a file
-//! one message at a time.
+//! [`Problems`] collects all faults while a text is compiled, so that a user sees all faults at
+//! once.
 
 use std::fmt;
 use std::ops::Range;
 
-/// The bytes of the text from which a value was read.
+/// The range of bytes from which a value was read.
 pub(crate) type TextSpan = Range<usize>;
 
 /// A fault of a configuration, or a warning about a configuration.
@@ -17,7 +17,7 @@ pub struct Problem {
     pub path: String,
     /// The bytes of the text with the problem. `None` if the problem did not come from a file.
     pub span: Option<Range<usize>>,
-    /// The message, in one line: the text found, the text wanted, and how to mend the fault.
+    /// The message, in one line: the text found, the text wanted, and how to correct the fault.
     pub message: String,
     /// The text with the fault, and the byte at which the fault begins. `None` unless the fault is
     /// at a single character.
@@ -130,9 +130,10 @@ pub(crate) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
     }
 }
 
-/// Returns the word among `known` that `found` was probably meant to be.
+/// Returns the word of `known` for which `found` is probably a misspelling. Returns `None` if no
+/// word is similar.
 pub fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // A word that long is no typing error, and the comparison costs the product of the lengths.
+    // A long text is not a typing error, and the time of the comparison grows with both lengths.
     if found.len() > 80 {
         return None;
     }

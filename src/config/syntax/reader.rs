@@ -1,5 +1,5 @@
-//! The reader of nodes. Each method asks for a kind of value ("a duration from 1 s to 10 m?"), and
-//! returns a checked value or notes a problem.
+//! The reader of nodes. Each method expects a kind of value, and returns a checked value or notes a
+//! problem.
 //!
 //! Invariant: a method that returns `None` for an existing value has noted the reason, unless its
 //! documentation says that it notes nothing.
@@ -104,8 +104,8 @@ impl<'n> TableReader<'n> {
         if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 
-    /// Notes every unknown key. `later` are the keys of later versions. Returns the unknown keys,
-    /// each with the known key that was probably meant.
+    /// Notes a fault for every unknown key. `later` are the keys of later versions. Returns the
+    /// unknown keys, each with the known key that was probably meant.
     pub(crate) fn refuse_other_keys(
         &self,
         known: &[&[&str]],
@@ -129,7 +129,7 @@ impl<'n> TableReader<'n> {
             |key: &str| misplaced.contains(&key) || known.iter().any(|keys| keys.contains(&key));
         for entry in self.entries.iter().filter(|entry| !silent(&entry.key)) {
             let message = if later.contains(&entry.key.as_ref()) {
-                "not supported by this version of schedd: leave it out".to_owned()
+                "key not supported by this version of schedd, remove the key".to_owned()
             } else if let Some((_, meant)) =
                 known_keys::ELSEWHERE.iter().find(|(key, _)| *key == entry.key)
             {
@@ -167,7 +167,7 @@ fn unknown_key(found: &str, known: &[&str]) -> String {
         .sort_by(|a, b| strsim::jaro_winkler(found, b).total_cmp(&strsim::jaro_winkler(found, a)));
     nearest.truncate(NEAREST);
     format!(
-        "unknown key, the nearest are {}: man jobs.toml and docs/jobs-toml.md have them all",
+        "unknown key, similar keys are {}; docs/jobs-toml.md and man jobs.toml list all keys",
         one_of(&nearest)
     )
 }
@@ -287,8 +287,8 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns a text parsed as `T`. `example` appears in the message for a value that is no text.
-    /// The parser's error describes any other fault.
+    /// Returns the text parsed as `T`. `example` appears in the message for a value that is not a
+    /// text. The parser's error describes any other fault.
     pub(crate) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
     where
         T::Err: Display,
@@ -370,7 +370,10 @@ impl<'n> Spot<'n> {
     ) -> Option<f64> {
         let number = match self.node.value {
             Value::Float(number) => number,
-            #[expect(clippy::cast_precision_loss, reason = "past 2^53 it is out of every bound")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a number past 2^53 is out of every bound"
+            )]
             Value::Integer(number) => number as f64,
             _ => f64::NAN,
         };
@@ -397,7 +400,8 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns the value that belongs to the word found, out of the pairs in `words`.
+    /// Returns the value that `words` pairs with the text of this value. Notes a fault for any
+    /// other text.
     pub(crate) fn choice<T: Copy>(
         &self,
         words: &[(&'static str, T)],

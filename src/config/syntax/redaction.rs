@@ -1,9 +1,8 @@
-//! The places of a text where a secret may be, rightly or by a slip. No problem repeats a value at
-//! such a place.
+//! The places of a text that may contain a secret, by design or by mistake. No message repeats a
+//! value at such a place.
 //!
-//! A problem appears in logs, in Redis and before anybody who asks for problems. So secrecy
-//! depends on the place in the tree, not on the type wanted at that place. For example `env =
-//! "PGPASSWORD=..."` is no table, but still a secret.
+//! Messages appear in logs and in Redis. So secrecy depends on the place in the tree, and not on
+//! the type of the value. For example `env = "PGPASSWORD=..."` is not a table, but still a secret.
 
 use std::borrow::Cow;
 
@@ -79,8 +78,8 @@ impl Secrecy {
     }
 }
 
-/// Returns the part of a key that can be a name. A value of the key may follow an equals sign, a
-/// colon or a space. This rest is cut off.
+/// Returns the part of a key that can be a name. The text after an equals sign, a colon or a space
+/// may be a secret value and is cut off.
 pub(crate) fn as_name(key: &str) -> Cow<'_, str> {
     match key.split_once(|c: char| matches!(c, '=' | ':') || c.is_whitespace()) {
         Some((name, _)) => Cow::Owned(format!("{name}…")),

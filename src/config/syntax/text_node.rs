@@ -1,9 +1,7 @@
-//! The tree behind every configuration text: values as they were written, with their place if they
-//! have one.
+//! The tree of a configuration text. Each value keeps its place in the text, if the text is a file.
 //!
-//! This file makes the tree from TOML; `node_json` makes the tree from JSON. Invariant: a tree is
-//! never deeper than [`MAX_DEPTH`]. So a walk through the tree, or its release, cannot exhaust the
-//! stack.
+//! This module builds the tree from TOML, and `node_json` builds the tree from JSON. Invariant: a
+//! tree is never deeper than [`MAX_DEPTH`]. So a walk through the tree cannot exhaust the stack.
 
 use std::borrow::Cow;
 
@@ -84,11 +82,11 @@ impl Node<'_> {
 
 /// Builds the tree of a TOML text. Fails with all faults of the text's syntax.
 ///
-/// A key given twice is no failure, because the tree can still be compiled. The problems of such
+/// A key given twice is not a failure, because the tree can still be compiled. The problems of such
 /// keys are returned beside the tree.
 pub(crate) fn from_toml(text: &str) -> Result<(Node<'_>, Vec<Problem>), Vec<Problem>> {
-    // Past this size a garbled text could give more faults than memory can store, so only the first
-    // is reported.
+    // The maximum size in bytes of a text whose faults are all reported. A larger garbled text
+    // could have more faults than memory can store, so only the first fault is reported.
     const ALL_FAULTS_UP_TO: usize = 1 << 20;
 
     let (tree, errors) = match DeTable::parse(text) {
@@ -113,7 +111,8 @@ pub(crate) fn from_toml(text: &str) -> Result<(Node<'_>, Vec<Problem>), Vec<Prob
     Ok((node, problems))
 }
 
-// Texts of the TOML parser. If the parser changes them, its own messages are reported instead.
+// Messages of the TOML parser that schedd replaces by its own. If a later parser words a message
+// differently, the parser's message is reported unchanged.
 const DUPLICATE_KEY: &str = "duplicate key";
 const RECURSION: &str = "recurs";
 
@@ -121,7 +120,7 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
     let span = error.span();
     let message = match (error.message(), span.clone().and_then(|span| text.get(span))) {
         (DUPLICATE_KEY, Some(key)) => format!(
-            "{} is given twice, wanted once",
+            "key {} is given twice, wanted once",
             quoted(&as_name(key.trim_matches(['"', '\''])))
         ),
         (message, _) if message.contains(RECURSION) => too_deep(),

@@ -1,5 +1,5 @@
-//! Unknown keys, each with the key that was probably meant. If an unknown key explains a missing
-//! key, the missing key is not reported a second time.
+//! Unknown keys, each with the key that was probably meant. A required key that was only misspelt
+//! is not reported as missing too.
 
 /// The unknown keys of one table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -14,15 +14,15 @@ fn assert_faults(text: &str, wanted: &[&str]) {
 #[test]
 fn a_misspelt_schedule_does_not_hide_that_there_is_no_action() {
     let wanted = [
-        "jobs.toml:1:1: jobs.a: no action, wanted exactly one of",
+        "jobs.toml:1:1: jobs.a: found no action, wanted exactly one of",
         "jobs.toml:2:1: jobs.a.evry: unknown key, did you mean \"every\"?",
     ];
     assert_faults("[jobs.a]\nevry = '1h'\n", &wanted);
     assert_faults(
         "[jobs.a]\nzebra = 1\n",
         &[
-            "jobs.toml:1:1: jobs.a: no action",
-            "jobs.toml:2:1: jobs.a.zebra: unknown key, the nearest are",
+            "jobs.toml:1:1: jobs.a: found no action",
+            "jobs.toml:2:1: jobs.a.zebra: unknown key, similar keys are",
         ],
     );
 }
@@ -129,9 +129,9 @@ ping_url = 'ftp://h/'
             "jobs.toml:5:12: jobs.a.max_runs: ",
             "jobs.toml:6:9: jobs.a.shell: ",
             "jobs.toml:7:15: jobs.a.dst.gap: ",
-            "jobs.toml:8:21: jobs.a.must_start_within: nobody would be notified",
-            "jobs.toml:9:13: jobs.a.not_while: it names the job itself",
-            "jobs.toml:10:14: jobs.a.env.A: found ${",
+            "jobs.toml:8:21: jobs.a.must_start_within: a missed deadline would notify nobody",
+            "jobs.toml:9:13: jobs.a.not_while: found the job's own name",
+            "jobs.toml:10:14: jobs.a.env.A: the text has ${",
             "jobs.toml:11:12: jobs.a.ping_url: ",
         ],
     );
@@ -170,10 +170,10 @@ command = []
 ",
         &[
             "jobs.toml:2:1: redis.urll: unknown key",
-            "jobs.toml:6:1: jobs.a: no action",
+            "jobs.toml:6:1: jobs.a: found no action",
             "jobs.toml:7:1: jobs.a.evry: unknown key",
             "jobs.toml:10:11: jobs.b.timeout: ",
-            "jobs.toml:11:9: jobs.b.group: group g takes turns and b has none",
+            "jobs.toml:11:9: jobs.b.group: job b has no turn in group g",
             "jobs.toml:13:6: jobs.c.at: ",
             "jobs.toml:14:11: jobs.c.command: found an empty list",
         ],

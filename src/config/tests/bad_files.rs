@@ -86,9 +86,9 @@ fn a_job_or_a_key_given_twice_is_refused_beside_the_other_problems() {
         "[jobs.a]\nshell = 'true'\nshell = 'false'\n[jobs.b]\nshell = 'true'\ntimeout = 3\n[jobs.b]\n",
     );
     let begins = [
-        "jobs.toml:3:1: \"shell\" is given twice, wanted once",
+        "jobs.toml:3:1: key \"shell\" is given twice, wanted once",
         "jobs.toml:6:11: jobs.b.timeout: found integer 3",
-        "jobs.toml:7:7: \"b\" is given twice, wanted once",
+        "jobs.toml:7:7: key \"b\" is given twice, wanted once",
     ];
     assert_eq!(faults.len(), begins.len(), "{faults:#?}");
     assert!(
@@ -109,7 +109,7 @@ fn an_unknown_section_or_one_of_the_wrong_form_is_refused() {
             "[zebra]",
             "1:2: zebra: unknown key, wanted redis, daemon, history, output, defaults, queues, groups, calendars or jobs",
         ),
-        ("[limits.a]", "1:2: limits: not supported by this version"),
+        ("[limits.a]", "1:2: limits: key not supported by this version"),
         ("jobs = 3", "1:8: jobs: found integer (not shown), wanted a table: [jobs.NAME]"),
         ("[[jobs]]\nname = 'a'", "1:1: jobs: found an array, wanted a table: [jobs.NAME]"),
         (
@@ -186,17 +186,20 @@ fn a_group_says_how_it_is_shared_and_who_has_turns() {
     for (text, wanted) in [
         (
             "order = ['a', 'b']",
-            "1:1: groups.g: no mode, wanted mode = \"exclusive\" or mode = \"alternate\"",
+            "1:1: groups.g: found no mode, wanted mode = \"exclusive\" or mode = \"alternate\"",
         ),
         ("mode = 'alternat'", "did you mean \"alternate\"?"),
         (
             "mode = 'alternate'",
-            "groups.g: no order, wanted the members in turn such as order = [\"a\", \"b\"]",
+            "groups.g: found no order, wanted the jobs in the order of their turns, such as order = [\"a\", \"b\"]",
         ),
-        ("mode = 'alternate'\norder = ['a']", "groups.g.order: found 1 members, wanted 2 to 100"),
+        (
+            "mode = 'alternate'\norder = ['a']",
+            "groups.g.order: the number of members is 1, wanted 2 to 100",
+        ),
         (
             "mode = 'alternate'\norder = ['a', 'b', 'a']",
-            "groups.g.order[2]: \"a\" has its turn already, wanted each member once",
+            "groups.g.order[2]: found job \"a\" twice, wanted each member once",
         ),
         (
             "mode = 'alternate'\norder = ['a', 'b', 'c d']",
@@ -206,10 +209,13 @@ fn a_group_says_how_it_is_shared_and_who_has_turns() {
             "mode = 'alternate'\norder = ['a', 'b']\ngap = '2d'",
             "groups.g.gap: found \"2d\", wanted 0s to 1 day",
         ),
-        ("mode = 'exclusive'\ngap = '5s'", "groups.g.gap: gap is of members that take turns"),
+        (
+            "mode = 'exclusive'\ngap = '5s'",
+            "groups.g.gap: gap applies only to mode = \"alternate\"",
+        ),
         (
             "mode = 'alternate'\norder = ['a', 'x']",
-            "jobs.b.group: group g takes turns and b has none, wanted it in order of [groups.g]",
+            "jobs.b.group: job b has no turn in group g: add \"b\" to order in [groups.g]",
         ),
         (
             "mode = 'exclusive'\nsize = 3",
@@ -223,13 +229,13 @@ fn a_group_says_how_it_is_shared_and_who_has_turns() {
         "[groups.g]\nmode = 'alternate'\norder = ['a', 'b', 'c']\n{members}[jobs.c]\nshell = 'true'"
     ));
     assert!(
-        stranger.contains("3:9: groups.g.order: job c has a turn here and is not of this group"),
+        stranger.contains("3:9: groups.g.order: job c is in this order but not in group g, wanted"),
         "{stranger}"
     );
     let unknown =
         fault("[groups.night]\nmode = 'exclusive'\n[jobs.a]\nshell = 'true'\ngroup = 'nigt'");
     assert!(
-        unknown.contains("group \"nigt\" is not declared, did you mean \"night\"?"),
+        unknown.contains("group \"nigt\" is not declared: did you mean \"night\"?"),
         "{unknown}"
     );
 }
@@ -244,7 +250,7 @@ fn a_queue_is_held_to_its_bounds_and_its_later_keys_are_named_as_such() {
         ("concurrency = 10001", "wanted an integer from 1 to 10000"),
         ("concurrency = '3'", "found string \"3\", wanted an integer"),
         ("concurency = 3", "did you mean \"concurrency\"?"),
-        ("per_key = 1", "queues.a.per_key: not supported by this version of schedd"),
+        ("per_key = 1", "queues.a.per_key: key not supported by this version of schedd"),
         ("limit = 0", "queues.a.limit: found integer 0, wanted an integer from 1 to 1000000"),
         ("limit = -1", "queues.a.limit: found integer -1, wanted an integer from 1 to 1000000"),
         (
@@ -255,7 +261,7 @@ fn a_queue_is_held_to_its_bounds_and_its_later_keys_are_named_as_such() {
         ("rate = '1/2d'", "rate \"1/2d\" has a period outside 1ms to 1d"),
         (
             "burst = 5",
-            "queues.a.burst: burst says how many of a rate may begin at once, wanted it together with rate",
+            "queues.a.burst: burst has no effect without a rate: add a rate such as rate =",
         ),
         (
             "rate = '1/s'\nburst = 0",
@@ -264,7 +270,7 @@ fn a_queue_is_held_to_its_bounds_and_its_later_keys_are_named_as_such() {
         ("weight = 0", "queues.a.weight: found integer 0, wanted an integer from 1 to 1000"),
         (
             "weight = 2\nstrict = true",
-            "queues.a.weight: a strict queue comes before all others and has no weight",
+            "queues.a.weight: a strict queue is served before all other queues and has no weight",
         ),
         ("paused = 'yes'", "queues.a.paused: found string \"yes\", wanted true or false"),
     ] {
@@ -280,10 +286,7 @@ fn redis_has_one_address_and_a_bad_one_is_not_repeated() {
             .contains("3:12: redis.url_file: found url and url_file together")
     );
     let bad = fault("[redis]\nurl = 'http://u:hunter2@h'");
-    assert!(
-        bad.contains("redis.url: not the address of a Redis") && !bad.contains("hunter2"),
-        "{bad}"
-    );
+    assert!(bad.contains("redis.url: not a Redis address") && !bad.contains("hunter2"), "{bad}");
     assert!(fault("[redis]\nurl_file = 'x'").contains("wanted an absolute path"));
 }
 
@@ -297,8 +300,11 @@ fn a_fault_in_the_defaults_is_reported_once() {
             "delivery = 'at-most-once'\nretry = 2",
             "2:12: defaults.delivery: delivery \"at-most-once\" contradicts retry.limit 2: ",
         ),
-        ("shell = 'true'", "2:1: defaults.shell: shell belongs to one job and cannot be a default"),
-        ("every = '5s'", "2:1: defaults.every: every belongs to one job"),
+        (
+            "shell = 'true'",
+            "2:1: defaults.shell: shell cannot have a default: write shell in [jobs.NAME]",
+        ),
+        ("every = '5s'", "2:1: defaults.every: every cannot have a default"),
         ("time_out = '5s'", "did you mean \"timeout\"?"),
     ] {
         let fault = fault(&format!("[defaults]\n{text}\n{jobs}"));
@@ -324,7 +330,8 @@ fn an_undeclared_queue_is_refused_with_the_nearest() {
         "4:9: jobs.a.queue: queue \"report\" is not declared, did you mean \"reports\"?"
     ));
     assert!(
-        fault(&text("zebra")).contains("wanted default or reports (or declare it: [queues.zebra])")
+        fault(&text("zebra"))
+            .contains("wanted default or reports (or declare the queue by [queues.zebra])")
     );
     let both =
         faults("[queues.reports]\nconcurrency = 0\n[jobs.a]\nshell = 'true'\nqueue = 'reports'");
@@ -374,7 +381,7 @@ fn what_is_to_be_kept_is_held_to_its_bounds() {
 #[test]
 fn the_queue_of_a_host_is_nobodys_to_name() {
     let found = fault("[queues.\"@web\"]\nconcurrency = 1\n");
-    assert!(found.contains("a name with @ is that of a host's own queue"), "{found}");
+    assert!(found.contains("a name with @ belongs to the queue of a host"), "{found}");
     let found = fault("[jobs.a]\nshell = 'true'\nqueue = '@web'\n");
     assert!(found.contains("wanted a name without @"), "{found}");
 }

@@ -85,7 +85,7 @@ fn how_a_process_starts_is_held_to_its_forms() {
         ),
         (
             "limits = { cpu = 0.001 }",
-            "jobs.a.limits.cpu: found number 0.001, wanted processors such as 0.5, at least 0.01",
+            "jobs.a.limits.cpu: found number 0.001, wanted a number of processors such as 0.5",
         ),
         (
             "limits = { pids = 0 }",
@@ -123,7 +123,7 @@ fn retries_are_held_to_their_bounds() {
     each_is_refused(&[
         ("retry = -1", "jobs.a.retry: found integer -1, wanted an integer from 0 to 1000"),
         ("retry = 1000000000", "wanted an integer from 0 to 1000"),
-        ("retry = '3'", "found string \"3\", wanted how many times, or a table such as"),
+        ("retry = '3'", "found string \"3\", wanted a number of retries, or a table such as"),
         ("retry = { limit = 1001 }", "jobs.a.retry.limit: found integer 1001"),
         ("retry = { limit = 1, delay = '2592001s' }", "wanted 0s to 30 days"),
         (
@@ -190,7 +190,7 @@ fn a_question_before_an_attempt_is_exactly_one_and_asked_at_a_known_time() {
         ),
         (
             "done_check = {}",
-            "jobs.a.done_check: no action, wanted exactly one of command, shell or http",
+            "jobs.a.done_check: found no action, wanted exactly one of command, shell or http",
         ),
         (
             "done_check = { shell = 'x', command = ['x'] }",
@@ -230,9 +230,9 @@ fn words_are_refused_with_the_nearest() {
             "wanted \"skip\", \"queue\", \"replace\" or \"allow\": did you mean \"skip\"?",
         ),
         ("overlap = true", "found true, wanted \"skip\", "),
-        ("overlap = { max = 3 }", "no mode, wanted one such as"),
+        ("overlap = { max = 3 }", "found no mode, wanted a mode such as"),
         ("overlap = { mode = 'queue', max = 0 }", "jobs.a.overlap.max: found integer 0"),
-        ("overlap = { mode = 'skip', max = 3 }", "wanted max only together with mode = \"queue\""),
+        ("overlap = { mode = 'skip', max = 3 }", "wanted no max, except with mode = \"queue\""),
         ("catch_up = 'newest'", "wanted \"skip\", \"latest\" or \"all\""),
         ("catch_up = { mode = 'all', max_count = 0 }", "wanted an integer from 1 to 100000"),
         ("catch_up = { max_age = '0s' }", "wanted 1s to 10 years"),
@@ -284,7 +284,9 @@ fn keys_of_later_versions_are_named_as_such() {
     for key in ["rate", "weight"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
         assert!(
-            fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")),
+            fault.contains(&format!(
+                "3:1: jobs.a.{key}: key not supported by this version of schedd"
+            )),
             "{fault}"
         );
     }
@@ -296,7 +298,7 @@ fn unknown_keys_are_refused_with_the_nearest() {
         ("time_out = '3s'", "did you mean \"timeout\"?"),
         ("kill-grace = '3s'", "did you mean \"kill_grace\"?"),
         ("TZ = 'UTC'", "did you mean \"tz\"?"),
-        ("zebra = 3", "unknown key, the nearest are "),
+        ("zebra = 3", "unknown key, similar keys are "),
         ("name = 'b'", "unknown key"),
     ] {
         let fault = job_fault(&format!("shell = 'true'\n{line}"));
@@ -307,7 +309,7 @@ fn unknown_keys_are_refused_with_the_nearest() {
 #[test]
 fn a_schedule_is_one_of_its_forms_and_a_file_is_no_moment() {
     each_is_refused(&[
-        ("in = '5s'", "jobs.a.in: a file is not a moment"),
+        ("in = '5s'", "jobs.a.in: in counts from the time of schedctl add"),
         ("cron = []", "found 0 expressions, wanted 1 to 32"),
         ("cron = 5", "found integer 5, wanted an expression such as \"30 2 * * *\""),
         ("cron = ['@daily', 5]", "jobs.a.cron[1]: found integer 5, wanted a string"),
@@ -330,7 +332,7 @@ fn a_schedule_is_one_of_its_forms_and_a_file_is_no_moment() {
 fn an_action_is_exactly_one() {
     assert!(
         job_fault("every = '5s'")
-            .contains("1:1: jobs.a: no action, wanted exactly one of command, shell or http")
+            .contains("1:1: jobs.a: found no action, wanted exactly one of command, shell or http")
     );
     assert!(
         job_fault("shell = 'true'\ncommand = ['true']")
@@ -347,8 +349,8 @@ fn an_action_is_exactly_one() {
 fn a_command_is_words_the_kernel_will_take() {
     for (line, wanted) in [
         ("command = []", "found an empty list, wanted at least the program to run"),
-        ("command = ['']", "found \"\" as its first word, wanted a program"),
-        ("command = ['  ']", "found \"  \" as its first word, wanted a program"),
+        ("command = ['']", "found \"\" as the first word, wanted a program"),
+        ("command = ['  ']", "found \"  \" as the first word, wanted a program"),
         ("command = 'ls -l'", "found string (not shown), wanted a list of words"),
         ("command = ['ls', 3]", "jobs.a.command[1]: found integer (not shown), wanted a string"),
         (
@@ -390,9 +392,9 @@ fn what_is_too_long_for_the_kernel_or_for_us_is_refused_with_the_limit() {
 #[test]
 fn variables_have_names_and_texts() {
     each_is_refused(&[
-        ("env = { 'A=B' = '1' }", "3:9: jobs.a.env.\"A…\": not a variable's name"),
-        ("env = { 1X = '1' }", "not a variable's name"),
-        ("env = { '' = '1' }", "not a variable's name"),
+        ("env = { 'A=B' = '1' }", "3:9: jobs.a.env.\"A…\": not a name for a variable"),
+        ("env = { 1X = '1' }", "not a name for a variable"),
+        ("env = { '' = '1' }", "not a name for a variable"),
         ("env = { A = 1 }", "jobs.a.env.A: found integer (not shown), wanted a string"),
         ("env = { A = \"x\\u0000\" }", "without the character NUL"),
         ("env = ['A=1']", "found an array, wanted a table"),
@@ -407,13 +409,13 @@ fn a_url_is_absolute_http_and_without_a_password() {
     for (url, wanted) in [
         ("file:///etc/passwd", "found the scheme \"file\", wanted http or https"),
         ("gopher://example.com", "found the scheme \"gopher\""),
-        ("http://u:hunter2@example.com/", "wanted it in a header"),
-        ("http://u@example.com/", "wanted it in a header"),
-        ("http://", "found no valid URL"),
-        ("/ping", "found no valid URL"),
-        ("", "found no valid URL"),
-        ("http://exa mple.com/", "wanted it percent-encoded"),
-        ("http://example.com:99999/", "found no valid URL"),
+        ("http://u:hunter2@example.com/", "wanted a header such as Authorization"),
+        ("http://u@example.com/", "wanted a header such as Authorization"),
+        ("http://", "found an invalid URL"),
+        ("/ping", "found an invalid URL"),
+        ("", "found an invalid URL"),
+        ("http://exa mple.com/", "wanted this character percent-encoded"),
+        ("http://example.com:99999/", "found an invalid URL"),
         (&long, "wanted at most 8192 (8 KiB)"),
     ] {
         for form in [format!("http = '{url}'"), format!("http = {{ url = '{url}' }}")] {
@@ -441,11 +443,11 @@ fn a_request_cannot_be_bent_by_its_parts() {
         ("headers = { A = 1 }", "found integer (not shown), wanted a string"),
         (
             "headers = { hOST = 'x' }",
-            "jobs.a.http.headers.hOST: not allowed: schedd sets this header itself",
+            "jobs.a.http.headers.hOST: header not allowed, because schedd sets this header",
         ),
         ("headers = { Content-Length = '0' }", "not allowed"),
         ("headers = { Transfer-Encoding = 'chunked' }", "not allowed"),
-        ("headers = { A = 'x', a = 'y' }", "given twice"),
+        ("headers = { A = 'x', a = 'y' }", "found this header twice"),
         (&long, "wanted at most 65536 (64 KiB) in all"),
         ("body = 3", "found integer (not shown), wanted a string"),
         ("expect = 200", "wanted a list of statuses"),
@@ -461,7 +463,7 @@ fn a_request_cannot_be_bent_by_its_parts() {
         let fault = job_fault(&format!("http = {{ url = 'http://example.com/', {part} }}"));
         assert!(fault.contains(wanted), "{fault}\n{wanted}");
     }
-    assert!(job_fault("http = { method = 'GET' }").contains("no url, wanted one"));
+    assert!(job_fault("http = { method = 'GET' }").contains("found no url, wanted url ="));
     assert!(job_fault("http = 3").contains("wanted a URL or a table"));
 }
 
@@ -489,11 +491,11 @@ fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
         ("key = 5", "jobs.a.key: found integer 5, wanted"),
         (
             "per_key = 2",
-            "jobs.a.per_key: per_key without a key, wanted it together with key = \"customer-42\"",
+            "jobs.a.per_key: found per_key without key: add a key such as key = \"customer-42\"",
         ),
         ("not_while = ['a b']", "jobs.a.not_while[0]: job name \"a b\" is not valid"),
         ("not_while = ['b', 'b']", "jobs.a.not_while: found \"b\" twice, wanted each job once"),
-        ("not_while = ['b', 'a']", "jobs.a.not_while: it names the job itself, wanted other jobs"),
+        ("not_while = ['b', 'a']", "jobs.a.not_while: found the job's own name"),
         (
             "not_while = 5",
             "jobs.a.not_while: found integer 5, wanted names of jobs such as [\"backup\"]",
@@ -505,7 +507,7 @@ fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
         ("{ limit = 1, burst = 5 }", "burst"),
         ("{ rate = '10' }", "rate \"10\" has no /"),
         ("{ limits = 1 }", "unknown key, did you mean \"limit\"?"),
-        ("'x'", "wanted how many at once, or a table such as"),
+        ("'x'", "wanted a number of runs at once, or a table such as"),
     ] {
         let message =
             super::faults(&format!("[jobs.a]\nshell = 'true'\nkey = 'k'\nper_key = {per_key}\n"))

@@ -26,7 +26,9 @@ fn a_notice_is_an_action_and_nothing_else() {
             ("['mail', 'me']", format!("jobs.a.{kind}: found an array, {WANTED}")),
             (
                 "{}",
-                format!("jobs.a.{kind}: no action, wanted exactly one of command, shell or http"),
+                format!(
+                    "jobs.a.{kind}: found no action, wanted exactly one of command, shell or http"
+                ),
             ),
             (
                 "{ shell = '' }",
@@ -47,15 +49,18 @@ fn a_notice_is_an_action_and_nothing_else() {
                 "{ shell = 'x', http = 'http://h/' }",
                 format!("jobs.a.{kind}.http: found shell and http together"),
             ),
-            ("{ http = 'example.com/alert' }", format!("jobs.a.{kind}.http: found no valid URL")),
-            ("{ http = { method = 'POST' } }", format!("jobs.a.{kind}.http: no url, wanted one")),
+            ("{ http = 'example.com/alert' }", format!("jobs.a.{kind}.http: found an invalid URL")),
+            (
+                "{ http = { method = 'POST' } }",
+                format!("jobs.a.{kind}.http: found no url, wanted url ="),
+            ),
             (
                 "{ http = { url = 'mailto:me@h' } }",
                 format!("jobs.a.{kind}.http.url: found the scheme (not shown)"),
             ),
             (
                 "{ http = { url = 'http://h/', headers = { A = '${env:X}' } } }",
-                format!("jobs.a.{kind}.http.headers.A: found ${{"),
+                format!("jobs.a.{kind}.http.headers.A: the text has ${{"),
             ),
             (
                 "{ shell = 'curl -H ${credential:t}' }",
@@ -98,9 +103,12 @@ fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_reported_of_it() {
         }
         each_is_refused(&[(
             &format!("{key} = '5m'"),
-            "nobody would be notified, wanted it together with on_late = ",
+            "a missed deadline would notify nobody: add on_late = ",
         )]);
-        each_is_refused(&[(&format!("{key} = '5m'\non_late = false"), "nobody would be notified")]);
+        each_is_refused(&[(
+            &format!("{key} = '5m'\non_late = false"),
+            "a missed deadline would notify nobody",
+        )]);
         assert!(
             compile(&format!(
                 "[defaults]\non_late = {{ shell = 'x' }}\n[jobs.a]\nshell = 'x'\n{key} = '5m'"
@@ -117,8 +125,8 @@ fn what_watches_from_outside_is_pinged_at_a_url() {
             "ping_url = true",
             "jobs.a.ping_url: found true, wanted a URL such as \"https://hc-ping.com/UUID\", or false",
         ),
-        ("ping_url = 'hc-ping.com/abc'", "jobs.a.ping_url: found no valid URL"),
-        ("ping_url = ''", "jobs.a.ping_url: found no valid URL"),
+        ("ping_url = 'hc-ping.com/abc'", "jobs.a.ping_url: found an invalid URL"),
+        ("ping_url = ''", "jobs.a.ping_url: found an invalid URL"),
         ("ping_url = 'https://hc-ping.com/a b'", "jobs.a.ping_url: found ' ' in a URL"),
         (
             "ping_url = ['https://hc-ping.com/a']",
@@ -130,7 +138,7 @@ fn what_watches_from_outside_is_pinged_at_a_url() {
         ),
         (
             "ping_url = 'https://hc-ping.com/${HC_ID}'",
-            "jobs.a.ping_url: found ${ without a credential",
+            "jobs.a.ping_url: the text has ${ without credential:",
         ),
         ("ping = 'https://hc-ping.com/a'", "jobs.a.ping: unknown key"),
     ]);
@@ -231,7 +239,7 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
     ];
     let fault_of = |key: &str| {
         format!(
-            "jobs.a.{key}: an HTTP request starts no process: take {key} out, or make the request by a program, as shell = \"curl ...\""
+            "jobs.a.{key}: {key} has no effect, because an HTTP request starts no process: remove {key}, or use a program, such as shell = \"curl ...\""
         )
     };
     for (key, line) in named {
@@ -299,13 +307,16 @@ fn a_line_is_refused_as_a_file_is() {
         ),
         (
             r#"{"shell":"x","must_start_within":"5m"}"#,
-            "must_start_within: nobody would be notified",
+            "must_start_within: a missed deadline would notify nobody",
         ),
-        (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found no valid URL"),
-        (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is not a signing secret"),
+        (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found an invalid URL"),
+        (
+            r#"{"shell":"x","webhook_secret":"hunter2"}"#,
+            "webhook_secret: the value (not shown) is not a signing secret",
+        ),
         (
             r#"{"http":"http://h/","umask":"0027"}"#,
-            "umask: an HTTP request starts no process: take umask out",
+            "umask: umask has no effect, because an HTTP request starts no process: remove umask",
         ),
         (r#"{"shell":"x","limits":{"cpu":"half"}}"#, "limits.cpu: found string \"half\""),
     ] {
@@ -345,14 +356,14 @@ must_finish_within = '1h'
         "jobs.toml:5:11: jobs.a.on_late: ",
         "jobs.toml:6:21: jobs.a.must_start_within: found \"0s\"",
         "jobs.toml:7:12: jobs.a.ping_url: ",
-        "jobs.toml:8:18: jobs.a.webhook_secret: is not a signing secret",
+        "jobs.toml:8:18: jobs.a.webhook_secret: the value (not shown) is not a signing secret",
         "jobs.toml:11:8: jobs.b.user: ",
         "jobs.toml:12:21: jobs.b.limits.memory: ",
         "jobs.toml:12:30: jobs.b.limits.cpu: ",
         "jobs.toml:13:9: jobs.b.umask: ",
         "jobs.toml:14:9: jobs.b.stdin: ",
         "jobs.toml:15:17: jobs.b.shell_program: ",
-        "jobs.toml:16:22: jobs.b.must_finish_within: nobody would be notified",
+        "jobs.toml:16:22: jobs.b.must_finish_within: a missed deadline would notify nobody",
     ];
     let faults = faults(text);
     assert_eq!(faults.len(), wanted.len(), "{faults:#?}");

@@ -106,7 +106,7 @@ fn a_password_in_a_file_everybody_can_read_is_a_warning_and_for_root_a_fault() {
         let text = format!("[redis]\nurl = '{url}'");
         let found = warnings(&text, 0o644);
         assert!(
-            found.len() == 1 && found[0].starts_with("redis.url: holds a password"),
+            found.len() == 1 && found[0].starts_with("redis.url: found a password"),
             "{found:?}"
         );
         assert!(!found[0].contains("hunter2"));
@@ -123,5 +123,5 @@ fn a_file_everybody_can_write_is_not_simply_taken() {
         Ok(config) => config.warnings[0].to_string(),
         Err(error) => error.to_string(),
     };
-    assert!(said.contains("everybody can write it (mode 0666)"), "{said}");
+    assert!(said.contains("everybody can write the file (mode 0666)"), "{said}");
 }

@@ -68,7 +68,10 @@ fn a_job_without_a_zone_is_exported_with_the_one_kept_with_it_where_that_matters
         table(r#"{"shell": "x", "every": "5s", "exclude": "sun"}"#).contains("tz = \"Asia/Tokyo\"")
     );
     let unique = table(r#"{"shell": "x", "at": "2099-01-01T00:00:00Z", "unique": "k\"1"}"#);
-    assert!(unique.ends_with("# unique key \"k\\\"1\": no file can say so\n"), "{unique}");
+    assert!(
+        unique.ends_with("# unique key \"k\\\"1\": a jobs file cannot have a unique key\n"),
+        "{unique}"
+    );
     good(&unique);
 }
 
@@ -78,7 +81,7 @@ fn a_job_that_is_over_is_a_comment_and_texts_of_any_kind_stay_whole() {
     let spec = job_from_json(line, &host()).unwrap().spec;
     let over = job_table(&"a".parse().unwrap(), &spec, host().name(), TableForm::Comment);
     assert!(
-        over.starts_with("# its last time is past\n# [jobs.a]\n# at = ")
+        over.starts_with("# the last time of this job is past\n# [jobs.a]\n# at = ")
             && over.lines().all(|line| line.starts_with("# ")),
         "{over}"
     );

@@ -183,16 +183,16 @@ fn a_unique_key_that_cannot_be_meant_is_refused_with_why() {
             "did you mean \"debounce\"?",
         ),
         (r#""unique": {"key": "k", "four": "1h"}"#, "unique.four", "did you mean \"for\"?"),
-        (r#""unique": {"key": "k", "mode": "throttle"}"#, "unique.mode", "throttle needs a time"),
+        (r#""unique": {"key": "k", "mode": "throttle"}"#, "unique.mode", "throttle needs the time"),
         (
             r#""unique": {"key": "k", "max_wait": "1h"}"#,
             "unique.max_wait",
-            "wanted mode = \"debounce\"",
+            "add mode = \"debounce\"",
         ),
         (
             r#""unique": {"key": "k", "mode": "debounce", "for": "1h"}, "in": "5s""#,
             "unique.for",
-            "no time beside it",
+            "remove for (--unique-for)",
         ),
         (
             r#""unique": {"key": "k", "mode": "debounce"}, "cron": "@daily""#,
@@ -212,9 +212,9 @@ fn a_file_has_no_unique_keys_and_says_why() {
     for line in ["unique = 'k'", "unique_for = '1h'", "unique = { key = 'k', mode = 'debounce' }"] {
         let message = fault(&format!("[jobs.a]\nshell = 'true'\n{line}"));
         assert!(
-            message.contains("jobs.a.unique") && message.contains("is there once, by its name"),
+            message.contains("jobs.a.unique") && message.contains("exists once, by its name"),
             "{message}"
         );
     }
-    assert!(fault("[defaults]\nunique = 'k'").contains("unique belongs to one job"));
+    assert!(fault("[defaults]\nunique = 'k'").contains("unique cannot have a default"));
 }

@@ -156,9 +156,9 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
     for (text, wanted) in [
         (
             "calendar = 'Mon..Fri 25:00'",
-            "3:22: jobs.a.calendar: calendar \"Mon..Fri 25:00\": hour 25 is not from 0 to 23, at character 10",
+            "3:22: jobs.a.calendar: calendar \"Mon..Fri 25:00\": hour 25 at character 10 is out of range, wanted 0 to 23",
         ),
-        ("rrule = 'FREQ=DAILY'", "jobs.a.rrule: a rule is counted from its start, wanted dtstart"),
+        ("rrule = 'FREQ=DAILY'", "jobs.a.rrule: found rrule without dtstart"),
         (
             "rrule = 'FREQ=DALY'\ndtstart = '2026-01-01'",
             "\"DALY\" at character 6 is not a frequency",
@@ -172,7 +172,7 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
             "cron = '@daily'\ncalendar = 'daily'",
             "found cron and calendar together, wanted at most one schedule, or schedules = ",
         ),
-        ("schedules = [{ cron = '@daily' }]", "found 1 schedules, wanted 2 to 32"),
+        ("schedules = [{ cron = '@daily' }]", "the number of schedules is 1, wanted 2 to 32"),
         (
             "schedules = [{ cron = '@daily' }, { delay = '5s' }]",
             "jobs.a.schedules[1].delay: unknown key",
@@ -184,18 +184,18 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
         ("schedules = [{ cron = '@daily' }, 3]", "wanted a list of tables"),
         (
             "cron = '@daily'\nanchor = '2026-01-01T00:00Z'",
-            "jobs.a.anchor: anchor is what every counts from",
+            "jobs.a.anchor: anchor is the time from which every counts",
         ),
-        ("jitter = '5s'", "jobs.a.jitter: jitter shapes a schedule and there is none"),
+        ("jitter = '5s'", "jobs.a.jitter: jitter has no effect without a schedule"),
         ("delay = '5s'\njitter = '5s'", "jobs.a.jitter: jitter cannot be used with delay"),
         ("every = '5s'\njitter = '2d'", "more than 0s, up to 1 day"),
         ("every = '5s'\nmax_runs = 0", "an integer from 1 to 1000000"),
         ("every = '5s'\nstart = '2027-01-02T00:00Z'\nend = '2027-01-01T00:00Z'", "is before start"),
         (
             "cron = '0 0 * * 1'\ntz = 'UTC'\nexclude = 'mon'",
-            "jobs.a.exclude: leaves the schedule no time before 2100",
+            "jobs.a.exclude: start, end, only_on and exclude leave the schedule no time before 2100",
         ),
-        ("at = '2027-01-02T00:00Z'\nend = '2027-01-01T00:00Z'", "leaves the schedule no time"),
+        ("at = '2027-01-02T00:00Z'\nend = '2027-01-01T00:00Z'", "leave the schedule no time"),
         (
             "every = '5s'\nexclude = ['calendar:x']",
             "jobs.a.exclude[0]: calendar \"x\" is not declared by [calendars.NAME]",
@@ -207,9 +207,12 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
         ("every = '5s'\nonly_on = 5", "wanted a date such as"),
         (
             "every = '5s'\ndst = { gap = 'skip' }",
-            "jobs.a.dst: is the rule of cron, calendar and rrule, and there is none",
+            "jobs.a.dst: dst has no effect on this schedule, because only cron, calendar and rrule",
         ),
-        ("at = '2027-01-02T00:00Z'\ndst = { fold = 'last' }", "jobs.a.dst: is the rule of cron"),
+        (
+            "at = '2027-01-02T00:00Z'\ndst = { fold = 'last' }",
+            "jobs.a.dst: dst has no effect on this schedule",
+        ),
     ] {
         let fault = job_fault(&format!("shell = 'true'\n{text}"));
         assert!(fault.contains(wanted), "{text}\n{fault}\n{wanted}");
@@ -217,7 +220,7 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
     let line =
         job_from_json(r#"{"shell": "true", "every": "5s", "exclude": ["calendar:x"]}"#, &host())
             .unwrap_err();
-    assert!(line[0].message.contains("belongs into a jobs file"), "{line:?}");
+    assert!(line[0].message.contains("only a jobs file has [calendars.NAME]"), "{line:?}");
 }
 
 #[test]
@@ -239,16 +242,16 @@ fn a_calendar_of_the_file_travels_in_the_definitions_that_name_it() {
         "another calendar is another definition"
     );
     for (text, wanted) in [
-        ("[calendars.free]", "names no days"),
+        ("[calendars.free]", "found no days"),
         ("[calendars.free]\ndates = ['soon']", "calendars.free.dates[0]: found \"soon\""),
         (
             "[calendars.free]\ndates = ['calendar:x']",
-            "calendars.free.dates[0]: found \"calendar:x\", one calendar does not name",
+            "calendars.free.dates[0]: found \"calendar:x\", but a calendar cannot name another",
         ),
-        ("[calendars.\"a b\"]\ndates = 'sun'", "not the name of a calendar"),
+        ("[calendars.\"a b\"]\ndates = 'sun'", "not a name for a calendar"),
         (
             "[calendars.free]\nfile = 'nowhere.ics'",
-            "calendars.free.file: \"nowhere.ics\" cannot be read",
+            "calendars.free.file: file \"nowhere.ics\" cannot be read",
         ),
         ("[calendars.free]\ndate = 'sun'", "did you mean \"dates\"?"),
         (
@@ -268,7 +271,10 @@ fn a_calendar_without_a_day_leaves_nothing_to_run_on_but_excludes_nothing_either
     };
     for lines in ["only_on = 'calendar:none'", "only_on = ['calendar:none']"] {
         let message = compile_text(&file(lines), "jobs.toml", &host()).unwrap_err().to_string();
-        assert!(message.contains("jobs.a.only_on: names calendars that hold no day"), "{message}");
+        assert!(
+            message.contains("jobs.a.only_on: found only calendars without a day"),
+            "{message}"
+        );
     }
     let faulty = file("only_on = 'calendar:none'").replace("[]", "['soon']");
     assert_eq!(
@@ -301,7 +307,7 @@ fn a_calendar_file_is_read_beside_the_jobs_file_and_faults_name_its_line() {
     assert_eq!(config.jobs[&"a".parse().unwrap()].shape.exclude.texts(), ["2026-12-25"]);
     let message = compile(&ics.replace("20261225", "2026-12-25")).unwrap_err().to_string();
     assert!(
-        message.contains("free.ics\" line 3: DTSTART \"2026-12-25\": no date or time"),
+        message.contains("free.ics\", line 3: DTSTART \"2026-12-25\": not a date or time"),
         "{message}"
     );
 }

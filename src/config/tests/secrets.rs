@@ -38,14 +38,19 @@ fn any_other_reference_is_refused_at_its_place() {
             "jobs.toml:3:61: ",
             "jobs.a.done_check.http.headers.X: ",
         ),
-        ("done_check = { shell = 'x ${credential:a}' }", "jobs.toml:3:24: ", "wanted it in env"),
+        (
+            "done_check = { shell = 'x ${credential:a}' }",
+            "jobs.toml:3:24: ",
+            "wanted the credential in env",
+        ),
     ] {
         let fault = job_fault(&format!("shell = 'true'\n{line}"));
         assert!(fault.starts_with(place) && fault.contains(wanted), "{line}: {fault}");
     }
     for action in ["shell = 'curl -u ${credential:a} h'", "command = ['x', '${credential:a}']"] {
         assert!(
-            job_fault(action).contains("which everybody on the host can read; wanted it in env"),
+            job_fault(action)
+                .contains("which everybody on the host can read; wanted the credential in env"),
             "{action}"
         );
     }
@@ -82,7 +87,9 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
     let found = warnings("[jobs.a]\nshell = 'true'\nenv_file = ['/no/such.env', '/dev/null']");
     assert_eq!(
         found,
-        ["jobs.a.env_file[0]: no file \"/no/such.env\" on this host: runs will fail to start"]
+        [
+            "jobs.a.env_file[0]: file \"/no/such.env\" does not exist on this host, so runs will fail to start"
+        ]
     );
     for (value, wanted) in [
         ("'x.env'", "the text (not shown) is not a path, wanted an absolute path"),
@@ -109,7 +116,7 @@ fn an_address_in_a_file_of_somebody_else_is_given_no_credential() {
         let error = read(&text).unwrap_err().to_string();
         assert!(
             error.contains(
-                "redis.url: no credential is sent to an address of this file: belongs to user 7"
+                "redis.url: no credential is sent to an address that another user may have written: belongs to user 7"
             ),
             "{error}"
         );
@@ -155,7 +162,8 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
         assert!(
             [&doubt, &refused]
                 .iter()
-                .all(|it| it.contains("everybody can read: chmod o-r") && !it.contains("hunter2")),
+                .all(|it| it.contains("everybody on the host can read: chmod o-r")
+                    && !it.contains("hunter2")),
             "{refused}"
         );
     }

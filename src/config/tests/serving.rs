@@ -39,13 +39,13 @@ fn what_cannot_be_served_or_required_is_refused_with_what_is_wanted() {
     for (text, words) in [
         (
             "queues = ['mall']",
-            "daemon.queues[0]: queue \"mall\" is not declared, wanted one that is (by [queues.mall]), or default; did you mean \"mail\"?",
+            "daemon.queues[0]: queue \"mall\" is not declared: add [queues.mall] or name a declared queue; did you mean \"mail\"?",
         ),
         (
             "queues = []",
-            "daemon.queues: found an array, wanted at least one queue; leave the key out to serve all",
+            "daemon.queues: found an array, wanted at least one queue; remove the key to serve all queues",
         ),
-        ("queues = 'mail'", "wanted queues such as [\"default\", \"mail\"]"),
+        ("queues = 'mail'", "wanted a list of queues such as [\"default\", \"mail\"]"),
         ("labels = ['GPU']", "label name \"GPU\" is not valid"),
         ("labels = ['a', 'a']", "found \"a\" twice, wanted each label once"),
         ("max_load = 0", "found integer 0, wanted a number such as 8, more than 0, at most 100000"),

@@ -1,4 +1,4 @@
-//! A log entry: a message with its facts and the facts of the run that the message is about.
+//! A log entry: a message with its facts, and the facts of the run that the message is about.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// The maximum length in bytes of the text of a fact or a message. A longer text is cut.
+/// The most bytes of the text of a fact or message. A longer text is cut.
 const LONGEST: usize = 16 * 1024;
 
-/// The message and the facts of an event or span; the facts are by name, in the order of recording.
+/// The message and the facts of an event or span. Each fact has a name, in the order of recording.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     message: String,
@@ -22,7 +22,7 @@ pub(super) struct Pairs {
 pub(super) enum LogSource {
     /// The daemon itself.
     Schedd,
-    /// A job. Lines of jobs may be of any number, and never displace lines of the daemon.
+    /// A job. Its lines never displace lines of the daemon, even if a job writes very many lines.
     Job,
 }
 
@@ -54,8 +54,7 @@ impl LogEntry {
         Self { facts: pairs.pairs, ..Self::new(*event.metadata().level(), pairs.message) }
     }
 
-    /// Adds the facts of a span that encloses the event. A fact that the entry already has stays
-    /// unchanged.
+    /// Adds the facts of a span around the event. Facts that the entry already has stay unchanged.
     pub(super) fn add(&mut self, span: &Pairs) {
         for (name, value) in &span.pairs {
             if !self.facts.iter().any(|(known, _)| known == name) {
@@ -64,7 +63,7 @@ impl LogEntry {
         }
     }
 
-    /// Returns the job that the entry is about, if a fact names a job.
+    /// Returns the name of the job that the entry is about, or `None` if no fact names a job.
     pub(super) fn job(&self) -> Option<&str> {
         self.facts.iter().find(|(name, _)| *name == "job").and_then(|(_, value)| value.as_str())
     }

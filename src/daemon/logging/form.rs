@@ -1,8 +1,8 @@
-//! The text of a log entry: a line for people, a line for programs, or an entry of systemd's
+//! The text of a log entry: a line for users, a line for programs, or an entry of systemd's
 //! journal.
 //!
-//! Invariant: whatever its texts contain, an entry is written as one line, or as one entry of the
-//! journal. No text in an entry can control a terminal.
+//! Invariant: an entry is always written as one line, or as one entry of the journal, even if its
+//! texts contain line breaks. No text in an entry can control a terminal.
 
 use std::fmt::{self, Write as _};
 
@@ -18,9 +18,9 @@ const IDENTIFIER: &str = "schedd";
 /// The form in which log entries are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogForm {
-    /// Lines for a person on a terminal.
+    /// Sentences for a user at a terminal.
     Sentences,
-    /// Lines for a person on a terminal, with the level in colour.
+    /// Sentences for a user at a terminal, with the level in colour.
     ColouredSentences,
     /// Lines of pairs: `ts=... level=info msg="..." job=backup`
     KeyValue,
@@ -31,11 +31,11 @@ pub(super) enum LogForm {
 }
 
 impl LogForm {
-    /// Returns the bytes of the entry in this form. Structured forms include the node's name, once
-    /// the name is known.
+    /// Returns the bytes of the entry in this form. JSON and journal entries include the name of
+    /// the node once it is known.
     pub(super) fn written(self, entry: &LogEntry, node: Option<&str>) -> Vec<u8> {
         let mut out = String::new();
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = match self {
             Self::Sentences | Self::ColouredSentences => sentence(&mut out, entry, self),
             Self::KeyValue => key_value(&mut out, entry),
@@ -129,7 +129,7 @@ fn journal(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Resul
                 .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
                 .collect(),
         };
-        // The journal drops an entry of which a name is not as it wants them.
+        // The journal drops an entry with an invalid field name, so such a field is left out.
         let is_name = name.len() <= 64 && name.starts_with(|c: char| c.is_ascii_uppercase());
         if is_name && !["MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER"].contains(&name.as_str()) {
             match &value {
@@ -141,7 +141,7 @@ fn journal(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Resul
     Ok(())
 }
 
-/// Returns the facts of the entry. The node's name is added unless a fact already names a node.
+/// Returns the facts of the entry, with the name of the node unless a fact already names a node.
 fn with_node(entry: &LogEntry, node: Option<&str>) -> Vec<(&'static str, Value)> {
     let node = node.filter(|_| !entry.facts.iter().any(|(name, _)| *name == "node"));
     node.map(|node| ("node", Value::from(node)))
@@ -160,8 +160,8 @@ fn level_word(level: Level) -> &'static str {
     }
 }
 
-/// A value written as one word. It is quoted if a blank, a quote or a control character in the
-/// value would break the line.
+/// A value as one word. The value is quoted if it contains a blank, a quote, `=` or a control
+/// character.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -176,8 +176,8 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Returns the text with control and direction characters escaped. So no text can forge a line,
-/// control a terminal or reverse the text behind it.
+/// Returns the text with control characters and text direction characters escaped. So no text can
+/// forge a log line or control a terminal.
 fn escaped(text: &str) -> String {
     text.chars()
         .flat_map(|c| if steers(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })

@@ -1,15 +1,15 @@
-//! The socket of systemd's journal, and the check that the journal reads this process' standard
-//! error.
+//! The socket of systemd's journal, and the check whether the journal reads the standard error of
+//! this process.
 //!
-//! The socket is looked up for each entry, so a journal that was restarted is found again.
+//! The socket is looked up for each entry, so that a restarted journal is found again.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Returns true if systemd reads the standard error, by `$JOURNAL_STREAM` (systemd.exec(5)), and the
-/// socket of the journal is there.
+/// Returns true if the journal reads the standard error of this process and has a socket. The check
+/// uses `$JOURNAL_STREAM` (systemd.exec(5)).
 pub(super) fn reads_standard_error() -> bool {
     let said = std::env::var("JOURNAL_STREAM").unwrap_or_default();
     let Ok(about) = rustix::fs::fstat(io::stderr()) else { return false };
@@ -25,7 +25,7 @@ fn is_stream(said: &str, device: u64, inode: u64) -> bool {
 pub(super) struct Socket(UnixDatagram);
 
 impl Socket {
-    /// Opens a socket to the journal of this host. Fails if the host has no journal.
+    /// Opens a socket to the journal of this host. Returns an error if the host has no journal.
     pub(super) fn open() -> io::Result<Self> {
         std::fs::metadata(SOCKET)
             .map_err(|error| io::Error::new(error.kind(), format!("{SOCKET}: {error}")))?;

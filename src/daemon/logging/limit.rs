@@ -1,8 +1,8 @@
-//! A limit for log lines that repeat the same message.
+//! A limit for repeated log lines.
 //!
-//! Invariant: in each period, only the first lines with the same message, job and level are
-//! written. Further lines are counted, and the count is logged after the period, so no line is lost
-//! silently. A message is never suppressed because of another message.
+//! Invariant: of the lines with the same message, job and level, only the first ones in each period
+//! are written. Further lines are counted, and the number is logged after the period. A line never
+//! counts towards the limit of another message.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,27 +13,27 @@ use tracing::Level;
 
 use super::entry::{LogEntry, LogSource};
 
-/// The length of one counting period.
+/// The length of a counting period.
 const WHILE: Duration = Duration::from_secs(10);
-/// The maximum number of lines of one kind that are written in a period.
+/// The most lines of one kind that are written in a period.
 const MOST: u32 = 100;
-/// The most lines of one stream that a job may write in a period. This is below what the journal
-/// takes from a whole service.
+/// The most output lines of a job with one level that are written in a period. This is below the
+/// number of lines that the journal accepts from a service.
 const MOST_OF_A_JOB: u32 = 1_000;
-/// The maximum number of kinds that are counted. Each line of a further kind is written.
+/// The most kinds that are counted. All lines of further kinds are written.
 const KINDS: usize = 4_096;
 
 /// The decision to write a line or only to count the line.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// The line is written. The contained summary of the previous period, if any, is written first.
+    /// The line is written. If present, the summary of the previous period is written first.
     Written(Option<LogEntry>),
-    /// The line is not written, only counted for the summary.
+    /// The line is not written and only counted for the summary.
     HeldBack,
 }
 
-/// The counts of recent lines by kind. A kind is a level with a job and, for lines of schedd, a
-/// message.
+/// The numbers of recent lines, by kind. Lines of schedd are of one kind if they have the same
+/// level, job and message. Output lines of a job are of one kind if they have the same level.
 #[derive(Default)]
 pub(super) struct LineLimit {
     kinds: Mutex<HashMap<u64, Kind>>,
@@ -43,7 +43,7 @@ struct Kind {
     since: Instant,
     written: u32,
     held_back: u64,
-    /// The level of the summary of suppressed lines.
+    /// The level of the summary of lines that were not written.
     level: Level,
     message: String,
     job: Option<String>,
@@ -51,7 +51,7 @@ struct Kind {
 }
 
 impl LineLimit {
-    /// Decides whether `entry` is written now.
+    /// Decides whether `entry` is written now, and counts it.
     pub(super) fn admit(&self, entry: &LogEntry, source: LogSource, now: Instant) -> Admission {
         let most = match source {
             LogSource::Schedd => MOST,
@@ -94,8 +94,8 @@ impl LineLimit {
         Admission::Written(None)
     }
 
-    /// Returns the summaries of suppressed lines for the kinds whose period is over, and starts
-    /// their next period.
+    /// Returns the summaries of lines that were not written, for all kinds whose period is over.
+    /// Starts the next period of these kinds.
     pub(super) fn summaries(&self, now: Instant) -> Vec<LogEntry> {
         let mut kinds = self.kinds();
         let summaries = kinds
@@ -107,7 +107,8 @@ impl LineLimit {
         summaries
     }
 
-    /// Returns the summaries of suppressed lines for all kinds, at the end of the process.
+    /// Returns the summaries of lines that were not written for all kinds, at the end of the
+    /// process.
     pub(super) fn all_summaries(&self) -> Vec<LogEntry> {
         std::mem::take(&mut *self.kinds()).values().filter_map(Kind::summary).collect()
     }
@@ -139,8 +140,8 @@ impl Kind {
     }
 }
 
-/// Returns a hash that is equal for entries of one kind. Entries of two kinds have the same hash
-/// with probability 1 in 2^64.
+/// Returns a hash of the kind of an entry. Two different kinds have the same hash with a
+/// probability of 1 in 2^64.
 fn number_of(entry: &LogEntry, source: LogSource) -> u64 {
     let mut hasher = DefaultHasher::new();
     (entry.level.as_str(), entry.job()).hash(&mut hasher);

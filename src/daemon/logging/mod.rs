@@ -1,28 +1,28 @@
-//! The log of the daemon. The log has sentences for a person on a terminal, key=value lines
-//! otherwise, and JSON on request. Under systemd the log has structured entries for the journal.
+//! The log of the daemon. On a terminal the log has sentences for users, elsewhere key=value lines,
+//! and JSON on request. Under systemd the log has structured entries for the journal.
 //!
-//! schedd does not use `tracing-journald` 0.3 or the formats of `tracing-subscriber` 0.3. Each reason
-//! was measured or read in their source:
+//! schedd does not use `tracing-journald` 0.3 or the text and JSON formats of `tracing-subscriber`
+//! 0.3. Each reason was measured or read in their source:
 //!
-//! - `tracing-journald` writes on the thread that logs, and its socket blocks. When the journal read
-//!   nothing, that thread stopped at the 11th entry (`net.unix.max_dgram_qlen` = 10) until the
-//!   journal went on. So a stopped journald would stop schedd. The layer accepts no other writer.
-//! - `tracing-journald` fixes the fields of every entry when the layer is made, but the name of the
-//!   node is known later. It writes a field of both an event and its span twice. It cannot rename a
-//!   field, so a run would be `RUN`, not `RUN_ID`.
-//! - The JSON format has `timestamp`, `WARN` and a nested `span`. docs/operations.md promises `ts`,
-//!   `warn` and the fields of a run at the top level.
-//! - The text formats have no `key=value` line. They leave line breaks and characters such as U+202E
-//!   in a message unchanged.
+//! - `tracing-journald` writes on the thread that logs, and its socket blocks. When journald read
+//!   nothing, that thread blocked at the 11th entry (`net.unix.max_dgram_qlen` = 10). So a stopped
+//!   journald would stop schedd. The layer accepts no other writer.
+//! - `tracing-journald` fixes the fields of all entries when the layer is made, but the name of the
+//!   node is known later. It writes a field twice if both an event and its span have the field. It
+//!   cannot rename a field, so a run would be `RUN` instead of `RUN_ID`.
+//! - The JSON format has `timestamp`, `WARN` and a nested `span`. But docs/operations.md promises
+//!   `ts`, `warn` and the fields of a run at the top level.
+//! - The text formats have no `key=value` lines. They do not escape line breaks and characters such
+//!   as U+202E in a message.
 //!
 //! So `tracing-subscriber` provides the registry, the filter by level and the layer. This module
 //! writes the entries.
 //!
-//! The log messages of all modules, and the output of jobs with `log_output`, arrive here as events
-//! of `tracing`. `entry` joins an event with the facts of its run, and `limit` suppresses repeated
-//! messages. `form` formats the entry, and `writer` writes the text on another thread. Invariant:
-//! code that logs never waits. A standard error that is closed, or that nobody reads, loses lines,
-//! which are counted, and has no other effect.
+//! All log messages, and the output of jobs with `log_output`, arrive here as events of `tracing`.
+//! `entry` joins an event with the facts of its run. `limit` drops and counts repeated messages.
+//! `form` formats the entry, and `writer` writes the text on another thread. Invariant: code that
+//! logs never waits. If standard error is closed or not read, lines are lost and counted, and
+//! schedd continues.
 
 mod entry;
 mod form;
@@ -53,17 +53,17 @@ use crate::executor::output::LOG_TARGET;
 /// The form of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
-    /// journal where systemd reads the standard error, else text
+    /// Journal entries if systemd's journal reads standard error, otherwise text
     Auto,
-    /// Sentences on a terminal, key=value lines elsewhere
+    /// Sentences on a terminal, otherwise key=value lines
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// Entries of systemd's journal, with a field for each fact
+    /// Entries of systemd's journal with one field per fact
     Journal,
 }
 
-/// The lowest level that is logged.
+/// The lowest level of log lines that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogLevel {
     Error,
@@ -85,13 +85,13 @@ impl From<LogLevel> for Level {
     }
 }
 
-/// The log of this process. Dropping the log waits until the remaining lines are written.
+/// The log of this process. When this value is dropped, the remaining lines are written.
 pub(super) struct Log {
     shared: Arc<Shared>,
     writer: LogWriter,
 }
 
-/// The state that loggers and the writer share.
+/// The state that the logging layer and the writer thread share.
 struct Shared {
     form: LogForm,
     node: OnceLock<String>,
@@ -105,26 +105,26 @@ impl Drop for Log {
 }
 
 impl Log {
-    /// Waits until all lines logged so far are written, at most one second.
+    /// Waits until all earlier log lines are written, at most one second.
     pub(super) fn flush(&self) {
         self.writer.flush();
     }
 
-    /// Sets the node's name, which every structured entry contains from now on.
+    /// Sets the name of the node, which JSON and journal entries include from now on.
     pub(super) fn name_node(&self, node: &NodeName) {
-        // A process is one node for its whole life.
+        // A process has only one node name, so a second call is ignored.
         let _ = self.shared.node.set(node.to_string());
     }
 
-    /// Returns true if programs read the lines as JSON or journal entries, so that every line must
-    /// have this form.
+    /// Returns true if the log is JSON or journal entries, so that an error must also be logged in
+    /// this form.
     pub(super) fn is_structured(&self) -> bool {
         matches!(self.shared.form, LogForm::Json | LogForm::Journal)
     }
 }
 
-/// Starts logging for this process. Fails if no thread can be started, or if the requested journal
-/// does not exist.
+/// Starts logging for this process. Returns an error if no thread can be started, or if the journal
+/// was requested and does not exist.
 pub(super) fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
     let form = match format {
         LogFormat::Json => LogForm::Json,
@@ -144,7 +144,7 @@ pub(super) fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
         _ => LogWriter::start(io::stderr(), entries_of)?,
     };
     let lines = Lines { shared: shared.clone(), writer: writer.clone() };
-    // A second start in one process changes nothing.
+    // If logging was already started in this process, the first start stays in effect.
     let _ = tracing_subscriber::registry()
         .with(LevelFilter::from_level(level.into()))
         .with(lines)
@@ -157,15 +157,16 @@ impl Shared {
         self.form.written(entry, self.node.get().map(String::as_str))
     }
 
-    /// Returns the lines that the writer requests: a count of lost lines, or summaries of
-    /// suppressed lines.
+    /// Returns the lines about the log itself: the number of lost lines, or the summaries of lines
+    /// that were not written.
     fn entries_of(&self, written: WrittenLines) -> Vec<Vec<u8>> {
         let entries = match written {
             WrittenLines::Lost(count) => {
                 vec![
                     LogEntry::new(
                         Level::WARN,
-                        "Log lines were lost because their reader was too slow.".to_owned(),
+                        "Log lines were lost, because the reader of the log was too slow."
+                            .to_owned(),
                     )
                     .with("count", count.into()),
                 ]

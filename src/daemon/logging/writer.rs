@@ -1,9 +1,9 @@
-//! A writer of log lines on a thread of its own: to the standard error, or to systemd's journal.
+//! A writer of log lines on a separate thread, to standard error or to systemd's journal.
 //!
-//! Invariant: code that logs never waits for a reader of the log. A reader may stop (a stopped
-//! journal, a full pipe, a terminal stopped with ^S) or be gone. Then lines are lost, and nothing
-//! else happens. The lost lines are counted, and the count is logged once the reader goes on. Lines
-//! of jobs never take more than half of the waiting lines.
+//! Invariant: code that logs never waits for a reader of the log. If a reader stops (a stopped
+//! journal, a full pipe, a terminal stopped with ^S) or is gone, lines are lost. The number of lost
+//! lines is logged when the reader continues. Lines of jobs take at most half of the queue of
+//! waiting lines.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use super::entry::LogSource;
 
-/// The maximum number of lines that wait for the reader of the log.
+/// The most lines that wait for the writer thread.
 const WAITING: usize = 4_096;
-/// The maximum time to write the last lines at the end of the process.
+/// The longest time for writing the last lines at the end of the process.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// The interval at which the writer requests summaries of suppressed lines while nothing is logged.
+/// The interval at which the idle writer thread asks for summaries of lines that were not written.
 const ASK: Duration = Duration::from_secs(1);
 
 enum Item {
@@ -25,19 +25,18 @@ enum Item {
     Flush(SyncSender<()>),
 }
 
-/// A request by the writer thread for lines about the log itself.
+/// A request of the writer thread for lines about the log itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrittenLines {
-    /// The line about this number of lost lines.
+    /// Requests a line about this number of lost lines.
     Lost(u64),
-    /// The summaries of suppressed lines whose period is over.
+    /// Requests the summaries of lines that were not written, for all periods that are over.
     Due,
-    /// The summaries of all suppressed lines, because the log ends here.
+    /// Requests all summaries of lines that were not written, at the end of the log.
     Rest,
 }
 
-/// A handle by which log lines are passed to the writer thread. Clones write to the same
-/// destination.
+/// A handle that passes log lines to the writer thread. Clones of a handle use the same thread.
 #[derive(Clone)]
 pub(super) struct LogWriter {
     items: SyncSender<Item>,
@@ -51,8 +50,9 @@ struct Counts {
 }
 
 impl LogWriter {
-    /// Starts a thread that writes lines to `to`. The thread gets lines about the log itself from
-    /// `entries_of`. Fails if no thread can be started.
+    /// Starts a thread that writes lines to `to`. For lines about the log itself, such as the
+    /// number of lost lines, the thread calls `entries_of`. Returns an error if no thread can be
+    /// started.
     pub(super) fn start(
         to: impl Write + Send + 'static,
         entries_of: impl Fn(WrittenLines) -> Vec<Vec<u8>> + Send + 'static,
@@ -66,7 +66,7 @@ impl LogWriter {
         Ok(Self { items, counts })
     }
 
-    /// Passes a line to the writer thread, or counts the line as lost if too many lines wait.
+    /// Passes a line to the writer thread. Counts the line as lost if too many lines already wait.
     pub(super) fn put(&self, line: Vec<u8>, source: LogSource) {
         let Counts { lost, waiting } = &*self.counts;
         let before = waiting.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl LogWriter {
         }
     }
 
-    /// Waits until all lines logged so far are written, at most one second.
+    /// Waits until all earlier log lines are written, at most one second.
     pub(super) fn flush(&self) {
         let (done, written) = sync_channel(1);
         if self.items.try_send(Item::Flush(done)).is_ok() {
@@ -110,8 +110,8 @@ impl<W: Write, T: Fn(WrittenLines) -> Vec<Vec<u8>>> Carrier<W, T> {
         }
     }
 
-    /// Writes a line, then the number of lines lost before this line. A line that cannot be written
-    /// counts as lost.
+    /// Writes a line, followed by the number of lines that were lost before it. If the line cannot
+    /// be written, it counts as lost.
     fn write(&mut self, line: &[u8]) {
         if self.to.write_all(line).is_err() {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
@@ -168,7 +168,7 @@ mod tests {
         let gate = Gate::default();
         let writer = LogWriter::start(gate.clone(), entries_of).unwrap();
         let shut = gate.written.lock().unwrap();
-        // Those of jobs leave room for the daemon's own.
+        // Waiting lines of jobs leave room for lines of the daemon.
         for _ in 0..WAITING {
             writer.put(b"job\n".to_vec(), LogSource::Job);
         }
@@ -176,7 +176,7 @@ mod tests {
             writer.put(b"line\n".to_vec(), LogSource::Schedd);
         }
         drop(shut);
-        // One line may be in the thread's hand already.
+        // The writer thread may already have taken one line.
         while !String::from_utf8_lossy(&gate.written.lock().unwrap()).contains(" lost\n") {
             writer.flush();
         }

@@ -1,30 +1,30 @@
-//! The rule of counters in Redis: each counter equals the number of things that the counter counts.
+//! The check of the counters in Redis. It compares each counter with a count of the data.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::Fence;
 
-/// The values of counters in Redis, each with the number that the check counted.
+/// The values of the counters in Redis, each with the number that the check counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CountFacts {
-    /// The text in the counter of waiting runs.
+    /// The text of the counter of waiting runs. `None` means 0.
     pub waiting: Option<String>,
     /// The number of waiting runs that the check counted. `None` if the number changed during the
     /// count.
     pub waiting_counted: Option<u64>,
-    /// The text in the counter of bytes of output.
+    /// The text of the counter of bytes of output. `None` means 0.
     pub output_bytes: Option<String>,
     /// The bytes of output that the check counted. `None` if the number changed during the count.
     pub output_counted: Option<u64>,
-    /// The text in the counter of ranges in ledgers.
+    /// The text of the counter of skipped ranges in ledgers. `None` means 0.
     pub ledger_ranges: Option<String>,
-    /// The number of ranges in ledgers that the check counted. `None` if the number changed during
-    /// the count.
+    /// The number of skipped ranges in ledgers that the check counted. `None` if the number changed
+    /// during the count.
     pub ledger_counted: Option<u64>,
     /// The jobs whose counter of output bytes is wrong.
     pub sizes: Vec<SizeFacts>,
-    /// The text of the key with the last fence.
+    /// The text of the key `fence`, which has the last fence. `None` if the key is missing.
     pub fence: Option<String>,
-    /// The highest fence that the check found in use.
+    /// The highest fence of a lease or record that the check found.
     pub highest: Option<Fence>,
 }
 
@@ -33,16 +33,15 @@ pub struct CountFacts {
 pub struct SizeFacts {
     /// The field of the hash `output_sizes` that belongs to the job.
     pub job: String,
-    /// The text in the job's counter of output bytes.
+    /// The text of the job's counter of output bytes. `None` means 0.
     pub said: Option<String>,
-    /// The bytes of output that Redis keeps of the job.
+    /// The bytes of output of the job that the check counted in Redis.
     pub counted: u64,
 }
 
 impl CountFacts {
-    /// Removes each difference from these facts that is not the same in `before`, an earlier
-    /// reading. A difference that changed between two readings may come from a count during a
-    /// change.
+    /// Removes each difference that an earlier reading `before` does not have with the same amount.
+    /// A write during the count may have caused such a difference.
     pub fn forget_what_moved(&mut self, before: &Self) {
         let off = |counter: &Option<String>, counted: Option<u64>| {
             Some(i128::from(number(counter.as_deref())?) - i128::from(counted?))
@@ -77,8 +76,8 @@ impl CountFacts {
         });
     }
 
-    /// Returns the part of these facts that concerns the fence and the counters in the key `rest`
-    /// of the namespace.
+    /// Returns only the facts of the fence and of the counters in the Redis key `rest`. `rest` is
+    /// the name without the prefix of the namespace.
     #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {
         let mut facts =
@@ -101,13 +100,14 @@ impl CountFacts {
     }
 }
 
-/// Parses the value of a counter. Returns `None` if the text is not a number.
+/// Parses the text of a counter. A missing counter is 0. Returns `None` if the text is not a
+/// number.
 fn number(counter: Option<&str>) -> Option<u64> {
     counter.map_or(Some(0), |text| text.parse().ok())
 }
 
-/// Returns a finding for each wrong counter. `name` turns a key of the namespace into its full
-/// name.
+/// Returns a finding for each wrong counter. `name` adds the prefix of the namespace to the name of
+/// a Redis key.
 pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Inconsistency> {
     let wrong = |place: &'static str, found: String| {
         Inconsistency::wrong(FindingSubject::Key(name(place)), place, found)
@@ -126,33 +126,36 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<In
         findings.push(wrong(
             key,
             format!(
-                "counts {} {what}, and there are {counted}",
-                counter.as_deref().unwrap_or("no")
+                "counts {what} as {}, but Redis has {counted}",
+                counter.as_deref().unwrap_or("0")
             ),
         ));
     }
     if let Some(SizeFacts { job, said, counted }) = facts.sizes.first() {
         let others = if facts.sizes.len() > 1 {
-            format!("; {} jobs are wrong", facts.sizes.len())
+            format!("; the counters of {} jobs are wrong", facts.sizes.len())
         } else {
             String::new()
         };
-        let said = said.as_deref().unwrap_or("no");
-        let found =
-            format!("counts {said} bytes of output of job {job}, and {counted} are kept{others}");
+        let said = said.as_deref().unwrap_or("0");
+        let found = format!(
+            "counts the bytes of output of job {job} as {said}, but Redis has {counted}{others}"
+        );
         findings.push(wrong("output_sizes", found));
     }
     let last =
         facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);
     let is_damaged = facts.fence.is_some() && last.is_none();
     if is_damaged || facts.highest.is_some_and(|highest| last.is_none_or(|last| last < highest)) {
-        let is =
-            facts.fence.as_ref().map_or_else(|| "missing".to_owned(), |text| format!("{text:?}"));
+        let is = facts
+            .fence
+            .as_ref()
+            .map_or_else(|| "is missing".to_owned(), |text| format!("has the value {text:?}"));
         let found = match facts.highest {
-            Some(highest) => format!("is {is}, and {highest} is in use"),
-            None => format!("is {is}, and should be a number"),
+            Some(highest) => format!("{is}, but the fence {highest} is in use"),
+            None => format!("{is}; wanted a whole number above 0"),
         };
-        findings.push(wrong("fence", found).fixed_by("raises it"));
+        findings.push(wrong("fence", found).fixed_by("raises the last fence"));
     }
     findings
 }

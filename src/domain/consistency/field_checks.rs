@@ -1,14 +1,13 @@
-//! The rule of fields in hashes of many separate facts: queues, counters, nodes, lists of files,
-//! groups, gates, and the counts of what ledgers dropped.
+//! The check of the fields in hashes with many independent fields: queues, counters, nodes, lists
+//! of files, groups, gates, and the counts of occurrences that are older than a ledger.
 //!
-//! Invariant: a field that this rule finds unreadable may be deleted. Its writer writes the field
-//! again, or readers already treat the field as missing.
+//! `doctor --fix` may delete each field that this check finds unreadable. The writer of the field
+//! writes the field again, or readers already treat the field as missing.
 //!
-//! Some hashes are therefore not judged here. The settings of queues are left out because a
-//! deletion would lift a pause. A bad setting has its own warning. Jobs and runs (`definition`,
-//! `record`), unique keys (`unique_wrong`) and sizes of outputs (`count`) have their own rules.
-//! Fields with free text have no wrong form. Such a field gives the reason for a quarantine or a
-//! stop, a program's output, a file's error, or the position of the background check.
+//! This check therefore leaves out some hashes. A deletion in the settings of a queue would lift a
+//! pause, so `doctor` only warns of a bad setting. Jobs, runs, unique keys and sizes of outputs
+//! have their own checks. Free text is always valid, such as the reason for a quarantine or the
+//! output of a program.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use super::key_checks::family_of;
@@ -19,18 +18,32 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The maximum number of characters of a field or value in a message.
 const SHOWN: usize = 60;
 
+const NOT_A_QUEUE: &str = "the field is not the name of a queue";
+const NOT_A_GROUP: &str = "the field is not the name of a group";
+const NOT_A_JOB: &str = "the field is not the name of a job";
+const NOT_A_RUN: &str = "the field is not the id of a run";
+const NOT_A_SECTION: &str =
+    "the field is not the name of a queue or group (queue NAME, group NAME)";
+const NOT_A_WORD: &str = "the field is not a name of lower-case letters and underscores";
+const NOT_A_CONCURRENCY: &str = "the value is not a concurrency (a whole number above 0)";
+const NOT_A_COUNT: &str = "the value is not a whole number from 0";
+const NOT_A_INSTANT: &str = "the value is not a time (a Unix time in ms)";
+const NOT_A_FENCE_AT: &str = "the value is not a fence with a Unix time in ms (FENCE:MS)";
+const NOT_A_HASH: &str = "the value is not a hash of 40 hexadecimal digits";
+
 /// A field with an unreadable name or value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadField {
-    /// The name of the field, in the form for a message.
+    /// The name of the field, with `\xNN` for each byte that is not text.
     pub field: String,
-    /// The value of the field, in the form for a message.
+    /// The value of the field, with `\xNN` for each byte that is not text.
     pub value: String,
-    /// The reason why the name or value is unreadable.
+    /// The reason why the name or value is unreadable, as a clause for a message.
     pub why: &'static str,
 }
 
-/// Returns true if this rule judges each field of the hash `rest` of a namespace.
+/// Returns true if this check judges the fields of the Redis key `rest`. `rest` is the name without
+/// the prefix of the namespace.
 pub fn has_judged_fields(rest: &str) -> bool {
     let (family, _) = rest.split_once(':').unwrap_or((rest, ""));
     matches!(
@@ -52,45 +65,44 @@ pub fn has_judged_fields(rest: &str) -> bool {
     )
 }
 
-/// Returns the fault of a field of the hash `rest`. Returns `None` if the field is readable, or
-/// unknown to this version.
+/// Returns the reason why a field of the hash `rest` is unreadable. Returns `None` if the field is
+/// readable, or unknown to this version of schedd.
 pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str> {
     let is_count = || value.parse::<u64>().is_ok();
     match rest.split(':').next().unwrap_or_default() {
-        "queues" if field.parse::<QueueName>().is_err() => Some("it is no name of a queue"),
+        "queues" if field.parse::<QueueName>().is_err() => Some(NOT_A_QUEUE),
         "queues" => {
-            (!value.parse::<u32>().is_ok_and(|count| count > 0)).then_some("it is no concurrency")
+            (!value.parse::<u32>().is_ok_and(|count| count > 0)).then_some(NOT_A_CONCURRENCY)
         }
-        "groups" => field.parse::<GroupName>().is_err().then_some("it is no name of a group"),
-        "stop_requests" => field.parse::<RunId>().is_err().then_some("it is no run"),
-        "known_servers" => (!is_count_at(value)).then_some("it is no fence with a time (FENCE:MS)"),
+        "groups" => field.parse::<GroupName>().is_err().then_some(NOT_A_GROUP),
+        "stop_requests" => field.parse::<RunId>().is_err().then_some(NOT_A_RUN),
+        "known_servers" => (!is_count_at(value)).then_some(NOT_A_FENCE_AT),
         "consistency_check" if matches!(field, "taken_at" | "at" | "round_at") => {
-            (!is_instant(value)).then_some("it is no instant")
+            (!is_instant(value)).then_some(NOT_A_INSTANT)
         }
-        "consistency_check" if field == "findings" => (!is_count()).then_some("it is no count"),
-        "source" if field.parse::<JobName>().is_err() => Some("it is no name of a job"),
-        "source" => (!is_hash(value)).then_some("it is no hash of a definition"),
-        "declared" if !is_section(field) => Some("it is no queue or group"),
-        "declared" => (!is_hash(value) || value.is_empty()).then_some("it is no hash of a text"),
+        "consistency_check" if field == "findings" => (!is_count()).then_some(NOT_A_COUNT),
+        "source" if field.parse::<JobName>().is_err() => Some(NOT_A_JOB),
+        "source" => (!is_hash(value)).then_some(NOT_A_HASH),
+        "declared" if !is_section(field) => Some(NOT_A_SECTION),
+        "declared" => (!is_hash(value) || value.is_empty()).then_some(NOT_A_HASH),
         "group" => judge_group(field, value),
         "gate" => judge_gate_state(field, value),
-        "queue_state" => (!is_count()).then_some("it is no number"),
-        "output" if matches!(field, "size" | "dropped") => {
-            (!is_count()).then_some("it is no count")
-        }
-        // The rule of counters compares these two with what they count.
+        "queue_state" => (!is_count()).then_some(NOT_A_COUNT),
+        "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some(NOT_A_COUNT),
+        // The check of the counters compares these two fields with the data.
         "counters" if matches!(field, "waiting" | "ledger_ranges") => None,
-        "counters" | "ledger_before" if !is_word(field) => Some("it is no word"),
+        "counters" | "ledger_before" if !is_word(field) => Some(NOT_A_WORD),
         "ledger_before" if matches!(field, "until" | "latest") => {
-            (!is_instant(value)).then_some("it is no instant")
+            (!is_instant(value)).then_some(NOT_A_INSTANT)
         }
-        "counters" | "ledger_before" => (!is_count()).then_some("it is no count"),
+        "counters" | "ledger_before" => (!is_count()).then_some(NOT_A_COUNT),
         "node" => judge_node(field, value),
         _ => None,
     }
 }
 
-/// Returns the fault of a setting of a group. A group with a bad setting counts as exclusive.
+/// Returns the reason why a setting of a group is invalid. `None` if the setting is valid. A group
+/// with an invalid setting counts as exclusive.
 fn judge_group(field: &str, value: &str) -> Option<&'static str> {
     let is_sound = match field {
         "mode" => matches!(value, "exclusive" | "alternate"),
@@ -99,11 +111,11 @@ fn judge_group(field: &str, value: &str) -> Option<&'static str> {
         _ if field.starts_with("src:") => is_hash(value) && !value.is_empty(),
         _ => true,
     };
-    (!is_sound).then_some("it is no valid setting of a group")
+    (!is_sound).then_some("the value is not valid for this setting of a group")
 }
 
-/// Returns the fault of a field of a gate's state: the turn, the lanes of waiting runs, or the
-/// limits of a job.
+/// Returns the reason why a field of a gate's state is invalid. Such a field has the turn, the lane
+/// of a waiting run, or the limits of a job. `None` if the field is valid.
 fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
     let is_limits = || {
         value.split(' ').count() == 3 && value.split(' ').all(|part| part.parse::<u64>().is_ok())
@@ -115,7 +127,7 @@ fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
         (None, "since" | "last_ended" | "tried") => is_instant(value),
         _ => true,
     };
-    (!is_sound).then_some("it is no valid state of a gate")
+    (!is_sound).then_some("the value is not valid for this state of a gate")
 }
 
 fn is_instant(text: &str) -> bool {
@@ -143,12 +155,12 @@ fn judge_node(field: &str, value: &str) -> Option<&'static str> {
         "state" => is_word(value),
         "incarnation" | "version" => is_plain(value) && !value.is_empty(),
         "host" | "boot_id" => is_plain(value),
-        _ if !is_word(field) => return Some("it is no word"),
-        // A file's error is text of any length; a newer node may write fields that are unknown
-        // here.
+        _ if !is_word(field) => return Some(NOT_A_WORD),
+        // The error of a file is text of any length. A newer node may write fields that this
+        // version does not know.
         _ => true,
     };
-    (!is_whole).then_some("no node writes such a value")
+    (!is_whole).then_some("the value is not valid for this field of a node")
 }
 
 fn is_word(text: &str) -> bool {
@@ -157,13 +169,13 @@ fn is_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Returns true if the text is short, has one line, and has only bytes that are text.
+/// Returns true for a text of one line with at most 300 bytes and without `\xNN`.
 fn is_plain(text: &str) -> bool {
     text.len() <= 300 && !text.contains("\\x") && !text.chars().any(char::is_control)
 }
 
-/// Returns true for a SHA-1 in hexadecimal. An empty text, which is the hash of a removed job, is
-/// refused.
+/// Returns true for a SHA-1 in hexadecimal. Returns false for an empty text, which is the hash of a
+/// removed job.
 fn is_hash(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -172,18 +184,18 @@ fn is_hash(text: &str) -> bool {
 /// of the hash. Returns `None` if `bad` is empty.
 pub fn bad_fields(rest: &str, key: &str, bad: &[BadField]) -> Option<Inconsistency> {
     let BadField { field, value, why } = bad.first()?;
-    let first = format!("{} = {}: {why}", shown(field), shown(value));
+    let first = format!("{} has the value {}, but {why}", shown(field), shown(value));
     let why = match bad.len() {
-        1 => format!("its field {first}"),
-        count => format!("{count} of its fields, such as {first}"),
+        1 => format!("field {first}"),
+        count => format!("{count} of its fields are not valid; for example, field {first}"),
     };
-    let fix = "deletes such fields and prints their values; their writers write them again";
+    let fix = "deletes each unreadable field and prints its value; schedd writes the field again";
     Some(
         Inconsistency::unreadable(
             FindingSubject::Key(key.to_owned()),
             family_of(rest),
             why,
-            "fields that can be read",
+            "only readable fields",
         )
         .fixed_by(fix),
     )
@@ -202,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_schedd_writes_is_sound_and_what_it_never_writes_is_reported() {
+    fn fields_of_schedd_are_valid_and_other_fields_are_reported() {
         let hash = "0123456789abcdef0123456789abcdef01234567";
         for (rest, field, value) in [
             ("queues", "default", "32"),
@@ -260,10 +272,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_cut_where_it_is_shown() {
+    fn a_long_value_is_cut_in_the_message() {
         let bad = BadField { field: "pid".to_owned(), value: "x".repeat(100_000), why: "no" };
         let message = bad_fields("counters", "k", &[bad]).unwrap().to_string();
-        assert!(message.len() < 300 && message.contains("(100000 bytes)"), "{message}");
+        assert!(message.len() < 350 && message.contains("(100000 bytes)"), "{message}");
         assert_eq!(bad_fields("counters", "k", &[]), None);
     }
 }

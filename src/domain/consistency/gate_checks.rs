@@ -1,5 +1,5 @@
-//! The rule of a gate: each run with a place has a right to the place, and each waiting run will be
-//! let in.
+//! The check of a gate: the records of its runs agree with its places and its queue, and a node
+//! will let each waiting run in.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::RunId;
@@ -7,16 +7,17 @@ use crate::domain::name::names::RunId;
 /// The places and the queue of a gate, compared with the records of the gate's runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateFacts {
-    /// The runs at the gate whose records do not name the gate, and waiting runs that also have a
-    /// place.
+    /// The runs with a wrong entry at the gate: the record of the run does not name the gate, or a
+    /// waiting run also has a place.
     pub strays: Vec<RunId>,
-    /// The runs that hold a place at the gate although they are in quarantine, and in no due set.
+    /// The runs that have a place at the gate, although they are in quarantine and no node starts
+    /// them.
     pub aside: Vec<RunId>,
     /// The runs that wait at the gate.
     pub queued: Vec<RunId>,
     /// True if runs wait, no run has a place, and no visit of the gate by a node is planned.
     pub is_open_unnoticed: bool,
-    /// True if the indexes of waiting runs by job or by lane differ from the runs that wait.
+    /// True if the indexes of waiting runs by job or by lane differ from the queue of the gate.
     pub is_unsorted: bool,
 }
 
@@ -24,26 +25,27 @@ pub struct GateFacts {
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
         format!(
-            "has {} runs with a place at its gate or in its queue against their records, such as {first}",
+            "is the queue of a gate with wrong entries ({}), such as run {first}, whose record does not allow the entry",
             facts.strays.len()
         )
     } else if let Some(first) = facts.aside.first() {
         format!(
-            "has {} runs with a place at its gate that are in quarantine, where no node starts them, such as {first}",
+            "is the queue of a gate where runs in quarantine have places ({}), such as run {first}; no node starts these runs",
             facts.aside.len()
         )
     } else if facts.is_open_unnoticed {
         format!(
-            "has {} runs that wait at its gate, no run with a place there, and no node will let them in",
+            "is the queue of a gate where no run has a place, but no node will let the waiting runs in (waiting: {})",
             facts.queued.len()
         )
     } else if facts.is_unsorted {
-        "has an order by job or by lane that differs from the runs that wait there".to_owned()
+        "is the queue of a gate, but the indexes by job or by lane name other waiting runs"
+            .to_owned()
     } else {
         return None;
     };
     let finding = Inconsistency::wrong(FindingSubject::Key(key.to_owned()), "gate", found);
-    Some(finding.fixed_by("removes the wrong runs and lets waiting runs in"))
+    Some(finding.fixed_by("removes the wrong entries and lets waiting runs in"))
 }
 
 #[cfg(test)]
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sound_gate_is_no_finding_and_each_fault_is_one() {
+    fn a_correct_gate_has_no_finding_and_each_fault_has_one() {
         let run: RunId = "a@5".parse().unwrap();
         assert_eq!(
             judge_gate("k", &GateFacts { queued: vec![run.clone()], ..GateFacts::default() }),
@@ -60,17 +62,17 @@ mod tests {
         for (facts, wanted) in [
             (
                 GateFacts { strays: vec![run.clone()], ..GateFacts::default() },
-                "against their records",
+                "whose record does not allow the entry",
             ),
             (
                 GateFacts { aside: vec![run.clone()], ..GateFacts::default() },
-                "1 runs with a place at its gate that are in quarantine",
+                "runs in quarantine have places (1)",
             ),
             (
                 GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() },
-                "no node will let them in",
+                "no node will let the waiting runs in",
             ),
-            (GateFacts { is_unsorted: true, ..GateFacts::default() }, "order by job"),
+            (GateFacts { is_unsorted: true, ..GateFacts::default() }, "indexes by job"),
         ] {
             let found = judge_gate("k", &facts).unwrap();
             assert!(found.to_string().contains(wanted), "{found}");

@@ -1,44 +1,44 @@
-//! The findings of the consistency check: five kinds of difference between what a record demands
-//! and what Redis has, and what an operator can do about the difference.
+//! The findings of the consistency check: differences between a record and the rest of Redis, each
+//! with its repair.
 
 use std::fmt;
 
 use crate::domain::name::names::{Fence, JobName, RunId};
 
-/// The kind of a difference between what should be in Redis and what is there, in the order of
-/// repair. What cannot be read is moved aside first, so that no other repair deletes it.
+/// The kind of a finding, in the order of repair. Unreadable data is moved to quarantine first, so
+/// that no other repair deletes the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
     /// A key, a member or a field cannot be read.
     Unreadable,
     /// A key has a name that schedd does not know.
     UnknownKey,
-    /// Something should be in a place and is not.
+    /// A job, run or key should be in an index and is not.
     Missing,
-    /// Something is in a place and should not be.
+    /// A job, run or key should not be in an index and is.
     Extra,
-    /// A place has another value than it should have.
+    /// A value differs from the value that it should have.
     Wrong,
 }
 
-/// The values that are right only together with many other keys: counters, and the indexes of
-/// outputs. Their check reads all these keys.
+/// The codes of findings that compare a value with many other keys: counters, and the indexes of
+/// outputs.
 const OF_MANY_KEYS: [&str; 5] =
     ["wrong:counters", "wrong:output_bytes", "wrong:output_sizes", "wrong:outputs", "wrong:fence"];
 
-/// The place of a planned run whose due time was computed while Redis' clock was ahead.
+/// The place of a finding about a due time that was computed while the clock of Redis was ahead.
 pub(super) const DUE_TIME: &str = "due_time";
-/// The place of a run whose ready time was computed while Redis' clock was ahead.
+/// The place of a finding about a ready time that was computed while the clock of Redis was ahead.
 pub(super) const READY_TIME: &str = "ready_time";
 
-/// The subject of a finding. The check reads this subject again before the finding is reported.
+/// The job, run or key of a finding. The check reads it again before it reports the finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingSubject {
     /// A job with this name.
     Job(JobName),
-    /// A run. For a finding about a lease, the fence is the fence of this lease.
+    /// A run. In a finding about a lease, the fence is the fence of the lease.
     Run(RunId, Option<Fence>),
-    /// A Redis key, by its full name in the form for a message.
+    /// The full name of a Redis key, with `\xNN` for each byte that is not text.
     Key(String),
 }
 
@@ -52,59 +52,79 @@ impl fmt::Display for FindingSubject {
     }
 }
 
-/// The way to repair the problem of a finding.
+/// The repair of a finding, by `doctor --fix` or by an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mend {
-    /// A description of the repair that `doctor --fix` makes.
+    /// The repair of `doctor --fix`, as a text that continues "schedctl doctor --fix".
     Fix(&'static str),
-    /// A text that advises the operator what to do by hand.
+    /// The advice to the operator, because only an operator can repair the problem.
     Hand(String),
 }
 
-/// A finding: a difference between what should be in Redis and what is there.
+/// A finding: a difference between the expected and the actual data in Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inconsistency {
     /// The kind of the difference.
     pub kind: FindingKind,
-    /// The index, field or family of keys in which the difference is. Empty for an unknown key.
+    /// The index, field or family of keys with the difference. Empty for an unknown key.
     pub place: &'static str,
     /// The job, run or key that the finding is about.
     pub subject: FindingSubject,
-    /// The difference in words. The subject comes before this text.
+    /// The difference in words, as a text that continues the name of the subject.
     pub found: String,
     /// The way to repair the difference.
     pub mend: Mend,
 }
 
 impl Inconsistency {
-    /// Returns a finding about `name`, a key or field in `place`, that should have the subject.
+    /// Returns a finding with this description of the difference and the usual repair of its kind.
+    pub(super) fn new(
+        kind: FindingKind,
+        subject: FindingSubject,
+        place: &'static str,
+        found: impl Into<String>,
+    ) -> Self {
+        let fix = match kind {
+            FindingKind::Missing => "adds the missing entry",
+            FindingKind::Extra => "removes the wrong entry",
+            FindingKind::Wrong => "corrects the value",
+            FindingKind::Unreadable | FindingKind::UnknownKey => "moves the key to quarantine",
+        };
+        Self { kind, place, subject, found: found.into(), mend: Mend::Fix(fix) }
+    }
+
+    /// Returns the finding for a subject that is missing in the index `name` of the family `place`.
+    /// `why` is a clause with the reason.
     pub(super) fn missing(
         subject: FindingSubject,
         place: &'static str,
         name: impl fmt::Display,
         why: impl fmt::Display,
     ) -> Self {
-        let found = format!("should be in {name} and is not: {why}");
-        Self { kind: FindingKind::Missing, place, subject, found, mend: Mend::Fix("puts it there") }
+        let found = format!("should be in {name}, because {why}, but is not there");
+        Self::new(FindingKind::Missing, subject, place, found)
     }
 
-    /// Returns a finding about `name`, a key or field in `place`, that should not have the subject.
+    /// Returns the finding for a subject that should not be in the index `name` of the family
+    /// `place`. `why` is a clause with the reason.
     pub(super) fn extra(
         subject: FindingSubject,
         place: &'static str,
         name: impl fmt::Display,
         why: impl fmt::Display,
     ) -> Self {
-        let found = format!("should not be in {name} and is: {why}");
-        Self { kind: FindingKind::Extra, place, subject, found, mend: Mend::Fix("takes it out") }
+        let found = format!("should not be in {name}, because {why}, but is there");
+        Self::new(FindingKind::Extra, subject, place, found)
     }
 
-    /// Returns a finding about a value in `place` that should be another one. `found` gives both.
+    /// Returns the finding for a wrong value in `place`. `found` gives the actual and the expected
+    /// value.
     pub(super) fn wrong(subject: FindingSubject, place: &'static str, found: String) -> Self {
-        Self { kind: FindingKind::Wrong, place, subject, found, mend: Mend::Fix("sets it right") }
+        Self::new(FindingKind::Wrong, subject, place, found)
     }
 
-    /// Returns a finding about data in `place` that cannot be read.
+    /// Returns the finding for unreadable data in `place`. `why` is the reason, and `wanted` is the
+    /// valid form.
     pub(super) fn unreadable(
         subject: FindingSubject,
         place: &'static str,
@@ -112,21 +132,15 @@ impl Inconsistency {
         wanted: impl fmt::Display,
     ) -> Self {
         let found = format!("cannot be read: {why}; wanted {wanted}");
-        Self {
-            kind: FindingKind::Unreadable,
-            place,
-            subject,
-            found,
-            mend: Mend::Fix("moves it to quarantine"),
-        }
+        Self::new(FindingKind::Unreadable, subject, place, found)
     }
 
-    /// Returns the finding with this description of its repair.
+    /// Returns the finding with another description of its repair by `doctor --fix`.
     pub(super) fn fixed_by(self, what: &'static str) -> Self {
         Self { mend: Mend::Fix(what), ..self }
     }
 
-    /// Returns the finding as one that only an operator can repair.
+    /// Returns the finding with advice for an operator in place of a repair by `doctor --fix`.
     pub(super) fn by_hand(self, advice: impl Into<String>) -> Self {
         Self { mend: Mend::Hand(advice.into()), ..self }
     }
@@ -143,23 +157,23 @@ impl Inconsistency {
         format!("{kind}:{}", self.place)
     }
 
-    /// Returns the parts that two findings of the same problem have in common, at any moment.
+    /// Returns the parts of the finding that stay the same when the check finds the problem again.
     pub fn identity(&self) -> (&FindingSubject, FindingKind, &'static str) {
         (&self.subject, self.kind, self.place)
     }
 
-    /// Returns true for a finding that arises when the clock of Redis was ahead.
+    /// Returns true for a time that was computed while the clock of Redis was ahead.
     pub fn is_of_clock(&self) -> bool {
         self.kind == FindingKind::Wrong && matches!(self.place, DUE_TIME | READY_TIME)
     }
 }
 
-/// Returns true for the code of a finding whose check reads many keys at once.
+/// Returns true for the code of a finding that compares a value with many other keys.
 pub fn is_of_many_keys(code: &str) -> bool {
     OF_MANY_KEYS.contains(&code)
 }
 
-/// Formats the finding in one line: its subject, the difference, and how to mend it.
+/// Formats the finding in one line: its subject, the difference, and the repair.
 impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { subject, found, .. } = self;

@@ -1,5 +1,5 @@
-//! The rules of keys in the namespace: each key has a known name, the type of its family, and no
-//! expiry.
+//! The checks of the Redis keys in the namespace: each key has a known name, the type of its
+//! family, and no expiry.
 
 use super::inconsistency::{FindingKind, FindingSubject, Inconsistency, Mend};
 use crate::domain::job::notice::Deadline;
@@ -9,27 +9,27 @@ use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The meaning of the name of a key in the namespace.
+/// The kind of a Redis key, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownNames {
-    /// The name of a key of schedd. The text is the Redis type that the key must have.
+    /// A key of schedd. The text is the Redis type that the key must have.
     Type(&'static str),
-    /// The name of a key that was moved to quarantine. Such a key may have any type.
+    /// A key that was moved to quarantine. Such a key may have any type.
     SetAside,
-    /// A name that schedd does not know.
+    /// A key with a name that schedd does not know.
     No,
 }
 
 /// The facts of one key: its name, type and expiry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFacts {
-    /// The full name of the key, in the form for a message.
+    /// The full name of the key, with `\xNN` for each byte that is not text.
     pub name: String,
-    /// The name of the key within the namespace.
+    /// The name of the key without the prefix of the namespace.
     pub rest: String,
-    /// The type of the key, as Redis names the type.
+    /// The type of the key by the Redis command `TYPE`.
     pub kind: String,
-    /// True if the key has an expiry.
+    /// True if the key has an expiry (a time to live).
     pub expires: bool,
 }
 
@@ -70,7 +70,7 @@ pub const SINGLE_KEYS: [(&str, &str); 33] = [
     ("restoring_until", "string"),
 ];
 
-/// The families of keys, `FAMILY:OF`, each with its type.
+/// The families of keys, each with its type. The name of a key is `FAMILY:NAME`.
 pub const FAMILIES: [(&str, &str); 32] = [
     ("due", "zset"),
     ("running", "zset"),
@@ -106,7 +106,7 @@ pub const FAMILIES: [(&str, &str); 32] = [
     ("gate_rate", "string"),
 ];
 
-/// Returns the meaning of the name `rest` of a key in the namespace.
+/// Returns the kind of the key `rest`, the name without the prefix of the namespace.
 pub fn known_key(rest: &str) -> KnownNames {
     let of = |known: &[(&str, &'static str)], name: &str| {
         known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind)
@@ -118,66 +118,71 @@ pub fn known_key(rest: &str) -> KnownNames {
     }
 }
 
-/// Returns the family of the key `rest` of the namespace. Returns an empty text for an unknown key.
+/// Returns the family of the key `rest`, or the name of a single key. Returns an empty text for an
+/// unknown key.
 pub fn family_of(rest: &str) -> &'static str {
     let (name, families) =
         rest.split_once(':').map_or((rest, &SINGLE_KEYS[..]), |(name, _)| (name, &FAMILIES[..]));
     families.iter().find(|(family, _)| *family == name).map_or("", |(family, _)| family)
 }
 
-/// Returns the finding for a lane that has due runs and is missing in the list of lanes. No node
+/// Returns the finding for a lane that has due runs and is missing in the key `lanes`. No node
 /// polls such a lane.
 pub fn unknown_lane(name: String) -> Inconsistency {
-    let why = "runs are due in this lane, and no node polls it";
-    Inconsistency::missing(FindingSubject::Key(name), "lanes", "lanes", why)
+    let found = "has due runs, but its lane is missing in lanes, so no node starts these runs";
+    Inconsistency::new(FindingKind::Missing, FindingSubject::Key(name), "lanes", found)
 }
 
-/// Returns the findings about one key. The events of a node may expire after the node left. The
-/// state of a rate limit may expire after its use.
+/// Returns the findings about the name, type and expiry of a key. Only the events of a node and the
+/// state of a rate limit may expire.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     let subject = || FindingSubject::Key(facts.name.clone());
     match known_key(&facts.rest) {
         KnownNames::Type(wanted) if wanted != facts.kind => {
-            let why = format!("it holds a {}", facts.kind);
+            let why = format!("its type is {}", facts.kind);
             let finding = Inconsistency::unreadable(subject(), family_of(&facts.rest), why, wanted);
-            findings.push(finding.fixed_by("moves it to quarantine; schedd creates it again"));
+            let fix = "moves the key to quarantine; schedd creates the key again";
+            findings.push(finding.fixed_by(fix));
         }
         KnownNames::No => findings.push(Inconsistency {
             kind: FindingKind::UnknownKey,
             place: "",
             subject: subject(),
-            found: "has a name that no key of schedd has".to_owned(),
-            mend: Mend::Hand(format!("if nothing of yours needs it: DEL {}", facts.name)),
+            found: "is in the namespace, but schedd has no key of this name".to_owned(),
+            mend: Mend::Hand(format!(
+                "if no other program needs the key, delete it: DEL {}",
+                facts.name
+            )),
         }),
         KnownNames::Type(_) | KnownNames::SetAside => {}
     }
     if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:")
     {
-        let why = "no key of this family expires";
+        let found = "has an expiry, but keys of this family must not expire";
         findings.push(
-            Inconsistency::extra(subject(), "expiry", "the keys that expire", why)
+            Inconsistency::new(FindingKind::Extra, subject(), "expiry", found)
                 .fixed_by("removes the expiry"),
         );
     }
     findings
 }
 
-/// The meaning of a member of a sorted set.
+/// The kind of a member of a sorted set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Member {
-    /// A run. For the member of a set of leases, the fence is the fence of the lease.
+    /// A run. For a member of `leases`, the fence is the fence of the lease.
     Run(RunId, Option<Fence>),
     /// A job with this name.
     Job(JobName),
-    /// A unique key of a job.
+    /// The unique key of a job.
     Unique(UniqueKey),
     /// A member that needs no further check.
     Other,
 }
 
-/// Returns the meaning of a member of the sorted set `rest`. Fails with the reason if the set
-/// cannot have such a member.
+/// Returns the kind of a member of the sorted set `rest`. Fails with a clause for a message if the
+/// set cannot have this member or score.
 #[expect(clippy::too_many_lines, reason = "a table: each family of keys with its members")]
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
@@ -202,7 +207,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             });
             parts
                 .map(|(run, fence)| Member::Run(run, Some(fence)))
-                .ok_or_else(|| "it is no lease (RUN#FENCE)".to_owned())
+                .ok_or_else(|| "the entry is not a lease (RUN#FENCE)".to_owned())
         }
         "jobs" | "finished" | "backfills" => {
             member.parse().map(Member::Job).map_err(|error: IdError| error.to_string())
@@ -213,50 +218,51 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             Some((run, _)) if rest == family || rest[family.len() + 1..] == *run.job().as_str() => {
                 Ok(Member::Other)
             }
-            Some((run, _)) => Err(format!("it is an output of job {}", run.job())),
-            None => Err("it does not name an output, wanted RUN#ATTEMPT".to_owned()),
+            Some((run, _)) => Err(format!("the entry is an output of job {}", run.job())),
+            None => Err("the entry is not an output (RUN#ATTEMPT)".to_owned()),
         },
         "nodes" | "event_nodes" => {
             member.parse().map(|_: NodeName| Member::Other).map_err(|error| error.to_string())
         }
         "boots" => is_boot(member)
             .then_some(Member::Other)
-            .ok_or_else(|| "it is no boot (@HOST BOOT)".to_owned()),
+            .ok_or_else(|| "the entry is not a boot (@HOST BOOT)".to_owned()),
         "boot_runs" => {
             let job_and_boot = member
                 .split_once(' ')
                 .filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
             job_and_boot
                 .map(|_| Member::Other)
-                .ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
+                .ok_or_else(|| "the entry is not a job of a boot (JOB @HOST BOOT)".to_owned())
         }
         "lanes" => {
-            member.parse().map(|_: Lane| Member::Other).map_err(|_| "it is no lane".to_owned())
+            let lane = member.parse().map(|_: Lane| Member::Other);
+            lane.map_err(|_| "the entry is not the name of a lane".to_owned())
         }
         "gate_timers" => Gate::from_name(member)
             .map(|_| Member::Other)
-            .ok_or_else(|| "it is no gate (KIND:NAME)".to_owned()),
+            .ok_or_else(|| "the entry is not a gate (KIND:NAME)".to_owned()),
         "not_while" | "not_while_recent" => {
             let parts = member
                 .split_once(' ')
                 .filter(|(a, b)| a.parse::<JobName>().is_ok() && b.parse::<JobName>().is_ok());
             parts
                 .map(|_| Member::Other)
-                .ok_or_else(|| "it is no rule between two jobs (JOB JOB)".to_owned())
+                .ok_or_else(|| "the entry is not a pair of jobs (JOB JOB)".to_owned())
         }
         "gate_waiters_by_job" => {
             let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
             let is_entry = run.is_some_and(|run| member.starts_with(&format!("{} ", run.job())));
-            is_entry
-                .then_some(Member::Other)
-                .ok_or_else(|| "it is no run in its order (JOB LANE DUE RUN)".to_owned())
+            is_entry.then_some(Member::Other).ok_or_else(|| {
+                "the entry is not a waiting run of a job (JOB LANE DUE RUN)".to_owned()
+            })
         }
         "gate_waiters_by_lane" => {
             let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
             let is_entry = run.is_some() && member.split(' ').count() == 3;
             is_entry
                 .then_some(Member::Other)
-                .ok_or_else(|| "it is no run in its order (LANE DUE RUN)".to_owned())
+                .ok_or_else(|| "the entry is not a waiting run of a lane (LANE DUE RUN)".to_owned())
         }
         "gate_waiter_lanes" => {
             let parts = member
@@ -264,7 +270,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
                 .filter(|(run, lane)| run.parse::<RunId>().is_ok() && lane.parse::<Lane>().is_ok());
             parts
                 .map(|_| Member::Other)
-                .ok_or_else(|| "it is no first run of a lane (RUN LANE)".to_owned())
+                .ok_or_else(|| "the entry is not the first run of a lane (RUN LANE)".to_owned())
         }
         "deadlines" => {
             let parts = member.split_once(' ').filter(|(run, kind)| {
@@ -272,33 +278,36 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             });
             let run = parts.and_then(|(run, _)| run.parse().ok());
             run.map(|run| Member::Run(run, None))
-                .ok_or_else(|| "it is no deadline of a run (RUN start, RUN finish)".to_owned())
+                .ok_or_else(|| "the entry is not a deadline (RUN start, RUN finish)".to_owned())
         }
         "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {
             Ok(Ok(key)) => Ok(Member::Unique(key)),
-            _ => Err("it is no unique key".to_owned()),
+            _ => Err("the entry is not a unique key".to_owned()),
         },
         "job_gates" => is_gated(member)
             .then_some(Member::Other)
-            .ok_or_else(|| "it is no job with a gate (LANE GATE JOB)".to_owned()),
+            .ok_or_else(|| "the entry is not a job with a gate (LANE GATE JOB)".to_owned()),
         "ledger" => is_range(member)
             .then_some(Member::Other)
-            .ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
+            .ok_or_else(|| "the entry is not a skipped range (TO:COUNT:STATE:REASON)".to_owned()),
         "notices" => {
             let read = crate::domain::job::notice::read_notice(&member_bytes(member));
-            read.map(|_| Member::Other)
-                .ok_or_else(|| "it is no notice (JSON with run, kind and stamp)".to_owned())
+            read.map(|_| Member::Other).ok_or_else(|| {
+                "the entry is not a notice (JSON with run, kind and stamp)".to_owned()
+            })
         }
         "audit_log" | "schedule_versions" | "events" | "data_losses" | "discarded" => {
             let is_object = matches!(
                 serde_json::from_slice(&member_bytes(member)),
                 Ok(serde_json::Value::Object(_))
             );
-            is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
+            is_object
+                .then_some(Member::Other)
+                .ok_or_else(|| "the entry is not a JSON object".to_owned())
         }
         _ if is_run => match member.parse::<RunId>() {
             Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => {
-                Err("it is no backfill run".to_owned())
+                Err("the entry is not a backfill run".to_owned())
             }
             Ok(run)
                 if matches!(family, "due" | "running" | "gate_holders" | "gate_waiters")
@@ -307,14 +316,14 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             {
                 Ok(Member::Run(run, None))
             }
-            Ok(run) => Err(format!("it is a run of job {}", run.job())),
+            Ok(run) => Err(format!("the entry is a run of job {}", run.job())),
             Err(error) => Err(error.to_string()),
         },
         _ => Ok(Member::Other),
     }?;
-    // A lease with an impossible end is still a lease, and the index of jobs has its own rule.
-    // At a gate, a run that was let in but has not begun has a negative score, as does the first
-    // run of a stuck lane.
+    // The scores of `leases` and of the indexes of jobs have other checks. At a gate, a run that
+    // was let in but has not started has a negative score. The first run of a stuck lane has a
+    // negative score, too.
     let score_read = score.parse::<f64>().map(|at| {
         if matches!(family, "gate_holders" | "gate_waiter_lanes") { at.abs() } else { at }
     });
@@ -322,14 +331,13 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
     let is_instant = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));
     if !matches!(family, "leases" | "jobs" | "finished") && !is_instant {
-        return Err(format!("its score {score} is no instant"));
+        return Err(format!("the score {score} of the entry is not a Unix time in ms"));
     }
-    // Waiting backfill runs have no record yet; only their order matters.
+    // Waiting backfill runs have no record yet, so the check of runs does not apply.
     Ok(if family == "backfill" { Member::Other } else { read })
 }
 
-/// Returns the bytes of a member from its form in messages, which has `\xNN` for bytes that are not
-/// text.
+/// Returns the bytes of a member from its text, which has `\xNN` for each byte that is not text.
 pub fn member_bytes(shown: &str) -> Vec<u8> {
     let mut pieces = shown.split("\\x");
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -368,24 +376,24 @@ fn is_range(text: &str) -> bool {
 }
 
 /// Returns the finding for the sorted set `rest` with `count` wrong members. `key` is the full name
-/// of the set, and `first` describes its first wrong member.
+/// of the set. `first` is its first wrong member with the reason.
 pub fn bad_entries(rest: &str, key: String, count: usize, first: &str) -> Inconsistency {
     let why = if count == 1 {
-        format!("its entry {first}")
+        format!("entry {first}")
     } else {
-        format!("{count} of its entries, such as {first}")
+        format!("{count} of its entries are not valid; for example, entry {first}")
     };
-    let wanted = "readable entries with valid times as scores";
+    let wanted = "only readable entries with valid times as scores";
     Inconsistency::unreadable(FindingSubject::Key(key), family_of(rest), why, wanted)
-        .fixed_by("moves them to quarantine")
+        .fixed_by("moves the wrong entries to quarantine")
 }
 
-/// Returns the finding for kept outputs that disagree with the index of all jobs (`index`) or the
-/// index of each job. `missing` counts entries without an output, `unlisted` counts outputs that
-/// are not in both indexes.
+/// Returns the finding for outputs that disagree with the index of all outputs (`index`) or with
+/// the index of each job. `missing` is the number of entries without an output. `unlisted` is the
+/// number of outputs that are not in both indexes.
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Inconsistency> {
     let found = format!(
-        "and the indexes of jobs have {missing} entries without an output, and {unlisted} outputs are not in both"
+        "and the outputs:JOB indexes differ from the outputs (entries without an output: {missing}; outputs that one of the indexes lacks: {unlisted})"
     );
     (missing + unlisted > 0)
         .then(|| Inconsistency::wrong(FindingSubject::Key(index), "outputs", found))
@@ -396,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_with_a_cron_expression_is_read_as_redis_writes_and_as_it_is_shown() {
+    fn an_audit_entry_with_a_cron_expression_is_read_in_both_forms() {
         for entry in [
             r#"{"new":"*/5 * * * *"}"#,
             r#"{"new":"*\x5c/5 * * * *"}"#,
@@ -408,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_by_its_name_alone_and_one_of_a_job_is_not_one_of_all() {
+    fn a_key_is_known_by_its_name_alone() {
         assert_eq!(known_key("leases"), KnownNames::Type("zset"));
         assert_eq!(known_key("history:a"), KnownNames::Type("zset"));
         assert_eq!(known_key("job:a"), KnownNames::Type("hash"));

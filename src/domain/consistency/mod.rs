@@ -1,9 +1,8 @@
-//! The consistency check of a namespace: the rules by which its keys must agree, and the findings
-//! where they disagree.
+//! The consistency check of a namespace. It compares indexes with records and returns a finding for
+//! each difference.
 //!
-//! The check judges facts of one job or run, read at one moment, and returns findings. The check
-//! does no I/O, so that the command line, every node and the tests judge alike. A finding says what
-//! was found, what was wanted and how to repair the difference.
+//! The check gets facts about a job, run or key that were read at one moment. It does no I/O, so
+//! `schedctl`, each node and the tests use the same check.
 
 mod count_checks;
 mod field_checks;

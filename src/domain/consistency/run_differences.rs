@@ -1,32 +1,32 @@
-//! The findings about one run, and the changes that repair its indexes. Both come from the same
-//! differences between the record of the run and the indexes.
+//! The findings about one run, and the changes that repair its index entries. Both come from the
+//! same comparison of the run's record with the indexes.
 
 use std::collections::BTreeMap;
 
-use super::inconsistency::{FindingSubject, Inconsistency, Mend, READY_TIME};
+use super::inconsistency::{FindingKind, FindingSubject, Inconsistency, Mend, READY_TIME};
 use super::run_places::{PlaceChange, PlacedRun, RecordFacts, RunPlace};
 use crate::domain::name::names::Fence;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The changes that make the indexes agree with the record of one run.
+/// The changes after which the indexes agree with the record of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunRepair {
-    /// The places to change, each with its new score: a time, `now`, or an empty text to take the
-    /// run out.
+    /// The indexes to change, each with the new score of the run: a Unix time in ms, or `now`. An
+    /// empty text removes the run from the index.
     pub wanted: BTreeMap<RunPlace, String>,
-    /// The step at the gates of the run: `left` if the run gives up its places, `unqueued` if the
-    /// run only waits there no more, or an empty text.
+    /// The change at the gates of the run. `left` removes its places, `unqueued` removes only its
+    /// entries as a waiter. Empty for no change.
     pub gate_step: &'static str,
-    /// The time at which the run is ready, if its due set says later than its job's rules allow.
+    /// The new ready time, if the ready time in the due set is later than the job's rules allow.
     pub ready: Option<UnixMillis>,
-    /// The changes in words.
+    /// The texts of the changes for `doctor --fix`.
     pub words: Vec<String>,
 }
 
 impl PlacedRun {
-    /// Returns the changes that a repair may make. It leaves to an operator what only an operator
-    /// can decide.
+    /// Returns the changes that `doctor --fix` may make. Changes that need a decision of an
+    /// operator are left out.
     pub fn repair(&self) -> RunRepair {
         let mut repair = RunRepair::default();
         for (place, change) in self.differences().filter(|(place, _)| self.special(place).is_none())
@@ -50,7 +50,7 @@ impl PlacedRun {
         }
         let has_ended = self.state().is_some_and(RunState::is_final);
         let waits_behind = self.is_in(&RunPlace::Waiting) && !self.is_queued();
-        // A run that is over, or waits for an open run of its job, has no place at a gate.
+        // A run that has ended, or that waits for an open run of its job, needs no gate.
         repair.gate_step =
             match repair.wanted.keys().any(|place| matches!(place, RunPlace::Queued(_))) {
                 _ if !self.gates.is_empty() && (has_ended || waits_behind) => "left",
@@ -60,8 +60,8 @@ impl PlacedRun {
         repair
     }
 
-    /// Returns the entries that go to quarantine, because no record says what they are for. Each
-    /// comes with its score.
+    /// Returns the index entries, each with its score, that a repair moves to quarantine because
+    /// their run has no record.
     pub fn to_quarantine(&self) -> impl Iterator<Item = (&RunPlace, &String)> {
         let stray = self
             .differences()
@@ -69,42 +69,44 @@ impl PlacedRun {
         stray.filter_map(|(place, _)| Some((place, self.places.get(place)?.as_ref()?)))
     }
 
-    /// Returns the repair of a difference that is more than the change of one entry.
+    /// Returns the repair of a wrong entry if the change of this entry alone is no repair. Returns
+    /// `None` otherwise.
     fn special(&self, place: &RunPlace) -> Option<Mend> {
         let run = &self.run;
         match (place, self.state()) {
             (RunPlace::Lease(_), None) => {
-                Some(Mend::Fix("moves it to quarantine once it has ended"))
+                Some(Mend::Fix("moves the lease to quarantine when the lease has ended"))
             }
             (RunPlace::Due(_), None) if !self.is_job_known => {
-                Some(Mend::Fix("moves it to quarantine"))
+                Some(Mend::Fix("moves the entry to quarantine"))
             }
             (RunPlace::Due(_), None) if !self.is_pending => {
-                Some(Mend::Hand(format!("schedctl cancel {run} takes it out")))
+                Some(Mend::Hand(format!("remove the run: schedctl cancel {run}")))
             }
             (RunPlace::Due(_), Some(RunState::Scheduled))
                 if !self.is_job_known && self.due_in().next().is_none() =>
             {
-                let advice = "define its job again, or move the record aside with schedctl doctor --set-aside";
-                Some(Mend::Hand(format!("{advice} {run}")))
+                Some(Mend::Hand(format!(
+                    "define the job of the run again, or move the record to quarantine: schedctl doctor --set-aside {run}"
+                )))
             }
             _ => None,
         }
     }
 
-    /// Returns the reason why the indexes should be as they should, for a message.
+    /// Returns the reason for the expected index entries, as a clause for a message.
     fn condition(&self) -> String {
         match &self.record {
             RecordFacts::None if !self.is_job_known => {
-                "it has no record, and its job is not known".to_owned()
+                "the run and its job have no record".to_owned()
             }
-            RecordFacts::None => "it has no record".to_owned(),
+            RecordFacts::None => "the run has no record".to_owned(),
             RecordFacts::Unreadable(why) => why.clone(),
-            RecordFacts::Known { state, .. } => format!("it is {state}"),
+            RecordFacts::Known { state, .. } => format!("the state of the run is {state}"),
         }
     }
 
-    /// Returns the fence of a lease that is not the lease in the run's record.
+    /// Returns the fence of a lease of the run that differs from the fence in the run's record.
     fn stray(&self) -> Option<Fence> {
         self.places.iter().find_map(|(place, score)| match place {
             RunPlace::Lease(fence) if score.is_some() && Some(*fence) != self.fence() => {
@@ -115,16 +117,16 @@ impl PlacedRun {
     }
 }
 
-/// Returns a finding for each disagreement between the record of one run and the indexes.
+/// Returns a finding for each difference between the record of one run and the indexes.
 pub fn judge_run(facts: &PlacedRun) -> Vec<Inconsistency> {
     let run = &facts.run;
     let subject = || FindingSubject::Run(run.clone(), facts.stray());
     if let RecordFacts::Unreadable(why) = &facts.record {
         let advice = format!(
-            "move it aside with schedctl doctor --set-aside {run}; the next check repairs what else names the run"
+            "move the record to quarantine: schedctl doctor --set-aside {run}; the next doctor --fix repairs the index entries of the run"
         );
         return vec![
-            Inconsistency::unreadable(subject(), "run", why, "a record of a run").by_hand(advice),
+            Inconsistency::unreadable(subject(), "run", why, "the record of a run").by_hand(advice),
         ];
     }
     let mut found: Vec<Inconsistency> = Vec::new();
@@ -134,7 +136,7 @@ pub fn judge_run(facts: &PlacedRun) -> Vec<Inconsistency> {
             PlaceChange::Put(Some(at)) => Inconsistency::missing(
                 subject(),
                 family,
-                format!("{key} at {at}"),
+                format!("{key} with the time {at}"),
                 facts.condition(),
             ),
             PlaceChange::Put(None) => {
@@ -149,16 +151,16 @@ pub fn judge_run(facts: &PlacedRun) -> Vec<Inconsistency> {
         && facts.fence().is_none()
         && !facts.places.keys().any(has_lease)
     {
-        let advice = format!("move the record aside with schedctl doctor --set-aside {run}");
+        let text = "has the state running, but no fence and no lease";
+        let advice = format!("move the record to quarantine: schedctl doctor --set-aside {run}");
         found.push(
-            Inconsistency::missing(subject(), "leases", "leases", "it is running without a fence")
-                .by_hand(advice),
+            Inconsistency::new(FindingKind::Missing, subject(), "leases", text).by_hand(advice),
         );
     }
     if let Some(by) = facts.late_by() {
         let ready = facts.ready().map_or_else(String::new, |ready| ready.to_string());
         let text = format!(
-            "may start at {ready}, and should by {by} at the latest, by the rules of its job"
+            "is ready at {ready}, but by the rules of its job should be ready by {by} at the latest"
         );
         found.push(Inconsistency::wrong(subject(), READY_TIME, text));
     }
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_needs_its_places_and_forbids_the_others() {
+    fn each_state_needs_its_places_and_forbids_the_rest() {
         let all: Vec<RunPlace> = facts(None, &[]).places.into_keys().collect();
         for (state, missing, extra) in [
             (None, "", "leases due running waiting catch_up history dead deadlines"),

@@ -1,7 +1,6 @@
-//! The places of one run: the indexes that should name the run by its record, and the indexes that
-//! do.
+//! The index entries of one run: the entries that its record demands, and the entries in Redis.
 //!
-//! `run_differences` reports and repairs the difference.
+//! `run_differences` reports and repairs the differences.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +13,11 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// An index that may name a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunPlace {
-    /// The leases, under this fence.
+    /// The index of leases, with an entry for this fence.
     Lease(Fence),
     /// The due set of a lane.
     Due(Lane),
-    /// The executing runs of a queue.
+    /// The running runs of a queue.
     Running(QueueName),
     /// The job's open runs, or its manual runs if the run is manual.
     Open,
@@ -26,9 +25,9 @@ pub enum RunPlace {
     Waiting,
     /// The runs that wait at a gate.
     Queued(Gate),
-    /// The job's runs with a ready time of their own.
+    /// The catch-up runs of the job that have a ready time of their own.
     Spread,
-    /// The requests to stop a run.
+    /// The requests to stop runs.
     Stops,
     /// The ended runs of all jobs.
     History,
@@ -38,14 +37,14 @@ pub enum RunPlace {
     Dead,
     /// The dead letters of the job.
     JobDead,
-    /// The deadlines to start.
+    /// The times by which runs should have started (`on_late`).
     StartDeadline,
-    /// The deadlines to end.
+    /// The times by which runs should have ended (`on_missing_end`).
     EndDeadline,
 }
 
 impl RunPlace {
-    /// Returns the name of the index's key within the namespace.
+    /// Returns the name of the index's Redis key without the prefix of the namespace.
     pub fn key(&self, run: &RunId) -> String {
         let family = self.family(run);
         match self {
@@ -90,7 +89,7 @@ impl RunPlace {
 /// The content of a run's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordFacts {
-    /// There is no record: the run is planned, or its record was deleted.
+    /// The run has no record, because it is only planned or its record was deleted.
     None,
     /// The record is unreadable. The text gives the reason.
     Unreadable(String),
@@ -103,7 +102,7 @@ pub enum RecordFacts {
     },
 }
 
-/// The facts of one run: its record, its job, and each index that may name the run.
+/// The facts of one run: its record, its job, and its index entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each by its own name")]
 pub struct PlacedRun {
@@ -111,48 +110,50 @@ pub struct PlacedRun {
     pub run: RunId,
     /// The content of the run's record.
     pub record: RecordFacts,
-    /// The lane in the run's record.
+    /// The lane in the run's record. `None` without a record.
     pub lane: Option<Lane>,
     /// The gates that the run's record names.
     pub gates: Vec<Gate>,
-    /// The end of the run in its record.
+    /// The end of the run by its record. `None` if the run has not ended.
     pub ended_at: Option<UnixMillis>,
     /// True if the run's job has a record.
     pub is_job_known: bool,
-    /// The lane in the record of the run's job.
+    /// The lane in the record of the run's job. `None` without a record.
     pub job_lane: Option<Lane>,
     /// True if the run is the planned run of its job.
     pub is_pending: bool,
-    /// True if the run is kept because its job is paused.
+    /// True if the run is the kept run of a paused job, which starts when the job is resumed.
     pub is_paused_run: bool,
-    /// True if the run was the first to be skipped because of a run that is still open. The
-    /// deadline of such a run reports that the open run hangs.
+    /// True if the run was the first that an open run of the job caused to be skipped. The deadline
+    /// of such a run stays, because it reports that the open run hangs.
     pub is_first_behind: bool,
-    /// The places that were read, each with its score. `None` if the index does not name the run.
+    /// The indexes that the check read, each with the run's score. `None` if the index does not
+    /// name the run.
     pub places: BTreeMap<RunPlace, Option<String>>,
-    /// The latest time to which the rules of the job may delay the run, if its due set says later.
+    /// The latest ready time that the rules of the job allow. `None` if the ready time in the due
+    /// set is allowed.
     pub ready_by: Option<UnixMillis>,
-    /// The bytes of the records, by which a repair sees that they are still the same.
+    /// The bytes of the records. A repair refuses to change anything if these bytes have changed.
     pub seen: Vec<u8>,
 }
 
-/// The right that a record gives a run to one place.
+/// The rule of a run's record for one index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Right {
-    /// The run must be there.
+    /// The index must name the run.
     Needed,
-    /// The run may be there.
+    /// The index may name the run.
     Allowed,
-    /// The run must not be there.
+    /// The index must not name the run.
     Never,
 }
 
-/// The change that ends the difference between a place and the record.
+/// The change after which an index agrees with the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlaceChange {
-    /// The index names the run at this time. `None` means the present time.
+    /// Adds the run to the index with this time as its score. `None` means the present time.
     Put(Option<UnixMillis>),
-    /// The index does not name the run.
+    /// Removes the run from the index.
     TakeOut,
 }
 
@@ -171,7 +172,7 @@ impl PlacedRun {
         }
     }
 
-    /// Returns true if an index names the run.
+    /// Returns true if the index `place` names the run.
     pub(super) fn is_in(&self, place: &RunPlace) -> bool {
         self.places.get(place).is_some_and(Option::is_some)
     }
@@ -185,7 +186,8 @@ impl PlacedRun {
         })
     }
 
-    /// Returns the time from which the run may start, by the last of the due sets that name it.
+    /// Returns the latest ready time of the run in the due sets. Returns `None` if no due set names
+    /// the run.
     pub fn ready(&self) -> Option<UnixMillis> {
         self.due_in()
             .filter_map(|lane| {
@@ -199,13 +201,13 @@ impl PlacedRun {
             .max()
     }
 
-    /// Returns the lane in which the run is due: the lane of its host, or else the lane of its job.
+    /// Returns the lane in which the run should be due: the lane of its host, or else of its job.
     pub fn own_lane(&self) -> Lane {
         let of_host = self.lane.clone().filter(Lane::is_of_host);
         of_host.or_else(|| self.job_lane.clone()).unwrap_or_else(Lane::default_lane)
     }
 
-    /// Returns the one lane in which the run stays or becomes due.
+    /// Returns the lane in which the run stays due. Only one lane may have the run.
     fn kept_lane(&self) -> Lane {
         let own = self.own_lane();
         if self.is_in(&RunPlace::Due(own.clone())) {
@@ -214,8 +216,8 @@ impl PlacedRun {
         self.due_in().next().cloned().unwrap_or(own)
     }
 
-    /// Returns true if a lease was found that is later than the run's record. The holder of the
-    /// lease ends the run, or the run is taken back when the lease has ended.
+    /// Returns true if the run has a lease with a higher fence than its record. The holder of this
+    /// lease ends the run, or another node takes the run when the lease has ended.
     fn is_leased_later(&self) -> bool {
         let own = self.fence();
         self.places.iter().any(|(place, score)| {
@@ -230,8 +232,8 @@ impl PlacedRun {
             .any(|(place, score)| matches!(place, RunPlace::Queued(_)) && score.is_some())
     }
 
-    /// Returns the latest time at which a scheduled run should be ready, if its only due set says
-    /// later.
+    /// Returns the latest allowed ready time of a scheduled run. `None` if the ready time in its
+    /// due set is allowed, or the run is not in exactly one due set.
     pub(super) fn late_by(&self) -> Option<UnixMillis> {
         let is_due_once = self.state() == Some(RunState::Scheduled)
             && !self.is_pending
@@ -242,7 +244,7 @@ impl PlacedRun {
         })
     }
 
-    /// Returns the function that says what the record demands of a place.
+    /// Returns a function that returns the rule of the run's record for an index.
     fn rights(&self) -> impl Fn(&RunPlace) -> Right + '_ {
         let needed = |is_needed: bool| if is_needed { Right::Needed } else { Right::Never };
         let allowed = |is_allowed: bool| if is_allowed { Right::Allowed } else { Right::Never };
@@ -275,7 +277,7 @@ impl PlacedRun {
             RunPlace::Open => allowed(is_scheduled || state.is_none() && is_leased_later),
             RunPlace::Waiting => allowed(is_scheduled && !is_due && !is_queued),
             RunPlace::Queued(_) => allowed(is_scheduled && !is_due),
-            // A run that is nowhere becomes due again, and stays spread.
+            // A run without any entry becomes due again and keeps its own ready time.
             RunPlace::Spread => allowed(is_scheduled && (is_due || !waits)),
             RunPlace::Stops if state.is_none() => allowed(is_due || is_leased_later),
             RunPlace::StartDeadline if self.is_first_behind => Right::Allowed,
@@ -291,8 +293,8 @@ impl PlacedRun {
         }
     }
 
-    /// Returns the places that differ from the record, each with the change that ends the
-    /// difference.
+    /// Returns the indexes that disagree with the record, each with the change that repairs the
+    /// index.
     pub(super) fn differences(&self) -> impl Iterator<Item = (&RunPlace, PlaceChange)> {
         let right = self.rights();
         self.places.iter().filter_map(move |(place, score)| match (right(place), score) {
@@ -302,7 +304,7 @@ impl PlacedRun {
         })
     }
 
-    /// Returns the time with which an index should name the run. `None` means the present time.
+    /// Returns the score that the run should have in an index. `None` means the present time.
     fn time_in(&self, place: &RunPlace) -> Option<UnixMillis> {
         match place {
             RunPlace::Open => Some(self.run.due()),

@@ -1,20 +1,20 @@
-//! The rule of keys that contain a single text. Counters have their own rule.
+//! The check of Redis keys with a single text. Counters have their own check.
 //!
-//! The program never deletes an unreadable `epoch`. Nodes that knew the epoch would take the
-//! deletion for a data loss and stop their runs. While the epoch is unreadable, nodes go on with
-//! their work and write back the epoch they know.
+//! schedd never deletes an unreadable `epoch`, because running nodes would treat the deletion as a
+//! data loss and stop their runs. Instead, these nodes write back the epoch that they know.
 
 use super::field_checks::shown;
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// Returns true if this rule judges the text of the key `rest` of a namespace.
+/// Returns true if this check judges the text of the Redis key `rest`. `rest` is the name without
+/// the prefix of the namespace.
 pub fn has_judged_text(rest: &str) -> bool {
     matches!(rest, "restoring_until" | "epoch") || rest.starts_with("gate_rate:")
 }
 
-/// Returns the finding about the text of the key `rest`, if the text is wrong. `key` is the full
-/// name of the key.
+/// Returns the finding for an invalid text of the key `rest`. `key` is the full name of the key.
+/// Returns `None` if the text is valid.
 pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> {
     let is_instant = |text: &str| text.parse().ok().and_then(UnixMillis::new).is_some();
     let (place, wanted) = match rest {
@@ -22,27 +22,27 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> 
             ("epoch", "the epoch of the data (MS-NODE-NUMBER)")
         }
         "restoring_until" if !is_instant(text) => {
-            ("restoring_until", "the instant up to which data settles")
+            ("restoring_until", "the Unix time in ms until which nodes restore data")
         }
         _ if rest.starts_with("gate_rate:") && !is_rates(text) => (
             "gate_rate",
-            "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)",
+            "one entry MICROS:INTERVAL:BURST for each rate limit, with spaces between entries",
         ),
         _ => return None,
     };
     let advice = format!(
-        "start a node that knew the data: it writes back the epoch it knows; if no node did: DEL {key}, and the next node writes a new epoch"
+        "start a node that ran with this data: it writes the epoch again; if there is no such node, delete the key (DEL {key}), and the next node writes a new epoch"
     );
     let finding = Inconsistency::unreadable(
         FindingSubject::Key(key),
         place,
-        format!("it is {}", shown(text)),
+        format!("its text is {}", shown(text)),
         wanted,
     );
     Some(if place == "epoch" { finding.by_hand(advice) } else { finding })
 }
 
-/// Returns true if the text is the state of one or several rate limits of a key.
+/// Returns true if the text is the state of the rate limits of a concurrency key.
 fn is_rates(text: &str) -> bool {
     let is_one = |word: &str| {
         word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok())
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_and_a_rate_are_reported_from_garbage() {
+    fn times_and_rates_are_valid_and_garbage_is_reported() {
         for (rest, good) in [
             ("restoring_until", "1790000000000"),
             ("gate_rate:key:k", "1790000000000000:500000:1 1790000000000001:1000:3"),

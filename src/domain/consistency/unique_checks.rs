@@ -1,46 +1,48 @@
-//! The rule of unique keys. Each entry of a unique key names its holder. Each entry is also in the
-//! index by which unused entries are deleted.
+//! The check of unique keys. The entry of a unique key names the job that holds the unique key. The
+//! index `uniques` also names the entry, so that a node deletes an unused entry.
 
-use super::inconsistency::{FindingSubject, Inconsistency};
+use super::inconsistency::{FindingKind, FindingSubject, Inconsistency};
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The maximum time, in ms, from now to the next check of a key without a holder. A key whose job
-/// just ended is checked within minutes.
+/// The maximum time, in ms, until a node checks a unique key that no job holds. A later time is a
+/// finding.
 const SOON_MS: f64 = 3_600_000.0;
 
 /// The facts of one unique key: its entry, its holder and its next check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UniqueFacts {
-    /// The unique key of a job.
+    /// The unique key.
     pub key: UniqueKey,
     /// The full name of the Redis key with the entry.
     pub name: String,
     /// True if the unique key has an entry in Redis.
     pub is_there: bool,
-    /// The job that the entry names as the holder of the unique key.
+    /// The job that the entry names as the holder of the unique key, if any.
     pub holder: Option<String>,
-    /// The time, in ms, until which the job holds the unique key, if that time is limited.
+    /// The Unix time, in ms, until which the job holds the unique key. `None` for no limit.
     pub until: Option<i64>,
-    /// The time, in ms, of the next check of the unique key, from the index.
+    /// The Unix time, in ms, of the next check of the unique key by a node. `None` if the index
+    /// `uniques` does not name the unique key.
     pub look_at: Option<f64>,
     /// True if the holder is a defined job and its definition names this unique key.
     pub is_named: bool,
 }
 
-/// Returns the finding about one unique key, if its entry is wrong.
+/// Returns the finding for a unique key whose entry or index entry is wrong. Returns `None` if both
+/// are valid.
 pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistency> {
     let subject = FindingSubject::Key(shown(&facts.name));
     if !facts.is_there {
-        return facts
-            .look_at
-            .map(|_| Inconsistency::extra(subject, "uniques", "uniques", "it does not exist"));
+        return facts.look_at.map(|_| {
+            Inconsistency::extra(subject, "uniques", "uniques", "the key does not exist")
+        });
     }
     let Some(holder) = &facts.holder else {
-        let why = "it does not say which job holds the key";
+        let why = "its field for the job that holds the unique key is missing";
         return Some(
             Inconsistency::unreadable(subject, "unique", why, "the name of a job")
-                .fixed_by("deletes it"),
+                .fixed_by("deletes the key"),
         );
     };
     let is_owned = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
@@ -52,13 +54,15 @@ pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistenc
             subject,
             "uniques",
             "uniques",
-            format!("job {holder} holds it"),
+            format!("job {holder} holds the unique key"),
         )),
         _ => {
-            let why = format!("it points at job {holder}, which does not hold it any more");
+            let found = format!(
+                "names job {holder} as the holder of the unique key, but the job does not hold it any more"
+            );
             Some(
-                Inconsistency::extra(subject, "unique", "the namespace", why)
-                    .fixed_by("deletes it"),
+                Inconsistency::new(FindingKind::Extra, subject, "unique", found)
+                    .fixed_by("deletes the key"),
             )
         }
     }
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_or_about_to_go_is_sound_and_the_rest_is_reported() {
+    fn a_key_with_a_holder_or_a_soon_check_is_valid_and_others_are_reported() {
         let now = UnixMillis::new(1_000).unwrap();
         let found = |facts: UniqueFacts| {
             judge_unique(&facts, now).map(|finding| finding.to_string()).unwrap_or_default()
@@ -113,9 +117,9 @@ mod tests {
         );
         assert!(
             found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() })
-                .contains("deletes it")
+                .contains("deletes the key")
         );
-        assert!(found(UniqueFacts { holder: None, ..facts() }).contains("does not say"));
+        assert!(found(UniqueFacts { holder: None, ..facts() }).contains("is missing"));
         assert!(
             found(UniqueFacts { is_there: false, holder: None, ..facts() })
                 .contains("should not be in uniques")

@@ -1,4 +1,4 @@
-//! Texts that the sentences of several findings share.
+//! Phrases that several findings of `explain` use.
 
 use std::fmt::Display;
 
@@ -8,26 +8,26 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::shown;
 use crate::domain::time::zone::Zone;
 
-/// Returns the text `before` followed by `value`, or an empty text if `value` is not known.
+/// Returns the text `before` followed by `value`, or an empty text if `value` is `None`.
 pub(super) fn after(before: &str, value: Option<impl Display>) -> String {
     value.map_or_else(String::new, |value| format!("{before}{value}"))
 }
 
-/// Returns the text ` by ana@host`, or an empty text if the person is not known.
+/// Returns the text ` by ana@host`, or an empty text if the user is not known.
 pub(super) fn by(who: Option<&String>) -> String {
     after(" by ", who)
 }
 
-/// Returns the text ` from A to B`, or ` from A on` if the end is not known.
+/// Returns the text ` from A to B`, or ` from A onwards` if the end is not known.
 pub(super) fn from_to(from: UnixMillis, to: Option<UnixMillis>, zone: &Zone) -> String {
     match to {
         Some(to) => format!(" from {} to {}", shown(from, zone), shown(to, zone)),
-        None => format!(" from {} on", shown(from, zone)),
+        None => format!(" from {} onwards", shown(from, zone)),
     }
 }
 
-/// Returns the text ` from A to B`, ` from A on` or ` until B`, or an empty text if both times are
-/// not known.
+/// Returns the text ` from A to B`, ` from A onwards` or ` until B`, or an empty text if both times
+/// are not known.
 pub(super) fn time_down(facts: &Facts, from: Option<UnixMillis>, to: Option<UnixMillis>) -> String {
     match from {
         Some(from) => from_to(from, to, &facts.zone),
@@ -35,7 +35,7 @@ pub(super) fn time_down(facts: &Facts, from: Option<UnixMillis>, to: Option<Unix
     }
 }
 
-/// Describes the files that these sources stand for.
+/// Returns the jobs files of these sources as text, such as `the files of nodes n1 and n2`.
 pub(super) fn files(sources: &[String]) -> String {
     let is_applied =
         |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
@@ -53,7 +53,7 @@ pub(super) fn files(sources: &[String]) -> String {
     }
 }
 
-/// Joins names into a text: `n1`, `n1 and n2`, `n1, n2 and n3`.
+/// Returns the names as a list in a sentence: `n1`, `n1 and n2`, `n1, n2 and n3`.
 pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => String::new(),

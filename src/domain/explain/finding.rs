@@ -1,35 +1,35 @@
-//! A finding: a part of the answer of `explain`, as a plain sentence with a code for programs.
+//! A finding of `explain`: one or more sentences with a code for programs.
 
-/// A sentence in the answer of `explain`, with a code for programs.
+/// A part of the answer of `explain`, as text and as a code for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The question that the finding answers.
+    /// The part of the answer to which the finding belongs.
     pub part: Part,
-    /// The code by which programs recognise the finding.
+    /// The code of the finding in JSON.
     pub code: &'static str,
-    /// The text of the finding for people. Times in the text are in the zone of the job.
+    /// The text of the finding. Times in the text are in the zone of the job.
     pub text: String,
 }
 
-/// The question that a finding answers.
+/// A part of the answer of `explain`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The question what was planned.
+    /// The plan: the schedule of the job, its author and its changes.
     Planned,
-    /// The question how the run ended, or what the run waits for.
+    /// The outcome: the end of the run, or the reason why the run waits.
     Became,
-    /// The question how each node was at that time.
+    /// The state of each node at the time in question.
     Nodes,
-    /// The question if the run was on time, and if not, why not.
+    /// The delay of the run and its causes.
     Timing,
-    /// The question which rule of the job decided, and where that rule is set.
+    /// The rules of the job that decided the outcome, and where each rule is set.
     Rule,
-    /// The question when the job runs next.
+    /// The next run of the job.
     Next,
 }
 
 impl Part {
-    /// The name of this question in JSON.
+    /// Returns the name of this part in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Planned => "planned",
@@ -41,7 +41,7 @@ impl Part {
         }
     }
 
-    /// Returns a finding that answers this question.
+    /// Returns a finding of this part.
     pub(super) fn finding(self, code: &'static str, text: impl Into<String>) -> Finding {
         Finding { part: self, code, text: text.into() }
     }

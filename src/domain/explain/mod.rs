@@ -1,8 +1,8 @@
 //! Explains why a run did or did not start when it was due.
 //!
-//! Invariant: no I/O. [`mod@judge`] makes findings only from the [`Facts`] that
-//! `engine::explaining` gathered. The findings contain no guess: where the facts give no answer, a
-//! finding says so.
+//! Invariant: this module does no I/O. [`mod@judge`] makes findings only from the [`Facts`] that
+//! `engine::explanation` gathered. No finding is a guess: if the facts give no answer, a finding
+//! says that the answer is not known.
 
 mod explain_words;
 mod facts;

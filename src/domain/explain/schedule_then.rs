@@ -1,7 +1,7 @@
-//! The schedule a job had at a past time: the present schedule, a kept version, or a schedule from
-//! the audit log.
+//! The schedule that a job had at a past time: the present schedule, an earlier schedule version,
+//! or a schedule from the audit log.
 //!
-//! Invariant: a schedule counts as known only if the kept records cannot lack a change.
+//! Invariant: a schedule is unknown if Redis may have dropped the record of a change.
 
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::JobSpec;
@@ -20,16 +20,16 @@ const ENTRIES_KEPT: usize = 100;
 /// The schedule of a job at a past time.
 #[derive(Debug, Clone)]
 pub enum ScheduleThen {
-    /// The timetable of that schedule is known.
+    /// The timetable of the schedule at that time.
     Known(Box<Timetable>),
     /// The schedule of that time is no longer known.
     Unknown,
 }
 
-/// A schedule version that the job had before its present schedule.
+/// An earlier schedule version of a job.
 #[derive(Debug, Clone)]
 pub struct PastSchedule {
-    /// The time after which the occurrences of this schedule begin.
+    /// The time after which the first occurrence of this schedule comes.
     pub from: UnixMillis,
     /// The last time at which this schedule was in force.
     pub until: UnixMillis,
@@ -39,8 +39,7 @@ pub struct PastSchedule {
 }
 
 impl PastSchedule {
-    /// Returns true if this schedule was in force at `at`. The time of a one-shot counts whenever
-    /// that time was set.
+    /// Returns true if this schedule was in force at `at`, or if `at` is the time of a one-shot.
     fn schedule_at(&self, at: UnixMillis) -> bool {
         let is_instant = || {
             self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at))
@@ -48,8 +47,8 @@ impl PastSchedule {
         at <= self.until && (self.from < at || is_instant())
     }
 
-    /// Returns true if this schedule has the same occurrences as `timetable`, apart from where they
-    /// begin.
+    /// Returns true if this schedule has the same occurrences as `timetable`. The first occurrence
+    /// may differ.
     fn is_same(&self, spec: &JobSpec, timetable: &Timetable) -> bool {
         let counted = |spec: &JobSpec| {
             let Shape { anchor, start, end, exclude, only_on, .. } = spec.shape.clone();
@@ -62,8 +61,8 @@ impl PastSchedule {
     }
 }
 
-/// Returns the past schedule in force at `at`, if that schedule is kept. Returns `None` if `at` is
-/// after `since`, because the present schedule was in force then.
+/// Returns the earlier schedule that was in force at `at`. Returns `None` if this schedule is not
+/// kept, or if `at` is after `since`, the start of the present schedule.
 pub(super) fn past_at(
     past: &[PastSchedule],
     since: UnixMillis,
@@ -80,9 +79,9 @@ fn has(timetable: &Timetable, at: UnixMillis) -> bool {
 }
 
 impl ScheduleThen {
-    /// Returns the schedule of `job` at `at`, from the kept schedules or else from the audit log.
-    /// `now` is the present timetable, with its anchor and the time from which its occurrences
-    /// count.
+    /// Returns the schedule of `job` at `at`, from the earlier schedule versions `past` or else
+    /// from the audit log. `now` is the present timetable, `anchor` its anchor and `since` its
+    /// start.
     pub fn at(
         past: &[PastSchedule],
         audit_log: &[AuditEntry],
@@ -121,7 +120,7 @@ impl ScheduleThen {
         known.map_or(Self::Unknown, |timetable| Self::Known(Box::new(timetable)))
     }
 
-    /// Returns true if `at` is an occurrence of the schedule, and `None` if the schedule is not
+    /// Returns true if `at` is an occurrence of the schedule. Returns `None` if the schedule is not
     /// known.
     pub fn is_occurrence(&self, at: UnixMillis) -> Option<bool> {
         match self {
@@ -130,8 +129,8 @@ impl ScheduleThen {
         }
     }
 
-    /// Returns the number of occurrences of the schedule within `[first, last]`, and `None` if the
-    /// schedule is not known.
+    /// Returns the number of occurrences of the schedule from `first` to `last`. Returns `None` if
+    /// the schedule is not known.
     pub fn count_in(&self, first: UnixMillis, last: UnixMillis) -> Option<u64> {
         match self {
             Self::Known(timetable) => Some(timetable.count_in(first, last)),
@@ -140,8 +139,8 @@ impl ScheduleThen {
     }
 }
 
-/// Returns the time when the present schedule came into force. `since` is the start of the
-/// schedule's occurrences, which a resume of the job moves.
+/// Returns the time when the present schedule came into force. `since` is the start of its
+/// occurrences, which may be the later time of a resume.
 pub(super) fn schedule_since(
     past: &[PastSchedule],
     audit_log: &[AuditEntry],
@@ -150,7 +149,7 @@ pub(super) fn schedule_since(
 ) -> UnixMillis {
     let mut begins = since;
     for one in past.iter().rev().take_while(|one| one.is_same(spec, now)) {
-        // The job had no schedule between the two.
+        // The job did not exist between these two schedules.
         if one.until < begins {
             break;
         }
@@ -159,8 +158,8 @@ pub(super) fn schedule_since(
     since_before_resume(audit_log, begins)
 }
 
-/// Returns when the schedule was added or last edited, if `since` is the time of a resume. Returns
-/// `since` otherwise, and if the audit log does not have that entry.
+/// Returns the time when the schedule was added or last edited, if `since` is the time of a resume.
+/// Returns `since` otherwise, or if the audit log lacks this entry.
 fn since_before_resume(audit_log: &[AuditEntry], since: UnixMillis) -> UnixMillis {
     if !audit_log.iter().any(|entry| entry.what == AuditEntry::RESUMED && entry.at == since) {
         return since;
@@ -171,7 +170,8 @@ fn since_before_resume(audit_log: &[AuditEntry], since: UnixMillis) -> UnixMilli
     audit_log.iter().rev().find(begins).map_or(since, |entry| entry.at)
 }
 
-/// Returns a timetable made from the text of a schedule, and `None` if the text is incomplete.
+/// Returns a timetable from the text of a schedule in the audit log. Returns `None` if the text
+/// lacks a part of the schedule.
 fn rebuilt(text: &str, job: &JobName, spec: &JobSpec, anchor: UnixMillis) -> Option<Timetable> {
     if let Some(period) = text.strip_prefix("every ") {
         return Some(Timetable::new(
@@ -246,7 +246,7 @@ mod tests {
             (schedule_then(&edited, 30), schedule_then(&edited, 31), schedule_then(&edited, 100)),
             (Some(true), Some(false), Some(true))
         );
-        // It was a one-shot from the start, and past when added.
+        // The job was a one-shot whose time was past when the job was added.
         assert_eq!(
             ScheduleThen::at(
                 &[],
@@ -326,7 +326,7 @@ mod tests {
             [true, false, true, true, false, true, true].map(Some)
         );
         assert_eq!(is_due(1), None);
-        // The schedule went on after a resume; before the edit it was another.
+        // The schedule did not change at the resume. Before the edit the job had another schedule.
         assert_eq!(schedule_since(&past, &[], (&spec, &now), s(60)), s(40));
         assert_eq!(
             schedule_since(&past, &[], (&spec, &now), s(61)),

@@ -1,4 +1,4 @@
-//! The action of a job: a process or an HTTP request, and the check before an attempt.
+//! The action of a job, and its `done_check`. Both are a process or an HTTP request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +6,11 @@ use std::time::Duration;
 /// The action of an attempt: a program, a shell line or an HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Runs a program without a shell. There is at least one word, the first word is not empty,
-    /// and no word has a NUL.
+    /// Runs a program with arguments, without a shell. The name of the program is not empty, and no
+    /// word contains a NUL.
     Command(Vec<String>),
-    /// Runs a line with `/bin/sh -c`, or with another shell. The line is not blank and has no NUL.
+    /// Runs a line with `/bin/sh -c`, or with another shell. The line is not blank and contains no
+    /// NUL.
     Shell(String),
     /// Makes an HTTP request.
     Http(HttpRequest),
@@ -20,8 +21,8 @@ pub enum Action {
 pub struct HttpRequest {
     /// The method in upper case. The default is GET, or POST with a body.
     pub method: String,
-    /// The absolute `http` or `https` URL of the request. After its credentials are inserted, the
-    /// URL has a host and no user or password. At most 8 KiB.
+    /// The absolute `http` or `https` URL of the request. It may contain references to credentials.
+    /// With the credentials inserted, it has a host, no user and no password. At most 8 KiB.
     pub url: String,
     /// The header fields in the order of their names. The fields contain no CR, LF or NUL.
     pub headers: BTreeMap<String, String>,
@@ -29,17 +30,16 @@ pub struct HttpRequest {
     pub body: String,
     /// The statuses that count as success. An empty list means any 2xx status.
     pub expect: Vec<u16>,
-    /// The maximum number of redirects to follow. With 0 a redirect is an answer like any other
-    /// answer.
+    /// The maximum number of redirects to follow. With 0, a redirect is the final answer.
     pub redirects: u8,
 }
 
-/// A check, made before an attempt under the run's own lease, that finds out if the work is
-/// already done.
+/// A check before an attempt that finds out if the work of the run is already done. The node makes
+/// the check under the lease of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoneCheck {
     /// The command or request of the check. Exit code 0 or an expected status means that the work
-    /// is done. 1, 404 or 410 mean that the work is not done.
+    /// is done. Exit code 1 or status 404 or 410 means that the work is not done.
     pub question: Action,
     /// The attempts before which the check is made.
     pub on: AskedOn,
@@ -50,7 +50,7 @@ pub struct DoneCheck {
 /// The attempts before which a `done_check` is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedOn {
-    /// The check is made before each attempt except the attempt of the run's very first claim.
+    /// The check is made before each attempt except the first attempt of the run.
     Retry,
     /// The check is made before each attempt.
     Always,

@@ -1,4 +1,4 @@
-//! Changes that somebody made to a job or to a run of it, as recorded in the audit log.
+//! The entries of a job's audit log: changes to the job or to its runs.
 
 use crate::domain::time::unix_millis::UnixMillis;
 
@@ -7,21 +7,21 @@ use crate::domain::time::unix_millis::UnixMillis;
 pub struct AuditEntry {
     /// The time of the change, by Redis' clock.
     pub at: UnixMillis,
-    /// The kind of the change: a constant of this type, such as `added`, or a kind that a newer
-    /// schedd wrote.
+    /// The kind of the change: a constant of this type, such as `added`, or a kind of a newer
+    /// version of schedd.
     pub what: String,
-    /// The author, as `user@host`, `file of NODE` or `schedd on NODE`. `None` if the author is not
+    /// The author of the change, as `user@host`, `file of NODE` or `schedd on NODE`. `None` if not
     /// known.
     pub by: Option<String>,
-    /// The run that was changed, if the change concerned a single run.
+    /// The run that was changed. `None` unless the change concerned a single run.
     pub run: Option<String>,
-    /// The number of runs, if the change concerned several runs at once.
+    /// The number of changed runs. `None` unless the change concerned several runs.
     pub count: Option<u64>,
     /// The schedule before the change and the schedule after the change. `None` if the schedule
     /// stayed the same.
     pub schedules: Option<(String, String)>,
-    /// The due times of the first and the last dropped run. `None` unless the change dropped a
-    /// backfill.
+    /// The due times of the first and the last dropped run. `None` unless the change dropped the
+    /// waiting runs of a backfill.
     pub dues: Option<(UnixMillis, UnixMillis)>,
 }
 

@@ -1,12 +1,12 @@
-//! Environment files: how a job names such a file, and how its text is parsed.
+//! Environment files: the reference in a job, and the parser of the file.
 //!
-//! The format is that of systemd's `EnvironmentFile`. Each line is `NAME=VALUE`; a line that begins
-//! with `#` or `;` is a comment. Quotes of either kind may contain line ends. A backslash takes the
-//! next character literally, and continues the line if it is the last character. Nothing is
+//! The format is the format of systemd's `EnvironmentFile`. Each line is `NAME=VALUE`. A line that
+//! begins with `#` or `;` is a comment. A quoted value may contain line ends. A backslash makes the
+//! next character literal, and at the end of a line it continues the line. Variables are not
 //! expanded.
 //!
-//! Invariant: an error names its line and never any part of the text. A line that is not a variable
-//! may be half a secret.
+//! Invariant: an error names the line, but never shows its text, because the text may be part of a
+//! secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +16,8 @@ use std::str::FromStr;
 /// The maximum length of an environment file, in bytes.
 pub const LONGEST: usize = 1024 * 1024;
 
-/// An environment file as a job names it: an absolute path. A leading `-` means that the file may
-/// be missing.
+/// An environment file in a definition: an absolute path. A leading `-` means that the file may be
+/// missing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EnvFile {
     path: PathBuf,
@@ -27,14 +27,14 @@ pub struct EnvFile {
 /// The effect of a missing environment file on an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Absence {
-    /// A missing file is a fault: the run cannot be started.
+    /// A missing file is an error, so the attempt does not start.
     Fault,
     /// A missing file is allowed and counts as empty.
     Allowed,
 }
 
-/// The error for a text that names no environment file. The text is not shown, because the text
-/// may be a variable with its value.
+/// The error for a text that is not the path of an environment file. The message does not show the
+/// text, because the text may be a variable with a secret value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the text (not shown) is not a path, wanted an absolute path such as \"/etc/schedd/backup.env\" (write - before the path of an optional file)"
@@ -42,12 +42,12 @@ pub enum Absence {
 pub struct EnvFileError;
 
 impl EnvFile {
-    /// The path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The effect if the file is missing.
+    /// Returns the effect of a missing file.
     pub fn absence(&self) -> Absence {
         self.absence
     }
@@ -68,7 +68,7 @@ impl FromStr for EnvFile {
     }
 }
 
-/// Formats the file as it is written in a definition.
+/// Formats the file in the form of a definition.
 impl fmt::Display for EnvFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.absence == Absence::Allowed { "-" } else { "" };
@@ -91,8 +91,8 @@ pub struct LineError {
     why: &'static str,
 }
 
-/// Parses the variables of an environment file. If a variable appears twice, the last value
-/// counts.
+/// Parses the variables of an environment file. If a variable appears twice, the result has its
+/// last value.
 pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { rest: text.chars().peekable(), line: 1 };
@@ -114,7 +114,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
                 }
                 let value = reader.value().ok_or(LineError {
                     line,
-                    why: "a quote is not closed or a final \\ escapes nothing, wanted a complete value",
+                    why: "a quote is not closed, or the file ends with \\; wanted a complete value",
                 })?;
                 if value.contains('\0') {
                     return Err(LineError {
@@ -135,7 +135,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Returns the next character of the text. A line may end as on Windows.
+    /// Returns the next character of the text. The line end `\r\n` counts as one character.
     fn next(&mut self) -> Option<char> {
         let mut c = self.rest.next()?;
         if c == '\r' && self.rest.peek() == Some(&'\n') {
@@ -202,8 +202,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses a value without surrounding quotes and drops the blanks at its end. Quotes within the
-    /// value are ordinary characters.
+    /// Parses a value without quotes around it and drops the blanks at its end. Returns `None` if
+    /// the text ends with a backslash.
     fn bare(&mut self, first: char, value: &mut String) -> Option<()> {
         let (mut next, mut kept) = (Some(first), value.len());
         while let Some(c) = next.filter(|c| *c != '\n') {
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_what_systemd_reads_in_it() {
+    fn a_file_has_the_variables_that_systemd_reads() {
         let text = "\u{feff}# comment = 1 \\\n; another\n\n  A=1\nB = two words  \r\nC=\nD='it is $HOME ${x} \\n'\nE=\"a \\\"b\\\" \\$c \\d\"\n\
             F=a\\\n  b\\ \nG=\"x\" 'y'\nH=has\"quotes\" # and this\nI='over\nlines'\nexport J=j\nK=a=b==\nA=last";
         let found = parse(text).unwrap();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_reported_by_its_line_and_without_a_word_of_the_text() {
+    fn an_error_names_the_line_and_not_its_text() {
         for (text, line) in [
             ("A=1\nhunter2\nB=2", 2),
             ("hunter2", 1),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_a_crash() {
+    fn no_text_causes_a_panic() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..20_000 {
             let parts = ["A", "=", "\\", "\n", "'", "\"", " ", "#", "\r", "é", "$", "export "];

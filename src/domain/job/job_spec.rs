@@ -1,8 +1,8 @@
-//! The definition of a job: what it runs, when, and by which rules, as checked values.
+//! The definition of a job, with all values within their bounds.
 //!
-//! `config` makes it from a table of `jobs.toml`, a JSON line or the flags of
-//! `schedctl add`. `config::to_canonical` writes it back: the text kept in Redis has the same keys as
-//! `[jobs.X]`. No value here can be out of its bounds.
+//! `config` makes a definition from a table of `jobs.toml`, a JSON line or the flags of `schedctl
+//! add`. `config::to_canonical` formats a definition as the JSON that Redis stores, with the same
+//! keys as `[jobs.X]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -26,13 +26,12 @@ use crate::domain::time::zone::ZoneName;
 pub struct JobSpec {
     /// The schedule that makes the job due.
     pub schedule: Schedule,
-    /// The modifiers of the schedule: which of its occurrences count, and how the runs are
-    /// delayed.
+    /// The modifiers of the schedule, which exclude occurrences or delay runs.
     pub shape: Shape,
-    /// The zone that the definition or `[defaults]` names. `None` means the zone stored with the
-    /// job at its first apply.
+    /// The zone from the definition or `[defaults]`. `None` means the zone that was stored when the
+    /// job was added.
     pub tz: Option<ZoneName>,
-    /// The rule for changes of the clock in the zone of the job.
+    /// The rule for daylight saving changes in the zone of the job.
     pub dst: ClockChanges,
     /// The action of an attempt: a process or an HTTP request.
     pub action: Action,
@@ -42,60 +41,57 @@ pub struct JobSpec {
     pub priority: Priority,
     /// The labels that a node must have to run the job. At most 8.
     pub requires: BTreeSet<Label>,
-    /// The concurrency key. The key limits the runs of all jobs with this key together.
+    /// The concurrency key. Its limits apply to the runs of all jobs with this key together.
     pub key: Option<SharedKey>,
-    /// The limits of the concurrency key. The value is the default if the job has no key.
+    /// The limits of the concurrency key. Unused if the job has no key.
     pub per_key: PerKey,
-    /// The jobs beside which the job may not run, whichever started first. At most 16.
+    /// The jobs that may not run at the same time as this job. At most 16.
     pub not_while: BTreeSet<JobName>,
-    /// The group whose members share a single place, so that only one of them runs at a time.
+    /// The group of the job. Only one job of a group runs at a time.
     pub group: Option<GroupName>,
     /// The maximum time of an attempt. 100 ms to 30 days.
     pub timeout: Duration,
-    /// The time from the TERM signal to the KILL signal for the rest of the process tree. 0 to 1
-    /// hour.
+    /// The time from the signal TERM to the signal KILL when an attempt is stopped. 0 to 1 hour.
     pub kill_grace: Duration,
     /// The rule for retries of failed attempts.
     pub retry: RetryRule,
     /// The rule for a run that becomes due while another run of the job is open.
     pub overlap: Overlap,
-    /// The rule for occurrences that nobody could start in time.
+    /// The rule for missed occurrences.
     pub catch_up: CatchUp,
-    /// The age of a run at its claim from which it counts as missed. 1 s to 365 days.
+    /// The delay after which a run that has not started counts as missed. 1 s to 365 days.
     pub late_after: Duration,
-    /// The assumption about the run when the end of an attempt is unknown.
+    /// The rule for a run whose attempt has an unknown end.
     pub delivery: Delivery,
     /// The check before an attempt that finds out if the work of the run is already done.
     pub done_check: Option<DoneCheck>,
-    /// The unique key of an added job, and the rule for a second add with that key.
+    /// The unique key of the job, and the rule for a second add with this key.
     pub unique: Option<Unique>,
-    /// The actions that deliver notifications about the job's runs, by the kind of the
-    /// notification.
+    /// The action that delivers each kind of notification about the job's runs.
     pub notices: BTreeMap<NoticeKind, Action>,
-    /// The address of a service to ping about the job's runs, in the form of healthchecks.io.
-    /// `{job}` in the address is the placeholder for the job's name.
+    /// The URL of a monitoring service for pings, in the form of healthchecks.io. `{job}` in the
+    /// URL is the placeholder for the job's name.
     pub ping_url: Option<String>,
-    /// The time after the due time within which a scheduled run must have started. A later start
+    /// The maximum time from the due time of a run to its start. If the run starts later, schedd
     /// sends a notice. 1 s to 365 days.
     pub must_start_within: Option<Duration>,
-    /// The time after the due time within which a scheduled run must have ended. A later end sends
+    /// The maximum time from the due time of a run to its end. If the run ends later, schedd sends
     /// a notice. 1 s to 365 days.
     pub must_finish_within: Option<Duration>,
     /// The secrets that sign the job's requests and notices. At most 4.
     pub webhook_secrets: Vec<SigningSecret>,
-    /// The variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`.
-    /// Values contain no NUL, and name secrets only by
-    /// [`reference`](crate::domain::job::secret_reference).
+    /// The environment variables of the processes, besides the fixed variables such as `PATH`.
+    /// Values contain no NUL and no secrets, only
+    /// [references](crate::domain::job::secret_reference) to secrets.
     pub env: BTreeMap<String, String>,
     /// The environment files that the node reads at each attempt. Variables in `env` override the
     /// variables of the files. At most 16 files.
     pub env_files: Vec<EnvFile>,
     /// True if each line of output also goes into the log of the node.
     pub log_output: bool,
-    /// The directory in which a process starts. `None` means the home of the process's user.
+    /// The working directory of a process. `None` means the home directory of its user.
     pub cwd: Option<PathBuf>,
-    /// The rules for the job's processes. A rule that has no effect on this job has its default
-    /// value.
+    /// The rules for the job's processes. A rule without effect on this job has its default value.
     pub process: ProcessRules,
 }
 
@@ -110,14 +106,14 @@ pub struct RetryRule {
     pub backoff: Backoff,
     /// The maximum wait before a retry.
     pub max_delay: Duration,
-    /// True if each wait is drawn at random between half and all of its length. So many failed
-    /// runs do not retry at the same time.
+    /// True if each wait is a random part, at least half, of its full length. This spreads the
+    /// retries of many failed runs.
     pub jitter: bool,
-    /// The exit codes or statuses of failed attempts that allow a retry. An empty set means any
-    /// code. 1 to 599, as documented for `retry`.
+    /// The exit codes or HTTP statuses after which a failed attempt is retried, 1 to 599. An empty
+    /// set means any code.
     pub on: BTreeSet<u16>,
-    /// The exit codes or statuses of failed attempts that forbid a retry. No code is in both `on`
-    /// and `never_on`.
+    /// The exit codes or HTTP statuses after which a failed attempt is never retried. No code is in
+    /// both `on` and `never_on`.
     pub never_on: BTreeSet<u16>,
 }
 
@@ -135,17 +131,17 @@ pub enum Backoff {
 /// The rule for a run that becomes due while an earlier regular run of its job is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
-    /// The due run ends `skipped` (overlap).
+    /// The due run is skipped, with the reason `overlap`.
     Skip,
-    /// The due run waits for the open run to end. Waiting runs beyond `max` end `skipped`
-    /// (overlap).
+    /// The due run waits for the open run to end. If `max` runs wait already, the due run is
+    /// skipped, with the reason `overlap`.
     Queue {
         /// The maximum number of waiting runs, at least 1.
         max: u32,
     },
-    /// The due run asks the open run to stop, and starts when the open run has ended.
+    /// The open run is stopped. The due run starts when the open run has ended.
     Replace,
-    /// The due run starts beside the open run.
+    /// The due run starts at once. Both runs execute at the same time.
     Allow,
 }
 
@@ -154,7 +150,8 @@ pub enum Overlap {
 pub struct CatchUp {
     /// The rule that chooses which missed occurrences run.
     pub mode: CatchUpMode,
-    /// The age from which a missed occurrence is skipped in every mode. At least 1 s.
+    /// The age from which a missed occurrence is skipped in every mode. `None` means no maximum. At
+    /// least 1 s.
     pub max_age: Option<Duration>,
     /// The maximum number of missed occurrences that run with [`CatchUpMode::All`]. The newest
     /// occurrences run. 1 to 100,000.
@@ -175,12 +172,12 @@ pub enum CatchUpMode {
     All,
 }
 
-/// The assumption about a run when the end of an attempt is unknown.
+/// The rule for a run whose attempt has an unknown end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// The run starts another attempt, because the job tolerates a second start.
+    /// Another attempt starts, because the job tolerates that its work is done twice.
     AtLeastOnce,
-    /// The run never starts twice. A run whose attempt has an unknown end ends `lost`.
+    /// No other attempt starts. The run ends with the state `lost`.
     AtMostOnce,
 }
 
@@ -204,8 +201,7 @@ impl Default for CatchUp {
     }
 }
 
-/// Returns the first gate that the definition of a job names, or `None` if the definition names no
-/// gate.
+/// Returns the first gate in the definition of a job. Returns `None` if the definition has no gate.
 pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
     let of_group = spec.group.as_ref().map(Gate::of_group);
     of_group
@@ -213,8 +209,8 @@ pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
         .or_else(|| spec.key.as_ref().map(Gate::of_key))
 }
 
-/// Returns the gates that a run of `job` has to pass, in the order of passing. `is_gated` is true
-/// if other jobs may not run beside `job`.
+/// Returns the gates that a run of `job` has to pass, in this order. `is_gated` is true if another
+/// job names `job` in `not_while`.
 pub fn gates_of(job: &JobName, spec: &JobSpec, is_gated: bool) -> Vec<Gate> {
     let group = spec.group.as_ref().map(Gate::of_group);
     let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();
@@ -225,8 +221,7 @@ pub fn gates_of(job: &JobName, spec: &JobSpec, is_gated: bool) -> Vec<Gate> {
     group.into_iter().chain(jobs.into_iter().map(Gate::of_job)).chain(key).collect()
 }
 
-/// Formats the entry for a gate that the runs of `job` have to pass before they start in `lane`:
-/// `LANE GATE JOB`.
+/// Returns the entry of the index `job_gates` for a job with a gate: `LANE GATE JOB`.
 pub fn gated_entry(job: &JobName, lane: &Lane, gate: &Gate) -> String {
     format!("{lane} {} {job}", gate.as_str())
 }
@@ -269,13 +264,13 @@ impl JobSpec {
         }
     }
 
-    /// Returns which parts of the job start processes.
+    /// Returns the parts of the job that start processes.
     pub fn started(&self) -> Started {
         Started::of(&self.action, self.done_check.as_ref(), self.notices.values())
     }
 
-    /// Returns the overlap rule of a run on time. If the job is debounced, a run that a burst of
-    /// adds requested waits for the previous run. Such a run is not skipped.
+    /// Returns the overlap rule of a run that starts in time. In a debounced job, `skip` becomes
+    /// `queue`, so that the run of the last add is not skipped while an earlier run is open.
     pub fn overlap_on_time(&self) -> Overlap {
         let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second.is_debounce());
         if is_debounced && self.overlap == Overlap::Skip {
@@ -290,7 +285,7 @@ impl JobSpec {
         self.lane_in(self.queue.clone())
     }
 
-    /// Returns the lane in which the job's runs are due if they are moved to `queue`.
+    /// Returns the lane in which the job's runs would be due in the queue `queue`.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
         let lane = Lane::new(queue, self.priority, self.requires.clone());
         match first_gate(self) {
@@ -299,14 +294,14 @@ impl JobSpec {
         }
     }
 
-    /// Formats the entry for the first gate that the runs of `job` have to pass before they start
-    /// in `lane`: `LANE GATE JOB`. Returns `None` if the job has no gates.
+    /// Returns the entry of the index `job_gates` for this job: `LANE GATE JOB`, with the job's
+    /// first gate. Returns `None` if the job has no gates.
     pub fn gated_entry(&self, job: &JobName, lane: &Lane) -> Option<String> {
         first_gate(self).map(|gate| gated_entry(job, lane, &gate))
     }
 
-    /// Returns the overlap rule of a backfill run. A backfill run waits for open runs. Open runs
-    /// do not cause a skip of the backfill run and are not stopped.
+    /// Returns the overlap rule of a backfill run. Unless the rule is `allow`, the run waits for
+    /// open runs, and no backfill run is skipped.
     pub fn overlap_when_backfilled(&self) -> Overlap {
         if self.overlap == Overlap::Allow {
             Overlap::Allow
@@ -315,8 +310,8 @@ impl JobSpec {
         }
     }
 
-    /// Returns the overlap rule of a missed run. If each missed occurrence is to run, no missed
-    /// run is skipped only because all missed runs come at once.
+    /// Returns the overlap rule of a missed run. With catch-up mode `all`, `skip` becomes `queue`,
+    /// because missed runs become due at the same time and would skip each other.
     pub fn overlap_when_missed(&self) -> Overlap {
         match (self.overlap_on_time(), self.catch_up.mode) {
             (Overlap::Skip, CatchUpMode::All) => Overlap::Queue { max: self.catch_up.max_count },

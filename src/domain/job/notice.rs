@@ -1,21 +1,17 @@
 //! Notices: runs that deliver notifications about the runs of a job. A notice is a run of a hidden
-//! job such as `JOB/on_failure`. No user can define a job of that name.
+//! job such as `JOB/on_failure`. No user can define a job with such a name.
 //!
-//! The work is divided as follows:
+//! A notice is made in three steps:
 //!
-//! * `prelude.lua` records in `notices` that a notification is due, in the step that writes the end
-//!   of a run. It adds before it removes, and decides nothing else.
-//! * Any node's `engine::teller` makes a run of the record by `plant_notice.lua`. That script
-//!   writes the hidden job from the job's definition at that time.
-//! * Each attempt follows the definition at its own time, and `engine::notification` gives it its
-//!   content.
+//! 1. The Lua script that writes the end of a run adds an entry to the key `notices`.
+//! 2. A node plans the notice with `plant_notice.lua`. This script also writes the hidden job, from
+//!    the present definition of the job.
+//! 3. A node claims the notice like any other run. `engine::notification` makes the content of each
+//!    attempt from the definition at the time of the attempt.
 //!
-//! From then on a notice is a run like any other: it is claimed, retried and recorded, and may
-//! become a dead letter.
-//!
-//! Invariant: the id of a notice is made of the run, the kind, and the fact about the run. So each
-//! notice is planted once however often it is requested, and a receiver recognizes a repeated
-//! notice by its id. A hidden job requests no notices.
+//! Invariant: the id of a notice is a hash of the run, the kind of the notification, and the fact
+//! about the run. So a notice is planned only once, and a receiver recognizes a repeated notice by
+//! its id. A hidden job has no notices of its own.
 
 use std::time::Duration;
 
@@ -40,7 +36,7 @@ impl Deadline {
     /// All kinds of deadlines.
     pub const ALL: [Self; 2] = [Self::Start, Self::Finish];
 
-    /// Returns the name of this deadline.
+    /// Returns the name of this deadline in Redis.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -48,12 +44,12 @@ impl Deadline {
         }
     }
 
-    /// Returns the deadline with this name.
+    /// Returns the deadline with this name. Returns `None` for an unknown name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|deadline| deadline.as_str() == word)
     }
 
-    /// Returns the verb for the step that a run has not done when the run misses this deadline.
+    /// Returns the verb of this deadline for a message: a late run has not "started" or "ended".
     pub fn past(self) -> &'static str {
         match self {
             Self::Start => "started",
@@ -62,23 +58,22 @@ impl Deadline {
     }
 }
 
-/// The number of retries of a notice. The constants that follow are the waits between attempts and
-/// the timeouts of an attempt.
+/// The number of retries of a notice.
 const RETRIES: u32 = 5;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(600);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The prefix of the stamp of a notice about runs that were only counted. The time of the first
-/// such run follows the prefix.
+/// The prefix of the stamp of a notice about several runs that have no notices of their own. The
+/// due time of the first such run follows the prefix.
 const REST: &str = "rest";
 
-/// The length of the hash at the end of a notice's id.
+/// The number of characters of the hash at the end of a notice's id.
 const WORD_LEN: usize = 12;
 
-/// Returns the id of the notice of `kind` about the run `about`. `stamp` distinguishes two facts
-/// about the same run.
+/// Returns the id of the notice of the kind `kind` about the run `about`. `stamp` distinguishes two
+/// facts about the same run.
 pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, IdError> {
     let word = sha1_smol::Sha1::from(format!("{about}|{stamp}")).digest().to_string();
     RunId::manual(
@@ -88,26 +83,26 @@ pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, 
     )
 }
 
-/// Returns true if a notice with this stamp is about runs that were only counted.
+/// Returns true if a notice with this stamp is about several runs that have no notices of their
+/// own.
 pub fn is_of_rest(stamp: &str) -> bool {
     stamp.starts_with(REST)
 }
 
-/// A parsed entry of `notices`.
+/// An entry of the key `notices`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoticeEntry {
-    /// The run that the notice is about. A notice about runs that were only counted names the
-    /// first of these runs.
+    /// The run that the notice is about. For a notice about several runs, the first of these runs.
     pub about: RunId,
     /// The kind of the notice.
     pub kind: NoticeKind,
-    /// The run that delivers the notice.
+    /// The id of the notice.
     pub run: RunId,
-    /// True if the notice is about runs that were only counted.
+    /// True if the notice is about several runs that have no notices of their own.
     pub is_of_rest: bool,
 }
 
-/// Parses an entry of `notices`, or returns `None` if it is malformed.
+/// Parses an entry of the key `notices`. Returns `None` if the entry is malformed.
 pub fn read_notice(entry: &[u8]) -> Option<NoticeEntry> {
     let fields: serde_json::Value = serde_json::from_slice(entry).ok()?;
     let about: RunId = fields["run"].as_str()?.parse().ok()?;
@@ -117,8 +112,8 @@ pub fn read_notice(entry: &[u8]) -> Option<NoticeEntry> {
     Some(NoticeEntry { about, kind, run, is_of_rest: is_of_rest(stamp) })
 }
 
-/// Returns the hidden job whose runs are the notices of `kind` about the job `subject`. Returns
-/// `None` if `subject` requests no such notice.
+/// Returns the hidden job whose runs are the notices of the kind `kind` about the job `subject`.
+/// Returns `None` if `subject` has no such notices.
 pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     let action = match kind {
         NoticeKind::Ping => Action::Http(HttpRequest::post(subject.ping_url.clone()?)),
@@ -140,7 +135,7 @@ pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     spec.env.clone_from(&subject.env);
     spec.env_files.clone_from(&subject.env_files);
     spec.cwd.clone_from(&subject.cwd);
-    // The standard input and the limits of the work do not apply to its notices.
+    // The standard input and the limits of the job do not apply to its notices.
     spec.process =
         ProcessRules { stdin: None, limits: Limits::default(), ..subject.process.clone() }
             .obeyed_by(spec.started());
@@ -150,10 +145,9 @@ pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     Some(spec)
 }
 
-/// Returns the text by which scripts know the notifications of a job: the names of the kinds, and
-/// timed entries. `late=` is the time in ms after the due time from which a start is late. `start=`
-/// and `finish=` are the times in ms after which the run must have started and ended. The text is
-/// empty if the job requests no notifications.
+/// Returns the notifications of a job as a text for the Lua scripts: the kinds, and times in ms
+/// after the due time. A start after `late=` is late. `start=` and `finish=` are the deadlines. The
+/// text is empty if the job has no notifications.
 pub fn notify_words(spec: &JobSpec, name: &JobName) -> String {
     let mut words: Vec<String> = spec.notices.keys().map(|kind| kind.as_str().to_owned()).collect();
     if spec.ping_url.is_some() {
@@ -182,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_has_one_id_for_what_happened_to_a_run() {
+    fn a_notice_has_one_id_for_a_fact_about_a_run() {
         let about: RunId = "backup@1790000000000".parse().unwrap();
         let id = notice_id(&about, NoticeKind::Failure, "7").unwrap();
         assert_eq!(id.job().as_str(), "backup/on_failure");
@@ -202,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_job_reports_nobody_and_waits_in_a_queue_every_node_serves() {
+    fn a_hidden_job_has_no_notices_and_a_queue_that_every_node_serves() {
         let mut subject =
             JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
         let name: JobName = "a".parse().unwrap();
@@ -225,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_a_run_a_kind_or_a_stamp_is_no_notice() {
+    fn an_entry_without_a_run_a_kind_or_a_stamp_is_not_a_notice() {
         let entry =
             read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"start","state":"running"}"#)
                 .unwrap();

@@ -1,29 +1,28 @@
-//! Pings of a monitoring service, in the form of healthchecks.io.
+//! Pings to a monitoring service, in the form of healthchecks.io.
 //!
-//! Invariant: all pings of a run have the same run id (`rid`), which is derived from the id of the
-//! run.
+//! Invariant: all pings of a run have the same UUID in the parameter `rid`.
 
 use crate::domain::name::names::RunId;
 
-/// The fact about a run that a ping reports.
+/// The event of a run that a ping reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ping {
     /// An attempt of the run begins.
     Start,
     /// The run succeeded.
     Success,
-    /// The run failed, with this exit code if the run has an exit code.
+    /// The run failed. The value is the exit code, if any.
     Failure(Option<i64>),
-    /// An operator stopped the run. The monitoring service records the stop as neither success nor
-    /// failure.
+    /// An operator stopped the run. The monitoring service logs the ping, but counts it neither as
+    /// success nor as failure.
     Cancelled,
 }
 
 /// The placeholder for the name of the job in a `ping_url`.
 pub const JOB: &str = "{job}";
 
-/// Returns the address of a ping of `run`. The address is `base`, with its credentials inserted,
-/// and the fact after the path. The fragment is dropped, because no server receives fragments.
+/// Returns the URL of a ping about `run`: `base` with the event after its path. The caller has
+/// inserted the credentials into `base`. The fragment is dropped, because servers get no fragments.
 pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     let base = base.split_once('#').map_or(base, |(base, _)| base).replace(JOB, run.job().as_str());
     let (path, query) =
@@ -43,8 +42,7 @@ pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     format!("{path}{suffix}?{query}rid={}", rid(run))
 }
 
-/// Returns a UUID derived from the id of `run`. The UUID has version 8, the version for custom
-/// rules (RFC 9562).
+/// Returns a UUID made from a hash of the id of `run` (version 8 of RFC 9562).
 fn rid(run: &RunId) -> String {
     let bytes = sha1_smol::Sha1::from(run.to_string()).digest().bytes();
     let mut number = u128::from_be_bytes(std::array::from_fn(|at| bytes[at]));
@@ -59,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ping_says_what_happened_to_behind_the_path_and_names_the_run() {
+    fn a_ping_has_the_event_after_the_path_and_the_id_of_the_run() {
         let run: RunId = "backup@1790000000000".parse().unwrap();
         let at = |base, ping| ping_address(base, &run, ping);
         let rid = rid(&run);

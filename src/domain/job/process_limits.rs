@@ -1,8 +1,9 @@
 //! The resource limits of a job's processes.
 //!
-//! Invariant: each value is within its bounds. Memory, processor and process limits apply to all
-//! processes of a run together, and only a cgroup can enforce them. File and niceness limits apply
-//! to each process, and every host can enforce them.
+//! Invariant: each value is within its bounds.
+//!
+//! The limits of memory, processor time and processes apply to all processes of a run together, and
+//! need a cgroup. The limits of open files and niceness apply to each process, and need no cgroup.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,11 +11,11 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-/// The resource limits of a job. A limit of `None` does not limit anything.
+/// The resource limits of a job. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// The maximum memory of the whole run, in bytes. A run that uses more is killed as a whole.
-    /// Within [`Limits::MEMORY`].
+    /// The maximum memory of the whole run, in bytes. If a run uses more, the kernel kills all of
+    /// its processes. Within [`Limits::MEMORY`].
     pub memory: Option<u64>,
     /// The maximum processor time of the whole run, in thousandths of a processor. Within
     /// [`Limits::CPU`].
@@ -53,8 +54,8 @@ impl Limits {
     /// The bounds of the limit on open files: from the number that a process needs to start, to
     /// the default maximum of the kernel.
     pub const FILES: RangeInclusive<u64> = 16..=1_048_576;
-    /// The bounds of the niceness: from 0 to 19. A negative niceness takes precedence over other
-    /// processes, which only the host may allow.
+    /// The bounds of the niceness: from 0 to 19. A negative niceness is not allowed, because it
+    /// would slow the other processes of the host.
     pub const NICE: RangeInclusive<u8> = 0..=19;
 
     /// Returns the kinds of limits that are set.
@@ -84,8 +85,8 @@ impl Limits {
         self
     }
 
-    /// Returns the kinds of limits that are set but that a host cannot enforce. The cgroups of the
-    /// host can enforce the kinds in `enforced`.
+    /// Returns the kinds of limits that are set but that the host cannot enforce. `enforced` has
+    /// the kinds that the cgroups of the host can enforce.
     pub fn unenforced(self, enforced: &BTreeSet<LimitKind>) -> BTreeSet<LimitKind> {
         self.asked()
             .into_iter()
@@ -125,12 +126,12 @@ impl fmt::Display for LimitKind {
     }
 }
 
-/// Lists kinds of limits as text: `memory, cpu`.
+/// Returns the kinds of limits as text: `memory, cpu`.
 pub fn listed(kinds: &BTreeSet<LimitKind>) -> String {
     kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Parses the text of [`listed`]. Kinds of a newer version are ignored.
+/// Parses the text of [`listed`]. Unknown kinds, as a newer version may write, are left out.
 pub fn kinds_in(text: &str) -> BTreeSet<LimitKind> {
     text.split(',')
         .filter_map(|word| LimitKind::ALL.into_iter().find(|kind| kind.as_str() == word.trim()))
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_takes_a_cgroup_can_be_unenforced() {
+    fn only_limits_that_need_a_cgroup_can_be_unenforced() {
         let limits = Limits {
             memory: Some(1 << 20),
             pids: Some(3),

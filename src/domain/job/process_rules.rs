@@ -1,7 +1,7 @@
 //! The rules for starting a job's process: its user, limits, umask, input and shell.
 //!
-//! Invariant: the values are well formed. Only the node knows whether its host has such a user or
-//! can enforce such a limit.
+//! Invariant: the values are well formed. A host may still lack the user or be unable to enforce a
+//! limit. The node checks this when it starts a process.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,10 +11,10 @@ use std::str::FromStr;
 use super::action::{Action, DoneCheck};
 use super::process_limits::Limits;
 
-/// The rules for starting a job's process. An absent rule means the default.
+/// The rules for starting a job's process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessRules {
-    /// The user that the process runs as. `None` means the user of the node's schedd.
+    /// The user of the process. `None` means the user of schedd on the node.
     pub user: Option<RunAs>,
     /// The umask of the process. `None` means the umask of the keeper, 0022.
     pub umask: Option<Umask>,
@@ -36,24 +36,24 @@ impl ProcessRules {
     }
 }
 
-/// The parts of a job that start processes. These parts decide which process rules of the job have
-/// an effect: an HTTP request obeys none.
+/// The parts of a job that start processes. They decide which process rules have an effect, because
+/// an HTTP request obeys none of these rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
     /// The attempts of the job start processes.
     Work,
-    /// The attempts make a request. Only the command of the `done_check` starts a process, which
-    /// gets no input.
+    /// The attempts make a request. The command of the `done_check` starts a process, which gets no
+    /// input.
     Question,
-    /// The attempts make a request. Only a notice may start a process, which gets no input and is
-    /// not bound by the limits of the attempts.
+    /// The attempts make a request. Only notices start processes, which get no input and have no
+    /// resource limits.
     Notice,
     /// No part of the job starts a process.
     Nothing,
 }
 
 impl Started {
-    /// Returns the parts that start processes, from the actions of a job.
+    /// Returns the parts of a job with these actions that start processes.
     pub fn of<'a>(
         work: &Action,
         check: Option<&DoneCheck>,
@@ -70,7 +70,7 @@ impl Started {
         }
     }
 
-    /// Returns the keys of the process rules that have no effect.
+    /// Returns the keys of the process rules that have no effect on the job.
     pub fn idle_keys(self) -> &'static [&'static str] {
         match self {
             Self::Work => &[],
@@ -94,14 +94,14 @@ impl ProcessRules {
     }
 }
 
-/// A user of the host that a process runs as, with an optional group.
+/// The user and the optional group of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAs {
     user: String,
     group: Option<String>,
 }
 
-/// The error for a text that names no user.
+/// The error for a text that is not the name of a user or of a user and a group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "user {found:?} is not valid: wanted the name of a user, or of a user and a group as in \"backup:adm\""
@@ -113,8 +113,8 @@ pub struct RunAsError {
 /// The maximum length of an account name, in bytes.
 const MAX_ACCOUNT_LEN: usize = 256;
 
-/// Returns true if the text can be the name of a user or a group. A number is refused, because
-/// nothing defines its account or its home.
+/// Returns true if the text can be the name of a user or a group. A number is refused, because a
+/// number may have no account and no home directory.
 pub fn is_account_name(text: &str) -> bool {
     let is_plain =
         |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '/' | ',' | '"');
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_a_name_with_or_without_a_group() {
+    fn a_user_is_a_name_with_an_optional_group() {
         for text in ["backup", "www-data", "backup:adm", "jo.doe@example", "svc$", "_x"] {
             assert_eq!(text.parse::<RunAs>().unwrap().to_string(), text);
         }

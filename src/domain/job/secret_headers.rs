@@ -1,7 +1,7 @@
-//! Header fields whose values grant access. Both the warnings about readable files and the rule
-//! for redirects use this list.
+//! Header fields with secret values, such as `authorization`. schedd warns if a readable file
+//! contains such a value, and does not send the field to another host after a redirect.
 
-/// The names of the header fields, in lower case.
+/// The names of header fields with secret values, in lower case.
 pub const SECRET_HEADERS: &[&str] = &[
     "api-key",
     "apikey",
@@ -23,7 +23,7 @@ pub const SECRET_HEADERS: &[&str] = &[
     "x-vault-token",
 ];
 
-/// Returns true if the value of the header field `name` grants access.
+/// Returns true if the header field `name` has a secret value, in any letter case.
 pub fn is_secret_header(name: &str) -> bool {
     SECRET_HEADERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
 }

@@ -1,34 +1,33 @@
-//! References to secrets in a text of a job: `${credential:NAME}`. The node inserts the secret at
-//! the moment of use.
+//! References to secrets in the texts of a job: `${credential:NAME}`. The node replaces the
+//! reference with the secret when it uses the text. `$${` means a literal `${`. `$NAME` and
+//! `$(...)` stay as they are.
 //!
-//! Invariant: a definition, and everything shown of it, contains only the reference. An error about
-//! a text names a position and never repeats the text.
-//!
-//! Nothing else is replaced: `$NAME` and `$(...)` stay as they are. `$${` stands for `${`.
+//! Invariant: Redis and messages contain only the reference, never the secret. An error names a
+//! position in the text and never shows the text.
 
 /// The start of a reference.
 const OPEN: &str = "${";
-/// The text that stands for a literal [`OPEN`].
+/// The text that means a literal [`OPEN`].
 const LITERAL: &str = "$${";
 const CREDENTIAL: &str = "credential:";
-/// The maximum length of a credential name. systemd sets the same limit, which is the limit of a
-/// file name.
+/// The maximum length of a credential name, in bytes. It is the limit of file names, which systemd
+/// also has.
 const LONGEST_NAME: usize = 255;
 
-/// The error for a text with a reference that cannot be valid.
+/// The error for a text with an invalid reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// The text has a `${` that begins no reference to a credential.
+    /// The text has a `${` without `credential:` after it.
     #[error(
-        "found ${{ without a credential, wanted ${{credential:NAME}} (write $${{ for a literal ${{)"
+        "the text has ${{ without credential: after it, wanted ${{credential:NAME}} (write $${{ for a literal ${{)"
     )]
     Unknown {
         /// The byte offset at which the faulty reference begins.
         offset: usize,
     },
-    /// The text has a reference to a credential without an end, or with an invalid name.
+    /// The text has a `${credential:` without a valid name or without `}`.
     #[error(
-        "found a malformed reference, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, without . as the first character"
+        "the text has a malformed reference, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ - as NAME, without . as the first character"
     )]
     Name {
         /// The byte offset at which the faulty reference begins.
@@ -37,7 +36,7 @@ pub enum ReferenceError {
 }
 
 impl ReferenceError {
-    /// Returns the byte of the text at which the fault begins.
+    /// Returns the byte offset at which the invalid reference begins.
     pub fn offset(&self) -> usize {
         match self {
             Self::Unknown { offset } | Self::Name { offset } => *offset,
@@ -45,8 +44,8 @@ impl ReferenceError {
     }
 }
 
-/// Returns true if `name` can be the name of a credential: a file name that cannot lead out of its
-/// directory.
+/// Returns true if `name` can be the name of a credential: a file name without `/` and without a
+/// leading `.`.
 pub fn is_credential_name(name: &str) -> bool {
     let is_known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     !name.is_empty()
@@ -55,7 +54,7 @@ pub fn is_credential_name(name: &str) -> bool {
         && name.bytes().all(is_known)
 }
 
-/// Returns the first fault of `text` as an error, if there is any.
+/// Checks all references in `text`. Fails with the first invalid reference.
 pub fn check(text: &str) -> Result<(), ReferenceError> {
     let mut offset = 0;
     for piece in Pieces(text) {
@@ -68,7 +67,7 @@ pub fn check(text: &str) -> Result<(), ReferenceError> {
     Ok(())
 }
 
-/// Returns true if [`fill`] would change the text or fail.
+/// Returns true if [`fill`] would change the text or could fail.
 pub fn is_in(text: &str) -> bool {
     Pieces(text).any(|piece| !matches!(piece, Piece::Plain(_) | Piece::Other(_)))
 }
@@ -79,9 +78,9 @@ pub fn is_all_of(text: &str) -> bool {
     matches!((pieces.next(), pieces.next()), (Some(Piece::Credential(_)), None))
 }
 
-/// Replaces every reference in `text` with the secret that `value_of` returns. A `${` that begins
-/// no reference to a credential stays, because an old definition may contain such text. Fails on a
-/// malformed reference, and if `value_of` fails.
+/// Returns `text` with each reference replaced by the secret that `value_of` returns. A `${`
+/// without `credential:` stays, because an old definition may contain it. Fails for an invalid
+/// name, or if `value_of` fails.
 pub fn fill<E: From<ReferenceError>>(
     text: &str,
     mut value_of: impl FnMut(&str) -> Result<String, E>,
@@ -99,7 +98,7 @@ pub fn fill<E: From<ReferenceError>>(
     Ok(filled)
 }
 
-/// A piece of a text with a single meaning.
+/// A piece of a text: a reference, a literal, or the text between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece<'t> {
     Plain(&'t str),
@@ -107,9 +106,9 @@ enum Piece<'t> {
     Open,
     /// The name in a `${credential:NAME}`.
     Credential(&'t str),
-    /// A `${` that begins no reference to a credential.
+    /// A `${` without `credential:` after it.
     Other(&'t str),
-    /// A `${credential:` without a valid name after it.
+    /// A `${` of a `${credential:` without a valid name.
     Faulty(&'t str),
 }
 
@@ -137,7 +136,7 @@ impl<'t> Iterator for Pieces<'t> {
             None => Piece::Plain(text),
             Some(0) => reference(text),
             Some(1) if text.starts_with(LITERAL) => Piece::Open,
-            // A `$` directly before the `${` belongs to the literal `$${`.
+            // A `$` directly before the `${` is part of the literal `$${`.
             Some(at) => {
                 let end = if text.get(..at).is_some_and(|before| before.ends_with('$')) {
                     at - 1
@@ -152,7 +151,7 @@ impl<'t> Iterator for Pieces<'t> {
     }
 }
 
-/// Parses the reference with which `text` begins.
+/// Returns the piece at the start of `text`, which begins with `${`.
 fn reference(text: &str) -> Piece<'_> {
     let open = text.get(..OPEN.len()).unwrap_or(text);
     let Some(name) = text.strip_prefix(OPEN).and_then(|inside| inside.strip_prefix(CREDENTIAL))
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn another_form_is_refused_at_its_place_and_where_it_is_there_already_it_stays() {
+    fn another_form_is_refused_by_the_check_and_left_by_fill() {
         for (text, offset) in [
             ("${UNSET}", 0),
             ("a ${", 2),
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_without_a_name_that_can_be_is_refused_and_never_filled_in() {
+    fn a_credential_with_an_invalid_name_is_refused_and_never_filled_in() {
         let long = format!("${{credential:{}}}", "a".repeat(256));
         for text in [
             "${credential:}",

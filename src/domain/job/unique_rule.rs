@@ -1,8 +1,7 @@
-//! The unique key of an added job, and the rule for a second add while another job has the key.
+//! The unique key of a job, and the rule for a second add while another job has the same key.
 //!
-//! A key is taken in one of two ways: until the job is over (its record says so), or for a fixed
-//! time from the add, whatever becomes of the job. Only the removal of the job by an operator ends
-//! both early.
+//! A job has its unique key until the job ends, or for a fixed time from the add. If an operator
+//! removes the job, the key is free at once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,12 +11,12 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UniqueKey(String);
 
-/// The unique key of a job and the rule for a second add with that key.
+/// The unique key of a job, and the rule for a second add with this key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unique {
     /// The key that at most one job has at a time.
     pub key: UniqueKey,
-    /// The rule for a second add with the key.
+    /// The rule for a second add with this key.
     pub second: Second,
 }
 
@@ -26,20 +25,20 @@ pub struct Unique {
 pub enum Second {
     /// The second add is refused as a conflict.
     Refused {
-        /// The time from the add for which the key is taken. `None` means until the job is over.
+        /// The time from the add for which the job has the key. `None` means until the job ends.
         /// 100 ms to 365 days.
         window: Option<Duration>,
     },
-    /// The second add replaces the first add if the first run has not started. The definition and
-    /// the time of the second add then count.
+    /// If the run of the first add has not started, the second add replaces its definition and its
+    /// time.
     Wins {
-        /// The maximum time from the first add of a burst to the due time of its run. `None` means
-        /// that the last add alone decides. 100 ms to 365 days.
+        /// The maximum time from the first add to the due time of the run, although later adds move
+        /// it. `None` means no maximum. 100 ms to 365 days.
         max_wait: Option<Duration>,
     },
-    /// The second add is dropped, which counts as success.
+    /// The second add has no effect, but counts as successful.
     Dropped {
-        /// The time from the add for which the key is taken. 100 ms to 365 days.
+        /// The time from the add for which the job has the key. 100 ms to 365 days.
         window: Duration,
     },
 }
@@ -60,16 +59,16 @@ impl fmt::Display for UniqueKey {
     }
 }
 
-/// The reason why a text is not a unique key.
+/// The error for a text that is not a unique key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UniqueKeyError {
     /// The key is empty.
     #[error("the key is empty, wanted 1 to 256 characters such as \"customer-42\"")]
     Empty,
-    /// The key has more than 256 characters: this many.
+    /// The key has more than 256 characters. The value is their number.
     #[error("the key has {0} characters, wanted at most 256")]
     TooLong(usize),
-    /// The key has a control character.
+    /// The key has a control character. The value is its position, counted from 1.
     #[error("the key has a control character at position {0}, wanted printable characters")]
     Control(usize),
 }
@@ -102,8 +101,8 @@ impl Second {
         }
     }
 
-    /// Returns the time from the add for which the key is taken. `None` means that the record of
-    /// the job decides.
+    /// Returns the time from the add for which the job has the key. Returns `None` if the job has
+    /// the key until it ends.
     pub fn window(self) -> Option<Duration> {
         match self {
             Self::Refused { window } => window,
@@ -112,12 +111,13 @@ impl Second {
         }
     }
 
-    /// Returns true if a later add replaces the first add.
+    /// Returns true if a later add replaces the first add (`debounce`).
     pub fn is_debounce(self) -> bool {
         matches!(self, Self::Wins { .. })
     }
 
-    /// Returns the maximum time from the first add of a burst to the due time of its run.
+    /// Returns the maximum time from the first add to the due time of the run. Returns `None` if
+    /// there is no maximum.
     pub fn max_wait(self) -> Option<Duration> {
         match self {
             Self::Wins { max_wait } => max_wait,

@@ -1,7 +1,7 @@
 //! Secrets that sign the requests of a job, in the form of Standard Webhooks: `whsec_` and a key in
 //! base64.
 //!
-//! Invariant: a key is long enough to sign with, and no message and no `Debug` text shows it.
+//! Invariant: a key has 24 to 64 bytes. No message and no `Debug` text shows a secret.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,8 @@ use super::secret_reference;
 const PREFIX: &str = "whsec_";
 /// The allowed length of a key, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// The maximum number of secrets that sign at the same time: the new secret, and old secrets that
-/// are being replaced.
+/// The maximum number of secrets that sign the same request. With several secrets, an operator can
+/// replace a secret without a break.
 pub const MOST_SECRETS: usize = 4;
 
 /// A secret that signs requests, with its text and its key.
@@ -44,11 +44,11 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// The error for a text that is not a secret. The text is not shown, because the text may be a
-/// misspelt secret.
+/// The error for a text that is not a signing secret. The message does not show the text, because
+/// it may be a misspelt secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "is not a signing secret: wanted whsec_ followed by 24 to 64 bytes in base64 (as from echo whsec_$(openssl rand -base64 32)), or ${{credential:NAME}}"
+    "the value (not shown) is not a signing secret: wanted whsec_ followed by 24 to 64 bytes in base64 (as from echo whsec_$(openssl rand -base64 32)), or ${{credential:NAME}}"
 )]
 pub struct NotASecret;
 
@@ -67,7 +67,7 @@ impl FromStr for WebhookSecret {
     }
 }
 
-/// A signing secret as a job names it.
+/// A signing secret in the definition of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SigningSecret {
     /// The definition contains the secret itself.
@@ -114,7 +114,7 @@ mod tests {
     const ONE: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
     #[test]
-    fn a_secret_has_a_long_key_and_is_shown_nowhere() {
+    fn a_secret_has_a_long_key_and_is_never_shown() {
         let secret: WebhookSecret = ONE.parse().unwrap();
         assert_eq!((secret.key().len(), secret.as_str()), (24, ONE));
         assert!(!format!("{secret:?}").contains("MfKQ"));

@@ -12,8 +12,8 @@ pub struct SizeError {
     found: String,
 }
 
-/// Returns the bytes that `text` means. Fails unless it is a whole number and one of `B`, `KiB`,
-/// `MiB`, `GiB`, `K`, `M`, `G`.
+/// Returns the number of bytes that `text` means. Fails unless `text` is a whole number with the
+/// unit `B`, `KiB`, `MiB`, `GiB`, `K`, `M` or `G`.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let found = || SizeError { found: text.chars().take(40).collect() };
     let trimmed = text.trim();
@@ -29,7 +29,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(found)
 }
 
-/// Returns the shortest whole number with a unit that means `bytes`, such as `512MiB`.
+/// Returns `bytes` as the shortest whole number with a unit, such as `512MiB`.
 pub fn format_size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {

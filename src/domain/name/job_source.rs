@@ -1,7 +1,7 @@
 //! The source of a list of jobs: the jobs file of a node, or a file that `schedctl apply` read.
 //!
-//! Invariant: no node can have the name of an applied file. So a node and an applied file never
-//! take each other's jobs for their own.
+//! Invariant: the source of an applied file never has the name of a node. So the jobs of nodes and
+//! of applied files are never confused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ impl SourceName {
         &self.0
     }
 
-    /// Returns true if the source is an applied file. No node reads such a file again.
+    /// Returns true if the source is an applied file, which no node reads again.
     pub fn is_applied(&self) -> bool {
         self.0.starts_with(APPLIED)
     }

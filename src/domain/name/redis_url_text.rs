@@ -5,11 +5,11 @@ use reqwest::Url;
 
 const PORT: &str = "the port is not valid: wanted 1 to 65535";
 const DATABASE: &str = "the database number is not valid: wanted 0 or more";
-const HOST: &str = "the host is not valid";
+const HOST: &str = "the host is not valid: wanted a host name or an IP address";
 const NO_HOST: &str = "the URL has no host";
 
-/// Returns the fault that keeps `url` from being the address of a Redis server, or `None`. The
-/// function checks the host, the port and the database number.
+/// Returns the fault of `url` as the address of a Redis server, or `None` if its host, port and
+/// database number are valid.
 pub fn fault_of(url: &str) -> Option<&'static str> {
     let parsed = match Url::parse(url) {
         Ok(parsed) => parsed,

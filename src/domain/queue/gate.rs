@@ -1,10 +1,10 @@
-//! Gates: limits that a run has to pass before it starts. A run may have to wait at a gate.
+//! Gates: limits that several runs share. A run may have to wait at a gate before it starts.
 //!
-//! A gate is a key (`key = "customer-42"`), a group, or a job beside which other jobs may not run
-//! (`not_while`).
+//! A gate is a concurrency key (`key = "customer-42"`), a group, or a job that another job names in
+//! `not_while`.
 //!
-//! Invariant: a run passes its gates in a fixed order: its group, the jobs by name, its key. So no
-//! two runs ever wait for each other.
+//! Invariant: each run passes its gates in the same order: its group, the jobs by name, its key. So
+//! two runs never wait for each other.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -17,17 +17,16 @@ use crate::domain::name::names::{GroupName, JobName};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gate(String);
 
-/// The name of a concurrency key: 1 to 256 characters, none of them a control character.
+/// A concurrency key: 1 to 256 characters without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedKey(String);
 
-/// The limits for the runs of each concurrency key of a job. They set how many of these runs may
-/// run at once, and how often a run may start.
+/// The limits of a concurrency key: a maximum of runs at once, and a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerKey {
-    /// The maximum number of runs of a key at once, 1 to 1,000,000. `None` means any number.
+    /// The maximum number of runs with the key at once, 1 to 1,000,000. `None` means any number.
     pub limit: Option<u32>,
-    /// The rate limit for the runs of a key.
+    /// The rate limit for starts of runs with the key. `None` means no rate limit.
     pub rate: Option<Rate>,
 }
 
@@ -38,7 +37,7 @@ pub struct KeyError {
     found: String,
 }
 
-/// The maximum number of characters that a message shows of a wrong key.
+/// The maximum number of characters of an invalid key in a message.
 const SHOWN: usize = 40;
 
 impl SharedKey {
@@ -82,7 +81,7 @@ impl Gate {
         Self(format!("group:{group}"))
     }
 
-    /// Returns the gate between `job` and the jobs that may not run beside it.
+    /// Returns the gate between `job` and the jobs that name `job` in `not_while`.
     pub fn of_job(job: &JobName) -> Self {
         Self(format!("job:{job}"))
     }
@@ -100,8 +99,8 @@ impl Gate {
         Self(name)
     }
 
-    /// Returns the gate with this name, or `None` if the kind of gate in the name is unknown. The
-    /// name comes from a script or a record.
+    /// Returns the gate with this name, from a Lua script or a record. Returns `None` if the name
+    /// is invalid.
     pub fn from_name(name: &str) -> Option<Self> {
         let (kind, of) = name.split_once(':')?;
         let is_one = matches!(kind, "group" | "job" | "key")
@@ -110,7 +109,8 @@ impl Gate {
         is_one.then(|| Self(name.to_owned()))
     }
 
-    /// Returns the gates that the text of a record names.
+    /// Returns the gates in a text from a record, with blanks between the names. Invalid names are
+    /// left out.
     pub fn all_in(text: &str) -> Vec<Self> {
         text.split_ascii_whitespace().filter_map(Self::from_name).take(MOST_GATES).collect()
     }
@@ -120,12 +120,12 @@ impl Gate {
         &self.0
     }
 
-    /// Returns the group, if this is the gate of a group.
+    /// Returns the group of this gate. Returns `None` if this is not the gate of a group.
     pub fn group(&self) -> Option<GroupName> {
         self.0.strip_prefix("group:")?.parse().ok()
     }
 
-    /// Returns the job, if this is the gate of a job.
+    /// Returns the job of this gate. Returns `None` if this is not the gate of a job.
     pub fn job(&self) -> Option<JobName> {
         self.0.strip_prefix("job:")?.parse().ok()
     }
@@ -135,7 +135,7 @@ impl Gate {
         self.0.starts_with("key:")
     }
 
-    /// Describes the gate for a message: `key customer-42`, `group x`, `job backup`.
+    /// Returns the gate as text for a message: `key customer-42`, `group x`, `job backup`.
     pub fn words(&self) -> String {
         let (kind, of) = self.0.split_once(':').unwrap_or_default();
         format!("{kind} {}", if kind == "key" { unescaped(of) } else { of.to_owned() })
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn an_invalid_key_is_refused() {
         for bad in ["", "a\n", "\0", "\u{1b}[1m", &"x".repeat(257)] {
             assert!(bad.parse::<SharedKey>().is_err(), "{bad:?}");
         }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_names_that_is_no_gate_is_passed_over() {
+    fn invalid_names_of_gates_in_a_record_are_left_out() {
         let found: Vec<String> = Gate::all_in("group:x nonsense job: key:a%20b other:y")
             .iter()
             .map(Gate::words)

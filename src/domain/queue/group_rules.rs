@@ -1,4 +1,4 @@
-//! The settings of a group: a set of jobs of which one runs at a time, in due order or by turns.
+//! The settings of a group. Only one job of a group runs at a time, in due order or in turns.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::domain::time::zone::Zone;
 /// The settings of a group, from `[groups.X]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum GroupSettings {
-    /// The jobs run one at a time, in due order.
+    /// Only one job runs at a time, in due order.
     #[default]
     Exclusive,
-    /// The jobs run one at a time, and take turns.
+    /// Only one job runs at a time, and the jobs take turns.
     Alternate(TurnRules),
 }
 
 /// The rules by which the members of a group take turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnRules {
-    /// The members of the group in the order of their turns. The list has 2 to
-    /// [`TurnRules::MOST_MEMBERS`] members, each once.
+    /// The members of the group in the order of their turns, each once. 2 to
+    /// [`TurnRules::MOST_MEMBERS`] members.
     pub order: Vec<JobName>,
-    /// The minimum time between the end of a run of the group and the start of the next, 0 to 1
+    /// The minimum time from the end of a run of the group to the start of its next run, 0 to 1
     /// day.
     pub gap: Duration,
-    /// The time that the group waits for the member whose turn it is, if that member has no due
-    /// run, 0 to 1 day.
+    /// The maximum time that the group waits for the member that has the turn but no due run, 0 to
+    /// 1 day.
     pub turn_timeout: Duration,
 }
 
@@ -38,19 +38,20 @@ pub struct Shut {
     /// The gap of the group, and the time when the gap ends. `None` if no gap keeps the group
     /// closed.
     pub gap: Option<(Duration, UnixMillis)>,
-    /// The time that the group waits for a member without a waiting run, and when that wait ends.
-    /// The turn belongs to this member.
+    /// The turn timeout of the group, and the time when it ends. `None` unless the member that has
+    /// the turn has no waiting run.
     pub turn_timeout: Option<(Duration, UnixMillis)>,
 }
 
 impl Shut {
-    /// Describes the gap of the group and its end. Returns `None` if no gap keeps the group closed.
+    /// Returns a sentence about the gap of the group and its end. Returns `None` if no gap keeps
+    /// the group closed.
     pub fn gap_words(&self, zone: &Zone) -> Option<String> {
         let (gap, over) = self.gap?;
         Some(format!("The gap of {} ends on {}.", format_duration(gap), shown(over, zone)))
     }
 
-    /// Describes the wait of the group for the member `turn`, whose turn to start it is.
+    /// Returns a sentence about the member `turn`, which has the turn, and about the turn timeout.
     pub fn turn_words(&self, turn: &str, zone: &Zone) -> String {
         let turn_timeout = self.turn_timeout.map_or_else(String::new, |(turn_timeout, over)| {
             let (turn_timeout, over) = (format_duration(turn_timeout), shown(over, zone));
@@ -61,9 +62,9 @@ impl Shut {
 }
 
 impl TurnRules {
-    /// Returns the time when the gap after the last end is over, or `None` if the gap is over
-    /// already. An end that puts this time more than `gap` ahead was recorded before the clock was
-    /// set back. Such an end does not count.
+    /// Returns the end of the gap after the group's last run, which ended at `last_ended`. Returns
+    /// `None` if no gap keeps the group closed. A `last_ended` after `now` is ignored, because the
+    /// clock was set back.
     pub fn gap_over(&self, last_ended: Option<UnixMillis>, now: UnixMillis) -> Option<UnixMillis> {
         let over = last_ended?.saturating_add(self.gap);
         (over > now && over <= now.saturating_add(self.gap)).then_some(over)
@@ -73,7 +74,7 @@ impl TurnRules {
     pub const MOST_MEMBERS: usize = 100;
     /// The default gap between two runs of a group.
     pub const GAP: Duration = Duration::ZERO;
-    /// The default time that a group waits for the member whose turn it is.
+    /// The default turn timeout.
     pub const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 }
 

@@ -1,14 +1,13 @@
-//! A lane: the due set of a queue for runs of one priority that require the same labels.
+//! A lane: the due set of a queue for runs with the same priority and the same required labels.
 //!
-//! The text of a lane names the lane in keys and records: `default`, `default!5`,
-//! `default!-3~2+eu,gpu`. The plain lane of a queue has the queue's own name, so records from the
-//! time before lanes remain valid.
+//! The text of a lane is its name in keys and records: `default`, `default!5`,
+//! `default!-3~2+eu,gpu`. The plain lane of a queue has the name of the queue, so old records
+//! without lanes remain valid.
 //!
-//! Runs that have gates to pass are in separate lanes, called shards. Many runs of a gate may come
-//! due at once. Even then, these runs precede no run without gates, and only few runs with other
-//! gates.
+//! Runs with gates are in separate lanes, called shards. So many due runs of one gate do not delay
+//! runs without gates, and delay only few runs with other gates.
 //!
-//! Invariant: a lane has exactly one text, so no run is due in two sets of the same lane.
+//! Invariant: a lane has exactly one text, so a lane has only one due set.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,7 +29,7 @@ impl Priority {
     /// The highest priority.
     pub const MOST: i8 = 10;
 
-    /// Returns the priority with this number, or `None` if the number is outside -10 to 10.
+    /// Returns the priority with this number. Returns `None` if the number is not from -10 to 10.
     pub fn new(number: i8) -> Option<Self> {
         (Self::LEAST..=Self::MOST).contains(&number).then_some(Self(number))
     }
@@ -47,11 +46,11 @@ impl fmt::Display for Priority {
     }
 }
 
-/// The number of shards into which the runs of a lane with gates are divided. The first gate that
-/// a run has to pass decides its shard. A poll reads the head of each shard.
+/// The number of shards for runs with gates. The first gate of a run determines its shard. A poll
+/// reads the first runs of each shard.
 const SHARDS: u8 = 16;
 
-/// The due set of a queue for runs of one priority that require the same labels.
+/// The due set of a queue for runs with the same priority and the same required labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
     queue: QueueName,
@@ -62,7 +61,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Returns the lane of `queue` for runs of `priority` that require these labels.
+    /// Returns the lane of `queue` for runs with this priority and these required labels.
     pub fn new(queue: QueueName, priority: Priority, requires: BTreeSet<Label>) -> Self {
         Self::of(queue, priority, None, requires)
     }
@@ -97,8 +96,7 @@ impl Lane {
         Self { queue, priority, shard, requires, text }
     }
 
-    /// Returns the plain lane of the queue `default`, which is the queue of jobs that name no
-    /// queue.
+    /// Returns the plain lane of the queue `default`.
     pub fn default_lane() -> Self {
         QueueName::default_queue().into()
     }
@@ -113,7 +111,7 @@ impl Lane {
         QueueName::of_notices().into()
     }
 
-    /// Returns the text of the lane, which names the lane in keys and records.
+    /// Returns the text of the lane, its name in keys and records.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -133,13 +131,13 @@ impl Lane {
         &self.requires
     }
 
-    /// Returns true for the plain lane of a queue. Nodes derive plain lanes from the queues. Nodes
-    /// must learn of every other lane.
+    /// Returns true for the plain lane of a queue: the lane with the default priority, without
+    /// labels and shard. Only other lanes are listed in the key `lanes`.
     pub fn is_plain(&self) -> bool {
         self.text == self.queue.as_str()
     }
 
-    /// Returns true for a lane in the queue of a host or of notices.
+    /// Returns true for a lane of the queue of a host or of the queue of notices.
     pub fn is_of_host(&self) -> bool {
         self.queue.is_of_host()
     }
@@ -166,8 +164,7 @@ impl FromStr for Lane {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        // Only the text that a lane itself would write is valid: two texts for a lane would be two
-        // due sets.
+        // Only the canonical text is valid, because two texts would mean two due sets.
         parse(text).filter(|lane| lane.text == text).ok_or_else(|| IdError::lane(text))
     }
 }
@@ -229,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_may_take_from_a_lane_whose_labels_it_all_carries() {
+    fn a_node_with_all_required_labels_may_take_runs_of_a_lane() {
         let labels = |text: &str| {
             text.split_whitespace().map(|label| label.parse().unwrap()).collect::<BTreeSet<Label>>()
         };
@@ -247,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_gate_stand_in_one_shard_and_those_of_many_in_all() {
+    fn runs_of_one_gate_are_in_one_shard_and_runs_of_many_gates_in_all() {
         let lane = || Lane::new("q".parse().unwrap(), Priority(1), BTreeSet::new());
         let shard = |key: &str| lane().shard_for(&Gate::of_key(&key.parse().unwrap()));
         assert_eq!(shard("k").as_str(), "q!1~5", "drawn alike on every node and in every version");

@@ -16,19 +16,19 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Returns true if the node serves `queue`, whatever labels the runs of the queue require. The
-    /// queue of a host is served by all nodes of the host.
+    /// Returns true if the node serves `queue`, without regard to labels. Each node serves the
+    /// queue of its host.
     pub fn takes_queue(&self, queue: &QueueName) -> bool {
         queue.is_of_host() || self.queues.as_ref().is_none_or(|queues| queues.contains(queue))
     }
 
-    /// Returns true if the node takes runs of `lane`: the node serves the queue and has the labels.
+    /// Returns true if the node serves the queue of `lane` and has all labels of the lane.
     pub fn takes(&self, lane: &Lane) -> bool {
         self.takes_queue(lane.queue()) && lane.is_open_to(&self.labels)
     }
 }
 
-/// The reason why no node takes runs of a lane.
+/// The reason why no running node serves a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unserved {
     /// No running node serves this queue.
@@ -38,8 +38,8 @@ pub enum Unserved {
 }
 
 impl Unserved {
-    /// Returns the reason why no running node takes runs of `lane`. Returns `None` if a node takes
-    /// them, or if no node is running. The lane of a host is not checked.
+    /// Returns the reason why no running node serves `lane`. Returns `None` if a node serves the
+    /// lane, if no node is running, or for the lane of a host.
     pub fn of(lane: &Lane, running: &[Serving]) -> Option<Self> {
         if running.is_empty() || lane.is_of_host() || running.iter().any(|node| node.takes(lane)) {
             return None;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_takes_from_the_queues_it_serves_what_requires_no_more_than_it_carries() {
+    fn a_node_takes_runs_of_its_queues_if_it_has_the_required_labels() {
         let node = serving(Some("a b"), "gpu eu");
         for (text, takes) in [
             ("a", true),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_says_why() {
+    fn a_lane_that_no_node_serves_has_a_reason() {
         let nodes = [serving(Some("a"), "gpu"), serving(Some("b"), "eu")];
         let why = |text: &str| Unserved::of(&lane(text), &nodes).map(|why| why.to_string());
         assert_eq!(why("a+gpu"), None);

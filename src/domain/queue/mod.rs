@@ -1,4 +1,4 @@
-//! What runs share: queues, lanes, groups and gates.
+//! The limits that runs share: queues, lanes, groups, gates and rate limits.
 
 pub mod dispatch;
 pub mod gate;

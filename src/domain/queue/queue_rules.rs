@@ -1,4 +1,4 @@
-//! The settings of a queue: its limits, its rate limit, and its share of a node.
+//! The settings of a queue: its limits, its rate limit, and its share of the slots of a node.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ pub struct QueueSettings {
     /// The maximum number of runs of the queue that a node executes at once. 1 to
     /// [`QueueSettings::MOST_CONCURRENT`].
     pub concurrency: u32,
-    /// The maximum number of runs of the queue at once on all nodes together. 1 to
-    /// [`QueueSettings::MOST_AT_ONCE`].
+    /// The maximum number of runs of the queue at once on all nodes together. `None` means no
+    /// maximum. 1 to [`QueueSettings::MOST_AT_ONCE`].
     pub limit: Option<u32>,
-    /// The rate limit of the queue: how many attempts may start in a period, on all nodes together.
+    /// The rate limit for starts of attempts, on all nodes together. `None` means no rate limit.
     pub rate: Option<Rate>,
-    /// The share of a node that the queue gets while several queues compete for the node.
+    /// The share of the node's slots for the queue while several queues need slots.
     pub share: Share,
-    /// True if the queue is paused, so that none of its runs starts.
+    /// True if the queue is paused. Its runs then do not start.
     pub is_paused: bool,
 }
 
-/// The share of a node that a queue gets while several queues compete for the node.
+/// The share of a node's slots for a queue while several queues need slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// The queue gets slots before all queues that are not strict.
@@ -65,7 +65,7 @@ pub enum NoRoomReason {
 }
 
 impl NoRoomReason {
-    /// Returns the reason that a script calls `word`, or `None` if the word is unknown.
+    /// Returns the reason for the word of a Lua script. Returns `None` for an unknown word.
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "paused" => Self::Paused,
@@ -76,12 +76,12 @@ impl NoRoomReason {
     }
 }
 
-/// A change that an operator makes to the settings of a queue.
+/// A change of the settings of a queue by an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueChange {
     /// The settings of the queue after the change.
     pub settings: QueueSettings,
-    /// The settings that the operator changes. All other settings stay as they are.
+    /// The settings to change. All other settings stay as they are.
     pub named: BTreeSet<QueueKey>,
 }
 
@@ -92,7 +92,7 @@ pub enum QueueKey {
     Concurrency,
     /// The setting `concurrency`, with the value from the file of each node.
     OwnConcurrency,
-    /// The setting `limit`: how many runs of the queue may run at once on all nodes.
+    /// The setting `limit`, the maximum number of runs at once on all nodes.
     Limit,
     /// The rate limit of the queue, with its burst.
     Rate,

@@ -1,8 +1,8 @@
-//! A rate limit: how many runs may start in a period (`100/1m`), and how many of them at once.
+//! A rate limit: the maximum number of runs that may start in a period, such as `100/1m`, and the
+//! maximum number of runs that may start at once (the burst).
 //!
-//! The limit is applied where runs are claimed, by Redis' clock (GCRA). Each run uses a part of
-//! `per / count` of the time to come. Another run may start while at most `burst` such parts are
-//! used. So in any period, at most `burst` runs more than `count` in each `per` start.
+//! The claim script applies the limit by Redis' clock with the algorithm GCRA. In a time of
+//! `n * per`, at most `n * count + burst` runs start.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::domain::time::duration::{format_duration, parse_duration};
 
-/// A rate limit with values within their bounds.
+/// A rate limit, with all values within their bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     count: u32,
@@ -18,8 +18,7 @@ pub struct Rate {
     burst: u32,
 }
 
-/// The error for a text that is not a rate limit. The message says what was found and what was
-/// wanted.
+/// The error for a text that is not a rate limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rate {found:?} {problem}, wanted RUNS/DURATION such as \"100/1m\"")]
 pub struct RateError {
@@ -31,7 +30,7 @@ pub struct RateError {
 pub const MOST_RUNS: u32 = 1_000_000;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// The maximum number of characters that a message shows of a wrong text.
+/// The maximum number of characters of an invalid text in a message.
 const SHOWN: usize = 40;
 
 impl Rate {
@@ -58,7 +57,7 @@ impl Rate {
         self.per
     }
 
-    /// Returns the microseconds between two runs, as the Lua scripts count them.
+    /// Returns the time from run to run in microseconds, rounded up, for the Lua scripts.
     pub fn interval_micros(self) -> u64 {
         u64::try_from(self.per.as_micros().div_ceil(u128::from(self.count))).unwrap_or(u64::MAX)
     }
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_reads_back_as_itself_and_a_bare_unit_is_one_of_it() {
+    fn a_rate_reads_back_and_a_unit_without_number_means_one_unit() {
         for (text, canonical) in
             [("100/1m", "100/1m"), ("10/s", "10/1s"), ("1/1d", "1/1d"), ("5/1500ms", "5/1s500ms")]
         {
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused_with_what_is_wanted() {
+    fn an_invalid_rate_is_refused_with_the_valid_form() {
         for (text, why) in [
             ("0/1m", "has no number from 1 to 1000000 before the /"),
             ("-1/1m", "has no number"),

@@ -1,4 +1,4 @@
-//! A run: its state, its retries, and the node events that may keep a run from starting.
+//! Runs: their states, their retries, and the node events that may keep runs from starting.
 
 pub mod node_event;
 pub mod retry;

@@ -6,15 +6,15 @@ use crate::domain::name::names::QueueName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 
-/// An event in the history of a node. The times are by Redis' clock as far as the node knew that
-/// clock.
+/// An event in the history of a node. The times are by the clock of Redis, as the node estimated
+/// this clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEvent {
     /// The kind of the event, with the details of that kind.
     pub what: NodeEventKind,
     /// The time when the event began.
     pub from: UnixMillis,
-    /// The time when the event ended. `None` if the event still lasts, or has no duration.
+    /// The time when the event ended. `None` if the event lasts or has no duration.
     pub to: Option<UnixMillis>,
 }
 
@@ -23,7 +23,7 @@ pub struct NodeEvent {
 pub enum NodeEventKind {
     /// The node started.
     Started {
-        /// The time when a node of this name was last seen before the start.
+        /// The last heartbeat of a node of this name before the start. `None` if not known.
         seen_before: Option<UnixMillis>,
     },
     /// The node stopped taking runs, because the node was asked to stop.
@@ -39,42 +39,41 @@ pub enum NodeEventKind {
     QueuePaused {
         /// The queue that was paused.
         queue: QueueName,
-        /// The person who paused the queue, if known.
+        /// The user who paused the queue. Empty if not known.
         by: String,
     },
     /// The node found ready runs of a queue, but the queue was at its limit of runs on all nodes.
     QueueFull {
         /// The queue that was at its limit.
         queue: QueueName,
-        /// The limit of the queue; 0 if the limit is not known.
+        /// The limit of the queue. 0 if not known.
         limit: u32,
     },
     /// The node found ready runs of a queue, but the rate limit of the queue was used up.
     QueueRated {
         /// The queue whose rate limit was used up.
         queue: QueueName,
-        /// The rate limit of the queue, if the rate limit is known.
+        /// The rate limit of the queue, such as `100/1m`. Empty if not known.
         rate: String,
     },
     /// The node took no runs because its keeper was not ready.
     ClaimsSuspended,
-    /// The node took no runs, or no more runs, because the node was past one of its own limits.
+    /// The node claimed no runs, because it exceeded one of its own limits.
     AtLimit {
-        /// A text that gives the limit and the value found.
+        /// A clause with the limit and the measured value.
         why: String,
     },
-    /// The node found no due runs because Redis had lost data and the nodes were writing back what
-    /// they knew.
+    /// The node started no runs because Redis had lost data and nodes restored records from their
+    /// journals.
     Restoring,
-    /// The node found no due runs because Redis was restarted or replaced. The nodes were given
-    /// time to check the data of Redis.
+    /// The node started no runs because Redis was restarted or replaced and nodes checked its data.
     NewServer,
-    /// The node saw Redis' clock jump.
+    /// The node noticed a jump of Redis' clock.
     ClockStepped {
-        /// The size of the jump in ms. It is negative if the clock was set back.
+        /// The size of the jump in ms, negative if the clock was set back.
         by_ms: i64,
     },
-    /// The node refused its jobs file.
+    /// The node refused its jobs file, because the file was invalid.
     FileRefused {
         /// The reason why the node refused the file.
         why: String,
@@ -85,7 +84,7 @@ impl NodeEventKind {
     /// The name of [`NodeEventKind::AtLimit`] in Redis and in JSON.
     pub const AT_LIMIT: &'static str = "at_limit";
 
-    /// Returns the queue that the event concerns, if the event concerns a queue.
+    /// Returns the queue of the event. Returns `None` if the event does not concern a queue.
     pub fn queue(&self) -> Option<&QueueName> {
         match self {
             Self::SlotsTaken { queue }
@@ -116,9 +115,9 @@ impl NodeEventKind {
     }
 }
 
-/// Describes a step of the clock by `by_ms` milliseconds: `forward by 1d`, `back by 1h 5s`.
+/// Returns a jump of the clock by `by_ms` milliseconds as text: `forward by 1d`, `back by 1h 5s`.
 pub fn step_text(by_ms: i64) -> String {
-    // Round to whole seconds: the milliseconds of the step are not known.
+    // The size of a jump is an estimate, so milliseconds would be misleading.
     let by = Duration::from_secs((by_ms.unsigned_abs() + 500) / 1_000);
     format!("{} by {}", if by_ms < 0 { "back" } else { "forward" }, span(by))
 }

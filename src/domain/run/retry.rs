@@ -1,7 +1,7 @@
-//! Decides whether a failed run gets another attempt, and how long the run waits for that attempt.
+//! The retry of a failed run: the decision about another attempt, and the wait before it.
 //!
-//! Only failures of the job itself use up the retry budget. Losses of a node and unanswered
-//! `done_check` commands are counted elsewhere.
+//! Only failed attempts use up the retry budget. The loss of a node or an unclear `done_check` does
+//! not.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use std::time::Duration;
 use super::run_state::{AttemptOutcome, Ending};
 use crate::domain::job::job_spec::{Action, Backoff, RetryRule};
 
-/// The minimum number of times that the `done_check` of a run is repeated before the run ends
-/// `lost`. This minimum does not depend on the retry budget.
+/// The minimum number of repetitions of an unclear `done_check` before the run ends `lost`. A
+/// larger `limit` of `retry` replaces this number.
 const ASKED_AGAIN: u32 = 3;
 
-/// The consequence of a failed attempt: another attempt or none.
+/// The decision after a failed attempt: another attempt, or the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Another attempt follows after this time.
     After(Duration),
     /// No attempt follows, because the retry budget of the run is used up.
     UsedUp,
-    /// No attempt follows, because the job's rules for retries exclude the code of the failure. The
-    /// text gives the reason.
+    /// No attempt follows, because `on` or `never_on` excludes the code of the failure. The text
+    /// gives the reason.
     Excluded(String),
 }
 
-/// The code of a failed attempt, as the lists of `retry` in a definition name the code.
+/// The code of a failed attempt, for the keys `on` and `never_on` of `retry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// The exit code of the process.
@@ -39,9 +39,8 @@ pub enum Code {
 }
 
 impl Code {
-    /// Returns the code of a failed attempt of `action`, or `None` if the attempt has no code. A
-    /// request without a complete answer has no code. A process that could not start because its
-    /// host lacked something has no code either.
+    /// Returns the code of a failed attempt of `action`. Returns `None` for a request without a
+    /// complete answer, or for a process that could not start.
     pub fn of(action: &Action, outcome: &AttemptOutcome) -> Option<Self> {
         if let Action::Http(request) = action {
             let status = outcome.http_status.filter(|status| !request.expects(*status))?;
@@ -57,7 +56,7 @@ impl Code {
         }
     }
 
-    /// Returns the code as the number that the lists of `retry` use.
+    /// Returns the code as a number for the keys `on` and `never_on` of `retry`.
     pub fn number(self) -> u16 {
         match self {
             Self::Exit(code) | Self::Signal(code) | Self::Status(code) => code,
@@ -78,8 +77,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// Returns what follows failure number `failures` of a run, counted from 1. The failed attempt of
-/// `action` ended with `outcome`. `draw` is a random number in 0..1 from the caller.
+/// Returns the decision after a failed attempt of `action` with this outcome. `failures` is the
+/// number of failed attempts of the run. `draw` is a random number from 0 to 1 for the jitter.
 pub fn next_attempt(
     retry: &RetryRule,
     action: &Action,
@@ -99,17 +98,17 @@ pub fn next_attempt(
     }
 }
 
-/// Returns the wait before a `done_check` is repeated. `unclear` is the number (at least 1) of runs
-/// of the `done_check` in a row without an answer. Returns `None` if the `done_check` was repeated
-/// often enough. `draw` is a random number in 0..1, as in [`next_attempt`].
+/// Returns the wait before a `done_check` is repeated, after `unclear` unclear results in a row.
+/// Returns `None` if the `done_check` is not repeated again. `draw` is a random number from 0 to 1
+/// for the jitter.
 pub fn next_question(retry: &RetryRule, unclear: u32, draw: f64) -> Option<Duration> {
     let patient = RetryRule { limit: retry.limit.max(ASKED_AGAIN), ..retry.clone() };
     next_delay(&patient, unclear, draw)
 }
 
-/// Returns the wait before the next attempt after `failures` failures (at least 1), or `None` if
-/// the retry budget is used up. `draw` is a random number in 0..1 from the caller. With jitter, the
-/// result is between half of the wait and the whole wait.
+/// Returns the wait before the next attempt after `failures` failed attempts. Returns `None` if the
+/// retry budget is used up. With jitter, `draw` (0 to 1) selects a wait from half of the full wait
+/// to the full wait.
 fn next_delay(retry: &RetryRule, failures: u32, draw: f64) -> Option<Duration> {
     if failures > retry.limit {
         return None;
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_known_by_the_code_run_wait_ends_with() {
+    fn an_attempt_of_a_process_has_the_exit_code_of_run_wait() {
         let killed = AttemptOutcome { signal: Some(9), ..AttemptOutcome::bare(Ending::Failed) };
         let timed_out = AttemptOutcome {
             exit_code: Some(3),
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_a_code_only_if_a_whole_answer_came_that_was_not_wanted() {
+    fn a_request_has_a_code_only_after_a_complete_unexpected_answer() {
         let of = |expect: &[u16], outcome: &AttemptOutcome| {
             Code::of(&http(expect.to_vec()), outcome).map(Code::number)
         };
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_is_used_up_is_named_before_the_lists_and_no_answer_makes_it_larger() {
+    fn a_used_up_budget_precedes_the_lists_and_no_answer_extends_it() {
         let retry = RetryRule { limit: 1, never_on: codes(&[3]), ..retry(Backoff::Fixed) };
         assert_eq!(next_attempt(&retry, &shell(), &exit(3), 2, 0.0), Next::UsedUp);
         let asked = AttemptOutcome {
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_backoff_and_what_the_answer_asks_the_longer_is_waited() {
+    fn the_longer_wait_of_backoff_and_retry_after_counts() {
         let wait = |asked: u64| {
             let outcome = AttemptOutcome {
                 retry_after: Some(Duration::from_secs(asked)),
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_asked_again_as_often_as_the_budget_allows_and_at_least_three_times() {
+    fn a_done_check_is_repeated_by_the_budget_and_at_least_three_times() {
         let asked = |limit: u32| {
             let retry = RetryRule { limit, ..retry(Backoff::Linear) };
             (1..).map_while(|unclear| next_question(&retry, unclear, 0.0)).collect::<Vec<_>>()

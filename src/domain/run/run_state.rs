@@ -1,7 +1,7 @@
-//! The states of a run, and the ways in which an attempt can end.
+//! The states of a run, and the ends of an attempt.
 //!
-//! Invariant: a run has one state. A run leaves a final state only if the run is a dead letter and
-//! an operator asks for another attempt. Redis, JSON and tables use the names given here.
+//! Invariant: a run leaves a final state only if the run is a dead letter and an operator retries
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,8 +24,8 @@ pub enum RunState {
     Cancelled,
     /// Final: the run was not started, for a reason in its record.
     Skipped,
-    /// Final: nobody knows if the run has done its work. The run must not be started again to find
-    /// out.
+    /// Final: it is not known if the run has done its work, and another attempt could do the work
+    /// twice.
     Lost,
 }
 
@@ -42,7 +42,7 @@ impl RunState {
         Self::Lost,
     ];
 
-    /// Returns the name of this state.
+    /// Returns the name of this state in Redis, JSON and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -56,8 +56,8 @@ impl RunState {
         }
     }
 
-    /// Returns true for a state that a run leaves only if the run is a dead letter and an operator
-    /// asks for another attempt.
+    /// Returns true for a final state, which a run leaves only if an operator retries a dead
+    /// letter.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Scheduled | Self::Running)
     }
@@ -74,7 +74,7 @@ impl fmt::Display for RunState {
     }
 }
 
-/// The error for a text that is not a state of a run. The error contains that text.
+/// The error for a text that is not the name of a state. The value is the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "run state {0:?} is unknown: wanted scheduled, running, succeeded, failed, timed_out, cancelled, skipped or lost"
@@ -92,25 +92,26 @@ impl FromStr for RunState {
     }
 }
 
-/// The end of an attempt, with the facts about the end that go into the history.
+/// The end of an attempt, with the facts for the run's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptOutcome {
     /// The way in which the attempt ended.
     pub ending: Ending,
-    /// The exit code of the process, if the process exited with a code.
+    /// The exit code of the process, if any.
     pub exit_code: Option<i32>,
-    /// The signal that ended the process, if a signal ended the process.
+    /// The signal that ended the process, if any.
     pub signal: Option<i32>,
-    /// The status of the HTTP answer, if an answer came.
+    /// The status of the HTTP answer, if any.
     pub http_status: Option<u16>,
-    /// A description of the fault, such as "cannot start: No such file or directory". `None` if an
-    /// exit code or status describes the fault.
+    /// The error, such as "cannot start: No such file or directory". `None` if an exit code or
+    /// status describes the failure.
     pub error: Option<String>,
-    /// True if processes that the job left behind had to be killed.
+    /// True if the keeper had to kill processes that the attempt left running.
     pub left_processes: bool,
-    /// A list of the job's limits that the node could not enforce, if there are any.
+    /// The job's limits that the node could not enforce, such as `memory, cpu`, if any.
     pub not_enforced: Option<String>,
-    /// The minimum wait that the answer asks for (`Retry-After`), at most 24 h.
+    /// The minimum wait before a retry, by the header field `Retry-After` of the answer. At most
+    /// 24 h.
     pub retry_after: Option<Duration>,
 }
 
@@ -123,18 +124,17 @@ pub enum Ending {
     Failed,
     /// The attempt was killed at its timeout.
     TimedOut,
-    /// The attempt was killed at the request of an operator, or of a run that replaces this run.
+    /// The attempt was killed because an operator or a later run of the job stopped it.
     Stopped,
     /// The attempt was killed because its node is stopping.
     ShutDown,
-    /// The attempt was killed because its lease could not be renewed, and no process of the attempt
-    /// is alive. The result of the attempt is discarded.
+    /// The attempt was killed because its lease could not be renewed. No process of the attempt is
+    /// alive. Its result is discarded, because another node may have claimed the run.
     LeaseLost,
-    /// The lease could not be renewed, and the attempt may still be at work. Some of its processes
-    /// did not die, or its request was already sent.
+    /// The lease could not be renewed, and the attempt may still be running: some of its processes
+    /// did not end, or its request was already sent.
     MaybeAlive,
-    /// The attempt never started, because the keeper or the node refused. The reason was not in the
-    /// job.
+    /// The keeper or the node did not start the attempt, for a reason outside the job.
     NotStarted,
 }
 
@@ -153,7 +153,7 @@ impl AttemptOutcome {
         }
     }
 
-    /// Returns the outcome of a failed attempt, with `error` as the description of the fault.
+    /// Returns the outcome of a failed attempt with this error.
     pub fn failed(error: impl Into<String>) -> Self {
         Self { error: Some(error.into()), ..Self::bare(Ending::Failed) }
     }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_reads_back_from_its_word() {
+    fn every_state_reads_back_from_its_name() {
         for state in RunState::ALL {
             assert_eq!(state.as_str().parse::<RunState>(), Ok(state));
         }

@@ -1,15 +1,15 @@
 //! The behaviour of a job when the clocks of its zone change: the rule
 //! `dst = { gap = ..., fold = ... }`.
 //!
-//! A rule that names nothing means Debian's cron(8). A job whose minute or hour begins with `*`
-//! then follows real time. Any other job runs once right after a gap, and once in a fold.
+//! Without this rule, a job behaves as in Debian's cron(8). A job whose minute or hour field begins
+//! with `*` follows real time. Any other job runs once right after a gap, and once in a fold.
 //!
 //! If a gap skips several times of a job, the job runs once, right after the gap. A change of three
 //! hours or more is a correction of the clock, not summer time. The rule does not apply to a
 //! correction: the new time counts at once.
 
-/// The rule of a job for clock changes. An absent part has a default that depends on the kind of
-/// the schedule.
+/// The rule of a job for clock changes. A part that is `None` has a default that depends on the
+/// kind of the schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockChanges {
     /// The rule for times that the clock skips when it goes forward.
@@ -66,19 +66,19 @@ impl Fold {
 }
 
 impl ClockChanges {
-    /// Returns the rule of a schedule that follows real time. Absent parts mean no run after a
-    /// gap, and runs in both passes of a fold.
+    /// Returns the rule for a schedule that follows real time. The default is no run after a gap,
+    /// and runs in both passes of a fold.
     pub fn of_real_time(self) -> (Gap, Fold) {
         (self.gap.unwrap_or(Gap::Skip), self.fold.unwrap_or(Fold::Both))
     }
 
-    /// Returns the rule of a schedule of fixed times. Absent parts mean one run after a gap, and a
+    /// Returns the rule for a schedule of fixed times. The default is one run after a gap, and a
     /// run in the first pass of a fold.
     pub fn of_fixed_times(self) -> (Gap, Fold) {
         (self.gap.unwrap_or(Gap::RunAfter), self.fold.unwrap_or(Fold::First))
     }
 
-    /// Returns true if the rule sets neither part.
+    /// Returns true if both parts are `None`.
     pub fn is_default(self) -> bool {
         self == Self::default()
     }

@@ -1,7 +1,7 @@
-//! Notes that explain to readers how a clock change of the zone affects an occurrence.
+//! Notes that explain to users how a clock change of a zone affects an occurrence.
 //!
 //! Invariant: a note is derived from the wall clock and from the occurrences of the timetable, not
-//! from the rule. So a note is right whatever rule the job chose.
+//! from the rule for clock changes. So a note is right under every rule.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::AmbiguousOffset;
@@ -10,16 +10,16 @@ use super::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// The maximum number of clock changes searched between two occurrences. The rarest schedules have
-/// some decades between occurrences.
+/// The maximum number of clock changes examined between two occurrences. The limit covers the
+/// decades that may lie between two occurrences of a rare schedule.
 const CHANGES: usize = 400;
 
 /// Returns the notes on occurrence `at` of `table`, the first occurrence after `after`. A note
-/// names times that a clock change skipped since `after`, or says that the time of `at` comes
-/// twice. A note names its zone if that zone is not `shown`.
+/// names the times that a clock change skipped since `after`, or says that the time of `at` comes
+/// twice. A note also names the zone if the zone is not `shown`.
 ///
 /// Examples: `02:30 does not exist this day: runs at 03:00`; `02:30 occurs twice this day: the
-/// first is taken`.
+/// first time is used`.
 pub fn clock_notes(
     table: &Timetable,
     after: UnixMillis,
@@ -52,7 +52,7 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
     if gaps.peek().is_none() {
         return Vec::new();
     }
-    // A clock without changes also shows the times that the gap skips.
+    // On a clock without changes, the timetable also has the times that the gap skips.
     let wall = table.on_an_even_clock();
     gaps.filter_map(|change| {
         let change = UnixMillis::from_timestamp(change)?;
@@ -79,8 +79,8 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
     .collect()
 }
 
-/// Returns a note if the wall clock shows the time of `at` twice. The note says which of the two
-/// instants `at` is, and if the other instant counts.
+/// Returns a note if the wall clock shows the time of `at` twice. The note says if `at` is the
+/// first or the second of the two instants, and if the other instant counts too.
 fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
     let zone = table.zone();
     let shown = zone.rules().to_datetime(at.to_timestamp());
@@ -90,7 +90,7 @@ fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
     let second = UnixMillis::from_timestamp(ambiguous.later().ok()?)?;
     let (word, other) = if at == first { ("first", second) } else { ("second", first) };
     let which = if comes_at(table, other) {
-        format!("this is the {word} time")
+        format!("this run is the {word} of the two")
     } else {
         format!("the {word} time is used")
     };
@@ -116,7 +116,7 @@ fn clock(shown: DateTime) -> String {
     shown.strftime(if shown.second() == 0 { "%H:%M" } else { "%H:%M:%S" }).to_string()
 }
 
-/// Returns `this day`, or the date if the occurrence falls on another day.
+/// Returns `this day` if `at` falls on `date`, else `on` and the date.
 fn day(date: Date, zone: &Zone, at: UnixMillis) -> String {
     if zone.rules().to_datetime(at.to_timestamp()).date() == date {
         "this day".to_owned()
@@ -131,7 +131,8 @@ mod tests {
     use crate::domain::schedule::clock_changes::{ClockChanges, Gap};
     use crate::domain::schedule::schedule_form::Schedule;
 
-    /// The first `count` occurrences after `from` that have a note, as the wall clock shows them.
+    /// Returns the notes on the first `count` occurrences after `from`, each with the local time of
+    /// the occurrence.
     fn noted(expression: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
         let zone = Zone::load(&zone.parse().unwrap()).unwrap();
         let schedule = Schedule::Cron(vec![expression.parse().unwrap()]);
@@ -201,8 +202,8 @@ mod tests {
         assert_eq!(
             berlin("30 * * * *", 40),
             [
-                "10-31 02:30: 02:30 occurs twice this day: this is the first time",
-                "10-31 02:30: 02:30 occurs twice this day: this is the second time"
+                "10-31 02:30: 02:30 occurs twice this day: this run is the first of the two",
+                "10-31 02:30: 02:30 occurs twice this day: this run is the second of the two"
             ]
         );
         assert_eq!(berlin("0 3 * * *", 3), [""; 0]);

@@ -1,11 +1,11 @@
 //! The modifiers that keep an instant of a schedule from being an occurrence.
 
-/// The modifier because of which an instant of a schedule does not count.
+/// The modifier that excludes an instant of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
     /// The instant lies before `start`.
     Start,
-    /// The instant lies after `end`, or after the last of `max_runs`.
+    /// The instant lies after `end`, or after the last run that `max_runs` allows.
     End,
     /// The day of the instant is not in `only_on`.
     OnlyOn,
@@ -14,7 +14,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// Returns the key in the definition that excludes the instant.
+    /// Returns the name of the modifier, which is its key in a definition.
     pub fn key(self) -> &'static str {
         match self {
             Self::Start => "start",

@@ -1,7 +1,7 @@
-//! Ranges of instants that may lie within each other: the narrowest range at an instant, and the
-//! sums within each range.
+//! Ranges of time that may contain each other: the narrowest range around an instant, and the sum
+//! of counts within each range.
 //!
-//! Invariant: the cost grows as n log n with the number of ranges, however they lie.
+//! Invariant: the cost is n log n for n ranges, even if all ranges overlap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,8 +11,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The first and the last instant of a range.
 pub type Ends = (UnixMillis, UnixMillis);
 
-/// Returns the index of the narrowest range around each point in `points`. Among equally narrow
-/// ranges the first range counts. `points` must be sorted.
+/// Returns, for each point, the index of the narrowest range that contains the point, or `None`. If
+/// two ranges are equally narrow, the lower index wins. `points` must be sorted.
 pub fn narrowest_at(
     ranges: &[Ends],
     points: impl IntoIterator<Item = UnixMillis>,
@@ -26,7 +26,7 @@ pub fn narrowest_at(
             let (from, to) = ranges[place];
             begun.push(Reverse((to.since(from), place)));
         }
-        // A range that has ended contains no later point either.
+        // The points are sorted, so a range that ended before this point contains no later point.
         while begun.peek().is_some_and(|Reverse((_, place))| ranges[*place].1 < point) {
             begun.pop();
         }
@@ -41,8 +41,8 @@ pub fn sums_within(ranges: &[Ends], counts: &[u64]) -> Vec<u64> {
     let mut begins: Vec<UnixMillis> = ranges.iter().map(|(from, _)| *from).collect();
     begins.sort_unstable();
     begins.dedup();
-    // The rank is higher the earlier a range begins. So a sum up to a rank covers all ranges that
-    // begin no earlier.
+    // A range that begins earlier has a higher rank. So the sum up to the rank of a range covers
+    // all ranges that begin at the same time or later.
     let rank = |from: UnixMillis| begins.len() - begins.partition_point(|begin| *begin < from);
     let mut by_end: Vec<usize> = (0..ranges.len()).collect();
     by_end.sort_by_key(|place| ranges[*place].1);
@@ -58,7 +58,7 @@ pub fn sums_within(ranges: &[Ends], counts: &[u64]) -> Vec<u64> {
     within
 }
 
-/// Prefix sums of values added at ranks from 1 on (a Fenwick tree).
+/// A Fenwick tree: the sums of the counts from rank 1 up to any rank.
 struct Sums(Vec<u64>);
 
 impl Sums {

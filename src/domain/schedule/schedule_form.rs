@@ -1,5 +1,5 @@
-//! Schedules: the forms that `[jobs.X]` and `schedctl add` accept. A
-//! [`Timetable`](super::timetable::Timetable) yields their occurrences.
+//! Schedules in the forms that `[jobs.X]` and `schedctl add` accept. A
+//! [`Timetable`](super::timetable::Timetable) computes the occurrences of a schedule.
 
 use std::time::Duration;
 
@@ -22,31 +22,30 @@ pub enum Schedule {
     Manual,
     /// The job runs once, at this instant.
     At(UnixMillis),
-    /// The job runs at each of these 2 to 1,000 instants, which are in order. Within several
-    /// schedules a single instant is allowed.
+    /// The job runs at each of these 2 to 1,000 instants, which are sorted. As a part of `Several`,
+    /// a list may have a single instant.
     Instants(Vec<UnixMillis>),
-    /// The job runs at anchor + k * period for each whole number k. 1 s to 10 years, in whole
-    /// milliseconds.
+    /// The job runs at anchor + k * period for each whole number k. The period is 1 s to 10 years,
+    /// in whole milliseconds.
     Every(Duration),
-    /// The job runs this long after the end of its previous run. The first run comes this long
-    /// after the apply. 1 s to 10 years.
+    /// The job runs after this delay, counted from the end of its previous run or from its first
+    /// apply. The delay is 1 s to 10 years.
     Delay(Duration),
-    /// The job runs when any of these expressions matches the wall clock of its zone. 1 to 32
-    /// expressions.
+    /// The job runs when any of these 1 to 32 cron expressions matches the wall clock of its zone.
     Cron(Vec<CronExpr>),
-    /// The job runs when any of these expressions matches the wall clock, as systemd's
-    /// `OnCalendar=`. 1 to 32 expressions.
+    /// The job runs when any of these 1 to 32 expressions matches the wall clock, as with systemd's
+    /// `OnCalendar=`.
     Calendar(Vec<CalendarExpr>),
-    /// The job runs by these iCalendar rules. 1 to 32 rules.
+    /// The job runs at the times of these 1 to 32 iCalendar rules.
     Rules(Vec<Recurrence>),
-    /// The job runs when any of these 2 to 32 schedules has an occurrence. No part is manual, a
-    /// delay, a single instant, or several schedules again.
+    /// The job runs when any of these 2 to 32 schedules has an occurrence. No part is `Manual`,
+    /// `At`, `Delay` or `Several`.
     Several(Vec<Schedule>),
 }
 
 impl Schedule {
-    /// Returns an anchor at or before `now` that gives the same occurrences as `anchor`. `anchor`
-    /// must be later than `now`.
+    /// Returns an anchor at or before `now` from which `every` has the same occurrences as from
+    /// `anchor`. `anchor` must be later than `now`.
     pub fn anchor_before(&self, anchor: UnixMillis, now: UnixMillis) -> UnixMillis {
         let ahead = anchor.since(now).as_millis();
         let Some(period) = self.common_period().filter(|period| *period > 0) else {
@@ -60,8 +59,8 @@ impl Schedule {
         back.map_or_else(|| now.floor_to_second(), |back| anchor.saturating_sub(back))
     }
 
-    /// Returns the least common multiple of all periods, in ms. `None` if there is no period, or
-    /// if the result is too large to matter.
+    /// Returns the least common multiple of all `every` periods, in ms. Returns `None` for another
+    /// kind of schedule, or if the result is too large for a `u128`.
     fn common_period(&self) -> Option<u128> {
         match self {
             Self::Every(period) => Some(period.as_millis()),
@@ -78,8 +77,8 @@ impl Schedule {
         }
     }
 
-    /// Describes the schedule: the cron expressions, `every 30s`,
-    /// `at 2026-12-24T09:00:00.000+01:00`, `manual`.
+    /// Returns the schedule as a short text, such as `30 2 * * *`, `every 30s`, `at
+    /// 2026-12-24T09:00:00.000+01:00` or `manual`.
     pub fn text(&self, zone: &Zone) -> String {
         match self {
             Self::Manual => "manual".to_owned(),
@@ -110,7 +109,8 @@ impl Schedule {
         }
     }
 
-    /// Describes the schedule, with the name of `zone` if its wall clock matters.
+    /// Returns the short text of the schedule, with the name of `zone` if the schedule follows its
+    /// wall clock.
     pub fn text_with_zone(&self, zone: &Zone) -> String {
         if self.is_on_the_wall() {
             format!("{} in {}", self.text(zone), zone.name())
@@ -131,7 +131,7 @@ impl Schedule {
         }
     }
 
-    /// Returns true if zone data decides when the schedule has occurrences.
+    /// Returns true if the occurrences depend on time zone data.
     pub fn goes_by_clocks(&self) -> bool {
         match self {
             Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => {
@@ -152,8 +152,8 @@ impl Schedule {
         }
     }
 
-    /// Parses the value of a single `cron` key: an expression, or `@every` with a period, which
-    /// means `every`.
+    /// Parses the value of a `cron` key: a cron expression, or `@every` with a period, which is the
+    /// same as the key `every`.
     pub fn of_cron(text: &str) -> Result<Self, CronError> {
         match period_of(text) {
             Some(period) => period.map(Self::Every),
@@ -161,8 +161,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the schedule for the job `name`, with that job's numbers for `H` and its rule for
-    /// clock changes.
+    /// Returns this schedule with the numbers that the job `name` gets for each `H`, and with its
+    /// rule for clock changes.
     #[must_use]
     pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
         match self {
@@ -184,8 +184,8 @@ impl Schedule {
         }
     }
 
-    /// Returns true if an expression of the schedule is `@reboot`, so that the job also runs after
-    /// each boot of a host.
+    /// Returns true if an expression of the schedule is `@reboot`. The job then runs after each
+    /// boot of a host.
     pub fn is_at_boot(&self) -> bool {
         self.has_cron(CronExpr::is_at_boot)
     }
@@ -196,8 +196,8 @@ impl Schedule {
         self.has_cron(CronExpr::is_drawn)
     }
 
-    /// Returns the schedules other than `every`, if this schedule consists of several. `None` if
-    /// this schedule is a single schedule.
+    /// Returns this schedule without its `every` parts. Returns `None` if this schedule is not
+    /// `Several`.
     pub fn without_every(&self) -> Option<Self> {
         let Self::Several(list) = self else { return None };
         Some(Self::Several(list.iter().filter(|one| !one.has_every()).cloned().collect()))

@@ -1,8 +1,8 @@
-//! The modifiers of a schedule: which of its occurrences count, how far each run is delayed, and
-//! when a run is too late to start.
+//! The modifiers of a schedule: they select the occurrences that count, delay the start of runs,
+//! and skip late runs.
 //!
-//! Invariant: no modifier moves an occurrence itself. `jitter` and `splay` move only the time from
-//! which its run may start. The id and the due time of the run stay.
+//! Invariant: no modifier changes the due time or the id of a run. `jitter` and `splay` change only
+//! the time from which the run may start.
 
 use std::time::Duration;
 
@@ -13,31 +13,32 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The modifiers of a job's schedule: the window, the days and the delays of its runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// The instant from which `every` counts, which is an occurrence too. `None` means the first
-    /// apply of the job, which is not an occurrence.
+    /// The instant from which `every` counts its periods. This instant is an occurrence too. If
+    /// `anchor` is `None`, `every` counts from the first apply of the job, which is not an
+    /// occurrence.
     pub anchor: Option<UnixMillis>,
-    /// The first instant at which an occurrence counts.
+    /// The start of the schedule. Occurrences before this instant do not count.
     pub start: Option<UnixMillis>,
-    /// The last instant at which an occurrence counts.
+    /// The end of the schedule. Occurrences after this instant do not count.
     pub end: Option<UnixMillis>,
-    /// The number of regular runs after which the schedule ends. 1 to 1,000,000.
+    /// The number of regular runs after which the schedule ends, from 1 to 1,000,000.
     pub max_runs: Option<u32>,
-    /// The maximum random delay of each run, drawn anew for each run. Up to a day.
+    /// The maximum random delay of a run, at most a day. Each run gets another random delay.
     pub jitter: Duration,
-    /// The maximum fixed delay. The delay is the same for all runs of a job, and differs from job
-    /// to job. Up to a day.
+    /// The maximum fixed delay of a run, at most a day. All runs of a job have the same delay,
+    /// which is derived from the name of the job.
     pub splay: Duration,
     /// Days on which no occurrence counts.
     pub exclude: DaySet,
     /// The only days on which an occurrence counts. `None` means all days.
     pub only_on: Option<DaySet>,
-    /// The maximum delay of a start. A run that would start later than this is skipped. 1 s to 10
-    /// years.
+    /// The maximum lateness of a start, from 1 s to 10 years. A run that would start later is
+    /// skipped.
     pub skip_if_late: Option<Duration>,
 }
 
 impl Shape {
-    /// Returns true if `other` counts the same occurrences as this shape.
+    /// Returns true if `other` selects the same occurrences. The delays of runs do not matter here.
     pub fn counts_as(&self, other: &Self) -> bool {
         let counted = |shape: &Self| (shape.anchor, shape.start, shape.end, shape.max_runs);
         counted(self) == counted(other)
@@ -45,7 +46,7 @@ impl Shape {
             && self.only_on == other.only_on
     }
 
-    /// Returns true if days of the calendar decide which occurrences count.
+    /// Returns true if `only_on` or `exclude` is set.
     pub fn counts_by_days(&self) -> bool {
         self.only_on.is_some() || self.exclude != DaySet::default()
     }
@@ -54,7 +55,7 @@ impl Shape {
     /// number from 0 to below 1.
     pub fn ready(&self, job: &JobName, due: UnixMillis, draw: f64) -> UnixMillis {
         let jitter = self.jitter.mul_f64(draw.clamp(0.0, 1.0));
-        // Instants are whole milliseconds.
+        // An instant has whole milliseconds, so any smaller part of `jitter` is cut off.
         due.saturating_add(self.splay_of(job)).saturating_add(Duration::from_millis(millis(jitter)))
     }
 
@@ -63,7 +64,7 @@ impl Shape {
         self.splay_of(job) + self.jitter
     }
 
-    /// Returns the fixed delay of `job` within `splay`.
+    /// Returns the fixed delay of `job`, which is below `splay`.
     fn splay_of(&self, job: &JobName) -> Duration {
         let most = millis(self.splay);
         Duration::from_millis(if most == 0 { 0 } else { spread_of(job) % most })
@@ -74,8 +75,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns a number derived from a name, the same on every node and in every version. The hash is
-/// FNV-1a, mixed so that the low bits differ too.
+/// Returns a hash of the name of a job, the same on every node and in every version of schedd. The
+/// hash is FNV-1a, followed by a mix of its bits, because the low bits of FNV-1a are uneven.
 fn spread_of(job: &JobName) -> u64 {
     let hash = job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)

@@ -1,28 +1,29 @@
-//! The schedule versions of a job: the schedules by which its occurrences came, one after the
-//! other.
+//! The schedule versions of a job: each schedule that the job has had, with the period in which it
+//! was in force.
 //!
-//! Invariant: an occurrence belongs to the schedule that was in force at its instant. The instant
-//! of a one-shot counts whenever it was named. Nothing is known of times before the first kept
-//! schedule. In a gap between two kept schedules the job had no schedule.
+//! Invariant: an occurrence belongs to the schedule that was in force at the time of the
+//! occurrence. The time of a one-shot counts even if it was already past when the one-shot was
+//! added. Times before the oldest kept version are unknown. In a gap between two kept versions the
+//! job had no schedule.
 
 use std::time::Duration;
 
 use super::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A period in which a schedule was in force.
+/// A schedule of a job, and the period in which it was in force.
 #[derive(Debug, Clone)]
 pub struct ScheduleVersion {
-    /// The instant after which the occurrences of this schedule version begin.
+    /// The start of the period. Only occurrences later than `from` belong to this version.
     from: UnixMillis,
-    /// The last instant of this schedule version.
+    /// The last instant of the period.
     until: UnixMillis,
-    /// The occurrences of this schedule version. `None` if the schedule has no times, or if the
-    /// schedule is not known.
+    /// The timetable of the schedule. `None` if the schedule is a delay, or if the schedule is
+    /// unknown.
     timetable: Option<Timetable>,
 }
 
-/// The kept schedule versions of a job.
+/// The schedule versions of a job, oldest first, as far back as they are kept.
 #[derive(Debug, Clone, Default)]
 pub struct ScheduleVersions(Vec<ScheduleVersion>);
 
@@ -33,7 +34,8 @@ impl ScheduleVersion {
         Self { from, until, timetable: timetable.filter(Timetable::has_times) }
     }
 
-    /// Returns the part of `[first, last]` that belongs to this version, and its timetable.
+    /// Returns the timetable of this version, and the part of `[first, last]` that belongs to the
+    /// version. Returns `None` if that part is empty or the version has no timetable.
     fn within(
         &self,
         first: UnixMillis,
@@ -53,7 +55,8 @@ impl ScheduleVersion {
         self.timetable.as_ref().is_some_and(Timetable::is_one_shot)
     }
 
-    /// Returns the instant of a one-shot within `[first, last]`.
+    /// Returns the time of a one-shot if it lies within `[first, last]`. Returns `None` if this
+    /// version is not a one-shot.
     fn instant_within(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
         let (timetable, first, last) = self.within(first, last)?;
         if timetable.is_one_shot() { timetable.latest_in(first, last) } else { None }
@@ -61,17 +64,17 @@ impl ScheduleVersion {
 }
 
 impl ScheduleVersions {
-    /// Creates a history of the given schedule versions, the oldest first.
+    /// Creates the history of a job from its schedule versions, oldest first.
     pub fn new(versions: Vec<ScheduleVersion>) -> Self {
         Self(versions)
     }
 
-    /// Creates a history of a single schedule, with the occurrences after `since`.
+    /// Creates the history of a job with a single schedule, in force after `since`.
     pub fn of_one(timetable: Timetable, since: UnixMillis) -> Self {
         Self(vec![ScheduleVersion::new(Some(timetable), since, UnixMillis::LAST)])
     }
 
-    /// Returns true if all occurrences after `first` up to `last` are known to this history.
+    /// Returns true if this history knows every occurrence after `first` up to `last`.
     pub fn covers(&self, first: UnixMillis, last: UnixMillis) -> bool {
         let reaches_back = self.0.iter().any(|version| version.from <= first);
         reaches_back
@@ -85,12 +88,12 @@ impl ScheduleVersions {
         self.0.iter().any(|version| version.holds(at))
     }
 
-    /// Returns how many occurrences lie within `[first, last]`. The count of each schedule is exact
-    /// up to `most`.
+    /// Returns the number of occurrences within `[first, last]`. The counting stops at `most`
+    /// occurrences of each schedule version.
     pub fn count_up_to(&self, first: UnixMillis, last: UnixMillis, most: u32) -> u64 {
         let parts = self.0.iter().enumerate().filter_map(|(place, version)| {
-            // The instant of a one-shot may also be an occurrence of another schedule, or of a
-            // later one-shot. Then only that other one counts it.
+            // The time of a one-shot may also be an occurrence of another version. Then only the
+            // other version counts this occurrence.
             let replaces = |other: usize, version: &ScheduleVersion| {
                 other > place || other < place && !version.is_one_shot()
             };

@@ -24,7 +24,7 @@ impl Date {
 
     /// Returns the date of a day number.
     pub(crate) fn of(number: i64) -> Self {
-        // Years begin on 0000-03-01 here, so that a leap day is the last day of its year.
+        // Years begin on 1 March here, which makes a leap day the last day of its year.
         let shifted = number + 719_468;
         let era = shifted.div_euclid(146_097);
         let of_era = shifted.rem_euclid(146_097);
@@ -53,8 +53,9 @@ pub(crate) fn weekday(number: i64) -> i64 {
     (number + 3).rem_euclid(7)
 }
 
-/// Returns the days of a month that fall on `weekdays`. Monday is bit 0 of `weekdays`, and day 1 is
-/// bit 1 of the result. The month has `length` days and its first day has day number `first`.
+/// Returns a mask of the days of a month that fall on `weekdays`. Monday is bit 0 of `weekdays`,
+/// and day 1 is bit 1 of the result. The month has `length` days and its first day has day number
+/// `first`.
 pub(crate) fn falling_on(weekdays: u8, first: i64, length: i64) -> u32 {
     let begin = weekday(first);
     (1..=length)

@@ -1,12 +1,12 @@
 //! Durations as users write them: the only parser and the only formatter, for files, flags and
 //! relative times.
 //!
-//! jiff prints durations here, but does not parse them. Its parser refuses `1.5d`, `1.5h30m` and
-//! `P1.5D`, accepts `1h, 5m`, `+5m`, `5m ago`, `01:30:00`, `1mo` and `5us`, and its errors do not
-//! name the unit that was wanted.
+//! jiff prints durations here, but does not parse them. The parser of jiff refuses `1.5d`,
+//! `1.5h30m` and `P1.5D`, but accepts `5m ago`, `01:30:00`, `1mo` and `5us`. Its errors do not name
+//! the wanted units.
 //!
-//! Invariant: a parsed duration is a whole number of milliseconds and at most [`LONGEST`]. The text
-//! that [`format_duration`] makes of it parses back to the same duration.
+//! Invariant: a parsed duration is a whole number of milliseconds and at most [`LONGEST`]. Its text
+//! from [`format_duration`] parses back to the same duration.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const NANOS_PER_MILLI: u128 = 1_000_000;
 pub struct DurationError {
     /// The refused text, cut if it is long.
     pub found: String,
-    /// The fault, and what was wanted.
+    /// The message: the fault, and a valid form.
     pub problem: String,
 }
 
@@ -38,7 +38,8 @@ const HOUR: u128 = 3_600_000;
 const MINUTE: u128 = 60_000;
 const SECOND: u128 = 1_000;
 
-/// The units of a duration, from large to small: each with its milliseconds and its words.
+/// The units of a duration, from large to small, each with its length in milliseconds and its
+/// names.
 const UNITS: [(u128, &[&str]); 6] = [
     (WEEK, &["w", "week", "weeks"]),
     (DAY, &["d", "day", "days"]),
@@ -51,8 +52,8 @@ const UNITS: [(u128, &[&str]); 6] = [
 /// Parses a duration: `90s`, `250ms`, `2h30m`, `1h 30m`, `1.5h`, `1d`, `1w`, `10 minutes`, or
 /// `PT1H30M` (ISO 8601).
 ///
-/// A day has 24 hours and a week 7 days, whatever the clocks do. The error says what was found and
-/// what was wanted.
+/// A day always has 24 hours and a week 7 days, even when clocks change. The error names the found
+/// text and a valid form.
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let refuse = |problem: String| DurationError { found: cut(text), problem };
     let body = text.trim();
@@ -81,13 +82,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     }
     u64::try_from(nanos / NANOS_PER_MILLI)
         .map(Duration::from_millis)
-        .map_err(|_| refuse("is too long".to_owned()))
+        .map_err(|_| refuse("is too long, wanted at most 100 years".to_owned()))
 }
 
 /// Returns the shortest compound of units that parses back to `duration`: `2h30m`, `1d`, `250ms`,
 /// or `0s` for zero.
 ///
-/// Weeks appear only if no other unit is needed (`2w`, but `30d`). Any part below a millisecond is
+/// Weeks appear only if no other unit is needed (`2w`, but `30d`). A part below a millisecond is
 /// cut off.
 pub fn format_duration(duration: Duration) -> String {
     const PRINTER: SpanPrinter =
@@ -100,7 +101,7 @@ pub fn format_duration(duration: Duration) -> String {
         let days = SpanRound::new().largest(jiff::Unit::Day).days_are_24_hours();
         Span::new().try_milliseconds(millis).ok()?.round(days).ok()
     });
-    // A span of jiff has at most 19,998 years.
+    // A span of jiff has at most 19,998 years, so a longer duration is printed in days.
     span.map_or_else(|| format!("{}d", millis / DAY), |span| PRINTER.span_to_string(&span))
 }
 
@@ -157,7 +158,10 @@ fn iso_part(mut rest: &str, letters: &[(&str, u128)]) -> Result<u128, String> {
         let found = letters
             .find_map(|(letter, unit)| after.strip_prefix(letter).map(|after| (*unit, after)));
         let (Some((unit, after)), false) = (found, number.is_empty()) else {
-            return Err(format!("is not understood from {:?} on, {ISO_FORMS}", cut(rest)));
+            return Err(format!(
+                "has {:?} in the place of a number with a unit, {ISO_FORMS}",
+                cut(rest)
+            ));
         };
         total = total.saturating_add(nanos_of(number, unit)?);
         rest = after;
@@ -165,8 +169,8 @@ fn iso_part(mut rest: &str, letters: &[(&str, u128)]) -> Result<u128, String> {
     Ok(total)
 }
 
-/// Returns the exact nanoseconds of `number` of units of `millis` milliseconds. The result
-/// saturates at the largest u128, which is past every limit.
+/// Returns the exact number of nanoseconds in `number` units, each `millis` milliseconds long. A
+/// result that is too large becomes `u128::MAX`, which the caller refuses.
 fn nanos_of(number: &str, millis: u128) -> Result<u128, String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());

@@ -11,7 +11,7 @@ pub(crate) fn end_within(text: &str, most: usize) -> usize {
     (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Returns true if a viewer may act on the character instead of showing it: a control character,
+/// Returns true if a terminal may act on the character instead of showing it: a control character,
 /// or a character that changes the direction of writing.
 pub fn steers(c: char) -> bool {
     c.is_control()
@@ -68,8 +68,8 @@ pub fn span(length: Duration) -> String {
     parts.join(" ")
 }
 
-/// Describes the error, the signal and the exit code of an attempt. Returns `None` if the attempt
-/// has none of the three.
+/// Describes the end of an attempt: its error, its signal, its exit code or its HTTP status.
+/// Returns `None` if the attempt has none of these values.
 pub fn in_words(
     error: Option<&str>,
     signal: Option<i32>,

@@ -1,8 +1,8 @@
 //! Time zones by name, from the zone data of the system.
 //!
-//! Invariant: a [`ZoneName`] named a zone that the system knew when the name was parsed, in the
-//! spelling of the zone data. Names that mean another zone on another host (`localtime`,
-//! `posixrules`) are refused.
+//! Invariant: a [`ZoneName`] has the spelling of the zone data, and the system knew its zone when
+//! the name was parsed. Names that mean another zone on another host (`localtime`, `posixrules`)
+//! are refused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -63,8 +63,7 @@ impl Zone {
         find(name.as_str()).ok_or_else(|| ZoneError::unknown(name.as_str()))
     }
 
-    /// Returns the zone with this name, if the system knows the zone. This function does not
-    /// search for near names.
+    /// Returns the zone with this name, or `None` if the system does not know the zone.
     pub fn named(name: &str) -> Option<Self> {
         find(name)
     }
@@ -132,8 +131,8 @@ impl ZoneError {
 /// The minimum similarity, from 0 to 1, at which two texts count as near.
 const ALIKE: f64 = 0.6;
 
-/// Returns the similarity of two texts. A cheap comparison of letters comes first. For most of
-/// some hundred names this comparison yields 0, because their similarity must be below [`ALIKE`].
+/// Returns the similarity of two texts, from 0 to 1. If a cheap comparison of lengths and letters
+/// shows that the similarity is below [`ALIKE`], the result is 0.
 fn alike(text: &str, name: &str) -> f64 {
     let (own, other) = (text.chars().count(), name.chars().count());
     let share = |part: usize| {
@@ -166,7 +165,7 @@ fn nearest(text: &str, names: Vec<String>) -> Vec<String> {
         .filter(|(score, _)| *score >= ALIKE)
         .collect();
     scored.sort_by(|(a, left), (b, right)| b.total_cmp(a).then_with(|| left.cmp(right)));
-    // Some names in the list are not zones here.
+    // The list also has names that are refused as zones, such as `localtime`.
     scored.into_iter().map(|(_, name)| name).filter(|name| find(name).is_some()).take(3).collect()
 }
 

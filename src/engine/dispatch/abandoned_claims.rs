@@ -1,9 +1,9 @@
 //! Claims whose answer never came. If Redis carried out such a claim, its runs are leased to this
-//! node, but this node never started these runs.
+//! node, although this node never started these runs.
 //!
-//! Invariant: this node never executes a run that was claimed by a token noted here. So the run may
-//! be given back as if it had never been claimed, even an at-most-once run. A token is noted only
-//! when no caller waits for the answer to its claim any more.
+//! Invariant: this node never executes a run that was claimed with a token recorded here. So even
+//! an at-most-once run may be given back as if it had never been claimed. A token is recorded only
+//! when no caller waits for the answer any more.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::domain::name::names::RunId;
 use crate::store::RunRecord;
 
-/// The upper bound of remembered claims, counted once for each run of a claim. Past this bound all
-/// claims are forgotten, and recovery takes care of their runs.
+/// The most runs of abandoned claims that are remembered, counted once per claim. Above this number
+/// all claims are forgotten, and the recovery of expired leases takes back their runs.
 const MOST: usize = 10_000;
 
-/// The claims whose answers this node no longer waits for.
+/// The claims for whose answers this node no longer waits.
 #[derive(Default)]
 pub(crate) struct AbandonedClaims {
     tokens: Mutex<HashMap<RunId, Vec<String>>>,
@@ -26,10 +26,10 @@ impl AbandonedClaims {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that no caller waits any more for the answer to the claim of `runs` by `token`.
+    /// Records that no caller still waits for the answer to the claim of `runs` with `token`.
     pub(crate) fn note<'a>(&self, token: &str, runs: impl Iterator<Item = &'a RunId>) {
         let mut tokens = self.tokens();
-        // Counted anew at each call: calls are rare, and one run may be claimed in vain many times.
+        // Counted at each call, because calls are rare and several claims may concern the same run.
         let mut known: usize = tokens.values().map(Vec::len).sum();
         for run in runs {
             if known >= MOST {
@@ -41,8 +41,8 @@ impl AbandonedClaims {
         }
     }
 
-    /// Returns true if a claim of `run` is noted as abandoned. The record of `run` shows whether
-    /// Redis carried out that claim.
+    /// Returns true if a claim of `run` was abandoned. Only the record of `run` shows whether Redis
+    /// carried out that claim.
     pub(crate) fn knows(&self, run: &RunId) -> bool {
         self.tokens().contains_key(run)
     }
@@ -52,7 +52,7 @@ impl AbandonedClaims {
         self.tokens().keys().cloned().collect()
     }
 
-    /// Returns true if an abandoned claim of this node took the lease in `record`.
+    /// Returns true if the lease in `record` comes from an abandoned claim of this node.
     pub(crate) fn won(&self, record: &RunRecord) -> bool {
         let Some(claim) = &record.claim_token else { return false };
         self.tokens().get(&record.run).is_some_and(|tokens| tokens.contains(claim))

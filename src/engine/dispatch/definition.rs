@@ -1,5 +1,4 @@
-//! A job in the form the engine works with: the job's record, its checked definition and its
-//! occurrences.
+//! A job as the engine uses it: the job's record, its checked definition and its occurrences.
 
 use crate::config;
 use crate::config::CanonicalError;
@@ -20,17 +19,17 @@ pub struct Definition {
     pub record: JobRecord,
     /// The checked definition of the job.
     pub spec: JobSpec,
-    /// The occurrences of the job's schedule.
+    /// The occurrences that the schedule of the job gives.
     pub timetable: Timetable,
 }
 
-/// The reason why a job's record cannot be used. Such a job is neither run nor changed.
+/// The reason why a job's record is unusable. Such a job is neither run nor changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DefinitionError {
     /// The definition is corrupt, or a newer schedd wrote it.
     #[error(transparent)]
     Canonical(#[from] CanonicalError),
-    /// The zone of the job is not known on this host.
+    /// The time zone of the job is not known on this host.
     #[error(transparent)]
     Zone(#[from] ZoneError),
 }
@@ -48,9 +47,8 @@ impl Definition {
         self.spec.schedule.text_with_zone(self.timetable.zone())
     }
 
-    /// Returns the first occurrence after `due` by the present schedule. Returns `None` if there is
-    /// no such occurrence or `max_runs` is reached. `due` may be an occurrence of an older
-    /// schedule.
+    /// Returns the first occurrence after `due` by the present schedule. `due` may be an occurrence
+    /// of an older schedule. Returns `None` if no occurrence follows or `max_runs` is reached.
     pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
         self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
     }
@@ -61,8 +59,8 @@ impl Definition {
         self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
     }
 
-    /// Returns the instant from which occurrences are judged at `now`. If the planned run was moved
-    /// to an earlier time, occurrences handled before that move are not handled again.
+    /// Returns the time after which occurrences still count as unhandled at `now`. After a planned
+    /// run was moved to an earlier time, this is the latest occurrence handled before the move.
     pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
         let dealt = self
             .record
@@ -73,8 +71,8 @@ impl Definition {
         dealt.fold(self.since(), UnixMillis::max)
     }
 
-    /// Returns the same definition with `since` and `anchor` no later than `now`. This correction
-    /// is needed after Redis' clock was ahead.
+    /// Returns the same definition with `since` and `anchor` limited to `now`. Needed after Redis'
+    /// clock was ahead.
     pub fn counted_before(&self, now: UnixMillis) -> Result<Self, DefinitionError> {
         let mut record = self.record.clone();
         record.since = record.since.min(now);
@@ -87,8 +85,8 @@ impl Definition {
         Self::of(record)
     }
 
-    /// Returns how many regular runs may still begin before `max_runs` is reached. `None` means any
-    /// number.
+    /// Returns the number of regular runs that may still begin before `max_runs` is reached. `None`
+    /// means that the job has no `max_runs`.
     pub fn runs_left(&self) -> Option<u32> {
         self.spec.shape.max_runs.map(|most| most.saturating_sub(self.record.begun))
     }
@@ -104,8 +102,8 @@ impl Definition {
         planned(&self.record.name, &self.spec.shape, due)
     }
 
-    /// Returns the instant after which a regular run must not start any more. Returns `None` if the
-    /// job has no `skip_if_late`.
+    /// Returns the last time at which a regular run may start. Returns `None` if the job has no
+    /// `skip_if_late`.
     pub fn latest_start(&self, run: &RunId) -> Option<UnixMillis> {
         let late = self.spec.shape.skip_if_late?;
         Some(
@@ -115,15 +113,15 @@ impl Definition {
         )
     }
 
-    /// Returns the time up to which occurrences are judged at `now`. Jitter and splay may still
-    /// delay the runs of later occurrences.
+    /// Returns the time up to which occurrences are judged as late or missed at `now`. Later
+    /// occurrences may still be delayed by jitter or splay.
     pub fn judged_at(&self, now: UnixMillis) -> UnixMillis {
         now.saturating_sub(self.spec.shape.latest_shift(&self.record.name))
     }
 
-    /// Returns the occurrences up to `now` that a schedule change would lose. For a paused job they
-    /// are all occurrences since the pause. Otherwise they are all occurrences after the pending
-    /// run, which is owed.
+    /// Returns the occurrences up to `now` that a change of the schedule would lose. For a paused
+    /// job these are all occurrences since the pause. Otherwise these are the occurrences after the
+    /// planned run, because that run still starts.
     pub fn passed(&self, now: UnixMillis) -> Option<SkippedRange> {
         let now = self.judged_at(now);
         match (&self.record.pending, &self.record.paused_run) {
@@ -139,9 +137,8 @@ impl Definition {
         }
     }
 
-    /// Returns the occurrences up to `now` that come after an owed run. The owed run is the planned
-    /// run, or the run that a pause keeps. Also returns the time at which one more occurrence will
-    /// have passed.
+    /// Returns the occurrences up to `now` that come after the planned run, or after the run that a
+    /// pause keeps. Also returns the time at which the next occurrence will have passed.
     pub fn passed_behind(&self, now: UnixMillis) -> (Option<SkippedRange>, Option<UnixMillis>) {
         let Some(planned) = self.record.pending.as_ref().or(self.record.paused_run.as_ref()) else {
             return (None, None);
@@ -155,15 +152,15 @@ impl Definition {
         (passed, next.map(|due| due.saturating_add(shift)))
     }
 
-    /// Returns the time from which occurrences of the schedule count. The instant of a one-shot
-    /// always counts, because the instant may be the moment of the edit itself.
+    /// Returns the time from which occurrences of the schedule count. The time of a one-shot always
+    /// counts, even if it is the time of the edit itself.
     pub fn since(&self) -> UnixMillis {
         since(&self.timetable, self.record.since)
     }
 }
 
-/// Returns the occurrences of `job`, built from its definition, its stored zone and the anchor of
-/// `every`.
+/// Returns the occurrences of `job`, from its definition, its stored time zone and its `every`
+/// anchor.
 fn timetable(
     job: &JobName,
     spec: &JobSpec,

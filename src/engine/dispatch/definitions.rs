@@ -1,8 +1,8 @@
-//! A cache of job definitions, so that a claim need not read the job from Redis.
+//! A cache of job definitions, so that a claim does not read the job from Redis.
 //!
-//! A cached definition may be outdated. The scripts in Redis refuse a decision made from another
-//! revision, and the definition is then read again. So the cache saves calls and never causes a
-//! wrong decision. The cache is bounded: past [`KEPT`] all definitions are forgotten.
+//! A cached definition may be outdated. In this case the scripts in Redis refuse the decision, and
+//! the definition is read again. When the cache has more than [`KEPT`] definitions, all of them are
+//! dropped.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,16 +15,15 @@ use crate::domain::name::names::JobName;
 use crate::engine::node_context::NodeContext;
 use crate::store::StoreError;
 
-/// The most definitions kept in the cache.
+/// The most definitions in the cache.
 const KEPT: usize = 10_000;
 
-/// The number of times the zone data was read again. Times computed before the last reading are
-/// outdated.
+/// The number of times the zone data was read. A change of this number makes cached times outdated.
 #[derive(Default)]
 pub(crate) struct ZoneReadings(AtomicU64);
 
 impl ZoneReadings {
-    /// Notes that the zone data was read again.
+    /// Counts one more reading of the zone data.
     pub(crate) fn note(&self) {
         self.0.fetch_add(1, Ordering::Release);
     }
@@ -39,7 +38,7 @@ pub(crate) struct Definitions {
     node: Arc<NodeContext>,
     readings: Arc<ZoneReadings>,
     kept: HashMap<JobName, Arc<Definition>>,
-    /// The number of times the zone data had been read when the cached definitions were compiled.
+    /// The number of readings of the zone data when the cached definitions were compiled.
     zones: u64,
 }
 
@@ -52,13 +51,13 @@ impl Definitions {
         self.kept.get(name).cloned()
     }
 
-    /// Drops a definition from the cache, so that the next use of the definition reads it again.
+    /// Removes a definition from the cache, so that its next use reads the job again.
     pub(crate) fn forget(&mut self, name: &JobName) {
         self.kept.remove(name);
     }
 
-    /// Reads the definitions of `names` that are not cached. Returns the names of jobs that exist
-    /// but cannot be used on this node.
+    /// Reads the definitions of `names` that are not in the cache. Returns the names of jobs that
+    /// exist but are unusable on this node.
     pub(crate) async fn read_missing<'a>(
         &mut self,
         names: impl Iterator<Item = &'a JobName>,
@@ -94,11 +93,11 @@ impl Definitions {
         Ok(unusable)
     }
 
-    /// Logs, once a minute, why this node cannot start the runs of a job. Another node may be able
-    /// to start these runs.
+    /// Logs the reason why this node cannot start the runs of a job, at most once a minute. Another
+    /// node may be able to start these runs.
     pub(crate) fn report_unusable(&self, name: &JobName, why: &str) {
         if self.node.outage_log.is_new(&format!("job {name}")) {
-            error!(job = %name, "{why}; this node does not start runs of the job.");
+            error!(job = %name, "This node does not start runs of the job: {why}.");
         }
     }
 }

@@ -1,39 +1,42 @@
-//! The due entries that a poll found. Each entry is a member of a due set and names a run.
+//! Due entries as a poll finds them. Each entry is a member of a due set and names a run.
 //!
-//! Invariant: an entry that does not name a run, or has an impossible ready time, is never treated
-//! as a run.
+//! Invariant: an entry that names no run, or whose ready time is out of range, is never treated as
+//! a run.
 
 use crate::domain::name::names::RunId;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::DueEntry;
 
-/// A due run that is still to be handled.
+/// A due run that has not been handled yet.
 #[derive(Debug)]
 pub(crate) struct DueRun {
     /// The id of the run.
     pub(crate) run: RunId,
     /// The entry of the due set that names the run.
     pub(crate) entry: DueEntry,
-    /// True if an attempt to skip the run showed that the run is not the pending run of its job.
-    /// Such a run is owed, however old it is.
+    /// True if an attempt to skip or spread the run showed that it is not the planned run of its
+    /// job. Such a run starts however late it is.
     pub(crate) is_owed: bool,
 }
 
 impl DueRun {
-    /// Returns the due run of `entry`, not yet known to be owed.
+    /// Returns the due run of `entry`, with `is_owed` set to false.
     pub(crate) fn new(run: RunId, entry: DueEntry) -> Self {
         Self { run, entry, is_owed: false }
     }
 }
 
-/// Returns the run that an entry names, and the run's ready time in ms. The error says why the
-/// entry is not a valid run.
+/// Returns the run that an entry names, and its ready time in Unix ms. The error is the reason why
+/// the entry is not a valid run.
 pub(crate) fn well_formed(entry: &DueEntry) -> Result<(RunId, i64), String> {
     let ready = entry.score.parse::<f64>().ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
     let ready = ready.filter(|ready| (0.0..UnixMillis::END as f64).contains(ready));
     let Some(ready) = ready else {
-        return Err(format!("the ready time {} of the run is out of range", entry.score));
+        return Err(format!(
+            "the ready time {} of the run is not a Unix time in ms before the year 2100",
+            entry.score
+        ));
     };
     let run = entry
         .member

@@ -1,9 +1,9 @@
 //! Gives the free places of gates to the runs that wait there. A gate is opened after a holder gave
 //! up its place, or at a set time.
 //!
-//! Invariant: any node may open any gate at any time, even several nodes at once. The script in
-//! Redis always reads the present state of the gate. A gate with keys of the wrong type delays no
-//! other gate, and is not opened again at every poll.
+//! Invariant: several nodes may open the same gate at once, because the script in Redis reads the
+//! present state of the gate. A gate whose keys have the wrong type delays no other gate, and is
+//! not tried at every poll.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
 use crate::store::{LaneAsk, StoreError, Takers};
 
-/// The time for which a gate is left alone after it could not be opened.
+/// The time for which a gate is not tried again after it could not be opened.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// The most lanes named with the first call for a gate. The script asks for any other lane that the
-/// script needs.
+/// The most lanes that the first call for a gate names. If the script needs another lane, its reply
+/// names that lane.
 const NAMED: usize = 4;
 
-/// Gives the free places of gates to waiting runs. Remembers the gates that recently could not
-/// be opened.
+/// The part of dispatch that gives the free places of gates to waiting runs. It remembers the gates
+/// that recently could not be opened.
 #[derive(Default)]
 pub(crate) struct Gatekeeper {
     refused: HashMap<Gate, BootInstant>,
@@ -29,8 +29,8 @@ pub(crate) struct Gatekeeper {
 }
 
 impl Gatekeeper {
-    /// Opens `gates`, and returns how many of these gates could be opened. `lanes` are the lanes
-    /// this node polls.
+    /// Opens `gates`, and returns the number of gates that could be opened. `lanes` are the lanes
+    /// that this node polls.
     pub(crate) async fn open(
         &mut self,
         node: &NodeContext,

@@ -1,16 +1,15 @@
-//! Searches a lane for runs that may start although they come behind blocked runs at the head of
-//! the lane.
+//! Searches a lane for runs that may start although blocked runs come before them.
 //!
-//! A run whose gate has no free place is blocked, and moved to the gate by a claim. Many runs of
-//! one gate may be due before a run with another gate. So two searches follow once a claim met
-//! blocked runs and the heads of all lanes were handled:
-//! - First, the runs of gates that few jobs name are looked up by gate. Many due runs of one gate
-//!   do not slow this search, because the search skips to the next gate.
-//! - Then the lane is walked behind its head from a remembered position, and the first few runs of
-//!   each gate are taken out of order.
+//! A run whose gate has no free place is blocked, and a claim moves the run from its lane to the
+//! gate. Many due runs of one gate may come before a run of another gate. So two searches follow
+//! when a claim found blocked runs:
+//! - The first search looks up the runs of each gate that only a few jobs name. Many due runs of
+//!   one gate do not slow it down, because it continues with the next gate.
+//! - The second search reads the lane from a remembered position, and takes the first few runs of
+//!   each gate.
 //!
-//! Invariant: no run is taken before an earlier planned or open run of its gate. A manual run has
-//! no place in this order, so another run may overtake it once.
+//! Invariant: no run is taken before an earlier planned or open run of its gate. The exception is a
+//! manual run, which another run may overtake once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,41 +29,41 @@ use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
 use crate::store::{DueEntry, PlannedAtGate, StoreError};
 
-/// The number of entries read in one call. So few entries keep other calls to Redis waiting for
-/// some milliseconds at most.
+/// The number of entries read in one call. With so few entries, other clients of Redis wait only
+/// some milliseconds.
 const PAGE: usize = 250;
 /// The number of jobs with gates examined in one call.
 const JOBS: usize = 250;
-/// The most jobs that may name a gate whose first due run is searched job by job. If more jobs
-/// name the gate, the walk through the lane finds that run.
+/// The most jobs of a gate for which the first search looks up runs. The runs of a gate with more
+/// jobs are found by the second search.
 const FEW_JOBS: usize = 100;
 
-/// The search behind the blocked runs at the head of a lane.
+/// The search of a lane past the blocked runs at its head.
 pub(crate) struct LaneSearch {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// The bounds of one search.
+/// The limits of one search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SearchBounds {
     /// The most runs to return.
     pub(crate) most: usize,
-    /// The instant at which the search stops. The next call resumes the search.
+    /// The instant at which the search stops. The next call continues the search.
     pub(crate) until: BootInstant,
-    /// The time by Redis' clock.
+    /// The present time by Redis' clock.
     pub(crate) now: UnixMillis,
 }
 
 impl LaneSearch {
-    /// Returns due runs behind the head of `lane`, and the progress of the search after `walk`.
+    /// Returns due runs past the blocked head of `lane`, and the new progress of the search.
     pub(crate) async fn search(
         &self,
         lane: &Lane,
         mut walk: LaneWalk,
         bounds: SearchBounds,
     ) -> Result<(LaneWalk, FoundBehind), StoreError> {
-        // After a complete walk, runs that become due are listed behind the remembered position.
+        // Once the second search has read the whole lane, it also finds runs that become due later.
         if !walk.is_by_entries && walk.arrived.is_none() {
             let runs = self.choose_by_gate(lane, &mut walk, bounds.most, bounds.now).await?;
             if !runs.is_empty() {
@@ -75,8 +74,8 @@ impl LaneSearch {
         Ok((walk, FoundBehind { runs, is_by_gate: false }))
     }
 
-    /// Returns the first few due runs of each gate that few jobs name, at most `most`. Each call
-    /// goes on after the last gate of the previous call.
+    /// Returns at most `most` due runs: the first few of each gate that only a few jobs name. Each
+    /// call continues after the last gate of the previous call.
     async fn choose_by_gate(
         &self,
         lane: &Lane,
@@ -131,7 +130,7 @@ impl LaneSearch {
             let began = BootInstant::now();
             let Some(entries) = self.node.store.list_behind(lane, at.as_deref(), PAGE).await?
             else {
-                // The entry of the remembered position is gone, and the position with it.
+                // The entry of the remembered position is gone, so the search starts again.
                 return Ok((LaneWalk::default(), chosen));
             };
             let is_last = entries.len() < PAGE;
@@ -148,9 +147,8 @@ impl LaneSearch {
         }
     }
 
-    /// Returns each entry with the first gate that the run of the entry must pass. A job without
-    /// gates counts as a gate of its own. An entry that is no run has no gate, and is handled at
-    /// the head of the lane.
+    /// Returns each entry with the first gate that its run must pass. A job without gates counts as
+    /// its own gate. An invalid entry has no gate, and is left to the normal poll.
     async fn with_gates(
         &self,
         entries: Vec<DueEntry>,

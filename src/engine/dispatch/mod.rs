@@ -1,5 +1,5 @@
-//! Dispatch, from the poll to the claim: finds due runs, decides which of them this node may start,
-//! and claims these runs.
+//! Dispatch, from the poll to the claim: finds due runs, decides which of these runs this node may
+//! start, and claims them.
 
 pub(crate) mod abandoned_claims;
 pub(crate) mod claimer;

@@ -1,9 +1,9 @@
 //! The load limits of a node: compares the host's load, the host's free memory and the number of
-//! runs with the limits of the node's file.
+//! running jobs with the limits in the node's file.
 //!
-//! Invariant: a node past a limit claims nothing. The node still renews leases, executes runs,
-//! recovers and reports. After a limit of the host, the node claims again only when the value is a
-//! tenth below the limit. So the node does not alternate at each look at the host.
+//! Invariant: a node above a limit claims nothing, but still renews leases, executes runs, recovers
+//! and reports. The node claims again only when the load or memory is a tenth better than the
+//! limit. Otherwise the node would switch back and forth.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::store::FULL;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MIB: u64 = 1 << 20;
 
-/// The reason why a node claims nothing, and the start of this state.
+/// The reason why a node claims no runs, and the time since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeLimit {
-    /// The limit with the value found, as in `load 9.1 > 8`, or the reason why the node could not
+    /// The limit with the value found, as in `load 9.1 > 8`, or the reason why the node cannot
     /// start runs.
     pub(crate) why: String,
-    /// The time since when the node claims nothing, by Redis' clock.
+    /// The time by Redis' clock from which the node claimed no more runs.
     pub(crate) since: UnixMillis,
 }
 
@@ -38,21 +38,20 @@ pub(crate) struct NodeLimits {
 struct State {
     limits: FlowLimits,
     looked: Option<BootInstant>,
-    /// The host's limit (load or memory) that keeps this node from claiming, if any.
+    /// The limit of the host (load or memory) that is exceeded now, if any.
     by_host: Option<NodeLimit>,
-    /// The reason why this node cannot start any run, if there is one.
+    /// The reason why this node cannot start any run, if any.
     short: Option<NodeLimit>,
-    /// The limit of running jobs that keeps this node from claiming, if reached.
+    /// The limit of running jobs, if it is reached.
     full: Option<NodeLimit>,
 }
 
-/// The change that a comparison with the limits found.
+/// The result of a comparison with the limits: whether other nodes should be informed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitLook {
-    /// The node claims, or does not claim, as before.
+    /// No change of the host's limits or of the ability to start runs.
     Same,
-    /// The node stopped claiming because of its host or because it cannot start runs, or it claims
-    /// again.
+    /// The node stopped or resumed claiming because of its host, or because it cannot start runs.
     News,
 }
 
@@ -61,15 +60,15 @@ impl NodeLimits {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the limits. The next call of `look` applies the new limits.
+    /// Sets the limits, which the next call of `look` applies.
     pub(crate) fn set_limits(&self, limits: FlowLimits) {
         let mut state = self.lock();
         state.limits = limits;
         state.looked = None;
     }
 
-    /// Compares the host and the number `running` of runs with the limits. The host is read at most
-    /// once a second. `short` is the reason why no run can be started, if any. `now` is Redis'
+    /// Compares the host and the number `running` of jobs with the limits. The host is examined at
+    /// most once a second. `short` is the reason why no run can be started, if any. `now` is Redis'
     /// time.
     pub(crate) fn look(
         &self,
@@ -99,13 +98,14 @@ impl NodeLimits {
         if state.by_host.is_some() == was_at_limit { look } else { LimitLook::News }
     }
 
-    /// Returns the reason why this node claims nothing now, if any.
+    /// Returns the reason why this node claims no runs now, if any.
     pub(crate) fn at_limit(&self) -> Option<NodeLimit> {
         let state = self.lock();
         [&state.short, &state.by_host, &state.full].into_iter().find_map(Clone::clone)
     }
 
-    /// Returns true if the host's load or memory keeps this node from claiming.
+    /// Returns true if the host's load or free memory exceeds a limit, so that this node claims no
+    /// runs.
     pub(crate) fn is_limited_by_host(&self) -> bool {
         self.lock().by_host.is_some()
     }
@@ -115,9 +115,8 @@ fn at_limit(why: Option<String>, before: Option<NodeLimit>, now: UnixMillis) -> 
     why.map(|why| NodeLimit { why, since: before.map_or(now, |at_limit| at_limit.since) })
 }
 
-/// Returns the limit that the host is past, as text. If the limit already kept the node from
-/// claiming, the value must be a tenth below the limit first. A value the host does not report
-/// counts as within the limit.
+/// Returns the limit that the host exceeds, as text. If `was_at_limit` is true, the value must also
+/// be a tenth better than the limit. A value that the host does not report counts as good.
 fn past(limits: &FlowLimits, was_at_limit: bool, host: &HostFacts) -> Option<String> {
     if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)()))
     {
@@ -137,7 +136,7 @@ fn past(limits: &FlowLimits, was_at_limit: bool, host: &HostFacts) -> Option<Str
     None
 }
 
-/// Formats a number with at most two decimals, without trailing zeros.
+/// Formats a number with at most two decimals and without trailing zeros.
 fn rounded(number: f64) -> String {
     let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

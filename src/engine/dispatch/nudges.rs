@@ -1,5 +1,5 @@
-//! Listens for nudges: messages through Redis that ask a loop of this node to act at once. A lost
-//! nudge costs no more than one poll interval.
+//! Listens for nudges: messages through Redis that wake a loop of this node. A lost nudge only
+//! delays the work until the next interval of that loop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tracing::debug;
 
 use crate::engine::node_context::NodeContext;
 
-/// The wait before the node listens again after the connection ended.
+/// The wait before the node subscribes again after the connection has ended.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Listens for nudges for ever, and wakes the loop that each nudge concerns.
+/// Listens for nudges, and wakes the loop that each nudge concerns. Never returns.
 pub(crate) async fn run(node: Arc<NodeContext>) {
     loop {
         match node.store.nudges().await {
@@ -22,12 +22,13 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
                     match nudge.as_str() {
                         "notices" => node.wakeups.notice_planter.notify_one(),
                         "stop" => node.wakeups.lease_keeper.notify_one(),
-                        // No file declares a section in force any more. Perhaps the file of this
-                        // node does.
+                        // A section lost its last file in Redis. This node's file may declare the
+                        // section.
                         "files" => node.wakeups.reconciler.notify_one(),
-                        // The presence loop reads the lanes at each beat.
+                        // The presence loop reads the lanes each time it writes this node's
+                        // presence.
                         "lanes" => node.wakeups.presence.notify_one(),
-                        // The presence loop reads the queue settings at each beat.
+                        // The presence loop also reads the queue settings at that time.
                         "pools" => {
                             node.wakeups.presence.notify_one();
                             node.wakeups.ticker.notify_one();

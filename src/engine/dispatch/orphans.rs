@@ -1,15 +1,15 @@
-//! Orphans: due runs whose job is not known. An orphan with a record was once planned, so the
-//! orphan is ended as `cancelled` and kept in history.
+//! Ends orphans: due runs whose job has no record. An orphan with a run record was once planned, so
+//! it ends as `cancelled` and stays in history.
 //!
-//! Invariant: no run ends here whose definition is in quarantine, because the definition may be
-//! restored. A run without a record may never have been planned, so the run is left to quarantine.
+//! Invariant: a run whose job definition is in quarantine is not ended, because the definition may
+//! be restored. A run without a run record may be invalid, so it is left to quarantine.
 
 use crate::domain::name::names::RunId;
 use crate::engine::planning::job_operations;
 use crate::engine::planning::job_operations::OperationError;
 use crate::store::{CancelReply, Store, StoreError};
 
-/// Ends a planned run as `cancelled` if Redis has no record of its job any more. Returns true if
+/// Ends a planned run as `cancelled` if its job no longer has a record in Redis. Returns true if
 /// the run has ended.
 pub async fn end_orphan(store: &Store, run: &RunId) -> Result<bool, StoreError> {
     match store.read_run(run).await {

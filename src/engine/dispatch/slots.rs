@@ -1,8 +1,8 @@
-//! The slots of a node: which lanes the node takes runs from, how many runs it may execute per
-//! queue, and how many it executes.
+//! The slots of a node: which lanes the node takes runs from, how many runs of each queue it may
+//! execute, and how many it executes now.
 //!
-//! Invariant: a node claims no more runs than it has free slots, so no run waits claimed but
-//! unstarted. A node claims nothing from lanes whose queue it does not serve or whose labels it
+//! Invariant: a node claims no more runs than it has free slots, so each claimed run starts at
+//! once. A node claims nothing from queues that it does not serve, or from lanes whose labels it
 //! does not carry.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,8 +17,8 @@ use crate::domain::queue::queue_rules::{NoRoomReason, QueueSettings, Share};
 use crate::domain::run::node_event::NodeEventKind;
 use crate::store::QueueRecord;
 
-/// The most runs claimed in one call to Redis. Larger calls have more latency and no higher rate
-/// (measured).
+/// The most runs claimed in one call to Redis. By measurement, larger calls take longer and do not
+/// claim more runs per second.
 pub(crate) const BATCH: usize = 50;
 
 /// The slots of a node. All clones share the same slots.
@@ -34,9 +34,9 @@ struct State {
     own: BTreeMap<QueueName, u32>,
     /// The records of all queues, stored in Redis for all nodes.
     known: BTreeMap<QueueName, QueueRecord>,
-    /// The lanes of all queues, except plain lanes.
+    /// The lanes of all queues in Redis. A plain lane (no priority, no labels) is not listed.
     lanes: BTreeSet<Lane>,
-    /// The lanes, except plain lanes, in which an entry was found lately.
+    /// The lanes in which a recent poll found an entry. A plain lane is not listed.
     in_use: BTreeSet<Lane>,
     /// True once the queues and lanes have been read from Redis.
     has_learnt: bool,
@@ -47,8 +47,7 @@ struct State {
     of_host: Option<QueueName>,
 }
 
-/// The offer of a queue: the lanes and the number of runs that this node could claim from the queue
-/// now.
+/// A queue with the lanes and the number of runs that this node could claim from it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) queue: QueueName,
@@ -56,7 +55,7 @@ pub(crate) struct Offer {
     pub(crate) lanes: Vec<Lane>,
     /// The number of runs that may be claimed from the queue now, at most `BATCH`.
     pub(crate) slots: usize,
-    /// The share of the node's slots that the queue gets while queues compete for them.
+    /// The share of the node's slots that the queue gets while queues compete for slots.
     pub(crate) share: Share,
 }
 
@@ -66,7 +65,7 @@ impl State {
             (queue.clone(), record.settings.concurrency)
         };
         let mut all: BTreeMap<QueueName, u32> = self.known.iter().map(concurrency).collect();
-        // A concurrency set by hand holds on each node, whatever its own file says.
+        // A concurrency that was set by hand overrides the file of each node.
         let by_hand = |queue: &QueueName| {
             self.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand)
         };
@@ -98,8 +97,8 @@ impl Slots {
         Self { state: Arc::default(), freed }
     }
 
-    /// Locks the state. A thread that panicked under this lock left correct counts, because each
-    /// count changes in one statement.
+    /// Locks the state. A lock that a panic poisoned is used all the same, because each count
+    /// changes in one statement and is correct.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,8 +114,8 @@ impl Slots {
         self.lock().of_host = Some(queue);
     }
 
-    /// Sets the queues and labels this node serves, and the limit of running runs of all queues
-    /// together.
+    /// Sets the queues and labels this node serves, and the most runs of all queues together that
+    /// may run at once.
     pub(crate) fn set_serving(&self, serving: Serving, max_running: Option<u32>) {
         let mut state = self.lock();
         (state.serving, state.max_running) = (serving, max_running);
@@ -128,7 +127,7 @@ impl Slots {
         self.lock().serving.clone()
     }
 
-    /// Sets the records of all queues known in Redis. A node without a queue list serves all these
+    /// Sets the records of all queues in Redis. A node without a list of queues serves all these
     /// queues, so that no queue is left without a node.
     pub(crate) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
         let mut state = self.lock();
@@ -138,7 +137,7 @@ impl Slots {
         }
     }
 
-    /// Returns the queues this node is asked to serve that no file declares.
+    /// Returns the queues that this node is to serve but that no file declares.
     pub(crate) fn undeclared(&self) -> Vec<QueueName> {
         let state = self.lock();
         let is_known = |queue: &&QueueName| {
@@ -149,7 +148,7 @@ impl Slots {
         state.serving.queues.iter().flatten().filter(|queue| !is_known(queue)).cloned().collect()
     }
 
-    /// Sets the lanes of all queues, except plain lanes. The ticker polls a new lane at once.
+    /// Sets the lanes of all queues. The ticker polls a new lane at once.
     pub(crate) fn set_lanes(&self, lanes: BTreeSet<Lane>) {
         let mut state = self.lock();
         if state.lanes != lanes {
@@ -158,20 +157,20 @@ impl Slots {
         }
     }
 
-    /// Notes that queues and lanes have been read from Redis, as far as they can be read.
+    /// Records that queues and lanes have been read from Redis, except any that are unreadable.
     pub(crate) fn note_learnt(&self) {
         if !std::mem::replace(&mut self.lock().has_learnt, true) {
             self.freed.notify_one();
         }
     }
 
-    /// Returns true if queues and lanes have been read from Redis. Before this reading, the most
-    /// urgent runs may not be visible.
+    /// Returns true if queues and lanes have been read from Redis. Nothing is claimed before,
+    /// because a more urgent lane may not be known yet.
     pub(crate) fn has_learnt(&self) -> bool {
         self.lock().has_learnt
     }
 
-    /// Notes that an entry was found in this lane.
+    /// Records that a poll found an entry in this lane.
     pub(crate) fn saw(&self, lane: &Lane) {
         if !lane.is_plain() {
             let mut state = self.lock();
@@ -181,8 +180,8 @@ impl Slots {
         }
     }
 
-    /// Returns the lanes in use that are not in `known`. A lane is returned once, and again only
-    /// after another entry is found in that lane.
+    /// Returns the lanes in use that are missing in `known`. Each lane is returned once, and again
+    /// only after a poll finds another entry there.
     pub(crate) fn in_use_beside(&self, known: &BTreeSet<Lane>) -> BTreeSet<Lane> {
         let mut state = self.lock();
         let (kept, unknown) =
@@ -191,8 +190,7 @@ impl Slots {
         unknown
     }
 
-    /// Returns an offer for every queue this node serves, with the number of runs that may be
-    /// claimed from the queue now.
+    /// Returns an offer for each queue that this node serves.
     pub(crate) fn offers(&self) -> Vec<Offer> {
         let state = self.lock();
         let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
@@ -214,7 +212,7 @@ impl Slots {
         state.free().into_iter().map(offer).collect()
     }
 
-    /// Returns the number of free slots of every queue this node serves.
+    /// Returns the number of free slots of each queue that this node serves.
     pub(crate) fn free(&self) -> BTreeMap<QueueName, u32> {
         self.lock().free()
     }
@@ -224,7 +222,7 @@ impl Slots {
         self.lock().taken.values().map(|taken| *taken as usize).sum()
     }
 
-    /// Returns how many more runs this node may execute, of all queues together.
+    /// Returns the number of further runs that this node may start, for all queues together.
     pub(crate) fn capacity(&self) -> usize {
         #[cfg(feature = "mutants")]
         if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::SlotsUnbounded)
@@ -235,8 +233,8 @@ impl Slots {
         most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
     }
 
-    /// Returns the node event that says why `queue` lets no run start. The event names the limit,
-    /// rate or pause that this node knows of the queue.
+    /// Returns the node event for the reason `hold` why `queue` lets no run start. The event
+    /// includes the limit, rate or pause of the queue that this node knows.
     pub(crate) fn why_no_room(&self, queue: &QueueName, hold: NoRoomReason) -> NodeEventKind {
         let state = self.lock();
         let (queue, known) = (queue.clone(), state.known.get(queue));
@@ -260,14 +258,14 @@ impl Slots {
         }
     }
 
-    /// Takes a slot of `queue`. Dropping the permit frees the slot.
+    /// Takes a slot of `queue`. The slot is free again when the returned permit is dropped.
     pub(crate) fn take(&self, queue: &QueueName) -> Permit {
         *self.lock().taken.entry(queue.clone()).or_insert(0) += 1;
         Permit { slots: self.clone(), queue: queue.clone() }
     }
 }
 
-/// The permit of a slot in use. Dropping the permit frees the slot.
+/// A permit to use a slot. The slot is free again when the permit is dropped.
 pub(crate) struct Permit {
     slots: Slots,
     queue: QueueName,

@@ -1,10 +1,10 @@
 //! The ticker: polls for due runs, and sleeps until the next run is ready.
 //!
-//! Redis alone decides what is due. A poll returns Redis' time and the ready time of the head of
-//! each lane. This node's monotonic clock only measures the sleep between two polls, to the
-//! microsecond. The timers of the async runtime round up to milliseconds, which would be most of a
-//! run's lateness. A nudge or a freed slot ends the sleep. A lost nudge costs at most
-//! [`LONGEST_SLEEP`].
+//! Redis alone decides which runs are due: a poll returns Redis' time, and the ready time of the
+//! first run of each lane. The monotonic clock of this node only measures the sleep between two
+//! polls, to the microsecond. The timers of the async runtime are not precise enough, because they
+//! round up to milliseconds. A nudge or a freed slot ends the sleep early. If a nudge is lost, the
+//! sleep lasts at most [`LONGEST_SLEEP`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +31,8 @@ use crate::keeper::{BootInstant, BootTimer};
 use crate::store::{DueEntry, LanePoll, Met, Poll};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// The divisor of a tick that gives the longest time a round spends on searches behind the heads of
-/// lanes. During these searches, runs that become due in other lanes wait for the next round.
+/// The part of a tick (one tenth) that a round spends at most on searches past blocked runs. Runs
+/// that become due in other lanes wait during these searches.
 const WALKS: u32 = 10;
 
 /// The loop that polls for due runs.
@@ -45,7 +45,7 @@ pub(crate) struct Ticker {
     pub(crate) runner: Arc<Runner>,
 }
 
-/// The parts of dispatch that the ticker asks in turn. They live until the ticker ends.
+/// The parts of dispatch that the ticker calls one after the other.
 struct DispatchParts {
     dispatcher: Dispatcher,
     claimer: Claimer,
@@ -53,8 +53,8 @@ struct DispatchParts {
     gatekeeper: Gatekeeper,
 }
 
-/// Polls until `stop` is cancelled. A claim under way is finished first, so that the runs of this
-/// claim are known and start.
+/// Polls until `stop` is cancelled. Before it returns, it finishes a claim under way and starts the
+/// claimed runs.
 pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
     let (abandoned, health) = (ticker.abandoned.clone(), ticker.health.clone());
     let mut parts = DispatchParts {
@@ -69,16 +69,21 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
         gatekeeper: Gatekeeper::default(),
     };
     let timer = BootTimer::new()
-        .inspect_err(|error| warn!("No precise timer ({error}); runs start up to 2 ms later."))
+        .inspect_err(|error| {
+            warn!(
+                "The precise timer of Linux is not available: {error}. Runs start up to 2 ms late."
+            )
+        })
         .ok();
     let mut connections_made = 0;
     while !stop.is_cancelled() {
         ticker.health.progress.ticker.back_within(Duration::ZERO);
         let sleep = round(&ticker, &mut parts).await;
-        // A slot that went from one run to the next was not free between.
+        // Slots are recorded after the round, so that a slot reused within a round never counts as
+        // free.
         ticker.health.notes.slots(ticker.runner.slots.free().into_iter());
-        // A server that returns after a power cut may have lost its last acknowledged writes, such
-        // as a jobs file.
+        // After a new connection, the jobs file is applied again. The server may have lost its last
+        // writes in a power cut.
         let made = ticker.node.store.connections_made();
         if std::mem::replace(&mut connections_made, made) != made {
             ticker.node.wakeups.reconciler.notify_one();
@@ -106,18 +111,17 @@ async fn rest(timer: Option<&BootTimer>, time: Duration) {
     }
 }
 
-/// Polls once and claims the due runs for which this node has slots. Returns the time to sleep
-/// before the next poll. It is the time until the next run is ready. If Redis did not answer or due
-/// runs could not be claimed, it is a tick.
+/// Polls once, and claims the due runs for which this node has slots. Returns the time to sleep
+/// before the next poll: until the next run is ready, or one tick after a failure.
 async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     let tick = ticker.node.settings.tick;
     if !ticker.runner.executors.are_ready() {
-        // Nodes that can start runs claim them.
+        // This node cannot start runs now, so due runs are left to other nodes.
         ticker.health.notes.claims(Claims::Suspended);
         return tick;
     }
     ticker.health.notes.claims(Claims::Taken);
-    // Nothing is claimed before queues and lanes are known. The poll still shows whether Redis
+    // Before queues and lanes are known, the poll asks for no lanes. It still shows whether Redis
     // answers.
     let mut offers =
         if ticker.runner.slots.has_learnt() { ticker.runner.slots.offers() } else { Vec::new() };
@@ -145,14 +149,14 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     ticker.health.notes.data(state_of_data(&poll));
     ticker.runner.leases.note_of_all_nodes(poll.leases);
     if !ticker.runner.loss_watch.knows(&poll, known) {
-        // The data has changed: nothing is started before that is resolved.
+        // The data in Redis was lost or replaced. Nothing starts before the recovery has ended.
         return tick;
     }
     ticker.node.store.trust(&poll.marks.server);
     let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));
     let mut next = to_gate.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP));
     match parts.gatekeeper.open(&ticker.node, &poll.gates, &lanes).await {
-        // A run that was given a place is due now.
+        // A run that got a place at its gate is due now.
         Ok(1..) => next = Duration::ZERO,
         Ok(0) if poll.gates.is_empty() => {}
         Ok(0) => next = next.min(tick),
@@ -177,8 +181,9 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
 }
 
 /// Returns the due entries that a poll found, by queue, and the time until the next run is ready.
-/// Notes what the poll shows about each queue. `offers` are the polled queues, and `answers` the
-/// answers for their lanes. The answers are from the first of `times`, and the second passed since.
+/// Also records the state of each queue for the node events. `offers` are the polled queues, and
+/// `answers` the answers for their lanes. `now` is Redis' time of the answers, and `past_now` the
+/// time passed since.
 fn read_lanes(
     ticker: &Ticker,
     parts: &DispatchParts,
@@ -222,7 +227,7 @@ fn read_lanes(
     (found, next)
 }
 
-/// Notes that the due runs of `queue` waited for a slot until now, if all slots were taken before.
+/// Records since when due runs of `queue` wait for a slot, if all slots were taken before.
 fn note_wait(ticker: &Ticker, queue: &QueueName, due: &[DueEntry]) {
     let ready = due.first().and_then(|first| first.score.parse().ok()).and_then(UnixMillis::new);
     if let Some(ready) = ready {
@@ -260,8 +265,8 @@ async fn work(ticker: &Ticker, parts: &mut DispatchParts, now: UnixMillis) {
     }
 }
 
-/// Claims runs behind the blocked runs that the round found, with the slots that are left. The
-/// error means that a lane could not be searched.
+/// Claims runs past the blocked runs that the round found, for the slots that are left. Returns an
+/// error if a lane could not be searched.
 async fn claim_behind(
     ticker: &Ticker,
     parts: &mut DispatchParts,
@@ -304,7 +309,7 @@ async fn claim_behind(
     result
 }
 
-/// Returns the state of the polled data, which decides whether any run can be due.
+/// Returns the state of the data in Redis. Unless the data is settled, no run starts.
 fn state_of_data(poll: &Poll) -> NoteData {
     match (poll.is_restoring, poll.is_on_new_server || poll.marks.met == Met::No) {
         (true, _) => NoteData::Settles,
@@ -313,8 +318,8 @@ fn state_of_data(poll: &Poll) -> NoteData {
     }
 }
 
-/// Returns how many runs this node may take on now, of all queues together. Returns 0 while the
-/// node's host is past a limit or no run can be started.
+/// Returns the number of further runs that this node may start, for all queues together. Returns 0
+/// while the host exceeds a limit or no run can be started.
 fn hold_back(ticker: &Ticker) -> usize {
     let short = ticker.runner.executors.short_of();
     if ticker.limits.look(

@@ -1,8 +1,8 @@
-//! The steps after the end of an attempt that Redis has answered: journal, log, history, notices and
-//! backfill.
+//! The steps that follow when Redis has answered to the end of an attempt: journal, log, history,
+//! notices and backfill.
 //!
-//! Invariant: a step that fails delays nothing. The janitor or the next start of the node makes up
-//! for the step.
+//! Invariant: a failed step delays no run. The janitor, or the next start of the node, repeats the
+//! work of the step.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::engine::planning::backfill_plan;
 use crate::engine::recovery::journal::{Journal, JournalLine};
 use crate::store::{Claim, FinishReply, Verdict};
 
-/// The number of runs over the bound of a job's history at which the history is trimmed at once.
+/// The number of runs above the limit of a job's history at which the history is trimmed at once.
 const HISTORY_SLACK: usize = 50;
 
-/// An attempt whose end Redis has answered, with the handles that the steps use.
+/// An ended attempt to whose end Redis has answered, with the handles that the steps use.
 pub(super) struct EndedAttempt<'a> {
     pub(super) node: &'a NodeContext,
     pub(super) journal: &'a Journal,
@@ -51,7 +51,8 @@ pub(super) async fn run_steps(run: &EndedAttempt<'_>) {
 }
 
 impl EndedAttempt<'_> {
-    /// Returns the number of kept runs of the job, if the run has ended for good.
+    /// Returns the number of runs in the history of the job. `None` if the run has not ended for
+    /// good.
     fn kept(&self) -> Option<u32> {
         match self.reply {
             FinishReply::Finished(kept) => Some(*kept),
@@ -60,17 +61,17 @@ impl EndedAttempt<'_> {
     }
 }
 
-/// Notes in the journal the end, or the handing back, that Redis has recorded of the run.
+/// Records in the journal that the run has ended or was handed back.
 fn note_in_journal<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         let line = match run.reply {
-            // Not noted: the node that has the run records its end.
+            // The end is not recorded here, because the node that has the run now records its end.
             FinishReply::Lost => return,
             FinishReply::Retrying(_) | FinishReply::Released | FinishReply::AskingLater(_) => {
                 JournalLine::Unclaimed(run.claim.run.to_string())
             }
             FinishReply::Finished(_) => {
-                // A run that was to go back and yet ended was cancelled by an operator.
+                // A run that was to be handed back but ended was cancelled by an operator.
                 let state = match run.decision.verdict {
                     Verdict::Final(state) => state,
                     _ => RunState::Cancelled,
@@ -87,8 +88,7 @@ fn log_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move { report(run.outcome, run.decision, run.reply, run.end.took) })
 }
 
-/// Asks the janitor to trim a job's history if the number of kept runs exceeds the bound by the
-/// slack.
+/// Asks the janitor to trim the history of a job if it exceeds its limit by more than the slack.
 fn trim_history<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         let (most, _) = bounds_of(run.claim.run.job(), run.retention.bounds().history.keep_per_job);
@@ -98,26 +98,29 @@ fn trim_history<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     })
 }
 
-/// After a notice about a job that was removed, forgets the hidden job that delivered the notice.
+/// If the run delivered a notice about a removed job, forgets the hidden job that delivered the
+/// notice.
 fn forget_notices<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         if run.kept().is_some()
             && let Some((reported, _)) = run.claim.run.job().notice_subject()
             && let Err(error) = notice_cleanup::forget_if_removed(&run.node.store, &reported).await
         {
-            run.node.outage_log.failed(&error, "the janitor removes the job of the notice later");
+            run.node
+                .outage_log
+                .failed(&error, "the hidden job of the notice is removed later by the janitor");
         }
     })
 }
 
-/// After a run of a backfill, plans the next run of that backfill.
+/// If the run belongs to a backfill, plans the next run of the backfill.
 fn advance_backfill<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         if run.kept().is_some()
             && run.claim.run.kind() == RunKind::Backfill
             && let Err(error) = backfill_plan::advance(&run.node.store, run.claim.run.job()).await
         {
-            run.node.outage_log.failed(&error, "the janitor continues the backfill later");
+            run.node.outage_log.failed(&error, "the backfill is continued later by the janitor");
         }
     })
 }
@@ -132,7 +135,10 @@ fn report(
     let why = describe(outcome);
     match (reply, &decision.verdict) {
         (FinishReply::Lost, _) => {
-            warn!(ms, "Result discarded: another node has claimed the run, or Redis lost the run.");
+            warn!(
+                ms,
+                "The result of the run was discarded, because another node has claimed the run or Redis lost the run."
+            );
         }
         (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => {
             warn!(ms, "Run succeeded{why}.");
@@ -166,7 +172,7 @@ fn report(
     }
 }
 
-/// Returns the error, signal or exit code of an outcome, as text that continues a log sentence.
+/// Returns the error, signal or exit code of an outcome, as the continuation of a log sentence.
 fn describe(outcome: &AttemptOutcome) -> String {
     match outcome {
         AttemptOutcome { error: Some(error), .. } => format!(": {error}"),

@@ -1,9 +1,9 @@
-//! The done check before an attempt: when the check's question is asked, and how the answer is
-//! judged.
+//! The `done_check` before an attempt: decides when the check runs, and judges its result. The
+//! check answers the question whether the work is already done.
 //!
-//! Invariant: only a clear answer starts an attempt or ends a run as done. The question runs under
-//! the lease of the run, with the environment and header fields of the attempt. The question can be
-//! stopped, killed or lost as an attempt can.
+//! Invariant: only a clear answer starts an attempt or ends a run as done. The check runs under the
+//! lease of the run, with the environment and headers of the attempt. Like an attempt, the check
+//! can be stopped, killed or lost.
 
 use crate::domain::job::job_spec::{Action, AskedOn, DoneCheck, JobSpec};
 use crate::domain::job::process_rules::ProcessRules;
@@ -11,22 +11,22 @@ use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::executor::Attempt;
 use crate::store::Claim;
 
-/// The result of executing a claimed run.
+/// The result of the execution of a claimed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Course {
-    /// The attempt was made.
+    /// The attempt was made, with this outcome.
     Attempted(AttemptOutcome),
-    /// Nothing was started, because the work is already done.
+    /// No attempt was made, because the work is already done.
     Done,
-    /// Nothing was started, because the question gave no clear answer, for this reason.
+    /// No attempt was made, because the check gave no clear answer for this reason.
     Unclear(String),
-    /// Nothing was started, because the question was stopped from outside or never asked.
+    /// No attempt was made, because the check was stopped from outside or never ran.
     CutShort(AttemptOutcome),
 }
 
 impl Course {
-    /// Returns the outcome of the attempt, without exit code or other facts of the question. If
-    /// only the question ran, there is no ended process of the job itself.
+    /// Returns the outcome of the attempt. If only the check ran, the outcome has no exit code or
+    /// signal, because the job itself ran no process.
     pub(crate) fn into_outcome(self) -> AttemptOutcome {
         match self {
             Self::Attempted(outcome) => outcome,
@@ -38,9 +38,9 @@ impl Course {
     }
 }
 
-/// Returns the question to ask before the attempt of `claim`, if any. `on = "retry"` depends on
-/// earlier claims, not on the attempt number. A run handed back at a shutdown keeps its attempt
-/// number.
+/// Returns the check to run before the attempt of `claim`, or `None`. `on = "retry"` depends on
+/// earlier claims and not on the attempt number, because a run that was handed back keeps its
+/// attempt number.
 pub(crate) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s DoneCheck> {
     let check = spec.done_check.as_ref()?;
     match check.on {
@@ -49,15 +49,15 @@ pub(crate) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s D
     }
 }
 
-/// Returns the question of `check` in the form of an attempt.
+/// Returns an attempt that executes the question of `check`.
 pub(crate) fn question(check: &DoneCheck, attempt: &Attempt) -> Attempt {
-    // The standard input of the work is not for the question.
+    // The standard input of the job is not passed to the check.
     let process = ProcessRules { stdin: None, ..attempt.process.clone() };
     Attempt { action: check.question.clone(), timeout: check.timeout, process, ..attempt.clone() }
 }
 
-/// Returns the result of a claim whose `check` ended with `outcome`. `None` means that the work is
-/// not done, so the attempt is made.
+/// Returns the result of a claim whose check ended with `outcome`. Returns `None` if the work is
+/// not done, so that the attempt is made.
 pub(crate) fn judge(check: &DoneCheck, outcome: AttemptOutcome) -> Option<Course> {
     match outcome.ending {
         Ending::Succeeded => Some(Course::Done),
@@ -73,7 +73,7 @@ pub(crate) fn judge(check: &DoneCheck, outcome: AttemptOutcome) -> Option<Course
 
 fn is_clear_no(question: &Action, outcome: &AttemptOutcome) -> bool {
     match question {
-        // A request with an expected status that failed all the same broke off.
+        // The request broke off after its expected status, so this is not a clear answer.
         Action::Http(request) => outcome
             .http_status
             .is_some_and(|status| matches!(status, 404 | 410) && !request.expects(status)),

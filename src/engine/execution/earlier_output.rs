@@ -1,8 +1,8 @@
-//! The output of an earlier start of the same attempt, which was cut short. The attempt starts
-//! anew, and its new output continues the earlier output.
+//! Restores the output of an earlier start of the same attempt that was cut short, so that the new
+//! output continues it.
 //!
-//! Invariant: an attempt has one output, in which the outputs of all its starts follow in order.
-//! The whole is within the bounds of one output.
+//! Invariant: an attempt has one output, which contains the outputs of all its starts in order. The
+//! limits of one output apply to the whole.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::executor::{ExcerptStream, OutputBuffer};
 use crate::store;
 use crate::store::{Claim, OutputMark};
 
-/// The longest time a start waits for the earlier output. After this time the attempt starts
-/// without the earlier output.
+/// The longest time for which a start waits for the earlier output. After this time the attempt
+/// starts without the earlier output.
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Copies the stored output of earlier starts of this attempt into the empty `output`.
 pub(crate) async fn put_back(node: &NodeContext, claim: &Claim, output: &OutputBuffer) {
-    // After an unclear question, the stored output is that of the question.
+    // After an unclear `done_check`, the stored output is the output of the check.
     if !claim.claimed_before || claim.unclear > 0 {
         return;
     }

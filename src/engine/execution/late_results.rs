@@ -1,8 +1,8 @@
-//! Late results: offers a run, or the run's end, to Redis again if Redis lost the run while the run
-//! went on.
+//! Handles late results: sends a run or its end to Redis again if Redis lost the run during the
+//! execution.
 //!
-//! Invariant: a run that another node has, or that Redis knows, is not changed. The epoch of the
-//! data shows whether data was lost.
+//! Invariant: a run that another node has, or that Redis still has, is not changed. A changed epoch
+//! of the data shows that data was lost.
 
 use std::time::Duration;
 
@@ -18,26 +18,26 @@ use crate::engine::recovery::loss::journal_upload;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::store::{Claim, ReturnReply, Verdict};
 
-/// The most times a run or end that Redis lost is offered again. The run's job may have to be
-/// restored first.
+/// The most times that a lost run or its end is sent. The first tries may fail, because the job of
+/// the run must be restored first.
 const OFFERS: u32 = 20;
-/// The interval at which a run or end that Redis lost is offered again.
+/// The interval between these tries.
 const OFFER_AGAIN: Duration = Duration::from_millis(500);
-/// The number of times the epoch is found unchanged before a run whose end Redis refused counts as
-/// another node's run. Nodes notice a data loss within a second.
+/// The number of times the epoch must be unchanged before a refused end counts as that of a run
+/// which another node has. Nodes notice a data loss within a second.
 const LOOKS: u32 = 4;
 
-/// The time of an attempt's end.
+/// The duration and the time of an attempt's end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttemptEnd {
     /// The duration of the attempt.
     pub(crate) took: Duration,
-    /// The time of the end by Redis' clock. This time is counted from the sending of the claim, so
-    /// that it is never before the true end.
+    /// The time of the end by Redis' clock. It is counted from the sending of the claim, so it is
+    /// never earlier than the real end.
     pub(crate) at: UnixMillis,
 }
 
-/// Returns the end of an attempt in the form of the journal.
+/// Returns the end of an attempt in the form that the journal stores.
 pub(crate) fn ended(
     claim: &Claim,
     decision: &AttemptVerdict,
@@ -69,9 +69,9 @@ pub(crate) fn ended(
     }
 }
 
-/// Restores the end of a run that Redis refused, if Redis refused the end because Redis had lost
-/// the run. Such a loss shows as an epoch that differs from `claimed_in`, the epoch of the claim.
-/// If the data is known and has the same epoch, the run belongs to another node.
+/// Restores the end of a run if Redis refused the end because Redis had lost the run. In this case,
+/// the epoch of the data differs from `claimed_in`, the epoch at the claim. If the epoch is
+/// unchanged, another node has the run, and nothing is restored.
 pub(crate) async fn offer_end(
     node: &NodeContext,
     loss_watch: &LossWatch,
@@ -92,14 +92,14 @@ pub(crate) async fn offer_end(
         {
             looks += 1;
         } else if !std::mem::replace(&mut is_noted, true) {
-            // Noted before this node restores from its journal. Otherwise the started run would be
-            // restored as lost.
+            // The end is recorded before this node restores its journal. Otherwise the restore
+            // would end the run as lost.
             loss_watch.journal().note([JournalLine::Ended(end.clone())]);
         }
         if is_lost {
             match journal_upload::give_back_end(node, loss_watch, end).await {
                 Ok(true) => warn!(
-                    "Redis had lost this run after its start. This node wrote the end of the run back."
+                    "Redis lost this run after its start. This node has restored the end of the run."
                 ),
                 Ok(false) => {}
                 Err(error) if error.is_passing() => {
@@ -116,17 +116,17 @@ pub(crate) async fn offer_end(
     }
 }
 
-/// Gives a run back to Redis that was stopped because its lease was gone. If Redis had lost the
-/// whole run, the run is planned again.
+/// Gives back a run that was stopped because its lease was gone. If Redis had lost the run, the run
+/// is planned again.
 pub(crate) async fn offer_back(node: &NodeContext, claim: &Claim, claimed_in: &str) {
     for _ in 0..OFFERS {
         match node.store.return_run(claim, claimed_in, "Redis lost the run while it executed").await
         {
             Ok(ReturnReply::Returned) => {
-                warn!("Redis had lost this run. The run is due again.");
+                warn!("Redis lost this run during its execution. The run is due again.");
                 return;
             }
-            // Another node has the run, as after any lost lease.
+            // Another node has the run, so nothing is to be done.
             Ok(ReturnReply::Known) => return,
             Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
             Err(error) if error.is_passing() => {}

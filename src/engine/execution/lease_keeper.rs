@@ -1,9 +1,9 @@
-//! Renews the leases this node has, and passes the answer of Redis to each run: go on, stop, or
+//! Renews the leases of this node, and passes the answer of Redis to each run: continue, stop, or
 //! lease lost.
 //!
-//! Invariant: the deadline of a run counts from a time before the run's last granted renewal was
-//! sent. So the job is stopped before any other node may take over its lease, even if the answer
-//! was late or lost. A lease past its deadline is never renewed.
+//! Invariant: the deadline of a run is counted from before its last granted renewal was sent. So
+//! the job is stopped before another node may take over its lease, even if the answer was late or
+//! lost. A lease is never renewed after its deadline.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(crate) struct LeaseKeeper {
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// Renews all leases of this node for ever, after each third of the lease time, and sooner after a
-/// failure.
+/// Renews all leases of this node at each third of the lease time, and sooner after a failure.
+/// Never returns.
 pub(crate) async fn run(keeper: Arc<LeaseKeeper>) {
     let lease = keeper.node.settings.lease;
     let mut pause = lease / 3;
@@ -52,8 +52,8 @@ async fn renew_all(keeper: &LeaseKeeper) -> Result<(), StoreError> {
     if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::RenewNever) {
         return Ok(());
     }
-    // A passed lease is not renewed again: that would only make other nodes wait longer for a run
-    // that was stopped here.
+    // A lease whose deadline has passed is not renewed. Its job was stopped here, and a renewal
+    // would only delay the recovery by another node.
     let now = BootInstant::now();
     let leases: Vec<Lease> = keeper
         .leases
@@ -68,7 +68,7 @@ async fn renew_all(keeper: &LeaseKeeper) -> Result<(), StoreError> {
         let deadline = keeper.node.settings.lease_deadline(sent);
         let mut leases = keeper.leases.all();
         for (lease, word) in batch.iter().zip(words) {
-            // The run may have ended since the list was made.
+            // The run may have ended after the list of leases was made.
             let Some(entry) = leases.get_mut(lease) else { continue };
             match word {
                 LeaseWord::Extended => {
@@ -79,7 +79,7 @@ async fn renew_all(keeper: &LeaseKeeper) -> Result<(), StoreError> {
                     entry.stop_cause = Some(cause);
                     entry.stop.send_replace(Some(StopReason::Cancelled));
                 }
-                // Its end is being recorded, and Redis may already have it.
+                // The end of this run is being recorded, and Redis may already have recorded it.
                 LeaseWord::Lost if entry.deadline.is_closed() => {}
                 LeaseWord::Lost => {
                     let (run, fence) = lease;

@@ -1,4 +1,4 @@
-//! Execution, from the claim to the end of a run: the attempt, the run's lease and the verdict.
+//! Execution, from the claim to the end of a run: the attempt, its lease and its verdict.
 
 mod after_end;
 pub(crate) mod done_check;

@@ -1,8 +1,9 @@
-//! Executes a claimed run, and records the run's end in Redis.
+//! Executes a claimed run, and records its end in Redis.
 //!
-//! Invariant: the lease of a run is renewed until Redis has recorded its end or answered that
-//! another node has the run. Output is written before the end, so any reader of the end sees the
-//! output. These writes never delay the attempt itself: renewals and stops reach it at once.
+//! Invariant: the lease of a run is renewed until Redis has recorded the end, or has answered that
+//! another node has the run. The output is written before the end, so a client that reads the end
+//! finds the output. Slow writes of output never delay the attempt, because renewals and stops do
+//! not wait for these writes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -40,11 +41,11 @@ const RECORD_AGAIN: Duration = Duration::from_millis(200);
 /// The wait before the end of a run is sent again after Redis refused it because of a key of the
 /// wrong type.
 const WRONG_TYPE_AGAIN: Duration = Duration::from_secs(2);
-/// The pause before a run that this node could not start is handed back. Without this pause, the
-/// run could quickly go round between nodes.
+/// The pause before a run that could not be started is handed back. Without the pause, nodes could
+/// claim and hand back the run in quick succession.
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
-/// The divisor of the bound of a job's output. Output over the bound by more than this part is
-/// trimmed at once.
+/// The part of a job's output limit (one eighth) by which its output may exceed the limit before it
+/// is trimmed at once.
 const OUTPUT_SLACK: u64 = 8;
 
 /// The part of a node that executes its claimed runs.
@@ -58,7 +59,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Starts the run of `claim`, which was sent to Redis at `sent`, in a task of its own.
+    /// Executes the run of `claim` in a separate task. The claim was sent to Redis at `sent`.
     pub(crate) fn start(
         self: &Arc<Self>,
         definition: Arc<Definition>,
@@ -120,7 +121,8 @@ impl ClaimedAttempt {
             return;
         };
         let outcome = course.into_outcome();
-        // A node that is short of its own means claims nothing for a while, so another node may have the run at once.
+        // A node that lacks resources to start runs claims nothing for a while, so it needs no
+        // pause.
         let is_refused =
             outcome.ending == Ending::NotStarted && runner.executors.short_of().is_none();
         if is_refused && decision.verdict == Verdict::Release {
@@ -163,8 +165,8 @@ impl ClaimedAttempt {
         }
     }
 
-    /// Runs the job's done check first, if the job has one for this attempt. Makes the attempt
-    /// unless the work is done. Returns the result of the claim, and the output if any.
+    /// Runs the `done_check` of the job, if this attempt needs it, and then the attempt, unless the
+    /// work is done. Returns the result and the output, if any.
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
         let Self { runner, definition, claim, lease, .. } = self;
         let mut attempt = attempt_of(runner, definition, claim);
@@ -183,11 +185,11 @@ impl ClaimedAttempt {
             printed.finish();
             let stop = *control.stop.borrow();
             match (done_check::judge(check, answer), stop) {
-                // The output of an interrupted question does not say why nothing was started.
+                // The output of a check that was cut short is useless, so it is dropped.
                 (Some(course @ Course::CutShort(_)), _) => return (course, None),
                 (Some(course), _) => return (course, Some(printed)),
-                // The stop came at the very moment of the answer. Nothing was started, so even an
-                // at-most-once run is not lost.
+                // The stop was requested at the moment of the answer. The attempt has not begun, so
+                // even an at-most-once run is handed back and not lost.
                 (None, Some(reason)) => {
                     return (Course::CutShort(AttemptOutcome::bare(reason.ending())), None);
                 }
@@ -205,10 +207,9 @@ impl ClaimedAttempt {
         (Course::Attempted(outcome), Some(output))
     }
 
-    /// Writes the output and the end of the attempt to Redis, again and again until Redis answers.
-    /// The lease is renewed meanwhile, because a late record is better than a second execution.
-    /// Once the node stops for good (its tasks are dropped) the lease runs out and recovery
-    /// decides.
+    /// Writes the output and the end of the attempt to Redis, and repeats this until Redis answers.
+    /// Meanwhile the lease is renewed, because a late record is better than a second execution.
+    /// When the node stops for good, the lease ends and another node recovers the run.
     async fn record_end(
         &self,
         decision: &AttemptVerdict,
@@ -220,7 +221,7 @@ impl ClaimedAttempt {
         let Self { runner, claim, .. } = self;
         let facts = verdict::facts(outcome, decision, end.took);
         let past = match decision.verdict {
-            // An attempt with output has begun, so it was cut short.
+            // An attempt with output has begun, so its record is kept.
             Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {
                 verdict::past(claim, runner.node.settings.node.as_str(), outcome, end.took)
             }
@@ -237,8 +238,7 @@ impl ClaimedAttempt {
                 None => Ok(()),
             };
             let recorded = match kept {
-                // If Redis cannot be reached for the output, it cannot be reached for the end
-                // either.
+                // If Redis is out of reach for the output, sending the end would fail too.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
                 _ => {
                     runner
@@ -257,7 +257,8 @@ impl ClaimedAttempt {
                 &format!("the ends of runs of job {} are not recorded", claim.run.job()),
             );
             if error.is_passing() {
-                // Redis may come back in its state from before the run began.
+                // After an outage, Redis may return with data from before the run began. The
+                // journal then has the end.
                 if let Verdict::Final(state) = decision.verdict
                     && !std::mem::replace(&mut is_noted, true)
                 {
@@ -268,7 +269,7 @@ impl ClaimedAttempt {
                 }
                 tokio::time::sleep(RECORD_AGAIN).await;
             } else {
-                // An operator must repair the key first; other runs must not wait for that.
+                // An operator must first repair the key. Other runs may use the slot meanwhile.
                 handle.free_slot();
                 tokio::time::sleep(WRONG_TYPE_AGAIN).await;
             }
@@ -326,15 +327,15 @@ async fn keep_writing(runner: &Runner, claim: &Claim, output: &OutputBuffer) -> 
     }
 }
 
-/// Returns the output revision [`write_output`] starts from. After an unclear `done_check`, the
-/// output of that check is stored under this attempt's number. Then even an empty output is
+/// Returns the output revision from which [`write_output`] starts. After an unclear `done_check`,
+/// the output of the check is stored under this attempt. In this case even an empty output must be
 /// written, to replace the output of the check.
 fn none_written(claim: &Claim) -> u64 {
     if claim.unclear > 0 { u64::MAX } else { 0 }
 }
 
-/// Writes the output to Redis if the output is newer than revision `written`. If Redis refuses the
-/// write, the output is lost, but the run goes on.
+/// Writes the output to Redis if it is newer than revision `written`. If Redis refuses the write,
+/// this output is lost and the run continues.
 async fn write_output(
     runner: &Runner,
     claim: &Claim,

@@ -1,10 +1,9 @@
-//! The runs whose leases this node has. Each run is listed from its claim until Redis has recorded
-//! the run's end.
+//! The runs whose leases this node has. A run is listed from its claim until Redis has recorded its
+//! end.
 //!
-//! Invariant: a run is in this list exactly as long as its [`LeaseHandle`] lives. So the lease
-//! lapses and the slot is free again whatever happens to the task that owns the handle, even a
-//! panic. Each entry has the fence of the claim. A run that was lost and claimed again by this node
-//! is another entry.
+//! Invariant: a run is listed exactly as long as its [`LeaseHandle`] exists. So even if the task
+//! with the handle panics, the lease ends and the slot is free again. An entry includes the fence
+//! of the claim, because this node may lose a run and claim it again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,37 +18,37 @@ use crate::engine::dispatch::slots::Permit;
 use crate::executor::{Control, StopReason};
 use crate::keeper::BootInstant;
 
-/// A run and the fence of its claim.
+/// The id of a run, and the fence of its claim.
 pub(crate) type Lease = (RunId, Fence);
 
 /// The runs whose leases this node has.
 #[derive(Default)]
 pub(crate) struct RunningLeases {
     leases: Mutex<HashMap<Lease, LeaseState>>,
-    /// The leases that could not be renewed and whose runs have no live process. No node need wait
-    /// for these leases to end.
+    /// The leases that this node could not renew, and whose runs have no live process. These runs
+    /// can be recovered before their leases end.
     given_up: Mutex<HashSet<Lease>>,
-    /// The signal that this node no longer has the lease of a run.
+    /// The signal that this node has given up the lease of a run.
     freed: Notify,
-    /// The number of leases in Redis, of all nodes, at the last poll.
+    /// The number of leases of all nodes at the last poll.
     of_all_nodes: AtomicU64,
 }
 
 /// The state of a run whose lease this node has.
 pub(crate) struct LeaseState {
-    /// The channel with the time until which the run may execute. The channel is closed once the
-    /// execution is over.
+    /// The channel that carries the time until which the run may execute. It is closed when the
+    /// execution has ended.
     pub(crate) deadline: watch::Sender<BootInstant>,
-    /// The channel with the request to stop the run, if any.
+    /// The channel that carries the request to stop the run, or `None` without a request.
     pub(crate) stop: watch::Sender<Option<StopReason>>,
-    /// The reason of the stop, in the form that history shows.
+    /// The reason for the stop, in the form that history shows.
     pub(crate) stop_cause: Option<String>,
     /// The time the run may take to stop before it is killed.
     pub(crate) kill_grace: Duration,
 }
 
-/// The right to execute one run under its lease. Dropping the handle ends the renewals of the
-/// lease.
+/// The right to execute one run under its lease. When the handle is dropped, the lease is no longer
+/// renewed.
 pub(crate) struct LeaseHandle {
     leases: Arc<RunningLeases>,
     lease: Lease,
@@ -57,14 +56,14 @@ pub(crate) struct LeaseHandle {
 }
 
 impl RunningLeases {
-    /// Returns all runs whose leases this node has, under a lock. A panic under this lock leaves
-    /// the map intact, because entries are inserted and removed in one step.
+    /// Locks and returns all runs whose leases this node has. A lock that a panic poisoned is used
+    /// all the same, because each entry is inserted or removed in one step.
     pub(crate) fn all(&self) -> MutexGuard<'_, HashMap<Lease, LeaseState>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a claimed run, whose lease is renewed from now on. Returns the handle of the lease, and
-    /// the receivers of deadline and stop.
+    /// Adds a claimed run, so that its lease is renewed. Returns the handle of the lease, and the
+    /// receivers of its deadline and stop request.
     pub(crate) fn hold(
         self: &Arc<Self>,
         lease: Lease,
@@ -84,12 +83,12 @@ impl RunningLeases {
         (LeaseHandle { leases: self.clone(), lease, slot: Some(slot) }, Control { deadline, stop })
     }
 
-    /// Returns the number of leases in Redis, of all nodes, at the last poll.
+    /// Returns the number of leases of all nodes at the last poll.
     pub(crate) fn of_all_nodes(&self) -> u64 {
         self.of_all_nodes.load(Ordering::Relaxed)
     }
 
-    /// Notes the number of leases in Redis, of all nodes, that a poll found.
+    /// Sets the number of leases of all nodes, as a poll found it.
     pub(crate) fn note_of_all_nodes(&self, leases: u64) {
         self.of_all_nodes.store(leases, Ordering::Relaxed);
     }
@@ -98,17 +97,17 @@ impl RunningLeases {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a lease that could not be renewed and whose run has no live process.
+    /// Records that `lease` could not be renewed and that its run has no live process.
     pub(crate) fn give_up(&self, lease: Lease) {
         self.given_up().insert(lease);
     }
 
-    /// Returns all leases noted as given up and not yet forgotten.
+    /// Returns all leases that were recorded by `give_up` and not yet forgotten.
     pub(crate) fn all_given_up(&self) -> HashSet<Lease> {
         self.given_up().clone()
     }
 
-    /// Forgets the given-up leases in `over`, which have ended.
+    /// Forgets the leases in `over`, which were recorded by `give_up` and have ended.
     pub(crate) fn forget_given_up<'a>(&self, over: impl Iterator<Item = &'a Lease>) {
         let mut given_up = self.given_up();
         for lease in over {
@@ -116,8 +115,8 @@ impl RunningLeases {
         }
     }
 
-    /// Waits until this node no longer executes the same run under an earlier fence. If this node
-    /// lost a run and claimed it again, the earlier execution must have ended first.
+    /// Waits until this node no longer executes the same run under an earlier fence. Otherwise the
+    /// run would execute twice at once after it was lost and claimed again.
     pub(crate) async fn earlier_ended(&self, (run, fence): &Lease) {
         let is_earlier = |((other, earlier), state): (&Lease, &LeaseState)| {
             other == run && earlier < fence && !state.deadline.is_closed()
@@ -129,8 +128,8 @@ impl RunningLeases {
 }
 
 impl LeaseState {
-    /// Returns true if the deadline passed before the lease was renewed. The processes of the run
-    /// are then being killed.
+    /// Returns true if the deadline passed without a renewal. The processes of the run are then
+    /// killed.
     pub(crate) fn has_passed(&self, now: BootInstant) -> bool {
         !self.deadline.is_closed() && now >= *self.deadline.borrow()
     }
@@ -153,7 +152,7 @@ impl Drop for LeaseHandle {
         self.leases.all().remove(&self.lease);
         self.leases.freed.notify_waiters();
         if std::thread::panicking() {
-            error!(run = %self.lease.0, "The task of this run panicked. A node will recover the run.");
+            error!(run = %self.lease.0, "The task that executes this run panicked. A node will recover the run when its lease has ended.");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Turns the outcome of an attempt into the verdict for the run: final, another attempt, or handed
-//! back. These functions read and write nothing.
+//! Turns the outcome of an attempt into a verdict about the run: final, another attempt, or handed
+//! back. The functions are pure.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::domain::run::retry::Next;
 use crate::domain::run::run_state::{AttemptOutcome, Ending, RunState};
 use crate::store::{Claim, Verdict};
 
-/// The verdict about an attempt, with the facts to write to the run's record.
+/// The verdict about an attempt, with facts for the record of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AttemptVerdict {
     pub(crate) verdict: Verdict,
     pub(crate) reason: String,
-    /// The number of unclear answers of the job's `done_check` in a row.
+    /// The number of unclear answers of the job's `done_check` in a row, including the last one.
     pub(crate) unclear: u32,
 }
 
-/// Returns the verdict for the result of a claim. Returns `None` if nothing may be written, because
-/// the lease was lost and the node that takes over the lease decides.
+/// Returns the verdict for the result of a claim. Returns `None` if this node must not write a
+/// verdict, because the lease was lost and the next node decides.
 pub(crate) fn verdict_of(
     spec: &JobSpec,
     claim: &Claim,
@@ -39,7 +39,7 @@ pub(crate) fn verdict_of(
             (Verdict::Final(RunState::Succeeded), "done_check: already done".to_owned(), 0)
         }
         Course::Unclear(why) => verdict_of_unclear(spec, claim, why, draw),
-        // Nothing was started, so even an at-most-once run can be handed back.
+        // The attempt has not begun, so even an at-most-once run can be handed back.
         Course::CutShort(AttemptOutcome { ending: Ending::ShutDown, .. }) => {
             (Verdict::Release, "shutdown".to_owned(), claim.unclear)
         }
@@ -96,8 +96,9 @@ fn retried_or(
     }
 }
 
-/// Returns the verdict after an unclear answer of the `done_check`: asks again some times, and then
-/// ends the run as lost. The count then begins anew, for an operator who retries the run.
+/// Returns the verdict after an unclear answer of the `done_check`. The check is repeated several
+/// times, and then the run ends as lost. The count is then reset, because an operator may retry the
+/// run.
 fn verdict_of_unclear(
     spec: &JobSpec,
     claim: &Claim,
@@ -115,8 +116,8 @@ fn verdict_of_unclear(
     }
 }
 
-/// Returns the facts of an attempt as fields of the run's record. Every field is written, so that
-/// no field is left from an earlier attempt.
+/// Returns the facts of an attempt as fields of the run's record and their values. An unknown fact
+/// has an empty value, which replaces the value of an earlier attempt.
 pub(crate) fn facts(
     outcome: &AttemptOutcome,
     decision: &AttemptVerdict,
@@ -136,7 +137,7 @@ pub(crate) fn facts(
 }
 
 /// Returns the record of one attempt as JSON. The record is kept when another attempt follows, or
-/// the same attempt is made anew.
+/// when the same attempt starts again.
 pub(crate) fn past(claim: &Claim, node: &str, outcome: &AttemptOutcome, took: Duration) -> String {
     let state = match outcome.ending {
         Ending::TimedOut => "timed_out",

@@ -1,5 +1,5 @@
-//! The subject of the question that `schedctl explain` answers: a job as a whole, its last
-//! occurrence, an instant or a run.
+//! Finds the subject of `schedctl explain`: a job as a whole, its last occurrence, an occurrence at
+//! a given time, or a run.
 
 use futures_util::future::try_join_all;
 
@@ -11,26 +11,26 @@ use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{RunRecord, StoreError};
 
-/// The number of runs of each kind that are listed for a job.
+/// The most runs of each kind that are listed for a job.
 const OPEN_SHOWN: usize = 10;
-/// The number of pages of history searched for a regular run.
+/// The most pages of history that are searched for a regular run.
 const PAGES: usize = 20;
 
-/// The question about a job or a run.
+/// The question that a user asks about a job or run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// Asks about the present state of the job.
+    /// The question about the present state of the job.
     Job,
-    /// Asks about the last occurrence of the job.
+    /// The question about the last occurrence of the job.
     Last,
-    /// Asks about the occurrence of the job at this instant.
+    /// The question about the occurrence of the job at this time.
     At(UnixMillis),
-    /// Asks about this run.
+    /// The question about this run.
     Run(RunId),
 }
 
 impl Known<'_> {
-    /// Returns true if no run of a job of this name is on record.
+    /// Returns true if Redis has no run of a job of this name in its history or ledger.
     pub(super) async fn has_no_past(&self) -> Result<bool, StoreError> {
         let (history, ledger) = tokio::try_join!(
             self.store.read_history(Some(self.name), 0, 1),
@@ -39,7 +39,8 @@ impl Known<'_> {
         Ok(history.entries == 0 && ledger.ranges.is_empty() && ledger.until.is_none())
     }
 
-    /// Returns the subject of the question. `waiting` are the backfill runs that wait.
+    /// Returns the subject of the question. `waiting` are the backfill runs of the job that are not
+    /// yet in the due set.
     pub(super) async fn subject(
         &self,
         ask: &Ask,
@@ -64,8 +65,8 @@ impl Known<'_> {
         }
     }
 
-    /// Returns the backfill run of the instant `at`, or says that the instant waits for its
-    /// backfill run.
+    /// Returns the backfill run of the occurrence at `at` as the subject, or the fact that this run
+    /// is still waiting. Returns `None` if no backfill run exists.
     async fn made_up(
         &self,
         at: UnixMillis,
@@ -78,7 +79,7 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the backfill run of the subject, and the state of that run.
+    /// Returns the id and state of the backfill run for the same occurrence as `subject`, if any.
     pub(super) async fn made_up_by(
         &self,
         subject: &Subject,
@@ -99,7 +100,8 @@ impl Known<'_> {
         Ok(state.map(|state| (id, state)))
     }
 
-    /// Returns the job as it is now: its open runs, oldest due first, and the run that ended last.
+    /// Returns the present job as the subject: its open runs by due time, and the run that ended
+    /// last.
     async fn job(&self, made_up: Option<&RunId>) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let (mut ids, mut rest): (Vec<RunId>, Vec<RunId>) = (Vec::new(), Vec::new());
@@ -138,15 +140,16 @@ impl Known<'_> {
         Ok(Subject::Job { open, more, last })
     }
 
-    /// Returns true if the job has a schedule that names times.
+    /// Returns true if the schedule of the job has occurrences (it is neither manual nor
+    /// `@reboot`).
     fn has_times(&self) -> bool {
         self.understood().is_some_and(|job| {
             job.spec.schedule != Schedule::Manual && !job.spec.schedule.is_at_boot()
         })
     }
 
-    /// Returns the last regular occurrence up to now, or the last manual run of a job without a
-    /// schedule.
+    /// Returns the last regular occurrence up to now. For a job without a schedule, returns its
+    /// last manual run.
     async fn last(&self) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let mut ids: Vec<RunId> =

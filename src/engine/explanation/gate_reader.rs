@@ -1,5 +1,5 @@
-//! The gate at which a run waits, or which let the run in, and the reason why the run does not
-//! begin.
+//! Reads the gate at which a run waits or through which it passed, and the reason why a run at a
+//! gate does not start.
 
 use super::known_facts::Known;
 use super::live_state;
@@ -12,8 +12,8 @@ use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
 
-/// Returns how long the gap or the turn timeout of `group` keeps the group shut, judged by its
-/// `standing`.
+/// Returns how long the gap and the turn timeout of `group` still keep the group shut. `standing`
+/// is the present state of the group.
 pub async fn shut(
     store: &Store,
     group: &GroupName,
@@ -38,8 +38,9 @@ pub async fn shut(
     Ok(Shut { gap, turn_timeout })
 }
 
-/// Returns true if the turn waits for a member: no run of the member waits, and a run is open or
-/// comes in time. The judgement is that of `open_gate.lua`, except for runs in lanes.
+/// Returns true if the group waits for `member`: no run of this member waits at the gate, and a run
+/// of it is open or due soon. The rule is that of `open_gate.lua`, except that runs in lanes do not
+/// count.
 async fn is_awaited(
     store: &Store,
     group: &GroupName,
@@ -58,7 +59,7 @@ async fn is_awaited(
 }
 
 impl Known<'_> {
-    /// Returns the facts about a gate at which the run waits.
+    /// Returns the facts about the gate at which `run` waits.
     pub(super) async fn waits_at(
         &self,
         run: &RunId,
@@ -133,13 +134,13 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the queues and labels that the running nodes serve.
+    /// Returns the queues and labels that each running node serves.
     fn serving(&self) -> Vec<Serving> {
         self.nodes.iter().map(|node| node.serving.clone()).collect()
     }
 
-    /// Returns true if the run has ended or has no record. An unreadable record is left to
-    /// `schedctl doctor`.
+    /// Returns true if the run has ended or has no record. Returns false for an unreadable record,
+    /// which `schedctl doctor` reports.
     pub(super) async fn is_over(&self, run: &RunId) -> Result<bool, StoreError> {
         match self.store.read_run(run).await {
             Ok(record) => Ok(record.is_none_or(|record| record.state.is_final())),
@@ -148,8 +149,8 @@ impl Known<'_> {
         }
     }
 
-    /// Returns why a run that was let in has not begun. Returns `None` if a node may take the run
-    /// at any moment.
+    /// Returns the reason why a run with a place at its gate has not started. Returns `None` if a
+    /// node may start the run at any moment.
     pub(super) async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let Ok(Some(record)) = self.store.read_run(run).await else { return Ok(None) };
         if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
@@ -158,8 +159,8 @@ impl Known<'_> {
         live_state::hindrance(self.store, &record.lane, &self.nodes).await
     }
 
-    /// Returns the gate that let the run in, while the run is in its queue. A gate where the run
-    /// gave up its place comes before a gate where the run still has its place.
+    /// Returns the gate through which a due run passed. A gate where the run gave up its place
+    /// again is preferred to a gate where the run still has its place.
     pub(super) async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
         let places = self.store.read_let_in(&record.run, &record.places).await?;
         let mut found: Vec<(&Gate, LetIn)> = record

@@ -1,4 +1,4 @@
-//! The records of a job and of the nodes as they were read, and the facts that follow from these
+//! The records of a job and of the nodes, as read from Redis, and the facts that follow from these
 //! records alone.
 
 use super::live_state;
@@ -15,7 +15,7 @@ use crate::store::{JobRecord, NodeEvents, NodeRecord, SourceKind, Store, StoreEr
 /// The number of ended runs on one page of history.
 pub(super) const LOOKED_THROUGH: usize = 50;
 
-/// The records of a job and of the nodes as they were read.
+/// The records of a job and of the nodes, as read from Redis.
 pub(super) struct Known<'s> {
     pub(super) store: &'s Store,
     pub(super) name: &'s JobName,
@@ -25,7 +25,7 @@ pub(super) struct Known<'s> {
     pub(super) audit_log: &'s [AuditEntry],
     pub(super) past: &'s [PastSchedule],
     pub(super) losses: &'s [Loss],
-    /// The nodes that are running.
+    /// The records of the running nodes.
     pub(super) nodes: Vec<NodeRecord>,
 }
 
@@ -34,7 +34,8 @@ impl Known<'_> {
         self.definition.as_ref()?.as_ref().ok()
     }
 
-    /// Returns what blocks the ready run, or the pause that will keep the next run of the job.
+    /// Returns the blockers of the ready run. Before a run is ready, returns the pause that will
+    /// block the next run.
     pub(super) async fn blockers(&self, facts: &Facts) -> Result<Vec<Blocker>, StoreError> {
         let queue = self.record.as_ref().filter(|job| job.is_live()).map(|job| job.lane.queue());
         match (facts.owed(), &facts.subject, queue) {
@@ -44,7 +45,7 @@ impl Known<'_> {
         }
     }
 
-    /// Returns the facts about a node and its events.
+    /// Returns the facts about a node and its node events.
     pub(super) fn node(&self, node: NodeEvents) -> NodeFacts {
         let running = self.nodes.iter().find(|running| running.name == node.node.as_str());
         NodeFacts {
@@ -91,7 +92,7 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the planned run of the job, even if a pause took the run out of the queue.
+    /// Returns the planned run of the job, or the run that a pause keeps.
     pub(super) fn planned(&self) -> Option<&RunId> {
         let record = self.record.as_ref()?;
         record.pending.as_ref().or(record.paused_run.as_ref())

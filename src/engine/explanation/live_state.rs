@@ -1,5 +1,5 @@
-//! The blockers of a ready run: the state of its queue as a poll finds it, and the nodes that take
-//! its lane.
+//! Finds the blockers of a ready run: the present state of its queue, and the nodes that serve its
+//! lane.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueRecord, Store, StoreError};
 
-/// The number of executing runs read to find nodes without a free slot.
+/// The most executing runs that are read to find nodes without a free slot.
 const READ: usize = 500;
-/// The number of executing runs that are named in the answer.
+/// The most executing runs that an explanation names.
 const NAMED: usize = 3;
 
 /// Returns the blockers of ready runs in `lane`. `nodes` are the running nodes.
@@ -55,7 +55,7 @@ pub(super) async fn blockers(
         {
             full.push(node.name.clone());
         } else {
-            // This node may take it any moment.
+            // A node with a free slot may claim the run at any moment, so no blocker exists.
             return Ok(Vec::new());
         }
     }
@@ -65,8 +65,8 @@ pub(super) async fn blockers(
     Ok(found)
 }
 
-/// Returns in a few words why a ready run in `lane` does not begin. Returns `None` if a node may
-/// take the run at any moment.
+/// Returns a phrase for the reason why a ready run in `lane` does not start. Returns `None` if a
+/// node may claim the run at any moment.
 pub(super) async fn hindrance(
     store: &Store,
     lane: &Lane,
@@ -95,7 +95,8 @@ pub(super) async fn hindrance(
     }))
 }
 
-/// Returns the pause of `queue`, which will keep the next run of a job, or no blocker.
+/// Returns the pause of `queue`, which will block the next run of a job. Returns no blocker if the
+/// queue is not paused.
 pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Blocker>, StoreError> {
     let record = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop();
     let described = |record: QueueRecord| {

@@ -1,4 +1,4 @@
-//! Gathers the facts that explain a job or an occurrence. Each read of Redis is bounded.
+//! Reads the facts that explain a job or an occurrence to a user. Each call to Redis is bounded.
 
 mod explained_subject;
 mod gate_reader;
@@ -20,14 +20,14 @@ pub use explained_subject::Ask;
 pub use gate_reader::shut;
 use known_facts::Known;
 
-/// The most backfill runs of a job that may wait.
+/// The most backfill runs of a job that may wait at a time.
 const WAITING: usize = 10_000;
 
 /// Returns the facts about the job `name` and the subject of the question. Returns `None` if Redis
-/// keeps nothing of a job of this name.
+/// has no data about a job of this name.
 ///
-/// Reads in three stages, each of which sends its calls at once. First come the job and the nodes,
-/// then the subject. Last come node events and blockers, which depend on the subject.
+/// The data is read in three stages, each with simultaneous calls: first the job and the nodes,
+/// then the subject, and then node events and blockers. The last stage depends on the subject.
 pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
     let (now, record, (audit_log, audit_log_error), waiting, (losses, gone), past, nodes) =
         Box::pin(async {
@@ -94,8 +94,8 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     Ok(Some(facts))
 }
 
-/// Returns the audit log of a job, or the reason why the log cannot be read. An unreadable log does
-/// not prevent the rest of the explanation.
+/// Returns the audit log of a job, or the reason why the log is unreadable. The explanation is then
+/// given without the log.
 async fn audit_log(
     store: &Store,
     name: &JobName,
@@ -115,11 +115,11 @@ fn running((now, nodes): (UnixMillis, Vec<NodeRecord>)) -> Vec<NodeRecord> {
         .collect()
 }
 
-/// For a job removed by a data loss: the time when the loss was noticed, and the schedule of the
-/// job in words.
+/// The time at which nodes noticed the data loss that removed a job, and the schedule of the job as
+/// text. `None` if the job was not removed by a data loss.
 type Gone = Option<(UnixMillis, String)>;
 
-/// Returns the data losses, oldest first, and the job's entry if a data loss removed the job.
+/// Returns the data losses, oldest first, and the entry of the job if a data loss removed the job.
 async fn losses(store: &Store, name: &JobName) -> Result<(Vec<Loss>, Gone), StoreError> {
     let read = match store.read_losses().await {
         Err(StoreError::WrongType { .. }) => Vec::new(),

@@ -1,8 +1,8 @@
-//! The occurrence at an instant: its run, the skipped range that covers the occurrence, or the fact
-//! that nothing was due.
+//! Finds the occurrence at a given time: its run, the skipped range that contains the occurrence,
+//! or the fact that no run was due.
 //!
-//! Invariant: a record wins over the schedule. A schedule that was in force at another time says
-//! nothing about the instant.
+//! Invariant: a record counts more than the schedule. A schedule version is used only for times at
+//! which it was in force.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::versions_of;
 use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
 
-/// The time for which history is kept. An occurrence due within this time has a record, unless
-/// newer records replaced the record.
+/// The time for which history is kept. A younger occurrence has a run record, unless newer records
+/// of the job pushed it out.
 const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Known<'_> {
-    /// Returns the occurrence at the instant `at`.
+    /// Returns the subject for the occurrence at the time `at`.
     pub(super) async fn at(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
             return Ok(Subject::Run(Box::new(run)));
@@ -45,8 +45,9 @@ impl Known<'_> {
             }
             _ => None,
         };
-        // One-shots and manual runs are due at a millisecond. So a question about a second means the
-        // run due in it, unless a run was due at that very time. It never means a backfill.
+        // Users ask about a second, but one-shots and manual runs are due at a millisecond. So the
+        // run due within this second is the answer, unless a run was due at exactly `at`. A
+        // backfill run is never the answer.
         let is_meant = |run: &&RunId| {
             let is_beside = run.kind() == RunKind::Backfill || is_occurrence == Some(true);
             run.due() == at && run.kind() != RunKind::Backfill
@@ -110,9 +111,9 @@ impl Known<'_> {
         Ok(Subject::Unrecorded { at })
     }
 
-    /// Returns true if the skipped range that begins with `first` and spans `at` has an occurrence
-    /// at `at`. The schedule that counted the range decides, or, if that schedule is not kept, the
-    /// schedule at that instant.
+    /// Returns true if the skipped range that begins at `first` and includes the time `at` has an
+    /// occurrence at `at`. This is decided by the schedule that counted the range. If that schedule
+    /// is not kept, the schedule at the time `at` decides.
     async fn is_recorded_by(
         &self,
         first: &RunId,
@@ -136,8 +137,8 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the schedule that the job had at an instant, if that schedule is kept or the audit
-    /// log names it.
+    /// Returns the schedule that the job had at the time `at`, if Redis keeps that schedule or the
+    /// audit log names it.
     fn schedule_then(&self, at: UnixMillis) -> ScheduleThen {
         match self.understood() {
             Some(job) => {
@@ -156,8 +157,8 @@ impl Known<'_> {
         }
     }
 
-    /// Returns true if all occurrences of the schedule within a range are accounted for: by the
-    /// range, by narrower ranges within the range, or by records.
+    /// Returns true if each occurrence of the schedule within `range` is counted by this range, by
+    /// a narrower range, or by a run record.
     async fn is_filled(
         &self,
         schedule_then: &ScheduleThen,
@@ -191,8 +192,8 @@ impl Known<'_> {
         Ok(total.saturating_add(behind_them) >= wanted)
     }
 
-    /// Returns true if nothing of the job was due any more at the instant `at`. `ended_after` are
-    /// the runs that ended after that instant.
+    /// Returns true if the job had no further occurrences at the time `at`. `ended_after` are the
+    /// runs that ended after this time.
     fn is_over_by(&self, at: UnixMillis, ended_after: &[RunRecord]) -> bool {
         let Some(job) = &self.record else { return false };
         let has_ended = job.ended.is_some() && job.ended_at.is_some_and(|ended| ended < at);
@@ -204,7 +205,7 @@ impl Known<'_> {
                 && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
     }
 
-    /// Returns the subject for a past occurrence of the schedule that has no record.
+    /// Returns the subject for a past occurrence that has no run record.
     async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else {
             return Ok(Subject::Unrecorded { at });
@@ -222,8 +223,8 @@ impl Known<'_> {
         })
     }
 
-    /// Returns true if anything due at the instant `at` would have a record. That holds if history
-    /// reaches back to `at`, or if the job was added later.
+    /// Returns true if a run due at the time `at` would have a record. This is the case if history
+    /// begins before `at`, or if the job was added later.
     async fn is_within_history(&self, at: UnixMillis) -> Result<bool, StoreError> {
         let Some(job) = &self.record else { return Ok(false) };
         let oldest = self.store.read_ended_from(self.name, UnixMillis::EPOCH, 1).await?.pop();
@@ -234,7 +235,7 @@ impl Known<'_> {
         Ok(reaches_back || job.created.as_ref().is_some_and(|(created, _)| *created > at))
     }
 
-    /// Returns the subject for an instant at which nothing was due: the occurrences before and
+    /// Returns the subject for a time at which no run was due, with the occurrences before and
     /// after `at`.
     async fn not_due(
         &self,
@@ -243,7 +244,7 @@ impl Known<'_> {
     ) -> Result<Subject, StoreError> {
         let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
         let versions = versions_of(self.past, self.record.as_ref());
-        // Records answer for the time between two schedules that are not known.
+        // Between two unknown schedule versions, the last ended run is used instead.
         let before = match versions
             .latest_in(UnixMillis::EPOCH, at)
             .filter(|before| versions.covers(*before, at))
@@ -262,7 +263,7 @@ impl Known<'_> {
         Ok(Subject::NotDue { at, before, after })
     }
 
-    /// Returns the due time of the last run that ended before the instant `at`.
+    /// Returns the due time of the last run that ended before the time `at`.
     async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let ended = crate::store::Ended {
             job: Some(self.name.clone()),

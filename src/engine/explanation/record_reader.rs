@@ -1,4 +1,4 @@
-//! Facts from the record of a run, with the attempts of the run in words, oldest first.
+//! Makes the facts for an explanation from the record of a run, including its attempts as text.
 
 use crate::domain::explain::{AtGate, AttemptFacts, LateNotice, Place, RunFacts};
 use crate::domain::job::notice::Deadline;
@@ -8,7 +8,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::in_words;
 use crate::store::{PastAttempt, RunPlacement, RunRecord};
 
-/// Returns the facts from a record and from the place of its run in the indexes.
+/// Returns the facts from the record of a run and from its place in the indexes.
 pub(super) fn run_facts(
     record: RunRecord,
     standing: RunPlacement,
@@ -60,7 +60,7 @@ pub(super) fn run_facts(
     }
 }
 
-/// Returns the facts from the record of a notice.
+/// Returns the facts from the record of a notice that reported a late run.
 pub(super) fn late_notice(of: Deadline, record: &RunRecord) -> LateNotice {
     let last = attempts(record).pop();
     LateNotice {
@@ -81,13 +81,13 @@ fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
 /// Returns the attempts of a run, oldest first.
 fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     let past = record.past.iter().map(past_attempt);
-    // Where only its done_check was asked, nothing was started.
+    // The record of such a run comes from its `done_check`, and no attempt was made.
     let is_asked_only = record.state != RunState::Running
         && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
     let is_reported = is_asked_only || !record.has_current();
     let said =
         in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status);
-    // The end of a lost run is known if it was stopped with its node.
+    // The end of a lost run is known if it was stopped because its node shut down.
     let is_end_known = record.state != RunState::Lost
         || record.reason.as_deref() == Some("shutdown")
         || in_words(None, record.signal, record.exit_code, record.http_status).is_some();
@@ -114,7 +114,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     past.chain(current).collect()
 }
 
-/// Returns the text on the end of an attempt, with the limits that its node could not enforce.
+/// Returns the text about the end of an attempt, with the limits that its node could not enforce.
 fn with_unenforced(not_enforced: Option<&str>, end: String) -> String {
     match not_enforced {
         Some(limits) => format!("{end} (the node did not enforce these limits: {limits})"),

@@ -1,4 +1,4 @@
-//! The facts about a run: its record, its place in the indexes, and the notices about the run.
+//! Reads the facts about a run: its record, its place in the indexes, and the notices about it.
 
 use super::known_facts::Known;
 use super::record_reader::{late_notice, run_facts};
@@ -8,7 +8,7 @@ use crate::domain::name::names::RunId;
 use crate::store::{RunPlacement, RunRecord, StoreError};
 
 impl Known<'_> {
-    /// Returns the facts about a run that has a record or is planned.
+    /// Returns the facts about a run. Returns `None` if the run has no record and is not planned.
     pub(super) async fn run(&self, run: &RunId) -> Result<Option<RunFacts>, StoreError> {
         let planned = || {
             let lane = self.record.as_ref().map(|job| job.lane.clone())?;
@@ -20,8 +20,8 @@ impl Known<'_> {
         }
     }
 
-    /// Returns the facts about the run of `record`, with the place of the run and the notices about
-    /// the run.
+    /// Returns the facts about the run of `record`, including its place in the indexes and the
+    /// notices about it.
     pub(super) async fn of_record(&self, mut record: RunRecord) -> Result<RunFacts, StoreError> {
         let run = record.run.clone();
         let (standing, late_notices) =
@@ -53,15 +53,15 @@ impl Known<'_> {
         };
         let (waits_at, is_behind_over, passed) =
             tokio::try_join!(waits_at, is_behind_over, passed)?;
-        // A run that has ended keeps nobody out.
+        // A run that has ended does not block this run any more.
         if is_behind_over {
             record.behind = None;
         }
         Ok(RunFacts { passed, late_notices, ..run_facts(record, standing, place, waits_at) })
     }
 
-    /// Returns the place of a run in the indexes. Changes the lane of `record` to the lane where
-    /// the run is found.
+    /// Returns the place of a run in the indexes. If the run is in another lane than `record` says,
+    /// the lane in `record` is corrected.
     async fn standing(&self, record: &mut RunRecord) -> Result<RunPlacement, StoreError> {
         Ok(if record.state.is_final() {
             RunPlacement { ready: None, is_waiting: false, gate: None, stop_asked_by: None }
@@ -69,7 +69,8 @@ impl Known<'_> {
             let standing = self.store.standing(&record.run, &record.lane, &record.places).await?;
             let is_elsewhere =
                 standing.ready.is_none() && !standing.is_waiting && standing.gate.is_none();
-            // A run that waited for an open run moves into the lane that its job has by then.
+            // After the end of the open run for which it waited, the run goes to the present lane
+            // of its job.
             match self
                 .record
                 .as_ref()
@@ -90,7 +91,7 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the notices that a run was late. There are no notices about a notice.
+    /// Returns the notices that reported the run as late. A notice itself has no such notices.
     async fn late_notices(&self, run: &RunId) -> Result<Vec<LateNotice>, StoreError> {
         let ids = Deadline::ALL
             .into_iter()
@@ -101,7 +102,7 @@ impl Known<'_> {
             match record {
                 Ok(record) => found.extend(record.as_ref().map(|record| late_notice(of, record))),
                 Err(error) if error.is_passing() => return Err(error),
-                // An unreadable record is for the doctor.
+                // An unreadable notice is left out. `schedctl doctor` reports it.
                 Err(_) => {}
             }
         }

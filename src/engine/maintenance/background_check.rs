@@ -1,11 +1,12 @@
-//! The consistency check in the background. Each minute one node checks a slice of all indexes and
-//! records, and stores the findings.
+//! The consistency check in the background. Each minute one node checks a part of all indexes and
+//! records (a slice), and stores the findings.
 //!
-//! Invariant: the check only reads and reports, with one exception: plans made by a Redis clock
-//! that was ahead are planned anew.
-//! - A slice has a bound, whatever the amount of data. The next slice starts where the last ended.
-//! - Each slice checks earlier findings again, so a repaired finding disappears.
-//! - Counters are checked once a round, if there are not more keys than one slice may count.
+//! Invariant: the check only reads and reports. The exception is a run whose time was computed
+//! while Redis' clock was ahead, because such a run is planned again.
+//! - A slice has a fixed size, whatever the amount of data. The next slice continues at the end of
+//!   the last one.
+//! - Each slice also checks earlier findings again, so that a repaired finding disappears.
+//! - Counters are checked once a round, unless Redis has more keys than `COUNTED`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,19 +26,19 @@ use crate::engine::planning::replan;
 use crate::engine::status::node_health::NodeHealth;
 use crate::store::{CheckNote, IndexName, Store, StoreError};
 
-/// The interval between slices. The first node that asks after this interval checks the next slice.
+/// The interval between slices. The first node that asks after this interval checks the slice.
 pub const EVERY: Duration = Duration::from_secs(60);
 /// The interval at which a node asks whether the next slice is due.
 const ASK: Duration = Duration::from_secs(5);
 /// The number of index members checked in one slice.
 const SLICE: usize = 500;
 const PAGE: usize = 100;
-/// The number of runs checked in each place of one job.
+/// The most runs of one job that a slice checks in each list of the job.
 const PLACES: usize = 20;
-/// The number of findings kept in Redis.
+/// The most findings kept in Redis.
 const KEPT: usize = 100;
-/// The number of keys in the whole Redis up to which the background check counts. Beyond this
-/// number only `doctor` checks the counters.
+/// The most keys in the whole Redis for which the background check counts. If Redis has more keys,
+/// only `doctor` checks the counters.
 const COUNTED: u64 = 100_000;
 
 /// The loop that checks the consistency of the data slice by slice.
@@ -46,7 +47,7 @@ pub(crate) struct BackgroundCheck {
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// Asks at intervals for a slice to check, for ever.
+/// Asks at intervals whether a slice is due, and checks it. Never returns.
 pub(crate) async fn run(check: Arc<BackgroundCheck>) {
     loop {
         tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
@@ -68,7 +69,7 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
     let lanes = checker.lanes();
     let mut place = Place::parse(&turn.place, &lanes);
     let (first, mut looked_at, mut round_at) = (place.part.clone(), 0, turn.round_at);
-    // A finding that depends on many keys is confirmed only by reading all of these keys again.
+    // A finding about counters is confirmed only if all counted keys are read again.
     let mut is_counted = known.has_of_many_keys();
     while looked_at < SLICE {
         if place.part == Part::Counters {
@@ -97,14 +98,14 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
     if is_counted {
         match count(store).await {
             Ok(findings) => found.extend(findings),
-            // Wrong types are reported where the key is read. A user without the right to scan all
-            // keys skips the count.
+            // A key of the wrong type is reported elsewhere. A Redis user who may not scan all keys
+            // cannot count.
             Err(StoreError::WrongType { .. } | StoreError::Denied { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    // Findings already reported come first, so that the bound `KEPT` never drops them and reports
-    // them again later.
+    // Findings that were reported before come first, so that the limit `KEPT` does not drop them.
+    // Otherwise a later slice would report them again as new.
     found.sort_by_cached_key(|finding| {
         (!known.has(finding), finding.kind, finding.place, finding.subject.clone())
     });
@@ -125,8 +126,8 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
     store.write_check_note(&note).await
 }
 
-/// Returns the findings about counters and output indexes. Returns nothing if there are too many
-/// keys to count.
+/// Returns the findings about counters and output indexes. Returns no findings if there are too
+/// many keys to count.
 async fn count(store: &Store) -> Result<Vec<Inconsistency>, StoreError> {
     if store.count_keys().await? > COUNTED {
         return Ok(Vec::new());
@@ -135,8 +136,8 @@ async fn count(store: &Store) -> Result<Vec<Inconsistency>, StoreError> {
     Ok(count_check::judge(store, &names).await?.findings)
 }
 
-/// Checks one page of a part of the data and moves `place` on. Returns the findings and the number
-/// of members checked.
+/// Checks one page of a part of the data, and moves `place` forward. Returns the findings and the
+/// number of members checked.
 async fn look(
     check: &BackgroundCheck,
     checker: &mut ConsistencyChecker<'_>,
@@ -146,7 +147,7 @@ async fn look(
         Part::Index(index) => index.clone(),
         Part::Keys => {
             return match look_at_keys(check, checker, place).await {
-                // A user without the right to scan all keys still checks the rest.
+                // A Redis user who may not scan all keys still checks the other parts.
                 Err(StoreError::Denied { .. }) => {
                     place.cursor = 0;
                     Ok((Vec::new(), 0))
@@ -158,8 +159,7 @@ async fn look(
     };
     let page = match check.node.store.scan_index(&index, place.cursor, PAGE).await {
         Ok(page) => page,
-        // The wrong type is reported as a finding of its key, and the other indexes are checked all
-        // the same.
+        // The key of the wrong type becomes a finding, and the other indexes are still checked.
         Err(StoreError::WrongType { key, .. }) => {
             place.cursor = 0;
             return Ok((checker.look_at(&BTreeSet::from([FindingSubject::Key(key)])).await?, 0));
@@ -176,7 +176,7 @@ async fn look(
             check.node.store.forget_dealt(&names, check.node.store.now().await?).await?;
         }
         for name in &names {
-            // Its wrong types were reported above.
+            // Keys of the wrong type were already reported above.
             let Ok(places) = check.node.store.list_places(name, PLACES).await else { continue };
             let runs: Vec<(RunId, Option<Fence>)> =
                 places.into_iter().map(|run| (run, None)).collect();
@@ -191,8 +191,8 @@ async fn look(
     Ok((checker.look_at_runs(&runs).await?, count))
 }
 
-/// Checks one page of the keys themselves, and the jobs and runs to which these keys belong, even
-/// if no index names them.
+/// Checks one page of the keys of the namespace, and the jobs and runs named by these keys. Also
+/// finds jobs and runs that no index names.
 async fn look_at_keys(
     check: &BackgroundCheck,
     checker: &mut ConsistencyChecker<'_>,
@@ -220,7 +220,7 @@ async fn look_at_keys(
     if !runs.is_empty() {
         findings.extend(checker.look_at_runs(&runs).await?);
     }
-    // Foreign keys that the scan passed over cost as much.
+    // Keys of other programs also count, because the scan reads them too.
     Ok((findings, PAGE.max(keys.len())))
 }
 
@@ -231,11 +231,11 @@ enum Part {
     Index(IndexName),
     /// All keys of the namespace.
     Keys,
-    /// The counters, which are checked together in one slice.
+    /// The counters, which one slice checks together.
     Counters,
 }
 
-/// The position in the round at which the check continues.
+/// The position in the data at which the next slice continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     part: Part,
@@ -243,7 +243,7 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the parts in the order of checking.
+    /// Returns all parts of the data in the order of checking.
     fn round(lanes: &[Lane]) -> Vec<Part> {
         let mut round =
             vec![IndexName::Jobs, IndexName::Finished, IndexName::Leases, IndexName::Stops];
@@ -270,8 +270,8 @@ impl Place {
         }
     }
 
-    /// Parses the stored position at which the last slice stopped. An unknown position means the
-    /// beginning of a round.
+    /// Parses the stored position at which the last slice stopped. Returns the beginning of a round
+    /// for an unknown position.
     fn parse(text: &str, lanes: &[Lane]) -> Self {
         let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
         let part = Self::round(lanes).into_iter().find(|part| Self::word(part) == word);
@@ -298,14 +298,14 @@ impl Place {
     }
 }
 
-/// The findings of earlier slices.
+/// The findings that earlier slices stored.
 struct Known {
     known: BTreeSet<(String, FindingSubject)>,
     subjects: BTreeSet<FindingSubject>,
 }
 
 impl Known {
-    /// Reads stored findings. A finding that cannot be read counts as never reported.
+    /// Reads stored findings. An unreadable finding is left out, and would be reported again.
     fn read(list: &str) -> Self {
         let items = match serde_json::from_str(list) {
             Ok(Value::Array(items)) => items,
@@ -338,7 +338,7 @@ fn known(item: &Value) -> Option<(String, FindingSubject)> {
     Some((text("finding")?.to_owned(), subject))
 }
 
-/// Returns a finding as the JSON that is stored.
+/// Returns a finding in the JSON form that Redis stores.
 fn finding_json(finding: &Inconsistency) -> Value {
     let mut item = match &finding.subject {
         FindingSubject::Job(name) => json!({"job": name.as_str()}),

@@ -1,8 +1,8 @@
-//! One pass of the consistency check: reads facts from the store, has `domain::consistency` judge them,
-//! and confirms the findings.
+//! One pass of the consistency check: reads facts from the store, gives them to
+//! `domain::consistency` for judgement, and confirms the findings.
 //!
-//! Invariant: data that changed during the check is never reported. A finding counts only if facts
-//! read anew a moment later show it again.
+//! Invariant: data that changes during the check is never reported. A finding counts only if a
+//! second reading a moment later shows the same finding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,10 +26,9 @@ use crate::engine::planning::far_plans::Far;
 use crate::engine::planning::{far_plans, passed_ranges};
 use crate::store::{JobRecord, JobToInspect, Store, StoreError};
 
-/// The time between the first reading of the facts and the second reading, which confirms the
-/// findings.
+/// The time between the first reading of the facts and the second reading that confirms findings.
 const MOMENT: Duration = Duration::from_millis(300);
-/// The number of leases read to know which runs are leased.
+/// The most leases read to find out which runs are leased.
 pub(crate) const LEASES: usize = 20_000;
 /// The number of jobs or runs checked in one step.
 pub(crate) const STEP: usize = 500;
@@ -43,8 +42,8 @@ pub struct ConsistencyChecker<'a> {
 }
 
 impl<'a> ConsistencyChecker<'a> {
-    /// Starts a pass. The pass covers every known lane, the lanes of hosts with boot runs, the
-    /// lanes of `more`, and the leases.
+    /// Starts a pass over all known lanes, the lanes of hosts with boot runs, the lanes in `more`,
+    /// and the leases.
     pub async fn open(store: &'a Store, more: &BTreeSet<Lane>) -> Result<Self, StoreError> {
         let mut lanes = store.list_lanes().await?;
         lanes.extend(more.iter().cloned());
@@ -57,13 +56,13 @@ impl<'a> ConsistencyChecker<'a> {
         self.lanes.iter().cloned().collect()
     }
 
-    /// Adds lanes that this pass checks from now on.
+    /// Adds lanes to the lanes that this pass checks.
     pub fn add_lanes(&mut self, more: impl IntoIterator<Item = Lane>) {
         self.lanes.extend(more);
     }
 
-    /// Returns the findings about these jobs. Adds lanes of these jobs that are still unknown to
-    /// the pass.
+    /// Returns the findings about these jobs. Adds the lanes of these jobs to the lanes of this
+    /// pass.
     pub async fn look_at_jobs(
         &mut self,
         names: &[JobName],
@@ -82,7 +81,7 @@ impl<'a> ConsistencyChecker<'a> {
         self.add_lanes(
             records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())),
         );
-        // Plans are read now, and examined closely once the keys of these jobs are known.
+        // Only the record is examined here. The runs of the job follow once its keys were checked.
         let definitions =
             records.iter().filter_map(|(_, record)| Definition::of(record.clone()?).ok());
         let far =
@@ -126,7 +125,7 @@ impl<'a> ConsistencyChecker<'a> {
                     facts.listed_by = listed.remove(&facts.name).unwrap_or_default();
                     findings.extend(consistency::judge_job(&facts));
                 }
-                // The job changed meanwhile, so its earlier state is not judged.
+                // The job changed during the reading, so the facts are not judged.
                 Ok(None) => {}
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
@@ -134,8 +133,8 @@ impl<'a> ConsistencyChecker<'a> {
         Ok(findings)
     }
 
-    /// Returns a finding if an occurrence of `job` is both in a record and in the ledger, or if the
-    /// ledger counts too many.
+    /// Returns a finding if the ledger of `job` counts an occurrence that has a record, or more
+    /// occurrences than the schedule has.
     async fn counted_twice(&self, job: &JobRecord) -> Result<Vec<Inconsistency>, StoreError> {
         let (folded, recorded) = match passed_ranges::look_at_ledger(self.store, job).await {
             Ok(found) => found,
@@ -159,7 +158,7 @@ impl<'a> ConsistencyChecker<'a> {
         Ok(over.into_iter().collect())
     }
 
-    /// Returns the first open run of `job` that no operator asked to retry.
+    /// Returns the first open run of `job` that is not a retry requested by an operator.
     async fn open_unasked(&self, job: &JobName) -> Result<Option<RunId>, StoreError> {
         let open = self.store.list_open(job).await?;
         let records = self
@@ -171,8 +170,8 @@ impl<'a> ConsistencyChecker<'a> {
         Ok(records.into_iter().find(|record| record.retried_at.is_none()).map(|record| record.run))
     }
 
-    /// Returns the findings about these runs. A run found in a lease comes with the fence of that
-    /// lease.
+    /// Returns the findings about these runs. The fence of a run is that of the lease in which the
+    /// run was found, if any.
     pub async fn look_at_runs(
         &mut self,
         runs: &[(RunId, Option<Fence>)],
@@ -181,7 +180,7 @@ impl<'a> ConsistencyChecker<'a> {
         let names: Vec<JobName> = names.into_iter().collect();
         let jobs = self.store.read_jobs(&names).await?;
         self.add_lanes(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.lane));
-        // A run found elsewhere may be leased under a fence that its record does not have.
+        // The record of a run may have another fence than the lease of the run.
         let with_fence = |run: &RunId, fence: Option<Fence>| {
             fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()))
         };
@@ -209,14 +208,14 @@ impl<'a> ConsistencyChecker<'a> {
         Ok(findings)
     }
 
-    /// Returns the finding about the gate whose holders or waiters are under `key`. Returns `None`
-    /// for any other key.
+    /// Returns the finding about the gate whose holders or waiters are in `key`. Returns `None` if
+    /// the gate is correct, or `key` belongs to no gate.
     pub async fn look_at_gate(&self, key: &str) -> Result<Option<Inconsistency>, StoreError> {
         let Some(gate) = gate_of_key(self.store, key) else { return Ok(None) };
         Ok(consistency::judge_gate(key, &self.store.inspect_gate(&gate).await?))
     }
 
-    /// Returns the findings about the key named by a wrong-type error. Passes on any other error.
+    /// Returns the findings about the key that a wrong-type error names. Returns any other error.
     async fn of_key(&self, error: StoreError) -> Result<Vec<Inconsistency>, StoreError> {
         match error {
             StoreError::WrongType { key, .. } => Ok(self.look_at_key(&key).await?),
@@ -224,7 +223,7 @@ impl<'a> ConsistencyChecker<'a> {
         }
     }
 
-    /// Returns the findings about one key, about the fields of the key and about its text.
+    /// Returns the findings about the type, the hash fields and the text of one key.
     async fn look_at_key(&self, name: &str) -> Result<Vec<Inconsistency>, StoreError> {
         let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
         let mut findings = consistency::judge_key(&key);
@@ -233,7 +232,7 @@ impl<'a> ConsistencyChecker<'a> {
         Ok(findings)
     }
 
-    /// Returns the findings about these subjects.
+    /// Returns the findings about these jobs, runs and keys.
     pub async fn look_at(
         &mut self,
         subjects: &BTreeSet<FindingSubject>,
@@ -252,7 +251,7 @@ impl<'a> ConsistencyChecker<'a> {
                 }
             }
         }
-        // Checked in steps, so that no call to Redis takes long.
+        // Jobs and runs are checked in steps, so that no call to Redis takes long.
         for some in jobs.chunks(STEP) {
             findings.extend(self.look_at_jobs(some).await?);
         }
@@ -275,7 +274,7 @@ impl<'a> ConsistencyChecker<'a> {
     }
 }
 
-/// Returns the facts of these runs, also whether a run waits longer than the rules of its job allow.
+/// Returns the facts of these runs, including a corrected start time for a run that waits too long.
 pub(crate) async fn inspect_runs(
     store: &Store,
     runs: &[(RunId, Option<Fence>)],
@@ -297,7 +296,7 @@ pub(crate) async fn inspect_runs(
     Ok(all)
 }
 
-/// Returns the findings about hash fields, for the keys whose fields are checked.
+/// Returns the findings about the fields of these keys, if a key is a hash with checked fields.
 pub async fn look_at_fields(
     store: &Store,
     keys: &[&KeyFacts],
@@ -313,7 +312,7 @@ pub async fn look_at_fields(
     Ok(names.into_iter().zip(bad).filter_map(finding).collect())
 }
 
-/// Returns the findings about string values, for the keys whose text is checked.
+/// Returns the findings about the text of these keys, if a key is a string with checked text.
 pub async fn look_at_texts(
     store: &Store,
     keys: &[&KeyFacts],
@@ -330,7 +329,7 @@ pub async fn look_at_texts(
     Ok(found.collect())
 }
 
-/// Returns the unreadable fields of each of these keys. The keys are full key names.
+/// Returns the unreadable fields of each of these keys. `keys` are full names of Redis keys.
 pub(crate) async fn read_bad_fields(
     store: &Store,
     keys: &[String],
@@ -347,7 +346,7 @@ pub(crate) async fn read_bad_fields(
     Ok(keys.iter().zip(store.read_fields(keys).await?).map(judge).collect())
 }
 
-/// Returns those of `findings` that a second reading of the facts, a moment later, shows again.
+/// Returns those of `findings` that a second reading a moment later shows again.
 pub async fn confirm(
     store: &Store,
     more: &BTreeSet<Lane>,
@@ -368,13 +367,13 @@ pub async fn confirm(
     Ok(again.into_iter().filter(|finding| first.remove(&owned(finding))).collect())
 }
 
-/// Returns the unique key whose entry is stored under `rest`, the escaped name of the Redis key
-/// inside the namespace.
+/// Returns the unique key whose entry is stored in a Redis key. `rest` is the name of the Redis key
+/// within the namespace. Returns `None` for a key of another family.
 pub(crate) fn unique_key(rest: &str) -> Option<UniqueKey> {
     String::from_utf8(consistency::member_bytes(rest.strip_prefix("unique:")?)).ok()?.parse().ok()
 }
 
-/// Returns the gate whose holders or waiters are under `key`.
+/// Returns the gate whose holders or waiters are in `key`, or `None` for a key of another family.
 pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix)?;
@@ -383,8 +382,8 @@ pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     )
 }
 
-/// Adds to the facts of a job what its schedule says about the planned run. A job without a planned
-/// run needs none if each occurrence to come was handled already.
+/// Adds the judgement about the planned run to the facts of a job. A job may lack a planned run if
+/// each future occurrence was already handled.
 fn note_far(facts: &mut JobPlaces, far: Option<Far>) {
     if far.is_none() && facts.pending.is_none() {
         facts.plan = PlannedRun::Nothing;
@@ -392,18 +391,18 @@ fn note_far(facts: &mut JobPlaces, far: Option<Far>) {
     facts.comes_first = far.filter(|far| far.is_by_clock).map(|far| far.first);
 }
 
-/// Returns the run that the definition plans next, and the entry under which the job is listed with
-/// its first gate.
+/// Returns the run that a job should have planned. Also returns the entry of the job in the list of
+/// jobs with gates.
 fn plan_of(record: &JobRecord, now: UnixMillis) -> (PlannedRun, Option<String>) {
     let definition = match Definition::of(record.clone()) {
         Ok(definition) => definition,
         Err(error) => {
             let advice = match &error {
                 DefinitionError::Canonical(CanonicalError::Newer { .. }) => Some(
-                    "update schedd here; it is left alone until then, and nodes that can read it run it",
+                    "update schedd on this host; until then only nodes of the newer version run the job",
                 ),
                 DefinitionError::Zone(_) => Some(
-                    "install the zone data (tzdata) on this host; nodes that have it run the job",
+                    "install the time zone data (tzdata) on this host; until then only other nodes run the job",
                 ),
                 DefinitionError::Canonical(CanonicalError::Corrupt { .. }) => None,
             };

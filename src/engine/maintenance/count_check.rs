@@ -1,7 +1,7 @@
-//! Checks that need many keys together: counters against the data they count, and outputs against
-//! their indexes.
+//! Checks that compare many keys: counters with the data they count, and outputs with their
+//! indexes.
 //!
-//! Invariant: each finding was found twice. The second reading also covers keys that were made
+//! Invariant: each finding was found twice. The second reading also includes keys that were made
 //! after the first reading.
 
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::domain::consistency::{
 };
 use crate::store::{CounterPair, OutputFacts, Store, StoreError};
 
-/// The most readings while data changes, and the pause between readings.
+/// The most readings if the data changes all the time, and the pause between readings.
 const LOOKS: usize = 6;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The result of the checks that need many keys together.
+/// The result of the checks that compare many keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Whole {
     /// The findings of these checks.
     pub(crate) findings: Vec<Inconsistency>,
-    /// The counters as this check read and judged them.
+    /// The counters that this check judged.
     pub(crate) counts: CountFacts,
-    /// The outputs and their indexes as this check read and judged them.
+    /// The outputs and output indexes that this check judged.
     pub(crate) outputs: OutputFacts,
 }
 
-/// The names, within the namespace, of the keys that are checked together.
+/// The names, within the namespace, of the keys that these checks compare.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
     counted: CounterPair,
@@ -34,7 +34,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Returns the names of those `keys` that are checked together.
+    /// Returns the names of those `keys` that these checks compare.
     pub(crate) fn among<'a>(keys: impl Iterator<Item = &'a KeyFacts>) -> Self {
         let mut names = Self::default();
         for key in keys {
@@ -50,7 +50,7 @@ impl Names {
         names
     }
 
-    /// Returns the names of all keys of the namespace that are checked together.
+    /// Returns the names of all keys of the namespace that these checks compare.
     pub(crate) async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut keys = Vec::new();
         for of in ["waiting:*", "gate_waiters:*", "ledger:*", "output*"] {
@@ -60,9 +60,9 @@ impl Names {
     }
 }
 
-/// Judges the named keys. If anything is wrong, judges all present keys again: once if no data
-/// changes meanwhile, or else several times. A difference that is the same each time is real and
-/// not a change in progress.
+/// Judges the named keys, and returns only confirmed findings. If anything is wrong, all present
+/// keys are judged again. While data changes, this is repeated several times, because a real
+/// difference stays the same.
 pub(crate) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreError> {
     let mut found = look(store, names).await?;
     for _ in 0..LOOKS {
@@ -82,8 +82,8 @@ pub(crate) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreEr
 }
 
 impl Whole {
-    /// Returns the findings that `before` contains too. If data changed meanwhile, only differences
-    /// of the same size are kept.
+    /// Returns the findings that `before` contains too. If data changed meanwhile (`is_still` is
+    /// false), a finding must also show the same difference in both readings.
     fn if_also_in(mut self, store: &Store, before: &Self, is_still: bool) -> Self {
         if !is_still {
             let OutputFacts { missing, unlisted } = &mut self.outputs;

@@ -1,8 +1,7 @@
-//! The complete consistency check of `schedctl doctor`: every key, every job, every run, every
-//! counter.
+//! The complete consistency check of `schedctl doctor`: all keys, jobs, runs and counters.
 //!
-//! Invariant: the check only reads, and reports only problems that were found twice. For a key with
-//! a wrong type only the content of that key is not judged. The report says so.
+//! Invariant: the check only reads, and reports only findings that a second reading confirmed. If a
+//! key has the wrong type, only the data of this key is left out, and the report says which data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +20,7 @@ use crate::store::{DueEntry, OutputFacts, Quarantined, Store, StoreError};
 
 /// The number of sets read in one call.
 const SETS: usize = 100;
-/// The most rounds of repairs. A repair may reveal another problem, which the next round repairs.
+/// The most rounds of repairs. The next round repairs problems that the last repairs revealed.
 const ROUNDS: usize = 4;
 
 /// The result of a complete consistency check.
@@ -35,7 +34,7 @@ pub struct Examination {
     pub jobs: usize,
     /// The number of runs checked.
     pub runs: usize,
-    /// The reason why some data could not be judged, or `None` if all data was judged.
+    /// The reason why some data could not be judged. `None` if all data was judged.
     pub partial: Option<String>,
     entries: BTreeMap<String, Vec<DueEntry>>,
     counts: CountFacts,
@@ -43,27 +42,27 @@ pub struct Examination {
     lanes: BTreeSet<Lane>,
 }
 
-/// A finding that was repaired, with the steps of the repair.
+/// A finding that was repaired, with the steps of its repair.
 #[derive(Debug, Clone)]
 pub struct Mended {
     /// The finding that was repaired.
     pub finding: Inconsistency,
-    /// The steps of the repair, as text.
+    /// The steps of the repair, each as text.
     pub done: Vec<String>,
 }
 
-/// The jobs, runs and other entries found in the names and members of keys.
+/// The jobs, runs, unique keys and invalid entries that a reading of all keys found.
 #[derive(Default)]
 struct Census {
     jobs: BTreeSet<JobName>,
-    /// The runs that have a record or are members of an index. Runs with a record are included,
-    /// because the record says to which index the run belongs.
+    /// The runs that have a record or are members of an index. The fence is that of the lease, if
+    /// the run was found there.
     runs: BTreeSet<(RunId, Option<Fence>)>,
     uniques: BTreeSet<UniqueKey>,
     entries: BTreeMap<String, Vec<(DueEntry, String)>>,
 }
 
-/// Checks all data of the namespace.
+/// Checks all data of the namespace and returns the findings.
 pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     let keys = store.scan_keys("*").await?;
     let mut exam = Examination { keys: keys.len(), ..Examination::default() };
@@ -81,13 +80,13 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {
             exam.partial =
-                Some(format!("the data cannot be checked until the key {key} is repaired"));
+                Some(format!("jobs and runs cannot be checked until the key {key} is repaired"));
         }
         Err(error) => return Err(error),
     }
     match consistency_check::confirm(store, &exam.lanes, rest.clone()).await {
         Ok(found) => exam.findings.extend(found),
-        // If the data cannot be judged, only findings about keys are kept, without confirmation.
+        // The findings about jobs and runs cannot be confirmed now and are dropped.
         Err(StoreError::WrongType { .. }) => {
             exam.findings.extend(
                 rest.into_iter()
@@ -111,8 +110,8 @@ fn known_type(kind: &str) -> KnownNames {
 }
 
 impl Examination {
-    /// Checks these keys. Adds the findings that a second reading must confirm to `found`. The other
-    /// findings depend on many keys, and this check has already read these keys twice.
+    /// Checks `keys`. Adds findings that still need a second reading to `found`. Findings that this
+    /// check has confirmed itself are added to `self`.
     async fn judge_all(
         &mut self,
         store: &Store,
@@ -121,7 +120,7 @@ impl Examination {
     ) -> Result<(), StoreError> {
         let census = take_census(store, keys).await?;
         for (rest, bad) in &census.entries {
-            // Read again: an entry that is gone by now was only in transit.
+            // The entries are read again, because some may have been moved meanwhile.
             let still = still_there(store, rest, bad).await?;
             let Some((first, why)) = still.first() else { continue };
             let first = format!("{:?}: {why}", first.member);
@@ -131,7 +130,7 @@ impl Examination {
         found.extend(consistency_check::look_at_fields(store, keys).await?);
         found.extend(consistency_check::look_at_texts(store, keys).await?);
         (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
-        // Lanes are read after the keys, because a lane is registered before anything is due in it.
+        // Lanes are read after the keys, because each lane is registered before it gets a due run.
         let known = store.list_lanes().await?;
         let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
         let unknown: Vec<_> =
@@ -162,13 +161,13 @@ impl Examination {
         Ok(())
     }
 
-    /// Repairs the findings that are safe to repair and checks again, until nothing more can be
-    /// repaired. Returns the repairs and the last examination.
+    /// Repairs the findings that are safe to repair, and checks again until no repair is left.
+    /// Returns the repairs and the result of the last check.
     pub async fn mend(mut self, store: &Store) -> Result<(Vec<Mended>, Self), StoreError> {
         let mut mended: Vec<Mended> = Vec::new();
         for _ in 0..ROUNDS {
             let before = mended.len();
-            // Keys first, because their content decides about the rest.
+            // Keys are repaired first, because jobs and runs are judged by the content of keys.
             let fixable =
                 self.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_)));
             let (keys, rest): (Vec<&Inconsistency>, Vec<&Inconsistency>) =
@@ -205,7 +204,7 @@ impl Examination {
                 let OutputFacts { missing, unlisted } = &self.outputs;
                 store.mend_outputs(&self.outputs).await?;
                 Ok(vec![format!(
-                    "{} entries taken out, {} outputs put in",
+                    "entries removed from the index: {}, outputs added to the index: {}",
                     missing.len(),
                     unlisted.len()
                 )])
@@ -220,7 +219,7 @@ impl Examination {
             _ => repair::mend_key(store, key, finding).await,
         };
         match done {
-            // The next examination reports it as a finding of its own.
+            // The next check reports the unreadable key as a finding.
             Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
             done => done,
         }
@@ -229,24 +228,24 @@ impl Examination {
     async fn mend_entries(&self, store: &Store, rest: &str) -> Result<Vec<String>, StoreError> {
         let (mut kept, mut dropped) = (0, Vec::new());
         for entry in self.entries.get(rest).into_iter().flatten() {
-            match store.quarantine_entry(rest, entry, "it does not belong there").await? {
+            match store.quarantine_entry(rest, entry, "the entry is not valid in this key").await? {
                 Quarantined::Kept => kept += 1,
                 Quarantined::Dropped => {
                     dropped.push(format!(
-                        "removed, because quarantine is full: {:?} at {}",
+                        "entry {:?} with score {} was deleted, because quarantine is full",
                         entry.member, entry.score
                     ));
                 }
                 Quarantined::Gone => {}
             }
         }
-        let kept = (kept > 0).then(|| format!("{kept} moved to quarantine"));
+        let kept = (kept > 0).then(|| format!("entries moved to quarantine: {kept}"));
         Ok(kept.into_iter().chain(dropped).collect())
     }
 }
 
-/// Collects all jobs and runs from the names and members of keys, and the entries that name neither
-/// a job nor a run.
+/// Reads the names and members of `keys`, and returns the jobs, runs and unique keys found. Entries
+/// that are not valid are returned with the reason.
 async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreError> {
     let mut census = Census::default();
     let mut sets: Vec<(String, u64)> = Vec::new();
@@ -295,7 +294,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     Ok(census)
 }
 
-/// Returns the entries of `bad` that are still in their set.
+/// Returns the entries of `bad` that are still members of the sorted set `rest`.
 async fn still_there(
     store: &Store,
     rest: &str,

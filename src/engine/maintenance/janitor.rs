@@ -1,9 +1,9 @@
-//! The janitor: removes data that exceeds its age or bound, in bounded steps. This data is history,
-//! output, ended jobs, gone nodes and unique keys. The janitor also continues backfills whose last
-//! run ended without a node planning the next run.
+//! The janitor: removes data that exceeds its age or its limit, a limited amount at a time. This
+//! data is history, output, ended jobs, gone nodes and unique keys. The janitor also continues
+//! backfills for which no node planned the next run.
 //!
-//! Invariant: each job is trimmed to its own bounds before the bounds of all jobs apply. So a job
-//! with a flood of runs pushes out its own records and none of other jobs.
+//! Invariant: each job is trimmed to its own limits before the common limits apply. So a job with
+//! very many runs removes only its own records from the history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,37 +24,36 @@ use crate::store::{NodeEvents, SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
 const DEAD_IN_ALL: usize = 10_000;
-/// The number of jobs with a backfill that are examined in one round.
+/// The most jobs with a backfill that one round examines.
 const BACKFILLS: usize = 1_000;
 const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The time for which an unused lane stays known. This time is longer than any run of the lane may
-/// take, and longer than any node is away.
+/// The time after which an unused lane is forgotten. No run waits in a lane, and no node is away,
+/// for such a long time.
 const LANE_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
-/// The number of jobs from the file of one gone node examined in a round.
+/// The most jobs from the file of a gone node that one round examines.
 const LISTED: usize = 1_000;
 const ENDED_JOBS: usize = 10_000;
 const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The most steps of one kind in one round. The remaining data waits for the next round.
+/// The most steps of one kind in one round. The next round removes the remaining data.
 const STEPS: usize = 100;
-/// The most steps for one job in one round. The number is large enough to trim all runs that the
-/// bound of all jobs could keep of one job. So runs of other jobs are never dropped in place of
-/// this job's runs.
+/// The most steps for one job in one round. This is enough to trim a job whose runs fill the whole
+/// history. So the common limits never remove runs of other jobs instead.
 const STEPS_A_JOB: usize = 1_000;
 
-/// The loop that removes data that exceeds its age or bound.
+/// The handles of the loop that removes data above its age or limit.
 pub(crate) struct Janitor {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) retention: Arc<Retention>,
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// Removes data that exceeds its age or bound, at intervals, for ever.
+/// Removes data above its age or limit, at intervals. Never returns.
 pub(crate) async fn run(janitor: Arc<Janitor>) {
     recall(&janitor).await;
-    // The time up to which ends of runs have been examined.
+    // The time up to which ended runs have been examined.
     let mut seen = UnixMillis::EPOCH;
     loop {
-        // Spread, so that many nodes do not tidy up the same data at the same moment.
+        // The interval is random, so that many nodes do not clean up at the same moment.
         let pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -68,10 +67,10 @@ pub(crate) async fn run(janitor: Arc<Janitor>) {
     }
 }
 
-/// Reads node events to find a recent jump of Redis' clock.
+/// Reads node events to find a recent step of Redis' clock.
 ///
-/// A long time in which no node ran counts as a jump too. For a while after a jump, the ages of
-/// records are computed from the time before the jump.
+/// A long time in which no node ran counts as a step too, because the clock may have been set then.
+/// For a while after a step, the ages of records are computed from the time before the step.
 async fn recall(janitor: &Janitor) {
     let noted = async {
         let now = janitor.node.store.now().await?;
@@ -80,7 +79,7 @@ async fn recall(janitor: &Janitor) {
     let (now, instant, nodes) = match noted.await {
         Ok(noted) => noted,
         Err(error) => {
-            debug!("Node events about the clock of Redis cannot be read: {error}.");
+            debug!("Node events about steps of Redis' clock cannot be read: {error}.");
             return;
         }
     };
@@ -89,11 +88,10 @@ async fn recall(janitor: &Janitor) {
     }
 }
 
-/// Returns the time before Redis' clock showed `now`, if `now` cannot be trusted yet. Two events of
-/// the last hour make `now` untrusted:
-/// - a node saw the clock jump ahead,
-/// - or a node came back after the jump, when this node and every other node had been away for
-///   longer than an hour.
+/// Returns the last trusted time of Redis' clock, if the present time `now` is not yet trusted. Two
+/// events of the last hour make `now` untrusted:
+/// - A node saw the clock step ahead.
+/// - A node started after all nodes had been away for longer than an hour.
 fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
     let is_of_late = |at: UnixMillis| now.since(at) < STEADY_FOR && at.since(now) < STEADY_FOR;
     let was_there = |node: &NodeEvents| {
@@ -117,19 +115,20 @@ fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
 async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreError> {
     let store = &janitor.node.store;
     let (now, bounds) = (store.now().await?, janitor.retention.bounds());
-    // A clock that has just jumped removes nothing.
+    // After a recent step of the clock, `aged` is the time before the step. So nothing is removed
+    // early.
     let aged = janitor.health.redis_clock.for_ages(now);
     let mut total = 0;
     if janitor.health.redis_clock.is_steady() {
-        // A job with an end in the future would outlive all jobs that end from now on. It is pulled
-        // in only once it is sure which time is right.
+        // A job that ended in the future would be kept longer than jobs that end from now on. Its
+        // end is corrected only when the clock is trusted.
         let jobs = store.list_ended_after(now).await?;
         if !jobs.is_empty() {
             total += store.pull_scores_back(&jobs).await?;
         }
     }
     if *seen > now {
-        // The clock was set back, and runs have ended before that time since.
+        // The clock was set back, so later ends of runs may have earlier times.
         *seen = UnixMillis::EPOCH;
     }
     let mut overfull = janitor.retention.take_overfull();
@@ -142,12 +141,12 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
             _ => break,
         }
     }
-    // A run may have ended by a clock that was ahead.
+    // A run may have ended at a future time while the clock was ahead.
     *seen = (*seen).min(now);
     for job in &overfull {
         total += trim_job(janitor, job, aged, &bounds).await?;
     }
-    // Continues backfills whose last run ended without this node, or on a node that died then.
+    // Continues backfills whose last run ended on a node that died before it planned the next run.
     for job in store.list_backfills(BACKFILLS).await? {
         if let Err(error) = backfill_plan::advance(store, &job).await {
             if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
@@ -161,7 +160,7 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
     }
     total += forget_gone_nodes(store, aged).await?;
     total += match store.forget_lanes(aged.saturating_sub(LANE_AGE)).await {
-        // The check of that key reports it. The rest is tidied up all the same.
+        // The consistency check reports the key. The remaining data is still cleaned up.
         Err(StoreError::WrongType { .. }) => 0,
         forgotten => forgotten?,
     };
@@ -192,9 +191,9 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
     Ok(total)
 }
 
-/// Removes the records of nodes that are gone for long. A node stays known only while its file
-/// lists a live job, because no file has dropped that job. A job that another file lists, or that
-/// ended, is removed from the node's list.
+/// Removes the records of nodes that are gone for a long time. A node is kept while a live job is
+/// listed only in the file of this node, because no file has removed that job. Jobs that another
+/// file lists, or that ended, are removed from the list of the node.
 async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
     let before = now.saturating_sub(NODE_AGE);
     let gone = store.list_gone_nodes(before).await?;
@@ -211,15 +210,15 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
             if is_needless
                 && let Err(error) = job_operations::unlist_job(store, name, node.as_str()).await
             {
-                debug!(node = %node, job = %name, "The job is still listed by a node that is gone: {error}.");
+                debug!(node = %node, job = %name, "The job could not be removed from the list of a node that is gone: {error}.");
             }
         }
     }
     store.forget_nodes(&gone, before).await
 }
 
-/// Trims one job to its own bounds. A key of the wrong type is logged, and the trimming of other
-/// jobs continues.
+/// Trims one job to its own limits. If a key has the wrong type, the error is logged and other jobs
+/// are still trimmed.
 async fn trim_job(
     janitor: &Janitor,
     job: &JobName,

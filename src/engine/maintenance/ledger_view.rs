@@ -1,13 +1,13 @@
-//! A view of the ledger of a job, which accounts for occurrences whose records were trimmed.
+//! A view of the ledger of a job, which counts occurrences whose run records were trimmed.
 //!
-//! Invariant: no occurrence is counted twice. Both ends of a range are certain. An occurrence
-//! between the ends belongs to the range only if two conditions hold:
-//! - The schedule of that instant has the occurrence.
-//! - The range and other known occurrences between its ends together account for all that the
-//!   schedules had there.
+//! Invariant: no occurrence is counted twice. The first and the last occurrence of a ledger range
+//! certainly belong to the range. An occurrence in between belongs to the range only if two
+//! conditions are met:
+//! - The schedule version of that time has the occurrence.
+//! - The range, together with other known occurrences between its ends, accounts for all
+//!   occurrences of the schedule there.
 //!
-//! Schedules are taken one after the other (`versions`). Where a schedule is no longer known, the range
-//! covers each instant between its ends.
+//! If a schedule version is no longer known, the range covers each time between its ends.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -28,43 +28,43 @@ use crate::store::{
     StoredVersion,
 };
 
-/// The most occurrences of a range that is counted. A range with more occurrences is not counted
-/// and is assumed complete.
+/// The most occurrences of a range that is counted. A larger range is assumed complete.
 const COUNTED: u64 = 10_000;
-/// The most occurrences counted per job. Short ranges are counted first, and the remaining ranges
-/// are assumed correct.
+/// The most occurrences counted for one job. Short ranges are counted first, and the remaining
+/// ranges are assumed correct.
 const COUNTED_IN_ALL: u64 = 100_000;
 
-/// The ledger of a job, and the schedules that the job had.
+/// The ledger of a job, and the schedule versions of the job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Folded {
     ledger: Ledger,
     versions: ScheduleVersions,
 }
 
-/// The occurrences of a job that have a record, and the skipped ranges in some of those records.
+/// The occurrences of a job that have run records, and the skipped ranges in some of these records.
 #[derive(Clone, Copy)]
 pub(crate) struct Recorded<'a> {
     pub(crate) dues: &'a BTreeSet<UnixMillis>,
     pub(crate) skipped_ranges: &'a [SkippedRecord],
 }
 
-/// A range of the ledger that counts more occurrences than the schedules had.
+/// A ledger range that counts more occurrences than the schedules of the job had.
 #[derive(Debug, Clone)]
 pub(crate) struct LedgerExcess {
-    /// The first occurrence of the range. This occurrence certainly belongs to the range.
+    /// The run of the first occurrence of the range, which certainly belongs to the range.
     pub(crate) run: RunId,
     pub(crate) range: LedgerRange,
-    /// The rest of the range after its count was lowered by one. `None` if nothing is left.
+    /// The range with its count lowered by one. `None` if no occurrence is left.
     pub(crate) left: Option<SkippedRange>,
-    /// The number of occurrences recorded between the ends of the range. `has` is the number of
-    /// occurrences that the schedules have there.
+    /// The number of occurrences counted between the ends of the range. It exceeds `has`, the
+    /// number of occurrences that the schedules have there.
     pub(crate) total: u64,
     pub(crate) has: u64,
 }
 
 impl Folded {
-    /// Reads the ledger of a job and its schedules. A ledger of the wrong type counts as empty.
+    /// Reads the ledger of a job and its schedule versions. A ledger of the wrong type counts as
+    /// empty.
     pub(crate) async fn read(
         store: &Store,
         name: &JobName,
@@ -77,7 +77,8 @@ impl Folded {
         Ok(Self { ledger, versions: read_versions(store, name, job).await? })
     }
 
-    /// Returns the first and the last instant of all ranges.
+    /// Returns the first occurrence of the earliest range and the last occurrence of the latest
+    /// range. `None` if the ledger is empty.
     pub(crate) fn bounds(&self) -> Option<(UnixMillis, UnixMillis)> {
         let ranges = &self.ledger.ranges;
         Some((
@@ -86,8 +87,8 @@ impl Folded {
         ))
     }
 
-    /// Returns the ledger's entry for `run`, which has no record. Returns `None` if no range spans
-    /// the due time of the run.
+    /// Returns the ledger entry for `run`, which has no run record. Returns `None` if the due time
+    /// of the run lies in no range.
     pub(crate) fn answer_of(&self, run: &RunId, recorded: Recorded<'_>) -> Option<InLedger> {
         let range = self.ledger.fate_at(run.due())?;
         let answer = match range.state {
@@ -113,8 +114,8 @@ impl Folded {
         })
     }
 
-    /// Returns the first occurrence of `job` that has a record and is certainly in the ledger too.
-    /// Also returns the range of that occurrence, and the rest of the range without the occurrence.
+    /// Returns the first occurrence of `job` that has a run record and is certainly counted in the
+    /// ledger too. Also returns its range, and the range without this occurrence (`None` if empty).
     pub(crate) fn counted_twice(
         &self,
         job: &JobName,
@@ -139,9 +140,9 @@ impl Folded {
         }
     }
 
-    /// Returns the first recorded occurrence in a range whose total exceeds what the schedules
-    /// allow. The caller has already ruled out records at the ends of ranges, so the totals are
-    /// exact.
+    /// Returns the first occurrence with a run record in a range that counts more occurrences than
+    /// the schedules allow. No record may lie at an end of a range. The caller has checked this, so
+    /// the counts are exact.
     fn first_over<'t>(
         &self,
         total: &'t [(UnixMillis, usize)],
@@ -161,16 +162,16 @@ impl Folded {
         total.iter().find(|(due, place)| self.versions.has(*due) && is_over(*place))
     }
 
-    /// Returns the narrowest range that counts more occurrences than the schedules had between its
-    /// ends. The count includes narrower ranges and records within the range. Some occurrence was
-    /// counted twice. The range gives up one occurrence, because narrower ranges are certain.
+    /// Returns the narrowest range between whose ends more occurrences are counted than the
+    /// schedules had. The narrower ranges and run records in between are included in the count.
+    /// This range must lose one occurrence, because the narrower ranges are certain.
     pub(crate) fn ledger_excess(
         &self,
         job: &JobName,
         dues: &BTreeSet<UnixMillis>,
     ) -> Option<LedgerExcess> {
         let (ranges, ends) = (&self.ledger.ranges, self.ends());
-        // An end that is no occurrence of a schedule does not count against the schedules.
+        // An end that is not an occurrence of a known schedule is left out of the comparison.
         let odd = |range: &LedgerRange| {
             u64::from(!self.versions.has(range.from))
                 + u64::from(range.from < range.to && !self.versions.has(range.to))
@@ -218,8 +219,9 @@ impl Folded {
         None
     }
 
-    /// Returns the missed ranges that count occurrences after `now`, each with what is left of it up
-    /// to `now`. `dues` are the recorded occurrences after `now`.
+    /// Returns the missed ranges that count occurrences after `now`. Each comes with its part up to
+    /// `now`, or `None` if the range begins after `now`. `dues` are the occurrences after `now`
+    /// with run records.
     pub(crate) fn missed_after(
         &self,
         now: UnixMillis,
@@ -233,7 +235,7 @@ impl Folded {
             .collect()
     }
 
-    /// Returns the part up to `now` of a range that begins before.
+    /// Returns the part up to `now` of a range that begins at or before `now`.
     fn passed_of(
         &self,
         range: &LedgerRange,
@@ -247,7 +249,7 @@ impl Folded {
             Some(now)
         };
         let to_come = self.versions.count_up_to(next, range.to, most(range.count));
-        // Occurrences with a record or in another range are not counted by this range.
+        // Occurrences with a run record or in another range are not part of this count.
         let inner =
             self.ledger.ranges.iter().filter(|other| {
                 range.from <= other.from && other.to <= range.to && *other != range
@@ -266,15 +268,15 @@ impl Folded {
         self.ledger.ranges.iter().map(|range| (range.from, range.to)).collect()
     }
 
-    /// Applies an answer of `answer_of` to this copy of the ledger, so that the next answer respects
-    /// it.
+    /// Applies an answer of `answer_of` to this copy of the ledger, so that later answers include
+    /// the change.
     pub(crate) fn note(&mut self, total: &InLedger) {
         if let LedgerAnswer::Skipped(left) = total.answer {
             self.shrink(&total.range, left);
         }
     }
 
-    /// Reduces `range` to `left`, or removes the range if `left` is `None`.
+    /// Replaces `range` by `left`, or removes the range if `left` is `None`.
     pub(crate) fn shrink(&mut self, range: &LedgerRange, left: Option<SkippedRange>) {
         let ranges = &mut self.ledger.ranges;
         let Some(place) = ranges.iter().position(|other| other == range) else { return };
@@ -294,7 +296,7 @@ impl Folded {
         }
     }
 
-    /// Returns true if `range` covers the occurrence of `run`.
+    /// Returns true if the occurrence of `run` belongs to `range`.
     fn holds(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> bool {
         if range.ends_at(run.due()) || !self.versions.covers(range.from, range.to) {
             return true;
@@ -302,7 +304,7 @@ impl Folded {
         self.versions.has(run.due()) && self.is_full(range, self.total_in(range, recorded), 0)
     }
 
-    /// Returns the number of occurrences recorded between the ends of `range`.
+    /// Returns the number of occurrences that are counted between the ends of `range`.
     fn total_in(&self, range: &LedgerRange, recorded: Recorded<'_>) -> u64 {
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
         let ranges = self.ledger.ranges.iter().filter(|other| is_within(other.from, other.to));
@@ -321,19 +323,19 @@ impl Folded {
             .saturating_add(u64::try_from(records).unwrap_or(u64::MAX))
     }
 
-    /// Returns true if `total` counts all occurrences between the ends of `range`, and at least
-    /// `beyond` more.
+    /// Returns true if `total` exceeds the number of occurrences that the schedules have within
+    /// `range` by at least `beyond`. With 0, all occurrences must be counted.
     fn is_full(&self, range: &LedgerRange, total: u64, beyond: u64) -> bool {
-        // The first occurrence always counts as one: an older schedule may have owed it.
+        // The first occurrence always counts as one, because it may belong to an older schedule.
         let behind = range.from.saturating_add(Duration::from_millis(1));
         let has = || self.versions.count_up_to(behind, range.to, most(total));
         if total > COUNTED { beyond == 0 } else { total > has().saturating_add(beyond) }
     }
 
-    /// Returns the rest of `range` without `run`. The range covers that run.
+    /// Returns `range` without `run`. The occurrence of `run` must belong to `range`.
     fn left_of(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> Rest {
-        // The run was the last occurrence of the range. If the schedule is unknown, it may lie
-        // anywhere in the range.
+        // This was the only occurrence of the range. If the schedule is unknown, `run` may lie
+        // anywhere between the ends.
         if range.count < 2 {
             return Rest::Nothing;
         }
@@ -344,8 +346,8 @@ impl Folded {
         };
         let known = Some(&self.versions).filter(|versions| versions.covers(range.from, range.to));
         match lateness::taken_out(known, skipped_range, run.due(), is_reported) {
-            // Unlike the count of a skipped range, this count is a sum, and each occurrence lowers
-            // it by one.
+            // The count of a ledger range is a plain number, which each removed occurrence lowers
+            // by one.
             Rest::Some(left) => {
                 Rest::Some(SkippedRange { count: range.count.saturating_sub(1), ..left })
             }
@@ -354,8 +356,8 @@ impl Folded {
     }
 }
 
-/// Returns the schedule versions of a job, as far as they are known. A schedule that cannot be used
-/// on this host counts as unknown.
+/// Returns the known schedule versions of a job. A schedule that is unusable on this host counts as
+/// unknown.
 async fn read_versions(
     store: &Store,
     name: &JobName,
@@ -364,8 +366,8 @@ async fn read_versions(
     Ok(versions_of(&past_schedules(store, name).await?, job))
 }
 
-/// Returns the earlier schedules of a job, oldest first, as far as they are stored. A schedule that
-/// cannot be used on this host has no definition.
+/// Returns the stored earlier schedules of a job, oldest first. The definition is `None` for a
+/// schedule that is unusable on this host.
 pub(crate) async fn past_schedules(
     store: &Store,
     name: &JobName,
@@ -378,7 +380,8 @@ pub(crate) async fn past_schedules(
     Ok(or_nothing(store.read_versions(name).await)?.into_iter().map(past).collect())
 }
 
-/// Returns the schedule versions made of the earlier schedules and of the present schedule.
+/// Returns the schedule versions: the earlier schedules in `past` and the present schedule of
+/// `job`.
 pub(crate) fn versions_of(past: &[PastSchedule], job: Option<&JobRecord>) -> ScheduleVersions {
     let timetable_of =
         |one: &PastSchedule| one.definition.as_ref().map(|(_, timetable)| timetable.clone());
@@ -387,7 +390,7 @@ pub(crate) fn versions_of(past: &[PastSchedule], job: Option<&JobRecord>) -> Sch
         .map(|one| ScheduleVersion::new(timetable_of(one), one.from, one.until))
         .collect();
     if let Some(job) = job {
-        // A one-shot may have ended before its occurrence, which was recorded all the same.
+        // A one-shot may have ended before its occurrence, which was then still recorded.
         let until = job.ended_at.filter(|_| !job.is_once).unwrap_or(UnixMillis::LAST);
         let timetable = Definition::of(job.clone()).ok().map(|definition| definition.timetable);
         versions.push(ScheduleVersion::new(timetable, job.since, until));
@@ -395,13 +398,13 @@ pub(crate) fn versions_of(past: &[PastSchedule], job: Option<&JobRecord>) -> Sch
     ScheduleVersions::new(versions)
 }
 
-/// Returns the bound for counting occurrences: one more than `total`, which is enough to see whether
-/// there are fewer.
+/// Returns `total` plus one as the limit for counting occurrences. This is enough to decide whether
+/// there are fewer than `total`.
 fn most(total: u64) -> u32 {
     u32::try_from(total).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// Returns the value read, or an empty value for a key of the wrong type.
+/// Returns the value that was read, or an empty value if the key has the wrong type.
 fn or_nothing<T: Default>(read: Result<T, StoreError>) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => Ok(T::default()),

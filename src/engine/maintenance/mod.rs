@@ -1,4 +1,4 @@
-//! Upkeep: retention, lost leases, presence, consistency checks and repairs.
+//! Maintenance: retention, expired leases, presence, consistency checks and repairs.
 
 pub mod background_check;
 pub mod consistency_check;

@@ -1,4 +1,4 @@
-//! Announces this node to other nodes, under a name that no other live node has.
+//! Reports this node to other nodes, under a name that no other live node has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,14 +24,15 @@ use crate::store::{
 };
 
 const EVERY: Duration = Duration::from_secs(5);
-/// The interval at which a node reports the lanes that the node uses.
+/// The interval at which a node reports the lanes that it uses.
 const KEEP_EVERY: Duration = Duration::from_secs(3600);
 /// The time after which an unseen node counts as gone.
 pub use crate::domain::explain::GONE_AFTER;
-/// The highest number appended to the host's own name to find a free name: `host-2` to `host-99`.
+/// The highest number that is appended to the host name to find a free node name, as in `host-99`.
 const NAMES_TRIED: u32 = 99;
 
-/// The loop that reports this node to Redis, and reads the queues and lanes from Redis.
+/// The handles of the loop that reports this node to Redis and reads the queues and lanes from
+/// Redis.
 pub(crate) struct Presence {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) slots: Slots,
@@ -41,19 +42,19 @@ pub(crate) struct Presence {
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// The reason why a node got no name.
+/// The reason why a node could not take its name.
 #[derive(Debug, thiserror::Error)]
 pub enum PresenceError {
     /// Another node has the requested name.
     #[error(
-        "node name {name} is in use by schedd pid {pid} on host {host}; give another name with --node"
+        "node name {name} is in use by the schedd with process id {pid} on host {host}; choose another name with --node"
     )]
     Taken {
-        /// The name.
+        /// The requested name.
         name: NodeName,
-        /// The process id of the holder.
+        /// The process id of the node that has the name.
         pid: u32,
-        /// The host of the holder.
+        /// The host of the node that has the name.
         host: String,
     },
     /// An error of the store.
@@ -61,7 +62,7 @@ pub enum PresenceError {
     Store(#[from] StoreError),
 }
 
-/// The origin of a node's name: requested by the operator, or derived from the host.
+/// The origin of a node's name: requested by the operator, or made from the name of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
     /// The node takes exactly the requested name.
@@ -71,8 +72,8 @@ pub enum Naming {
 }
 
 /// Takes a name for this node: the given name, or for [`Naming::FromHost`] the next free variant. A
-/// predecessor of the same name gives way if it is known to be dead, or was not seen for
-/// [`GONE_AFTER`]. Returns also the start time of the node, to which its later events belong.
+/// node that has the name is replaced if it is dead, or was not seen for [`GONE_AFTER`]. Also
+/// returns the start time of this node, which its later events refer to.
 pub async fn announce(
     store: &Store,
     wanted: &NodeName,
@@ -106,7 +107,8 @@ pub async fn announce(
     let mut number = 1;
     loop {
         let seen_before = match store.last_seen(&name).await? {
-            // No node was there, so a new name does not make the present time surer.
+            // No earlier node had this name. The last node of any name shows how long all nodes
+            // were away.
             None => store.last_of_all().await?.filter(|seen| started_at.since(*seen) >= STEADY_FOR),
             seen => seen,
         };
@@ -149,8 +151,8 @@ async fn try_name(
 ) -> Result<Try, StoreError> {
     let mut claim = NameClaim::Ask;
     let mut first_seen_ago = None;
-    // The instant since when the holder looks seen in the future, by a Redis clock that was ahead
-    // then. A live holder is seen anew within a moment.
+    // The time since when the record of the other node lies in the future, because Redis' clock was
+    // ahead. A live node would write its record again within a moment.
     let mut seen_later: Option<BootInstant> = None;
     loop {
         let beat = NodeBeat { node: name, incarnation, gone_after: GONE_AFTER, claim, facts };
@@ -158,13 +160,14 @@ async fn try_name(
             BeatReply::Present { .. } => return Ok(Try::Ours),
             BeatReply::Taken { pid, boot_id, host: holder, seen_ago, .. } => {
                 if boot_id == host.boot_id {
-                    // The first process of a container has the same process id at each start.
+                    // In a container the first process has the same id at each start, so an equal
+                    // id proves nothing.
                     if pid != std::process::id() && (host.is_alive)(pid) {
                         return Ok(Try::Alive { pid, host: holder });
                     }
                     claim = NameClaim::Take;
                 } else if holder == host.host {
-                    // The holder ran on this host before its last boot.
+                    // The other node ran on this host before its last boot, so it is dead.
                     claim = NameClaim::Take;
                 } else {
                     seen_later = seen_later
@@ -173,7 +176,7 @@ async fn try_name(
                     let later_for =
                         seen_later.map_or(Duration::ZERO, |since| BootInstant::now().since(since));
                     match first_seen_ago {
-                        // The holder was seen again during the wait, so it lives.
+                        // The other node reported itself during the wait, so it is alive.
                         Some(before) if seen_ago < before => {
                             return Ok(Try::Alive { pid, host: holder });
                         }
@@ -182,7 +185,7 @@ async fn try_name(
                         }
                         _ => {
                             if first_seen_ago.is_none() {
-                                info!(node = %name, host = holder, "A node of this name was active on another host a moment ago. schedd waits to see whether that node is alive.");
+                                info!(node = %name, host = holder, "A node of this name was active on another host a moment ago. schedd now waits to find out whether that node is alive.");
                             }
                             first_seen_ago = Some(seen_ago);
                             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -204,7 +207,7 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
     NodeName::from_host_name(&format!("{base}{suffix}"))
 }
 
-/// Returns the facts that this node reports about itself now.
+/// Returns the facts that this node reports about itself.
 fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
     let EngineSettings { host, started_at, .. } = &presence.node.settings;
     let ExecutorAbilities { limits, most_files, has_cgroups, users, users_why, own_user } =
@@ -231,14 +234,14 @@ fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
     }
 }
 
-/// Reads the present queues and lanes. Registers lanes in use that Redis does not list, so that no
-/// run waits in a lane unknown to all nodes.
+/// Reads the present queues and lanes from Redis. Also registers lanes in use that Redis does not
+/// list, so that all nodes poll these lanes.
 async fn learn(presence: &Presence) -> Result<(), StoreError> {
     let store = &presence.node.store;
     presence.slots.set_known(known_queues(store).await?);
     for queue in presence.slots.undeclared() {
         if presence.node.outage_log.is_new(&format!("undeclared {queue}")) {
-            warn!(queue = %queue, "This node serves a queue that no jobs file declares. Declare the queue as [queues.{queue}].");
+            warn!(queue = %queue, "This node serves a queue that no jobs file declares. Add the section [queues.{queue}] to jobs.toml.");
         }
     }
     let mut lanes = store.read_lanes().await?;
@@ -249,12 +252,12 @@ async fn learn(presence: &Presence) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reports the lanes that this node found in use, so that Redis keeps them listed.
+/// Reports the lanes that this node uses, so that Redis keeps these lanes listed.
 async fn keep_lanes(presence: &Presence) -> Result<(), StoreError> {
     presence.node.store.note_lanes(&presence.slots.in_use_beside(&BTreeSet::new())).await
 }
 
-/// Reads the queues and lanes, and reports at intervals which lanes are in use.
+/// Reads the queues and lanes. At longer intervals, also reports the lanes in use.
 async fn look_around(presence: &Presence, kept: &mut BootInstant) {
     match learn(presence).await {
         Err(error) if error.is_passing() => debug!("Queues and lanes cannot be read: {error}."),
@@ -270,21 +273,22 @@ async fn look_around(presence: &Presence, kept: &mut BootInstant) {
     }
 }
 
-/// Returns by how many ms a clock is ahead of Redis' clock. The clock showed `before` and `after` a
-/// call, and Redis' clock showed `now` in between. A slow answer alone gives 0.
+/// Returns by how many ms this host's clock is ahead of Redis' clock. This clock showed `before`
+/// and `after` a call, and Redis' clock showed `now` in between. Returns 0 if a slow answer
+/// explains the difference.
 fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
     let (before, now, after) = (before.as_i64(), now.as_i64(), after.as_i64());
     if now < before { before - now } else { (after - now).min(0) }
 }
 
-/// Returns the settings of every queue that was ever declared.
+/// Returns the settings of each queue that any file has declared, by name.
 async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>, StoreError> {
     let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
     let records = store.read_queue_settings(&names).await?;
     Ok(names.into_iter().zip(records).collect())
 }
 
-/// Reports this node at intervals, for ever, and at once when there is something new to report.
+/// Reports this node at intervals, and at once when its facts change. Never returns.
 pub(crate) async fn run(presence: Arc<Presence>) {
     let settings = &presence.node.settings;
     let (mut clock_offset_ms, mut kept) = (None, BootInstant::now());

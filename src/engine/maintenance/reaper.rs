@@ -1,11 +1,11 @@
-//! Recovers runs whose node stopped renewing their lease.
+//! Recovers runs whose node stopped renewing their leases.
 //!
 //! Invariant: a lease is taken over only after this node saw it unchanged for its whole length, by
-//! its own clock. So a step of Redis' clock, or of any wall clock, never ends a lease early. The
-//! script compares the watched lease with the present one.
+//! this node's own clock. So a step of Redis' clock, or of any wall clock, never ends a lease
+//! early. The script checks that the lease is still the watched one.
 //!
-//! Time in which this node was suspended does not count, because Redis and the holder may have been
-//! suspended too. A lease that this node itself could not keep is taken back at once when no
+//! Time in which this node was suspended does not count, because Redis and the other node may have
+//! been suspended too. A lease that this node itself could not renew is taken back at once when no
 //! process of its run is alive.
 
 use std::collections::HashMap;
@@ -33,21 +33,21 @@ use crate::store::{
 };
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The most leases examined in one pass. The leases that end first are examined.
+/// The most leases that one pass examines. The leases with the earliest end are examined.
 const PAGE: usize = 1_000;
-/// The number of recoveries in a row after which a run fails. The run itself may be what kills the
-/// nodes that execute it.
+/// The number of recoveries in a row after which a run fails, because the run itself may be what
+/// kills its nodes.
 const POISON: u32 = 3;
 
-/// The time after a node's start during which it looks for the end mark of its predecessor. The
-/// predecessor's keeper writes this mark when no job of the predecessor is alive.
+/// The time after a start in which this node looks for the end mark of its predecessor. The keeper
+/// of the predecessor writes the mark when all processes of the predecessor's jobs are dead.
 const PREDECESSOR_EXPECTED: Duration = Duration::from_secs(60);
-/// The time after a node's start during which it looks often for the end mark, because a keeper
-/// kills its jobs at once.
+/// The time after a start in which this node looks often for the end mark. A keeper usually writes
+/// the mark at once.
 const PREDECESSOR_LIKELY: Duration = Duration::from_secs(3);
 const LOOK_FOR_PREDECESSOR: Duration = Duration::from_millis(100);
 
-/// The loop that recovers runs whose node stopped renewing their lease.
+/// The handles of the loop that recovers runs whose node stopped renewing their leases.
 pub(crate) struct Reaper {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) leases: Arc<RunningLeases>,
@@ -61,13 +61,14 @@ struct Watched {
     since: BootInstant,
 }
 
-/// Watches the leases of all nodes, for ever.
+/// Watches the leases of all nodes. Never returns.
 pub(crate) async fn run(reaper: Arc<Reaper>) {
     let mut watched: HashMap<(RunId, Fence), Watched> = HashMap::new();
     let started = BootInstant::now();
     let mut taken_back = None;
     loop {
-        // The keeper of a predecessor that was just killed may still be at work.
+        // The keeper of a killed predecessor may write its end mark only later, so this is
+        // repeated.
         if BootInstant::now().since(started) < PREDECESSOR_EXPECTED
             && let Some(mark) =
                 predecessor(&reaper.node.settings).filter(|mark| Some(mark) != taken_back.as_ref())
@@ -82,8 +83,8 @@ pub(crate) async fn run(reaper: Arc<Reaper>) {
                 }
             }
         }
-        // At most a quarter of a lease, or a short lease would be taken back late. The first looks
-        // are frequent, because a predecessor's keeper finishes within moments.
+        // The pause is at most a quarter of a lease, so that a short lease is taken over in time.
+        // It is shorter at first, because a predecessor's keeper ends within moments.
         let is_new = BootInstant::now().since(started) < PREDECESSOR_LIKELY;
         let pause =
             if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(reaper.node.settings.lease / 4);
@@ -99,15 +100,15 @@ pub(crate) async fn run(reaper: Arc<Reaper>) {
     }
 }
 
-/// Returns the end mark that a predecessor of this node left in this boot of its host.
+/// Returns the end mark of an earlier schedd with this node's name, from this boot of the host.
 fn predecessor(settings: &EngineSettings) -> Option<EndedMark> {
     let mark = EndedMark::read(settings.ended_mark.as_deref()?)?;
     let is_its = mark.node == settings.node.as_str() && mark.boot_id == settings.host.boot_id;
     (is_its && mark.incarnation != settings.incarnation).then_some(mark)
 }
 
-/// Takes back at once all runs of this node's predecessor. The keeper of the predecessor recorded
-/// that none of its jobs is alive.
+/// Takes back at once all runs of this node's predecessor, whose jobs have no live process any
+/// more.
 async fn take_back(reaper: &Reaper, incarnation: &str) -> Result<(), StoreError> {
     for lease in reaper.node.store.list_leases(PAGE).await?.into_iter().flatten() {
         let Ok(Some(record)) = reaper.node.store.read_run(&lease.run).await else { continue };
@@ -143,13 +144,13 @@ async fn pass(
                     }
                     Ok(Quarantined::Dropped) => {
                         let (entry, score) = (&entry.member, &entry.score);
-                        error!(entry = ?entry, score, "Quarantine is full. An invalid entry of the leases was removed, and only this line records it.");
+                        error!(entry = ?entry, score, "An invalid entry of the leases was deleted, because quarantine is full. Only this line records the entry.");
                     }
                     Err(error) if error.is_passing() => return Err(error),
-                    Err(error) => reaper
-                        .node
-                        .outage_log
-                        .failed(&error, "invalid entries stay among the leases"),
+                    Err(error) => reaper.node.outage_log.failed(
+                        &error,
+                        "invalid entries of the leases are not moved to quarantine",
+                    ),
                 }
                 continue;
             }
@@ -170,8 +171,8 @@ async fn pass(
         #[cfg(feature = "mutants")]
         let unchanged = crate::store::server::mutants::watched(&lease.end, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
-        // If Redis' clock was set back, the end may lie far ahead. Twice the lease length is proof
-        // enough.
+        // After Redis' clock was set back, the lease may end far in the future. Then twice the
+        // length of a lease without change is enough.
         let own = reaper.node.settings.lease;
         if unchanged >= own
             && (has_ended || unchanged >= own * 2)
@@ -186,8 +187,8 @@ async fn pass(
     Ok(())
 }
 
-/// Gives back, with retries, all runs won by claims whose answer never came. The caller must first
-/// stop claiming on this node.
+/// Gives back all runs of abandoned claims, with retries. This node must have stopped claiming
+/// before.
 pub(crate) async fn release_all_abandoned(reaper: &Reaper) {
     for run in reaper.abandoned.runs() {
         while let Err(error) = release_abandoned(reaper, &run).await {
@@ -197,15 +198,15 @@ pub(crate) async fn release_all_abandoned(reaper: &Reaper) {
     }
 }
 
-/// Gives a run back if a given-up claim leased the run to this node, because the run never started.
-/// Returns true if the run was given back.
+/// Gives a run back if an abandoned claim leased it to this node, because the run was never
+/// started. Returns true if the run was given back.
 async fn release_abandoned(reaper: &Reaper, run: &RunId) -> Result<bool, StoreError> {
     if !reaper.abandoned.knows(run) {
         return Ok(false);
     }
     let record = match reaper.node.store.read_run(run).await {
         Err(error) if error.is_passing() => return Err(error),
-        // Recovery judges a record that cannot be read.
+        // An unreadable record is left to the recovery of expired leases.
         read => read.unwrap_or_default(),
     };
     let is_ours =
@@ -240,8 +241,8 @@ async fn release_abandoned(reaper: &Reaper, run: &RunId) -> Result<bool, StoreEr
     }
 }
 
-/// Takes one run back. If the run's keys have a wrong type, the error is logged, the run is tried
-/// again later, and other runs go on.
+/// Takes one run back. If a key of the run has the wrong type, the error is logged and the run is
+/// tried again later. Other runs are not affected.
 async fn recover_alone(
     reaper: &Reaper,
     lease: &ExpiredLease,
@@ -259,8 +260,7 @@ async fn recover_alone(
     }
 }
 
-/// Takes one run back. Returns false if the lease of the run is longer than the time for which the
-/// lease was watched.
+/// Takes one run back. Returns false if the lease was not yet watched for its whole length.
 async fn recover(
     reaper: &Reaper,
     lease: &ExpiredLease,
@@ -288,15 +288,15 @@ async fn recover(
         {
             Quarantined::Gone => {}
             Quarantined::Kept => {
-                error!(run = %lease.run, "A lease without a run was moved to quarantine.");
+                error!(run = %lease.run, "A lease whose run has no record was moved to quarantine.");
             }
             Quarantined::Dropped => {
-                error!(run = %lease.run, fence = %lease.fence, "Quarantine is full. A lease without a run was removed.");
+                error!(run = %lease.run, fence = %lease.fence, "A lease whose run has no record was deleted, because quarantine is full.");
             }
         }
         return Ok(true);
     };
-    // Judged by the lease length its owner used, which may be longer than ours.
+    // The node of the lease may use a longer lease time than this node.
     if record.lease.is_some_and(|length| unchanged < length) {
         return Ok(false);
     }
@@ -305,7 +305,8 @@ async fn recover(
         other => other.ok().flatten(),
     };
     let job_lane = job.as_ref().map_or_else(|| record.lane.clone(), |job| job.lane.clone());
-    // The definition may have been edited since the attempt began.
+    // An edit of the job does not change the delivery of a run that has begun, so the record
+    // decides.
     let delivery = job.and_then(|job| Definition::of(job).ok()).map(|_| record.delivery);
     #[cfg(feature = "mutants")]
     let delivery = crate::store::server::mutants::reaped_as(delivery);
@@ -325,18 +326,18 @@ async fn recover(
         }
         RecoverReply::Ended => {
             note_end(reaper, lease, &record, &recovery);
-            warn!(run = %lease.run, fence = %lease.fence, node, "The run ended: {}.", recovery.reason);
+            warn!(run = %lease.run, fence = %lease.fence, node, "The run was ended, because its node stopped renewing its lease: {}.", recovery.reason);
         }
         RecoverReply::Alive => {
-            info!(run = %lease.run, "The node renewed the lease in time, so the run goes on.");
+            info!(run = %lease.run, "The node of this run renewed the lease in time, so the run continues.");
         }
         RecoverReply::Gone => {}
     }
     Ok(true)
 }
 
-/// Notes the end of the recovered run in the journal. A run that was to be retried and ended all
-/// the same was cancelled by an operator.
+/// Records the end of the recovered run in the journal. If the run was to be retried but ended, an
+/// operator had cancelled it.
 fn note_end(reaper: &Reaper, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
     let (state, reason) = match recovery.verdict {
         Some(state) => (state, recovery.reason.clone()),
@@ -353,8 +354,8 @@ fn note_end(reaper: &Reaper, lease: &ExpiredLease, record: &RunRecord, recovery:
     })]);
 }
 
-/// Returns the end of a run whose node is gone, with its reason. The state `None` means that the
-/// run is tried again.
+/// Returns the final state of a run whose node is gone, and the reason. A state of `None` means
+/// that the run is tried again.
 fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, String) {
     match delivery {
         Some(Delivery::AtMostOnce) => {
@@ -368,7 +369,8 @@ fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, 
             ),
         ),
         Some(Delivery::AtLeastOnce) => (None, "the node of the run was lost".to_owned()),
-        // It is unknown whether a second start is allowed, so there is none.
+        // Without the definition, it is unknown whether the run may start twice, so it does not
+        // start again.
         None => (
             Some(RunState::Lost),
             "the node of the run was lost, and the definition of the job cannot be read".to_owned(),

@@ -1,8 +1,8 @@
-//! The repairs of `doctor --fix`. For each finding one Redis script repairs the subject of the
-//! finding, and that script alone guards the change.
+//! The repairs of `doctor --fix`. For each finding one script in Redis makes the repair, after it
+//! checked that the data is unchanged.
 //!
-//! Invariant: facts shared by many findings are read once for each page of findings. So the cost of
-//! repairs grows with the pages, not with the square of the findings.
+//! Invariant: facts that many findings need are read once for each page of findings. So the time
+//! for repairs grows in proportion to the number of findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,14 +26,13 @@ use crate::store::{
     StopRunning, Store, StoreError, Successor,
 };
 
-/// The number of rounds after which a job is left alone, because the job changes faster than it can
-/// be read.
+/// The most rounds for one job or run. One that changes faster than it can be read is not repaired.
 const ROUNDS: usize = 8;
-/// The number of jobs or runs repaired together.
+/// The most jobs or runs that are repaired in one call.
 const PAGE: usize = 100;
 
-/// The repairs that were made, by the index of their finding. A finding without a repair has no
-/// entry.
+/// The repairs that were made, by the index of their finding. A finding that was not repaired has
+/// no entry.
 pub type RepairOutcome = BTreeMap<usize, Vec<String>>;
 
 /// A job to repair.
@@ -41,9 +40,9 @@ struct BadJob<'a> {
     name: &'a JobName,
     /// The index of the first finding about the job.
     at: usize,
-    /// The time before which no run of the job is added to the due set.
+    /// The time before which no run of the job may be planned.
     not_before: UnixMillis,
-    /// True if the planned run of the job comes too late.
+    /// True if the planned run of the job is too late.
     is_far: bool,
 }
 
@@ -53,12 +52,12 @@ struct BadRun<'a> {
     found_under: Option<Fence>,
     /// The index of the first finding about the run.
     at: usize,
-    /// The places of the findings about the run.
+    /// The kinds of places that the findings about the run name, such as `waiting`.
     places: BTreeSet<&'static str>,
 }
 
-/// Repairs the jobs and runs of `findings` where a repair is safe. The repair of a subject is
-/// listed at the first finding about that subject.
+/// Repairs the jobs and runs of `findings` if a repair is safe. If several findings concern one job
+/// or run, its repairs are listed at the first of these findings.
 pub async fn mend(
     store: &Store,
     more: &BTreeSet<Lane>,
@@ -92,8 +91,8 @@ pub async fn mend(
         }
     }
     let mut jobs: Vec<BadJob<'_>> = jobs.into_values().collect();
-    // Runs that wait wrongly go first. Otherwise the repair of an open run could let such a run
-    // start as the next.
+    // Runs that wait where they should not are repaired first. Otherwise the repair of an open run
+    // could start such a run.
     let is_waiting =
         |bad: &BadRun<'_>| bad.places.contains("waiting") || bad.places.contains("gate_waiters");
     let (waiting, others): (Vec<_>, Vec<_>) = runs.into_values().partition(is_waiting);
@@ -115,8 +114,8 @@ fn note(done: &mut RepairOutcome, at: usize, words: Vec<String>) {
     }
 }
 
-/// Turns an error that is a finding of its own into an empty list of repairs, so that other
-/// subjects are still repaired.
+/// Returns no repairs if the data is unreadable, so that the repairs of other data continue. The
+/// next check reports unreadable data as a finding.
 fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreError> {
     match done {
         Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
@@ -124,7 +123,7 @@ fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreEr
     }
 }
 
-/// Corrects the counters that are wrong, and returns the corrections as text.
+/// Corrects the wrong counters, and returns the corrections as text.
 pub async fn repair_counts(store: &Store, facts: &CountFacts) -> Result<Vec<String>, StoreError> {
     store.repair_counts(facts).await.map(words)
 }
@@ -136,14 +135,14 @@ fn words(reply: MendReply) -> Vec<String> {
     }
 }
 
-/// Repairs the gate whose holders or waiters are under `key`, and returns the repairs as text.
+/// Repairs the gate whose holders or waiters are in `key`, and returns the repairs as text.
 pub async fn repair_gate(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
     let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
     let facts = store.inspect_gate(&gate).await?;
     let runs: Vec<RunId> =
         facts.strays.into_iter().chain(facts.aside).chain(facts.queued).collect();
     let left = store.repair_gate(&gate, &runs).await?;
-    Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())])
+    Ok(vec![format!("runs removed from the gate of {}: {left}", gate.words())])
 }
 
 /// Repairs the key of a finding, and returns the repairs as text.
@@ -157,7 +156,7 @@ pub async fn mend_key(
     match (finding.kind, finding.place) {
         (FindingKind::Extra, "expiry") => {
             return Ok(if store.persist_key(key).await? {
-                vec!["its expiry was removed".to_owned()]
+                vec!["the expiry of the key was removed".to_owned()]
             } else {
                 Vec::new()
             });
@@ -167,7 +166,7 @@ pub async fn mend_key(
                 return Ok(Vec::new());
             };
             store.note_lanes([&lane]).await?;
-            return Ok(vec!["put into lanes".to_owned()]);
+            return Ok(vec!["the lane was added to the list of lanes".to_owned()]);
         }
         (FindingKind::Unreadable, _) => {}
         _ => return mend_unique(store, rest).await,
@@ -182,27 +181,33 @@ pub async fn mend_key(
     }
     let job = rest.strip_prefix("job:");
     Ok(match store.quarantine_key(rest, &finding.found, job).await? {
-        SetAside::Kept(aside) => vec![format!("moved to {aside}")],
-        SetAside::Full => vec!["left in place, because quarantine is full".to_owned()],
+        SetAside::Kept(aside) => vec![format!("the key was moved to {aside}")],
+        SetAside::Full => vec!["the key was not moved, because quarantine is full".to_owned()],
         SetAside::Gone => Vec::new(),
     })
 }
 
-/// Deletes the entry of a unique key that no job holds, or puts the unique key into the index.
+/// Deletes the entry of a unique key that belongs to no job. If a job has the key, adds the key to
+/// the index of unique keys.
 async fn mend_unique(store: &Store, rest: &str) -> Result<Vec<String>, StoreError> {
     let Some(key) = unique_key(rest) else { return Ok(Vec::new()) };
     let gone = store.forget_uniques(std::slice::from_ref(&key)).await?;
-    Ok(vec![if gone > 0 { "released".to_owned() } else { "put into uniques".to_owned() }])
+    let done = if gone > 0 {
+        "the unique key was released, because no job has the key"
+    } else {
+        "the unique key was added to the index of unique keys"
+    };
+    Ok(vec![done.to_owned()])
 }
 
-/// Removes unreadable fields of a hash, and returns their old content. The component that writes a
-/// field writes it anew.
+/// Removes unreadable fields of a hash, and returns their old values as text. A node later writes
+/// the correct value again.
 async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
     let bad = read_bad_fields(store, &[key.to_owned()]).await?.pop().unwrap_or_default();
     let seen: Vec<(String, String)> = bad.into_iter().map(|bad| (bad.field, bad.value)).collect();
     let dropped = store.drop_fields(key, &seen).await?;
     if !dropped.is_empty() && key.starts_with(&store.key_named("group:")) {
-        // A node declares its section again when it finds that the declaration is missing.
+        // Without these fields, each node declares its section of the group again.
         let fields = store.read_fields(&[key.to_owned()]).await?.pop().unwrap_or_default();
         let said: Vec<_> =
             fields.into_iter().filter(|(field, _)| field.starts_with("src:")).collect();
@@ -216,7 +221,8 @@ async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError
         .collect())
 }
 
-/// Removes a job without a record from the lists of files. These files then define the job again.
+/// Removes a job without a record from the lists of files. The nodes with these files then add the
+/// job again.
 async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
     for source in
@@ -226,7 +232,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             name: name.clone(),
             kind: SourceKind::File,
             source: source.to_string(),
-            // A job that exists again stays listed.
+            // With no revision given, the script only removes a job that does not exist.
             read: None,
             pending: None,
             running: StopRunning::No,
@@ -236,24 +242,27 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             gates: Vec::new(),
         };
         if store.remove_job(&order).await? == RemoveReply::Unknown {
-            done.push(format!("taken off the list of {source}"));
+            done.push(format!("removed from the list of {source}"));
         }
     }
     Ok(done)
 }
 
-/// Reduces the skipped range of `run` to the occurrences that have no end of their own.
+/// Removes occurrences that have their own run record from the skipped range of `run`.
 async fn repair_skipped_range(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
     let facts = passed_ranges::look_at_skipped_ranges(store, std::slice::from_ref(run)).await?;
     let Some(facts) = facts.first().filter(|facts| judge_skipped_range(facts).is_some()) else {
         return Ok(Vec::new());
     };
     let is_mended = store.repair_skipped_range(run, facts.written, facts.possible).await?;
-    Ok(is_mended.then(|| format!("it counts {} now", facts.possible.count)).into_iter().collect())
+    Ok(is_mended
+        .then(|| format!("occurrences left in the range: {}", facts.possible.count))
+        .into_iter()
+        .collect())
 }
 
-/// Corrects the ledger of a job as far as that is certain: each occurrence without a record counts
-/// once, and no other counts.
+/// Corrects the ledger of a job where the correct value is certain: each occurrence without a run
+/// record counts once, and no other occurrence counts.
 async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let Some(job) = store.read_job(name).await? else { return Ok(Vec::new()) };
     let (mut folded, recorded) = passed_ranges::look_at_ledger(store, &job).await?;
@@ -273,7 +282,7 @@ async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, Store
         taken_out += 1;
     }
     Ok((taken_out > 0)
-        .then(|| format!("its ledger counts {taken_out} less now"))
+        .then(|| format!("occurrences removed from the ledger: {taken_out}"))
         .into_iter()
         .collect())
 }
@@ -357,8 +366,7 @@ async fn mend_jobs(
     Ok(())
 }
 
-/// Returns no plan for a job whose keys cannot be read, so that the plan of this job stays
-/// unchanged.
+/// Returns `None` if a key of the job is unreadable, so that its planned run stays unchanged.
 fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, StoreError> {
     match look {
         Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(None),
@@ -366,8 +374,8 @@ fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, St
     }
 }
 
-/// Returns the run to add to the due set if a live job has no planned run. Also returns the ready
-/// time of the run that the job has planned.
+/// Returns the run to plan if a live job has no planned run. Also returns the ready time for the
+/// run that the job has planned. A paused job has neither.
 fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
     if definition.record.paused_at.is_some() {
         return (None, None);
@@ -410,7 +418,7 @@ async fn mend_runs(
         left = Vec::new();
         for (bad, reply) in readable.into_iter().zip(store.mend_runs(&facts).await?) {
             match reply {
-                // The next round reads it anew.
+                // The run changed meanwhile, so the next round reads it again.
                 Ok(MendReply::Stale) => left.push(bad),
                 reply => note(done, bad.at, passing(reply.map(words))?),
             }
@@ -419,8 +427,8 @@ async fn mend_runs(
     Ok(())
 }
 
-/// Moves the entries of a run without a record to quarantine: ended leases, and due entries if the
-/// job is not known either. Returns the repairs as text.
+/// Moves the entries of a run without a run record to quarantine. These are expired leases, and due
+/// entries whose job has no record. Returns the repairs as text.
 async fn quarantine_stray(
     store: &Store,
     facts: &PlacedRun,
@@ -431,10 +439,10 @@ async fn quarantine_stray(
         let entry = DueEntry { member: place.member(&facts.run), score: score.clone() };
         let kept = match place {
             RunPlace::Due(lane) => {
-                store.quarantine_run(lane, &entry, "its job is not known").await?
+                store.quarantine_run(lane, &entry, "the job of the run is unknown").await?
             }
             _ if score.parse::<f64>().is_ok_and(|end| end < as_score(now)) => {
-                store.quarantine_lease(&entry, "its run has no record").await?
+                store.quarantine_lease(&entry, "the run of the lease has no record").await?
             }
             _ => Quarantined::Gone,
         };

@@ -1,4 +1,4 @@
-//! The bounds of kept history and output, and the jobs that exceed these bounds.
+//! The limits of kept history and output, and the jobs that exceed these limits.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,29 +9,29 @@ use crate::config::{HistoryConfig, OutputConfig};
 use crate::domain::name::names::JobName;
 
 const DEAD_A_JOB: usize = 1_000;
-/// The number of runs, and the number of dead letters, kept of the notices of one job and kind.
-/// With this bound, notices do not push job runs out of the bounds of all jobs.
+/// The most ended runs, and the most dead letters, that are kept of the notices of one job and
+/// kind. Without this limit, notices could push the runs of jobs out of the history.
 const NOTICES_A_JOB: usize = 100;
 
-/// The bounds of kept history and output.
+/// The limits of kept history and output.
 #[derive(Clone, Default)]
 pub(crate) struct RetainedBounds {
     pub(crate) history: HistoryConfig,
     pub(crate) output: OutputConfig,
 }
 
-/// The bounds of kept data from the last accepted file, and the jobs that the janitor trims at
+/// The limits of kept data from the last accepted file, and the jobs that the janitor is to trim at
 /// once.
 #[derive(Default)]
 pub(crate) struct Retention {
     bounds: Mutex<RetainedBounds>,
     overfull: Mutex<BTreeSet<JobName>>,
-    /// The signal that wakes the janitor, because a job exceeds its bounds.
+    /// The signal that wakes the janitor when a job exceeds its limits.
     pub(crate) overfull_now: Notify,
 }
 
 impl Retention {
-    /// Returns the bounds of kept data, from the last accepted file.
+    /// Returns the limits of kept data from the last accepted file.
     pub(crate) fn bounds(&self) -> RetainedBounds {
         self.bounds.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -40,19 +40,19 @@ impl Retention {
         *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = bounds;
     }
 
-    /// Asks the janitor to trim the history and output of a job at once.
+    /// Adds `job` to the jobs that the janitor trims at once, and wakes the janitor.
     pub(crate) fn trim_soon(&self, job: &JobName) {
         self.overfull.lock().unwrap_or_else(PoisonError::into_inner).insert(job.clone());
         self.overfull_now.notify_one();
     }
 
-    /// Returns the jobs the janitor has to trim at once, and empties the list of these jobs.
+    /// Removes and returns the jobs that the janitor is to trim at once.
     pub(crate) fn take_overfull(&self) -> BTreeSet<JobName> {
         std::mem::take(&mut *self.overfull.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Returns the number of runs, and the number of dead letters, that are kept of `job`.
+/// Returns the most ended runs, and the most dead letters, that are kept of `job`.
 pub(crate) fn bounds_of(job: &JobName, keep_per_job: usize) -> (usize, usize) {
     if job.is_hidden() {
         (keep_per_job.min(NOTICES_A_JOB), NOTICES_A_JOB)

@@ -1,8 +1,7 @@
-//! Checks the deadlines of runs: whether the runs started and ended in time. The check also covers
-//! runs that no node takes.
+//! Checks whether runs started and ended by their deadlines, including runs that no node takes.
 //!
-//! Invariant: any node may check at any time, and several nodes may check at once. The script reads
-//! the run again and notifies once.
+//! Invariant: any number of nodes may check at once, because the script reads the run again and
+//! adds each notice once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +13,15 @@ use crate::store::{DeadlineReply, StoreError};
 
 /// The interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
-/// The number of rounds between two checks of due runs that were not claimed.
+/// The number of rounds from one check of due but unclaimed runs to the next.
 const OVERDUE_EVERY: u32 = 5;
-/// The time for which a run may be due before the check examines the run. Most runs are claimed at
-/// once.
+/// The time after which a due but unclaimed run is examined. Most runs are claimed earlier.
 const DUE_FOR: Duration = Duration::from_secs(1);
 const BATCH: usize = 200;
-/// The number of pages of overdue runs examined in a round.
+/// The most pages of overdue runs that one round examines.
 const PAGES: usize = 20;
 
-/// Checks the deadlines of runs at intervals, for ever.
+/// Checks the deadlines of runs at intervals. Never returns.
 pub(crate) async fn run(node: Arc<NodeContext>) {
     let mut rounds = 0_u32;
     loop {
@@ -57,8 +55,7 @@ async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError>
         }
         let now = store.now().await?;
         for deadline in deadlines {
-            // Bad data is a finding of `schedctl doctor`, and keeps no other deadline from being
-            // checked.
+            // `schedctl doctor` reports unreadable data. The remaining deadlines are still checked.
             let Some(deadline) = deadline else {
                 left += 1;
                 continue;
@@ -71,19 +68,19 @@ async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError>
                     warn!(job = %deadline.run.job(), run = %deadline.run, "The run has not {} by its deadline.", deadline.kind.past());
                 }
                 Some(DeadlineReply::Met | DeadlineReply::Gone) => {}
-                // An edit of its job has moved the deadline.
+                // The deadline is later now, because its job was edited.
                 Some(DeadlineReply::Early) | None => left += 1,
             }
         }
     }
 }
 
-/// Returns the answer of Redis, or `None` if the data has a wrong type or is corrupt.
+/// Returns the answer of Redis, or `None` if the data is unreadable (wrong type or corrupt).
 fn unless_wrong_type<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
         Err(error) if error.is_passing() => Err(error),
         Err(error) => {
-            debug!("{error}; this node does not know whether the run is late.");
+            debug!("The deadline of a run could not be checked: {error}.");
             Ok(None)
         }
         Ok(reply) => Ok(Some(reply)),

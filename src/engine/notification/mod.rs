@@ -1,4 +1,4 @@
-//! Notices and deadlines: who receives a notice, with which payload, and when.
+//! Notices and deadlines: decides who receives a notice, with which payload, and at what time.
 
 pub(crate) mod deadline_watch;
 pub(crate) mod notice_cleanup;

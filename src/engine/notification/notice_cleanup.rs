@@ -1,16 +1,16 @@
-//! The hidden jobs of a removed job, which deliver its notices. The hidden jobs still deliver the
-//! notices that are left, and are then forgotten.
+//! Forgets the hidden jobs that delivered the notices of a removed job. A hidden job first delivers
+//! the notices that are left.
 //!
 //! Invariant: a hidden job stays while it has a notice to deliver, or a failed notice that may be
-//! retried. If a node stops half-way, the hidden job stays like any ended job. The janitor forgets
-//! such jobs by their age.
+//! retried. If a node stops during the cleanup, the janitor later forgets the hidden job by its
+//! age.
 
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::name::names::JobName;
 use crate::store::{Store, StoreError};
 
 /// Forgets the idle hidden jobs of the job `subject` if that job was removed. A job that finished
-/// keeps its hidden jobs as long as the job itself is kept.
+/// keeps its hidden jobs for as long as its own record is kept.
 pub(crate) async fn forget_if_removed(store: &Store, subject: &JobName) -> Result<(), StoreError> {
     let is_removed = store
         .read_job(subject)
@@ -19,7 +19,7 @@ pub(crate) async fn forget_if_removed(store: &Store, subject: &JobName) -> Resul
     if is_removed { forget_of_removed(store, subject).await } else { Ok(()) }
 }
 
-/// Forgets the hidden jobs of `removed` that have no notice left to deliver.
+/// Forgets the hidden jobs of the removed job `removed` that have no notice left to deliver.
 pub(crate) async fn forget_of_removed(store: &Store, removed: &JobName) -> Result<(), StoreError> {
     store.forget_idle_jobs(&NoticeKind::ALL.map(|kind| JobName::of_notice(removed, kind))).await
 }

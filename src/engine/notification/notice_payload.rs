@@ -1,11 +1,12 @@
-//! The payload of a notice: variables for a process, or a JSON body for a request without a body of
-//! its own.
+//! The payload of a notice: variables for a process, or a JSON body for an HTTP request that
+//! defines no body.
 //!
-//! Each attempt follows the present definition of its job (`on_failure` and what it inherits). So a
-//! corrected definition also serves notices that wait, and notices retried by hand.
+//! Each attempt uses the present definition of the job (`on_failure` and its inherited settings).
+//! So a corrected definition also applies to notices that wait or are retried by hand.
 //!
-//! Invariant: a notice describes its run as of the end of the run, however late the notice is
-//! delivered. The run's output in the notice is bounded, and is text whatever the job printed.
+//! Invariant: a notice describes the state at the end of its run, however late the notice is
+//! delivered. The output of the run is bounded, and is valid text even if the job printed other
+//! bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,12 +29,11 @@ use crate::engine::explanation::{Ask, gather};
 use crate::executor::{Attempt, Execute, NoticeFacts};
 use crate::store::{About, JobRecord, Store, StoreError};
 
-/// The most bytes of a run's output that a notice includes. The bytes are taken from the end of the
-/// output.
+/// The most bytes of a run's output in a notice. These are the last bytes of the output.
 const OUTPUT: usize = 8 * 1024;
 
-/// Adds the payload to an attempt that delivers a notice. Returns only errors that pass, such as an
-/// outage.
+/// Adds the payload to an attempt that delivers a notice. Returns an error only if the cause
+/// passes, such as an outage.
 pub(crate) async fn notice_facts_of(
     store: &Store,
     attempt: &mut Attempt,
@@ -41,7 +41,7 @@ pub(crate) async fn notice_facts_of(
     let Some((job, kind)) = attempt.run.job().notice_subject() else { return Ok(()) };
     do_as_said_now(store, attempt, &job, kind).await?;
     let about = unless_wrong_type(&attempt.run, store.read_about(&attempt.run).await)?;
-    // A notice about many runs describes no single run.
+    // A notice that counts several runs has no single run as its subject.
     let subject = about.text("run").filter(|_| !about.text("stamp").is_some_and(is_of_rest));
     let subject: Option<RunId> = subject.and_then(|run| run.parse().ok());
     let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
@@ -91,8 +91,7 @@ pub(crate) async fn notice_facts_of(
 }
 
 /// Replaces the action and settings of `attempt` by those in the present definition of `job`. If
-/// that job is gone, cannot be read or has no such notice any more, the attempt stays as it was
-/// planned.
+/// `job` is gone or unreadable, or has no such notice any more, `attempt` stays as it was planned.
 async fn do_as_said_now(
     store: &Store,
     attempt: &mut Attempt,
@@ -110,16 +109,15 @@ async fn do_as_said_now(
     Ok(())
 }
 
-/// Returns the present definition of the hidden job of `kind` for the job `payload`. Returns `None` if
-/// `payload` is gone, cannot be read or has no such notice any more. Then the caller uses the
-/// definition that was planned.
+/// Returns the present definition of the hidden job for notices of `kind` about the job `subject`.
+/// Returns `None` if `subject` is gone or unreadable, or has no such notice any more.
 pub fn said_now(subject: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
     let definition = Definition::of(subject?).ok()?;
     notice_job(&definition.spec, kind)
 }
 
-/// Returns the zone of a run's job, and why the run did not start in time, as `schedctl explain`
-/// shows the causes now. Returns `None` if the job is gone.
+/// Returns the time zone of a run's job, and the causes why the run did not start in time. The
+/// causes are those of `schedctl explain`. Returns `None` if the job is gone.
 async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
     let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
     Ok(facts.map(|facts| {
@@ -127,24 +125,23 @@ async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String
     }))
 }
 
-/// Returns the data read, or empty data if the data has the wrong type or is corrupt. A notice with
-/// less data is better than no notice.
+/// Returns the data, or empty data if the data is unreadable (wrong type or corrupt), because an
+/// incomplete notice is better than none.
 fn unless_wrong_type<T: Default>(
     notice: &RunId,
     read: Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => {
-            warn!(run = %notice, "{error}; the notice is sent without this part.");
+            warn!(run = %notice, "A part of the data of a notice is unreadable, so the notice is sent without it: {error}.");
             Ok(T::default())
         }
         read => read,
     }
 }
 
-/// Sends the start ping of an attempt in the background. Dropping the returned handle aborts the
-/// ping, because a ping after the end would report a running job. The ping delays nothing, and is
-/// not repeated.
+/// Sends the start ping of an attempt in the background and does not repeat it. Dropping the
+/// returned handle aborts the ping, because a start ping after the end would report a running job.
 pub(crate) fn ping_start(
     executors: &Arc<dyn Execute>,
     spec: &JobSpec,
@@ -153,13 +150,13 @@ pub(crate) fn ping_start(
     let (base, run, executors) = (spec.ping_url.clone()?, run.clone(), executors.clone());
     let ping = async move {
         if let Err(error) = executors.ping(&base, &run, Ping::Start).await {
-            debug!("The ping for the start of the run failed: {error}.");
+            debug!("The ping at the start of the run failed: {error}.");
         }
     };
     Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
 }
 
-/// Returns a phrase that names the obstacle for which a run waits.
+/// Returns a phrase that names the open run or gate for which a run waits.
 fn waits_for(what: &str) -> String {
     match what {
         "overlap" => "an open run of its job".to_owned(),
@@ -176,7 +173,7 @@ struct PayloadSource<'a> {
     number: u32,
     output: String,
     zone: Zone,
-    /// The sentences that say why a late run is late.
+    /// The sentences that explain why a late run is late.
     causes: Vec<String>,
 }
 
@@ -194,29 +191,29 @@ impl PayloadSource<'_> {
         u64::try_from(took.as_millis()).ok()
     }
 
-    /// Returns how long after its due time a late run began. For a run that did not begin, returns
-    /// the time from its due time until the delay was found.
+    /// Returns the time from the due time of a late run to its start. For a run that has not
+    /// started, this is the time until the delay was found.
     fn late(&self) -> Option<Duration> {
         let is_finish = self.about.text("stamp") == Some(Deadline::Finish.as_str());
-        // A claim handed back before any execution was no start.
+        // A claim that was handed back before any execution does not count as a start.
         let is_planned = self.state() == Some("scheduled");
         let began = if is_finish || is_planned { None } else { self.instant("started_at") };
         let at = began.or_else(|| self.instant("at")).filter(|_| self.kind == NoticeKind::Late)?;
         Some(at.since(self.due()?))
     }
 
-    /// Returns the state of the run. A late run without a record is planned.
+    /// Returns the state of the run. A late run without a record counts as planned.
     fn state(&self) -> Option<&str> {
         let planned =
             (self.kind == NoticeKind::Late && self.subject.is_some()).then_some("scheduled");
         self.about.text("state").or(planned)
     }
 
-    /// Returns the text that says why the run ended in its state, or why the run is late.
+    /// Returns the reason for the state of an ended run, or the reason why a run is late.
     fn reason(&self) -> Option<String> {
         let ended = self.ended_by();
         if self.causes.is_empty() {
-            // Once the run has started, its earlier wait is no reason any more.
+            // Once the run has started, the reason of its earlier wait does not matter.
             let waits =
                 self.about.text("waiting_for").filter(|_| self.state() == Some("scheduled"));
             return ended.or_else(|| Some(format!("the run waits for {}", waits_for(waits?))));
@@ -230,7 +227,7 @@ impl PayloadSource<'_> {
         )
     }
 
-    /// Returns the open run that was the reason for skipping this run.
+    /// Returns the id of the open run because of which this run was skipped.
     fn behind(&self) -> Option<&str> {
         self.about.text("behind").filter(|_| self.about.text("state") == Some("skipped"))
     }
@@ -248,7 +245,7 @@ impl PayloadSource<'_> {
             .or_else(|| coded("status", "http_status"))
     }
 
-    /// Returns the whole notice as one sentence.
+    /// Returns a sentence that summarizes the notice.
     fn sentence(&self) -> String {
         if self.about.text("stamp").is_some_and(is_of_rest) {
             let (count, job) = (self.about.suppressed, &self.job);
@@ -314,10 +311,10 @@ impl PayloadSource<'_> {
             ("SUPPRESSED", self.about.suppressed.to_string()),
             ("TEXT", self.sentence()),
             ("OUTPUT", self.output.clone()),
-            // Filled in by the executor, which knows what could not be provided.
+            // The executor sets this variable. It lists the data that could not be provided.
             ("WITHOUT", String::new()),
         ];
-        // No variable can contain a NUL.
+        // A variable of a process cannot contain a NUL byte.
         facts
             .into_iter()
             .map(|(name, value)| (format!("SCHEDD_ABOUT_{name}"), value.replace('\0', "\u{fffd}")))
@@ -352,8 +349,8 @@ impl PayloadSource<'_> {
     }
 }
 
-/// Returns bytes as text. If the beginning was cut in the middle of a letter, the rest of that
-/// letter is dropped.
+/// Returns bytes as text. If the first bytes are the rest of a cut UTF-8 character, they are
+/// dropped.
 fn readable(bytes: &[u8]) -> String {
     let halves = bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
     String::from_utf8_lossy(bytes.get(halves..).unwrap_or_default()).into_owned()

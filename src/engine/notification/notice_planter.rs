@@ -1,8 +1,7 @@
 //! Adds the notices of runs to the due set.
 //!
-//! Invariant: any node may add notices at any time, and several nodes at once, because the script
-//! adds each notice once. A notice whose job cannot be read by this node is left to other nodes.
-//! Such notices delay no other notice, however many there are, because this module looks past them.
+//! Invariant: any number of nodes may add notices at once, because the script adds each notice
+//! once. A node leaves out notices whose job it cannot read, and adds the notices after them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,15 +16,14 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::NodeContext;
 use crate::store::{JobRecord, NoticeOrder, NoticeRecord, NoticeReply, StoreError};
 
-/// The interval between looks for waiting notices. A lost wake-up signal delays a notice by no more
-/// than this interval.
+/// The interval at which waiting notices are read. It limits the delay after a lost wake-up signal.
 const EVERY: Duration = Duration::from_secs(1);
 /// The number of waiting notices read in one call.
 const BATCH: usize = 200;
 /// The number of notices added to the due set in one call.
 const STEP: usize = 50;
 
-/// Adds waiting notices to the due set, for ever.
+/// Adds waiting notices to the due set, again and again. Never returns.
 pub(crate) async fn run(node: Arc<NodeContext>) {
     loop {
         let left = round(&node).await.unwrap_or_else(|error| {
@@ -33,7 +31,7 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
             0
         });
         if left >= BATCH {
-            // A look past so many notices, repeated at each nudge, would keep a node busy.
+            // A wait, because reading many unusable notices at each nudge would keep the node busy.
             tokio::time::sleep(EVERY).await;
         } else {
             tokio::select! {
@@ -44,7 +42,7 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
     }
 }
 
-/// Handles all waiting notices. Returns the number of notices that were left.
+/// Handles all waiting notices. Returns the number of notices that still wait.
 async fn round(node: &NodeContext) -> Result<usize, StoreError> {
     let mut left = 0;
     loop {
@@ -56,12 +54,12 @@ async fn round(node: &NodeContext) -> Result<usize, StoreError> {
     }
 }
 
-/// Handles `notices`. Returns the number of notices that were handled.
+/// Adds `notices` to the due set. Returns the number of notices that were handled.
 async fn plant(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
     let names: BTreeSet<JobName> =
         notices.iter().map(|notice| notice.about.job().clone()).collect();
-    // Each node uses another order, so that not all nodes plant the same notices. Notices of one
-    // job keep their order.
+    // Each node begins with another job, so that several nodes add different notices. Notices of
+    // one job keep their order.
     let mut names: Vec<JobName> = names.into_iter().collect();
     fastrand::shuffle(&mut names);
     let records = if names.is_empty() { Vec::new() } else { node.store.read_jobs(&names).await? };
@@ -101,8 +99,8 @@ async fn plant(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, St
     Ok(done)
 }
 
-/// Returns the job that a notice is about, or `None` if the job is gone. The error says why the job
-/// cannot be read.
+/// Returns the job of a notice, or `None` if the job is gone. The error is the reason why the job
+/// is unreadable.
 fn read_job(record: Result<Option<JobRecord>, StoreError>) -> Result<Option<Definition>, String> {
     let Some(record) = record.map_err(|error| error.to_string())? else { return Ok(None) };
     Definition::of(record).map(Some).map_err(|error| error.to_string())
@@ -126,7 +124,7 @@ fn order_of(subject: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
 fn note(node: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
     match reply {
         NoticeReply::Planted => {
-            debug!(run = %notice.run, about = %notice.about, "A notice is due.");
+            debug!(run = %notice.run, about = %notice.about, "A notice about a run was added to the due set.");
         }
         NoticeReply::Suppressed => too_many(node, notice.about.job(), notice.kind),
         NoticeReply::Waits | NoticeReply::Obsolete | NoticeReply::Dropped | NoticeReply::Gone => {}
@@ -135,12 +133,12 @@ fn note(node: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
 
 fn too_many(node: &NodeContext, job: &JobName, kind: NoticeKind) {
     if node.outage_log.is_new(&format!("suppressed {job} {kind}")) {
-        warn!(job = %job, "Too many {kind} notices of this job wait. schedd only counts further notices.");
+        warn!(job = %job, "Too many {kind} notices of this job wait to be sent. Further {kind} notices are only counted, and a later notice reports their number.");
     }
 }
 
 fn leave(node: &NodeContext, job: &JobName, why: &str) {
     if node.outage_log.is_new(&format!("notice of {job}")) {
-        warn!(job = %job, "{why}; this node sends no notices about runs of the job.");
+        warn!(job = %job, "This node sends no notices about runs of the job: {why}.");
     }
 }

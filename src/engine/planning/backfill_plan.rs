@@ -1,9 +1,9 @@
-//! Backfill: selects past occurrences that an operator asks for, and adds the runs of these
-//! occurrences to the due set one after the other.
+//! Plans backfills: selects the past occurrences that an operator asks for, and adds a backfill run
+//! of each to the due set, one after the other.
 //!
-//! Invariant: a backfill never moves the schedule, and two backfill runs of a job are never planned
-//! or open at once. The id of a backfill run is derived from its occurrence, so two requests for
-//! one occurrence make only one run.
+//! Invariant: a backfill never changes the planned run of a job. At most one backfill run of a job
+//! is in the due set or open. The id of a backfill run comes from its occurrence, so a repeated
+//! request adds no second run.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::store::{PlantReply, Store, StoreError};
 
-/// The most ended backfill runs that one call of `advance` passes over.
+/// The most backfill runs that have already ended and that one call of `advance` skips.
 const ROUNDS: usize = 1_000;
-/// The number of occurrences looked up in one call.
+/// The number of occurrences that one call reads from Redis.
 const PAGE: usize = 200;
-/// The most occurrences examined for one request.
+/// The most occurrences that one request examines.
 const LOOKED_AT: usize = 100_000;
 /// The most backfill runs of a job that may wait at a time.
 const WAITING: usize = 10_000;
 
-/// A window of past time whose occurrences a backfill runs.
+/// A period in the past whose occurrences a backfill runs.
 #[derive(Debug, Clone, Copy)]
 pub struct BackfillWindow {
     /// The first instant of the window.
@@ -34,24 +34,24 @@ pub struct BackfillWindow {
     pub to: UnixMillis,
 }
 
-/// The occurrences of a window that a backfill would run.
+/// The result of planning a backfill: the runs to add, and the numbers of occurrences left out.
 #[derive(Debug, Clone, Default)]
 pub struct BackfillPlan {
     /// The backfill runs to add, oldest due time first.
     pub runs: Vec<RunId>,
-    /// The number of occurrences left out because, by history or the ledger, their runs succeeded.
+    /// The number of occurrences left out because their run has already succeeded.
     pub succeeded: u64,
-    /// The number of occurrences left out because they have a backfill run already.
+    /// The number of occurrences left out because they already have a backfill run.
     pub repeated: u64,
     /// The number of occurrences left out because their regular run is planned or has not ended.
     pub owed: u64,
-    /// The first occurrence that was not examined, because enough occurrences were found or
-    /// examined before. `None` if all were examined.
+    /// The first occurrence that was not examined, because the limit of runs or of examined
+    /// occurrences was reached. `None` if all were examined.
     pub cut_at: Option<UnixMillis>,
 }
 
-/// Returns the backfill runs for the occurrences of `window`, at most `most` runs, by the present
-/// schedule.
+/// Returns the backfill runs for the occurrences of `window`, by the present schedule of the job.
+/// At most `most` runs.
 pub async fn plan(
     store: &Store,
     definition: &Definition,
@@ -80,7 +80,8 @@ pub async fn plan(
         let records = store.read_runs(&ids).await?;
         for (pair, runs) in ids.chunks_exact(2).zip(records.chunks_exact(2)) {
             let due = pair[0].due();
-            // A record that cannot be read counts as an open run, so that it is not overwritten.
+            // An unreadable record counts as an open run. Otherwise the backfill run would replace
+            // the record.
             let state = |at: usize| match &runs[at] {
                 Ok(record) => record.as_ref().map(|record| record.state),
                 Err(_) => Some(RunState::Running),

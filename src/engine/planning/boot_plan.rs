@@ -1,12 +1,12 @@
 //! Plans the runs of `@reboot` jobs when the first schedd since a boot of this host starts.
 //!
-//! As with cron, a job added later waits for the next boot: neither a restart of the daemon nor an
-//! edit starts the job. The run is planned in the host's own queue (`@HOST`), which only nodes of
-//! this host poll. Retries and recoveries of the run stay in that queue. This node must carry the
-//! labels a job requires.
+//! As with cron, a job added later waits for the next boot: a restart of the daemon or an edit of
+//! the job does not start the job. The run is planned in the queue of this host (`@HOST`), which
+//! only nodes of this host poll. Retries and recoveries of the run stay in that queue. A node plans
+//! only jobs whose required labels the node carries.
 //!
-//! A boot is noted in Redis when all its runs are planned. Until then, each start of a node plans
-//! the missing runs, and the script in Redis plans each run only once.
+//! Redis records a boot as finished when all its runs are planned. Until then, each start of a node
+//! plans the missing runs. The script in Redis plans each run only once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -93,8 +93,8 @@ async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
     store.note_boot(&host, boot_id, store.now().await?).await
 }
 
-/// Returns the id under which a boot is noted: the boot id with the labels of this node. Another
-/// node of this host with other labels has other jobs to plant.
+/// Returns the id under which Redis records a boot: the boot id and the labels of this node. The
+/// labels are included because a node of this host with other labels plans other jobs.
 fn boot_word(boot_id: &str, labels: &BTreeSet<Label>) -> String {
     labels.iter().fold(boot_id.to_owned(), |word, label| format!("{word}+{label}"))
 }

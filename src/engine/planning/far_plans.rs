@@ -1,10 +1,10 @@
-//! Finds planned runs whose times were computed while Redis' clock was ahead, by comparing these
-//! times with the schedule. Finds jobs too whose last time such a clock passed, so that no run of
-//! them is planned any more.
+//! Finds planned runs whose due times were computed while Redis' clock was ahead, by a comparison
+//! with the schedule. Also finds jobs without a planned run whose last occurrence was passed by
+//! such a clock.
 //!
-//! Invariant: an occurrence with a run of its own, or in the ledger, is not planned again. An
-//! occurrence that was recorded as missed before its time came is planned again, because this
-//! occurrence was not handled.
+//! Invariant: an occurrence with a run record or an entry in the ledger is not planned again. The
+//! exception is an occurrence that was recorded as missed before its time came, because this
+//! occurrence never ran.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,29 +24,30 @@ use crate::store::{
     InLedger, JobRecord, LedgerAnswer, RunRecord, SkippedRecord, Store, StoreError,
 };
 
-/// The most occurrences with a run of their own that one search passes over. If there are more such
-/// occurrences, the planned run stays.
+/// The most occurrences with a run record that one search skips. If there are more such
+/// occurrences, the planned run is not corrected.
 const PASSED: usize = 20_000;
-/// The tolerance for a planned time that is too late. A smaller delay does not come from a clock
-/// step, because no smaller step counts.
+/// The delay of a planned run that is not corrected. Only steps of the clock of at least this
+/// length are detected, so a smaller delay has another cause.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// The correction of a planned run that comes too late, or that is missing.
+/// The correction of a planned run that is too late or missing.
 pub(crate) struct Far {
-    /// The corrected definition, by which occurrences of the job count from now on.
+    /// The definition of the job, with occurrences counted from no later than the present time.
     pub(crate) definition: Definition,
-    /// The occurrence to plan instead of the present planned run.
+    /// The occurrence of the run that replaces the present planned run.
     pub(crate) first: UnixMillis,
-    /// True if a clock that was ahead is the cause. Otherwise a planned run was lost.
+    /// True if a clock that was ahead is the cause. False if the planned run was lost.
     pub(crate) is_by_clock: bool,
 }
 
-/// Returns the corrected definition if the planned run of a job may come too late, or may be
-/// missing, judged by the job's record and definition alone.
+/// Returns the corrected definition if the planned run of a job may be too late or missing. Only
+/// the job's record and definition are examined, not its runs.
 pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Definition> {
     let record = &definition.record;
     match definition.spec.schedule {
-        // The job has ended, and its time is still to come. Another job may have its unique key.
+        // A one-shot that has ended although its time is in the future. If it still has a unique
+        // key, the key may belong to another job by now.
         Schedule::At(at) => {
             let has_finished =
                 record.ended.as_deref() == Some("finished") && record.unique.is_none();
@@ -66,9 +67,9 @@ pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Def
     (first < planned || record.pending.is_none()).then_some(counted)
 }
 
-/// Returns the first occurrence before a job's planned run that has no run and is not in the
-/// ledger. Returns `None` if there is no such occurrence. For a one-shot that has ended, this is its
-/// only occurrence if that was not handled.
+/// Returns the correction for a job whose planned run skips an occurrence without a run and without
+/// an entry in the ledger. Returns `None` if no correction is needed. A one-shot that has ended is
+/// corrected if its only occurrence has not run.
 pub(crate) async fn look_at_plan(
     store: &Store,
     definition: &Definition,
@@ -113,7 +114,7 @@ pub(crate) async fn look_at_plan(
                 }
             }
         };
-        // The end of a one-shot without a record of its run may have any cause.
+        // A one-shot can also end without a run record for other reasons, for example by a cancel.
         let is_sure = is_by_clock || !is_one_shot;
         return Ok(is_sure.then_some(Far { definition: counted, first: next, is_by_clock }));
     }
@@ -129,8 +130,8 @@ async fn is_in_range(store: &Store, job: &JobName, at: UnixMillis) -> Result<boo
         .any(|skipped_range| skipped_range.first <= at && at <= skipped_range.last))
 }
 
-/// Returns the first occurrence from `next` on that did not run while Redis' clock was ahead. The
-/// records of such runs may have been trimmed, and then only the ledger has them.
+/// Returns the first occurrence at `next` or later that did not run while Redis' clock was ahead.
+/// The ledger is also read, because the records of such runs may have been trimmed.
 pub(crate) async fn not_run_early(
     store: &Store,
     definition: &Definition,
@@ -143,7 +144,7 @@ pub(crate) async fn not_run_early(
     };
     let ledger = match store.read_ledger(&definition.record.name).await {
         Err(error) if error.is_passing() => return Err(error),
-        // A ledger of the wrong type has no occurrence.
+        // An unreadable ledger counts as empty.
         ledger => ledger.unwrap_or_default(),
     };
     while let Some(range) = ledger.fate_at(at).filter(|range| !range.is_missed()) {
@@ -153,16 +154,16 @@ pub(crate) async fn not_run_early(
     Ok(Some(at))
 }
 
-/// Returns true if an occurrence was recorded as missed before its time came. Only a clock that was
-/// ahead causes such a record.
+/// Returns true if `record` says that its occurrence was missed, although the occurrence is still
+/// in the future. Only a clock that was ahead causes such a record.
 fn is_missed_ahead(record: &RunRecord, now: UnixMillis) -> bool {
     record.state == RunState::Skipped
         && record.reason.as_deref() == Some("missed")
         && record.run.due() > now
 }
 
-/// Shortens the skipped ranges of a job, and the missed ranges of its ledger, so that they count no
-/// future occurrence.
+/// Removes future occurrences from the skipped ranges of a job and from the missed ranges of its
+/// ledger.
 pub(crate) async fn cut_ranges(
     store: &Store,
     job: &JobRecord,
@@ -177,7 +178,7 @@ pub(crate) async fn cut_ranges(
             .repair_ledger_range(&RunId::regular(job.name.clone(), range.from), &range, left)
             .await?
         {
-            debug!(job = %job.name, "Its ledger has changed meanwhile.");
+            debug!(job = %job.name, "The ledger of the job was not shortened, because it changed at the same time.");
         }
     }
     Ok(())
@@ -209,15 +210,15 @@ async fn cut_skipped_ranges(
             )
             .await?
         {
-            debug!(job = %job, "The record of skipped occurrences changed at the same time.");
+            debug!(job = %job, "A skipped range of the job was not shortened, because it changed at the same time.");
         }
     }
     Ok(())
 }
 
-/// Returns the part of a skipped range that has passed. A range wholly in the future keeps its
-/// first occurrence, which has a record. Returns `None` if the schedule that counted the range is
-/// not known.
+/// Returns the part of a skipped range that has passed. If the whole range is in the future, only
+/// its first occurrence is kept, because it has a run record. Returns `None` if the schedule that
+/// counted the range is not known.
 fn cut(job: &JobName, kept: &SkippedRecord, now: UnixMillis) -> Option<SkippedRange> {
     let first = kept.skipped_range.first;
     let (timetable, since) = definition::counted_by(job, kept.counted_by.as_ref()?).ok()?;
@@ -230,8 +231,8 @@ fn cut(job: &JobName, kept: &SkippedRecord, now: UnixMillis) -> Option<SkippedRa
     })
 }
 
-/// Returns the time at which a run that is not the planned run of its job is to start instead of
-/// `ready`. Returns `None` if the run does not wait too long.
+/// Returns a corrected start time for a run other than its job's planned run. Returns `None` if the
+/// run does not wait too long.
 fn ready_instead(
     definition: &Definition,
     record: &RunRecord,
@@ -245,21 +246,22 @@ fn ready_instead(
     if let Some((from, until)) =
         record.waits_from.zip(record.ready).filter(|(_, until)| *until == ready)
     {
-        // The run waits its planned delay, counted from now.
+        // Such a run waits a fixed delay, which is counted again from now.
         return (from > latest).then(|| now.saturating_add(until.since(from)));
     }
-    // A run that waited for another run has come to its claim, and its job is blocked behind it.
+    // The job of such a run starts nothing before the run has ended, so the run starts now.
     if record.fence.is_some() || record.run.is_manual() || record.waited_from.is_some() {
         return (ready > latest).then_some(now);
     }
-    // A catch-up run of a future occurrence starts at that occurrence.
+    // A catch-up run of a future occurrence starts at that occurrence, and other catch-up runs
+    // within the spread.
     let (due, within) = (record.run.due(), definition.spec.catch_up.spread.unwrap_or_default());
     let instead = if due > now { due } else { now.saturating_add(within.mul_f64(fastrand::f64())) };
     (ready > latest.max(due).saturating_add(within)).then_some(instead)
 }
 
-/// Returns the runs that wait longer than their jobs' rules allow, each with its corrected start
-/// time. The planned run of a job is never among these runs.
+/// Returns the corrected start time of each of these runs that waits longer than the rules of its
+/// job allow. Planned runs of jobs are left out.
 pub(crate) async fn ready_instead_of(
     store: &Store,
     runs: &[(RunId, UnixMillis)],

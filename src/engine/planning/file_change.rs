@@ -1,8 +1,8 @@
-//! Applies a jobs file from outside a node: compares the file with the live jobs, and makes the
-//! changes.
+//! Applies a jobs file from outside a node: compares the file with the live jobs, and changes the
+//! live jobs to match.
 //!
-//! Invariant: after an apply the live jobs are as the file says, except for names that belong to
-//! jobs of the command line. Jobs of the same source that left the file are removed only on
+//! Invariant: after an apply, each job of the file has the definition of the file, unless a job of
+//! the command line has its name. Jobs of the same source that left the file are removed only on
 //! request. Jobs of other sources are never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use crate::store::{
 /// The most jobs read or written in one call.
 const BATCH: usize = 200;
 
-/// The content of a jobs file, as far as it is stored in Redis.
+/// The content of a jobs file that is stored in Redis.
 #[derive(Debug, Clone)]
 pub struct LastChange<'a> {
     /// The name under which Redis lists the jobs of the file.
@@ -46,34 +46,34 @@ pub enum ApplyState {
     Same,
     /// The job is new: no live job has its name.
     New,
-    /// The keys of the definition in which the live job differs from the file.
+    /// The live job differs from the file in these keys of its definition.
     Changed(Vec<KeyChange>),
-    /// The keys that another source changed after this node last changed its own file, and the
-    /// other file, if known. The newer change wins, so this node leaves the job alone. Reloading an
-    /// unchanged file of a node therefore changes nothing.
+    /// Another source changed these keys after this node last changed its own file. The other file
+    /// is named if known. The newer change wins, so this node does not change the job when its
+    /// unchanged file is read again.
     Overruled(Vec<KeyChange>, Option<SourceName>),
     /// The name belongs to a job of the command line.
     NameTaken,
-    /// The job ran at its last time, or this last time has passed. No run is planned.
+    /// The job already ran at its last time, or that time has passed, so no run is planned.
     Over,
-    /// The job is no longer in the file, but an earlier version of the file listed the job.
+    /// An earlier version of the file listed the job, and the present version does not.
     Gone,
 }
 
-/// A job, and the result of comparing the job with the file.
+/// A job, and the result of its comparison with the file.
 #[derive(Debug, Clone)]
 pub struct JobStanding {
     /// The name of the job.
     pub name: JobName,
     /// The state of the job compared with the file.
     pub standing: ApplyState,
-    /// The other files that list the job.
+    /// The other jobs files that list the job.
     pub others: Vec<SourceName>,
-    /// True if Redis knows that this source lists the job with this definition.
+    /// True if Redis records that this source lists the job with the definition of the file.
     is_listed: bool,
 }
 
-/// A queue or group whose live settings differ from the file, and its state.
+/// A queue or group whose live settings differ from the file.
 #[derive(Debug, Clone)]
 pub struct SectionStanding {
     /// The name of the queue or group.
@@ -85,12 +85,11 @@ pub struct SectionStanding {
 /// The comparison of a file with the live jobs, queues and groups.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// Each job of the file, and then the jobs that left the file.
+    /// The result for each job of the file, followed by the jobs that left the file.
     pub jobs: Vec<JobStanding>,
     /// The queues and groups whose live settings differ from the file.
     pub sections: Vec<SectionStanding>,
-    /// The queues and groups that this source has not yet declared with the present settings of the
-    /// file.
+    /// The queues and groups whose settings in the file this source has not yet declared in Redis.
     unsaid: BTreeSet<Section>,
 }
 
@@ -108,7 +107,7 @@ impl Comparison {
     }
 }
 
-/// The choice whether jobs that left the file are removed.
+/// The choice of whether an apply removes jobs that left the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prune {
     /// Jobs that left the file are removed.
@@ -117,7 +116,7 @@ pub enum Prune {
     No,
 }
 
-/// The result of applying a file for one job.
+/// The change that an apply made to one job.
 #[derive(Debug, Clone)]
 pub struct AppliedChange {
     /// The name of the job.
@@ -129,22 +128,23 @@ pub struct AppliedChange {
 /// The change made to one job.
 #[derive(Debug, Clone)]
 pub enum PlannedChange {
-    /// The job was added. Holds the due time of its next run.
+    /// The job was added. The value is the due time of its next run.
     Added(Option<UnixMillis>),
-    /// The job was changed. Holds the due time of its next run, if the change moved that run.
+    /// The job was changed. The value is the due time of its next run, if the change moved that
+    /// run.
     Changed(Option<UnixMillis>),
     /// The job was removed.
     Removed,
-    /// The job was taken off the list of this source, but another file still lists the job.
+    /// This source no longer lists the job, but another file still lists the job.
     LeftToOthers,
-    /// Nothing was changed, because the job already was as the file says.
+    /// Nothing was changed, because the job already had the definition of the file.
     Nothing,
     /// The job was left out, because its name belongs to a job of the command line.
     NameTaken,
-    /// The time of the job is past. If a live job had the same name, this source lists that job no
-    /// longer.
+    /// The one-shot was not added, because its time is past. If a live job has the same name, this
+    /// source no longer lists that job.
     Past(UnixMillis),
-    /// The change failed, with this reason.
+    /// The change failed for this reason.
     Failed(String),
 }
 
@@ -175,7 +175,7 @@ pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison,
             let standing = match (said.jobs.get(name), &record) {
                 (Some(spec), record) => standing_of(spec, record.as_ref(), now),
                 (None, Some(job)) if job.is_live() => ApplyState::Gone,
-                // The job is not live: only the list of this source still names it.
+                // The job has ended, but Redis still lists the job under this source.
                 (None, _) => ApplyState::Over,
             };
             let own = said.jobs.get(name).map(|spec| config::hash(&config::to_canonical(spec)));
@@ -230,16 +230,17 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> A
     }
 }
 
-/// Returns true if the stored definition, written by an older schedd, means the same as
-/// `definition`. Older versions stored process rules of an HTTP request, which have no effect.
+/// Returns true if the stored definition of `job` has the same meaning as `definition` in other
+/// words. Older versions of schedd stored process rules for HTTP requests, where the rules have no
+/// effect.
 fn means(job: &JobRecord, definition: &str) -> bool {
     job.definition != definition
         && config::from_canonical(&job.definition)
             .is_ok_and(|spec| config::to_canonical(&spec) == definition)
 }
 
-/// Returns `Changed` if the stored definition can no longer be read, so that the definition is
-/// written anew. The stored hash may still match in this case.
+/// Returns `Changed` if the stored definition is unreadable, and `Same` otherwise. `Changed` makes
+/// the apply write the definition again, even if the stored hash is unchanged.
 fn same_or_damaged(job: &JobRecord) -> ApplyState {
     match config::from_canonical(&job.definition) {
         Ok(_) => ApplyState::Same,
@@ -247,8 +248,8 @@ fn same_or_damaged(job: &JobRecord) -> ApplyState {
     }
 }
 
-/// Returns the queues and groups that differ from the file, and those that this source has not
-/// declared yet.
+/// Returns the queues and groups whose live settings differ from the file, and those that this
+/// source has not yet declared.
 async fn compare_sections(
     store: &Store,
     said: &LastChange<'_>,
@@ -257,7 +258,7 @@ async fn compare_sections(
     let (queues, groups) = (store.read_queues().await?, store.read_groups().await?);
     let (mut differing, mut unsaid) = (Vec::new(), BTreeSet::new());
     for (section, text) in &said.sections {
-        // An unchanged declaration of this source holds, even if the section was set by hand since.
+        // This source has already declared these settings. A later change by hand wins.
         if declared.get(section) == Some(&text.hash()) {
             continue;
         }
@@ -285,8 +286,8 @@ async fn compare_sections(
     Ok((differing, unsaid))
 }
 
-/// Returns the live settings of a queue. A pause set by hand is left out, because no file resumes a
-/// queue paused by hand.
+/// Returns the live settings of a queue. A pause set by hand is left out, because a file never ends
+/// such a pause.
 fn of_record(record: QueueRecord) -> SectionText {
     let is_by_hand = record.paused.is_some_and(|(_, by)| !by.starts_with("file of "));
     SectionText::Queue(QueueSettings {
@@ -304,8 +305,8 @@ fn keys_of(text: &SectionText) -> String {
     serde_json::Value::Object(keys).to_string()
 }
 
-/// Changes the live jobs, queues and groups to what the file says. A failure of one job does not
-/// keep other jobs from being applied.
+/// Changes the live jobs, queues and groups to match the file. After a failure of one job, the
+/// other jobs are still applied.
 pub async fn apply(
     store: &Store,
     host_zone: &Zone,
@@ -361,7 +362,7 @@ pub async fn apply(
             change: unlist(store, said, &job.name).await?,
         });
     }
-    // Sections go last, so that no job is left in a queue that no source declares.
+    // Sections are removed after the jobs, so that no job is in a queue that no source declares.
     for gone in comparison
         .sections
         .iter()

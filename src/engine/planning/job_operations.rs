@@ -1,8 +1,8 @@
-//! Operations that an operator requests on a run or job and that need computed dates: cancel,
+//! Operations that an operator requests on a run or job, and that need computed dates: cancel,
 //! pause, resume, run by hand.
 //!
-//! Each operation reads the job, computes the dates, and calls a script in Redis. The script
-//! answers stale if the job changed meanwhile, and the operation then reads the job again.
+//! Each operation reads the job, computes the dates, and calls a script in Redis. If the script
+//! answers that the job changed meanwhile, the operation starts again from the reading.
 
 use super::backfill_plan;
 pub use super::operation_error::OperationError;
@@ -22,9 +22,9 @@ use crate::store::{
 };
 
 const ROUNDS: usize = 8;
-/// The most open runs that the script removing a job asks to stop in one call.
+/// The most open runs that the script which removes a job asks to stop in one call.
 const STOPPED_AT_ONCE: u32 = 1_000;
-/// The most runs, from each list of a removed job, that end together with the job.
+/// The most runs of each list of a job that are ended when the job is removed.
 pub(crate) const ENDED_AT_ONCE: usize = 1_000;
 
 pub(crate) fn understand(record: JobRecord) -> Result<Definition, OperationError> {
@@ -32,7 +32,7 @@ pub(crate) fn understand(record: JobRecord) -> Result<Definition, OperationError
     Definition::of(record).map_err(|why| OperationError::Definition { name, why })
 }
 
-/// Cancels one run, for `reason`. The job of the run goes on.
+/// Cancels one run and records `reason`. The job continues with its later runs.
 pub async fn cancel_run(
     store: &Store,
     run: &RunId,
@@ -93,8 +93,8 @@ pub async fn cancel_job(
     remove(store, name, SourceKind::Api, "", running, reason).await
 }
 
-/// Takes a job off the list of the file `source`, which no longer has the job. Removes the job if
-/// no other file lists the job.
+/// Removes a job from the list of the file `source`, which no longer contains the job. If no other
+/// file lists the job, the job itself is removed.
 pub async fn unlist_job(
     store: &Store,
     name: &JobName,
@@ -135,7 +135,8 @@ async fn remove(
                 .and_then(|job| job.pending.clone().or_else(|| job.paused_run.clone())),
             running,
             reason: reason.to_owned(),
-            // If the definition cannot be read, its waiters end when their turn comes.
+            // Without a readable definition the gates are not known. Its waiting runs then end when
+            // the gate admits them.
             gates: definition
                 .map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
             passed,
@@ -159,8 +160,9 @@ async fn remove(
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Returns the passed but unrecorded occurrences after the planned run of a job, or after the run
-/// that a pause keeps. Also returns the time at which one more occurrence will have passed.
+/// Returns the passed occurrences without a record that come after the planned run of a job. For a
+/// paused job they come after the run that the pause keeps. Also returns the time at which the next
+/// occurrence will have passed.
 async fn passed_behind(
     store: &Store,
     definition: &Definition,
@@ -170,8 +172,8 @@ async fn passed_behind(
     Ok((unrecorded(store, definition, skipped_range).await?, next))
 }
 
-/// Stops all open runs of a removed job, and returns the number of stopped runs. This is needed if
-/// the job has more open runs than the removing script asks to stop.
+/// Asks all open runs of a removed job to stop, and returns the number of runs that were stopped or
+/// asked. Needed if the job has more open runs than the removing script can stop.
 async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, OperationError> {
     let (mut after, mut stopped) = (UnixMillis::EPOCH, 0);
     loop {
@@ -185,8 +187,9 @@ async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, Op
     }
 }
 
-/// Ends the runs of a removed job that never began, up to a bound for each list. So a later job of
-/// the same name does not wait behind these runs. Claims end the rest of the runs.
+/// Cancels runs of a removed job that never began, so that a later job of the same name does not
+/// wait for these runs. At most `ENDED_AT_ONCE` runs of each list are cancelled here, and the claim
+/// script ends the remaining runs.
 async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), OperationError> {
     let runs = store.list_places(name, ENDED_AT_ONCE).await?;
     let records =
@@ -199,7 +202,7 @@ async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), 
     Ok(())
 }
 
-/// Pauses a job, so that the job starts nothing until it is resumed.
+/// Pauses a job. The job starts no run until it is resumed.
 pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, OperationError> {
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(name).await? else { return Ok(PauseReply::Unknown) };
@@ -222,8 +225,8 @@ pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, Operatio
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Resumes a paused job. The occurrences that passed during the pause become one skipped range. A
-/// one-shot that became due during the pause runs. Also returns the due time of the next run.
+/// Resumes a paused job, and returns the due time of its next run. Occurrences that passed during
+/// the pause become one skipped range. A one-shot that became due during the pause runs now.
 pub async fn resume(
     store: &Store,
     name: &JobName,
@@ -278,13 +281,13 @@ pub async fn resume(
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Adds a manual run of the job, due now, to the due set. Returns `None` if there is no such job.
+/// Adds a manual run of the job, due now, to the due set. Returns `None` if the job does not exist.
 pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Option<RunId>, OperationError> {
     plant(store, RunId::manual(name.clone(), store.now().await?, &random_word())?).await
 }
 
-/// Adds a run that repeats the work of `run` to the due set. The new run has the same due time as
-/// `run` and is ready now. Returns `None` if the job is gone.
+/// Adds a run that repeats `run` to the due set. The new run has the due time of `run` and is ready
+/// now. Returns `None` if the job no longer exists.
 pub async fn rerun(store: &Store, run: &RunId) -> Result<Option<RunId>, OperationError> {
     plant(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
 }

@@ -1,5 +1,5 @@
-//! Planning: keeps jobs and their planned runs right after edits, file changes, backfills, boots,
-//! and changes of zones and clocks.
+//! Planning: updates jobs and their planned runs when a user, a file, a backfill, a boot, a time
+//! zone or a clock changes them.
 
 pub mod backfill_plan;
 pub(crate) mod boot_plan;

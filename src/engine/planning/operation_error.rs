@@ -11,7 +11,7 @@ pub enum OperationError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The stored definition of the job cannot be used.
-    #[error("job {name}: stored definition cannot be used: {why}")]
+    #[error("job {name}: the stored definition cannot be used: {why}")]
     Definition {
         /// The name of the job.
         name: JobName,
@@ -23,7 +23,7 @@ pub enum OperationError {
         "job {0} keeps changing, because another client edits the job at the same time; try again"
     )]
     Contended(JobName),
-    /// The id of a new run could not be made.
+    /// The id of a new run is not valid.
     #[error(transparent)]
     Id(#[from] IdError),
 }

@@ -1,9 +1,10 @@
-//! Skipped ranges of past occurrences, each recorded in one run. Some occurrences within a range
-//! have a run with an end of its own, such as a run restored from a journal.
+//! Computes skipped ranges of past occurrences, where each range is recorded in one run. Some
+//! occurrences within a range have a run record of their own, such as a run restored from a
+//! journal.
 //!
-//! Invariant: an occurrence with a recorded run is never counted as skipped too. Code that records
-//! a range leaves out such occurrences. Code that restores a run takes the run's occurrence out of
-//! the range.
+//! Invariant: an occurrence with a run record is never also counted in a skipped range. Code that
+//! records a range leaves out such occurrences. Code that restores a run removes the occurrence of
+//! that run from the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,8 +23,8 @@ use crate::store::{
     InLedger, JobRecord, LedgerAnswer, SkippedRecord, Store, StoreError, TakenFrom,
 };
 
-/// Returns the part of `skipped_range` whose occurrences have no record, or `None` if all of them have
-/// records.
+/// Returns the part of `skipped_range` whose occurrences have no run record. Returns `None` if all
+/// occurrences have run records.
 pub(crate) async fn unrecorded(
     store: &Store,
     definition: &Definition,
@@ -35,10 +36,10 @@ pub(crate) async fn unrecorded(
     Ok(lateness::without(&definition.timetable, definition.since(), skipped_range, &known))
 }
 
-/// Returns the part of a range from `run` to before the first occurrence that has a record: its
-/// last occurrence, count, and next occurrence. The occurrences after that record form a range of
-/// their own. `next` is planned afterwards, but no occurrence up to `taken`. Only occurrences after
-/// `since` count behind `run`.
+/// Returns a skipped range that begins at `run` and is cut before the first later occurrence with a
+/// run record. The result is the last occurrence, the count, and the next occurrence to plan, which
+/// is after both that record and `taken`. Only occurrences after `since` are counted, except that
+/// of `run`.
 pub async fn up_to_recorded(
     store: &Store,
     definition: &Definition,
@@ -63,9 +64,10 @@ pub async fn up_to_recorded(
     ))
 }
 
-/// Returns the ranges recorded in these runs, each with the largest range that is possible. The
-/// largest range has all occurrences of the schedule except those that have records. Left out are
-/// runs that record only themselves, more occurrences than are counted exactly, or no definition.
+/// Returns the skipped ranges recorded in these runs, each with the largest range that the schedule
+/// allows. The largest range contains all occurrences except those with run records. Leaves out
+/// runs that record only themselves, ranges too large to count exactly, and ranges without a
+/// definition.
 pub(crate) async fn look_at_skipped_ranges(
     store: &Store,
     runs: &[RunId],
@@ -111,8 +113,8 @@ pub(crate) async fn look_at_skipped_ranges(
     Ok(facts)
 }
 
-/// Returns the ledger of `job`, and the recorded occurrences within the ledger's bounds: the newest
-/// runs and the dead letters.
+/// Returns the ledger of `job`, and the occurrences within the bounds of the ledger that still have
+/// run records.
 pub(crate) async fn look_at_ledger(
     store: &Store,
     job: &JobRecord,
@@ -123,7 +125,7 @@ pub(crate) async fn look_at_ledger(
     Ok((folded, recorded.into_iter().collect()))
 }
 
-/// Returns the earliest and the latest occurrence of all these ranges.
+/// Returns the first occurrence of the earliest range and the last occurrence of the latest range.
 fn bounds<'a>(
     skipped_ranges: impl Iterator<Item = &'a SkippedRecord> + Clone,
 ) -> Option<(UnixMillis, UnixMillis)> {
@@ -131,7 +133,7 @@ fn bounds<'a>(
     Some((first, skipped_ranges.map(|kept| kept.skipped_range.last).max()?))
 }
 
-/// The skipped ranges of a job, from which restored runs are taken out.
+/// The skipped ranges of a job, from which the occurrences of restored runs are removed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReportedRange {
     /// The number of ranges recorded for the job when its record was read.
@@ -142,7 +144,7 @@ pub(crate) struct ReportedRange {
 }
 
 impl ReportedRange {
-    /// Reads the skipped ranges of the job `name`. `job` is the record of this job, as read before.
+    /// Reads the skipped ranges of the job `name`. `job` is the record of this job, if it has one.
     pub(crate) async fn read(
         store: &Store,
         name: &JobName,
@@ -163,20 +165,19 @@ impl ReportedRange {
         })
     }
 
-    /// Takes `run`, which now has an end of its own, out of the skipped range that covers it.
-    /// Returns the changed range, and the entry of the ledger that covers the run. For a run that
-    /// already has a record, the ledger is not consulted.
+    /// Removes the occurrence of `run`, which now has a run record, from the skipped range that
+    /// contains it. Returns the changed range, and the ledger entry for the run. The ledger entry
+    /// is `None` if the run already had a record.
     pub(crate) fn take(&mut self, run: &RunId) -> (Option<TakenFrom>, Option<InLedger>) {
         let at = run.due();
         let recorded = Recorded { dues: &self.recorded, skipped_ranges: &self.skipped_ranges };
         let folded =
             if self.recorded.contains(&at) { None } else { self.folded.answer_of(run, recorded) };
-        // A ledger range within a skipped range covers occurrences that were taken out of it
-        // before.
+        // The ledger counts occurrences that were removed from the skipped range before.
         let is_in_ledger =
             |skipped_range: SkippedRange| self.folded.counts_within(at, skipped_range);
         let taken = self.skipped_ranges.iter().enumerate().find_map(|(place, kept)| {
-            // A definition that cannot be used here counts as not stored.
+            // An unusable definition counts as a missing definition.
             let counted_by =
                 kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
             let counted_by =

@@ -1,10 +1,9 @@
-//! Applies definitions: turns a checked definition into a job in Redis, with the job's first run
-//! added to the due set. Any caller may repeat a request at any time.
+//! Applies definitions: turns a checked definition into a job in Redis, and adds the job's first
+//! run to the due set. A caller may repeat a request at any time.
 //!
-//! Each round reads the job, computes its dates, and applies the definition. A script in Redis that
-//! answers stale or occupied has changed nothing, and the next round starts from the present state.
-//! Dates are computed here from Redis' time. The scripts only refuse an order made from an outdated
-//! state.
+//! Each round reads the job, computes its dates from Redis' time, and applies the definition. A
+//! script that answers `stale` or `occupied` has changed nothing, because the job changed after it
+//! was read. The next round then begins with the new state.
 
 use std::time::Duration;
 
@@ -30,11 +29,12 @@ use crate::store::{
     StoreError, UniqueOrder,
 };
 
-/// The most rounds for a job that changes between each reading and writing.
+/// The most rounds for a job that changes between reading and writing.
 const ROUNDS: usize = 8;
 
-/// The most times the same orders are sent to a Redis that may have carried them out without an
-/// answer. After three silent calls the store uses another connection.
+/// The most times the same orders are sent if Redis does not answer. Redis may have carried out
+/// orders without an answer. The store opens another connection after three calls without an
+/// answer.
 const TRIES: usize = 4;
 /// The pause before the same orders are sent again.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -46,7 +46,8 @@ pub struct Request {
     pub name: JobName,
     /// The checked definition to apply.
     pub spec: JobSpec,
-    /// The delay of a one-shot, counted from Redis' time at the start of the request.
+    /// The delay of a one-shot, counted from Redis' time at the start of the request. `None` if the
+    /// schedule has fixed times.
     pub start_in: Option<Duration>,
     /// The kind of source the definition comes from.
     pub kind: SourceKind,
@@ -63,30 +64,31 @@ pub struct Request {
 /// The result of a request to apply a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
-    /// A new job was added. Holds the due time of its first run, if any.
+    /// A new job was added. The value is the due time of its first run, if any.
     Created(Option<UnixMillis>),
-    /// The job was changed. Holds the due time of the job's next run, if the change planned that
-    /// run anew.
+    /// The job was changed. The value is the due time of the next run, if the change planned that
+    /// run again.
     Updated(Option<UnixMillis>),
     /// The job already had the requested definition.
     Unchanged,
-    /// Another job was changed instead, because that other job has the unique key and has not
-    /// begun. Holds the other job's name and the due time of its next run.
+    /// An existing job was changed instead, because it has the unique key and has not begun. The
+    /// values are the name of that job and the due time of its next run.
     Moved(JobName, Option<UnixMillis>),
-    /// Another job holds the unique key, and nothing was changed. Holds the name of that job.
+    /// Nothing was changed, because another job has the unique key. The value is the name of that
+    /// job.
     Taken(JobName),
-    /// A job of this name already exists, and was not changed.
+    /// Nothing was changed, because a job of this name already exists.
     Exists,
-    /// The job was changed by another client meanwhile, and not by this request. Holds the job's
-    /// present revision.
+    /// Nothing was changed, because another client changed the job first. The value is the present
+    /// revision of the job.
     Newer(Rev),
-    /// The name belongs to a job of the other kind of source (a file, or the command line). Holds
-    /// the name of that kind.
+    /// Nothing was changed, because the name belongs to a job of the other kind of source (a file,
+    /// or the command line). The value is the name of that kind.
     OtherKind(String),
-    /// The one-shot of a file has this time, which is in the past. Nothing was planned, because an
-    /// edit never starts a job by itself.
+    /// Nothing was planned, because this time of a one-shot from a file is past. An edit of a file
+    /// never starts a job.
     Past(UnixMillis),
-    /// The one-shot has this time, at which a job of the same name has already run.
+    /// Nothing was planned, because a one-shot of the same name has already run at this time.
     Done(UnixMillis),
 }
 
@@ -114,8 +116,8 @@ struct Open<'a> {
     not_before: UnixMillis,
 }
 
-/// Applies several requests, each by itself. A refused request does not stop the rest. The answers
-/// have the order of the requests.
+/// Applies several requests, and returns their results in the order of the requests. A refused
+/// request does not affect the other requests.
 pub async fn apply(
     store: &Store,
     host_zone: &Zone,
@@ -211,9 +213,9 @@ pub async fn apply(
     Ok(answers)
 }
 
-/// Ends those runs in `former`, of an earlier job of the same name, that are not executing. So the
-/// new job does not wait behind a retry that will never come. The rest of the earlier job's runs
-/// are ended by claims.
+/// Cancels the runs in `former` that are not executing. These runs belong to an earlier job of the
+/// same name. Otherwise the new job would wait for retries of the earlier job. The claim script
+/// ends its remaining runs.
 async fn end_former(store: &Store, former: &[RunId]) {
     let records = store.read_runs(former).await.unwrap_or_default();
     for record in records
@@ -222,13 +224,13 @@ async fn end_former(store: &Store, former: &[RunId]) {
         .filter(|run| run.state == RunState::Scheduled)
     {
         if let Err(error) = cancel_run(store, &record.run, "of an earlier job of this name").await {
-            debug!(run = %record.run, "A run of the earlier job of this name was not cancelled: {error}.");
+            debug!(run = %record.run, "A run of an earlier job of the same name was not cancelled: {error}.");
         }
     }
 }
 
-/// Sends orders, and the same orders again if no answer comes. The token of an order makes Redis
-/// carry out the order only once, and give the same answer each time.
+/// Sends orders, and repeats them if no answer comes. The token of each order makes Redis carry out
+/// the order only once and repeat the same answer.
 async fn apply_until_answered(
     store: &Store,
     orders: &[ApplyOrder],
@@ -253,7 +255,7 @@ pub async fn apply_one(
 }
 
 enum Step {
-    /// The order to send to Redis, and the job's old definition if the schedule changes.
+    /// The order to send to Redis, and the old definition of the job if the schedule changes.
     Ask(Box<(ApplyOrder, Option<Definition>)>),
     Known(Applied),
 }
@@ -267,8 +269,8 @@ impl<'a> Open<'a> {
         Self { index, request, spec, token: token(), not_before: UnixMillis::EPOCH }
     }
 
-    /// Returns the order that turns the present state of the job into the requested state. Returns
-    /// the result if no order is needed.
+    /// Returns the order that changes the job to the requested state, or the result if no order is
+    /// needed.
     fn order(
         &self,
         record: Option<JobRecord>,
@@ -292,12 +294,13 @@ impl<'a> Open<'a> {
         {
             return Ok(Step::Known(Applied::Newer(live.rev.clone())));
         }
-        // An unreadable definition counts as different in every respect.
+        // An unreadable definition counts as different from the new definition in every key.
         let known = live.as_ref().and_then(|job| Definition::of(job.clone()).ok());
         let zone = match (&spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
-            // Loaded by its name, because its rules may have been read again since.
+            // The zone is loaded again by its name, because the zone data may have changed
+            // meanwhile.
             (None, None) => Zone::load(host_zone.name()).unwrap_or_else(|_| host_zone.clone()),
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
@@ -306,8 +309,7 @@ impl<'a> Open<'a> {
         let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
         let is_asked_for = self.request.kind == SourceKind::Api;
         let first = match &spec.schedule {
-            // An instant that an operator asks for is owed from then on, even if it has just
-            // passed.
+            // A time that an operator sets runs even if it has just passed.
             Schedule::At(at) if is_asked_for => Some(*at),
             Schedule::Instants(_) if is_asked_for && self.not_before == UnixMillis::EPOCH => {
                 newest_past(&timetable, live.as_ref().map(|job| (job, known.as_ref())), now)
@@ -315,8 +317,8 @@ impl<'a> Open<'a> {
             }
             _ => timetable.planted_after(now.max(self.not_before)),
         };
-        // An add of a burst is a change of schedule in any case: other adds may have moved the job
-        // since it was read.
+        // An add in a debounced burst always counts as a change of schedule, because another add
+        // may have moved the job after it was read.
         let is_same = of_burst.is_none()
             && known.as_ref().is_some_and(|old| is_same_schedule(old, spec, &zone));
         let change = if is_same { DefinitionChange::Rest } else { DefinitionChange::Schedule };
@@ -379,9 +381,9 @@ impl<'a> Open<'a> {
     }
 }
 
-/// Returns the newest past instant of the schedule, if that instant is owed. The instant is owed if
-/// `live`, the present job, did not have that instant yet or has a run planned for it. Its
-/// definition is `None` if it is unreadable.
+/// Returns the newest past instant of the schedule if this instant must still run. It must run if
+/// the present job `live` has a run planned for this instant, or its old definition did not contain
+/// the instant. The definition in `live` is `None` if unreadable.
 fn newest_past(
     timetable: &Timetable,
     live: Option<(&JobRecord, Option<&Definition>)>,
@@ -395,8 +397,8 @@ fn newest_past(
     (is_planted || !had_it()).then_some(newest)
 }
 
-/// Returns the definition with a due time at most `max_wait` after `since`. `since` is the time of
-/// the first add of a debounced burst.
+/// Returns the definition with its time limited to `max_wait` after `since`. `since` is the time of
+/// the first add in a debounced burst.
 fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
     let mut spec = spec.clone();
     let longest = spec.unique.as_ref().and_then(|unique| unique.second.max_wait());
@@ -406,9 +408,9 @@ fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
     spec
 }
 
-/// Returns the gates to check again after this edit. If the gates changed, these are all gates of
-/// the old definition. If just the schedule changed, this is only the job's group, in which another
-/// job may wait for this job's turn.
+/// Returns the gates at which waiting runs may start after this edit. If the gates of the job
+/// changed, these are all its old gates. If only the schedule changed, this is the group of the
+/// job, because another member may wait for this job's turn.
 fn gates_left(old: &Definition, new: &JobSpec, change: DefinitionChange) -> Vec<Gate> {
     let gates = |spec: &JobSpec| gates_of(&old.record.name, spec, false);
     let is_same = gates(&old.spec) == gates(new) && old.spec.per_key == new.per_key;
@@ -421,7 +423,7 @@ fn gates_left(old: &Definition, new: &JobSpec, change: DefinitionChange) -> Vec<
     }
 }
 
-/// Returns true if the new definition has the same times as the old definition.
+/// Returns true if the new definition has the same occurrences as the old definition.
 fn is_same_schedule(old: &Definition, new: &JobSpec, zone: &Zone) -> bool {
     let is_same_clock = old.timetable.zone().name() == zone.name() && old.spec.dst == new.dst;
     is_same_clock && old.spec.schedule == new.schedule && old.spec.shape.counts_as(&new.shape)

@@ -1,8 +1,8 @@
 //! The reconciler: applies this node's `jobs.toml` to Redis.
 //!
-//! Invariant: a job is written only if its definition changed since this file's last write, or if
-//! Redis lacks the job. So a restart with an unchanged file changes nothing, and a file never
-//! undoes a later change of another source. A failed write is tried again.
+//! Invariant: a job is written only if its definition changed since this file was last written, or
+//! if the job is missing in Redis. So a restart with an unchanged file changes nothing, and a file
+//! never reverts a later change of another source. A failed write is repeated.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,22 +26,22 @@ use crate::store::{Existing, RemoveReply, Section, SectionText, SourceKind, Stor
 /// The most jobs written in one call.
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// The interval at which the file is applied again while a job of the command line has one of the
-/// file's names. That name may become free.
+/// The interval at which the file is applied again while a job of the command line has the name of
+/// a job in the file. The file's job is applied once the name is free.
 const NAME_TAKEN_AGAIN: Duration = Duration::from_secs(5);
-/// The interval of checks that Redis still has all jobs written from the file.
+/// The interval at which the node checks that Redis still has all jobs of the file.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The choice whether a file without any job may remove all of its jobs.
+/// The choice of whether a file without any job removes all its earlier jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// The jobs are removed, because an operator asked to apply this file even without jobs.
+    /// The jobs are removed, because an operator asked to apply this empty file.
     Allowed,
     /// The jobs stay, because the file may have been emptied by accident.
     Refused,
 }
 
-/// The content of this node's jobs file, as far as the content is stored in Redis.
+/// The content of this node's jobs file that is stored in Redis.
 #[derive(Debug, Clone)]
 pub(crate) struct WantedJobs {
     pub(crate) jobs: Arc<BTreeMap<JobName, JobSpec>>,
@@ -49,11 +49,11 @@ pub(crate) struct WantedJobs {
     pub(crate) removal: Removal,
 }
 
-/// The content of the jobs file to apply. No content is set until a file has been read.
+/// The latest content of the jobs file, or nothing before a file has been read.
 #[derive(Default)]
 pub(crate) struct WantedFile {
     wanted: Mutex<Option<WantedJobs>>,
-    /// True if the file was read since the last logged success of applying the file.
+    /// True if the file was read again since the last log line about applying the file.
     is_new: AtomicBool,
 }
 
@@ -83,20 +83,20 @@ pub(crate) struct Reconciler {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) health: Arc<NodeHealth>,
     pub(crate) wanted: Arc<WantedFile>,
-    /// The zone of this host, for jobs that name no zone.
+    /// The time zone of this host, for jobs whose definition has no time zone.
     pub(crate) host_zone: Zone,
 }
 
 impl Reconciler {
-    /// Notes why parts of the last accepted file could not be applied. An empty text means that all
-    /// parts were applied.
+    /// Records the reasons why parts of the last accepted file were not applied. An empty text
+    /// means that all parts were applied.
     fn note_problems(&self, problems: String) {
         self.health.problems.set_jobs(problems);
         self.node.wakeups.presence.notify_one();
     }
 }
 
-/// Applies the jobs file whenever this loop is woken or its pause is over, for ever.
+/// Applies the jobs file at each wakeup and after each pause. Never returns.
 pub(crate) async fn run(reconciler: Arc<Reconciler>) {
     let wanted_file = &reconciler.wanted;
     let mut pause = None;
@@ -105,7 +105,8 @@ pub(crate) async fn run(reconciler: Arc<Reconciler>) {
             () = reconciler.node.wakeups.reconciler.notified() => {}
             () = tokio::time::sleep(pause.unwrap_or(TRY_AGAIN)), if pause.is_some() => {}
         }
-        // Read before the content: a file that comes meanwhile is news at the next round.
+        // The flag is read before the content. If a file comes in between, the next round logs that
+        // file.
         let is_new = wanted_file.is_new.swap(false, Ordering::AcqRel);
         let Some(wanted) = wanted_file.get() else { continue };
         pause = match reconcile(&reconciler, &wanted).await {
@@ -136,11 +137,11 @@ pub(crate) async fn run(reconciler: Arc<Reconciler>) {
 /// The result of applying the jobs file once.
 #[derive(Default)]
 struct Outcome {
-    /// The failures whose cause does not pass by itself, as text.
+    /// The failures that last until a user acts, as text.
     problems: Vec<String>,
     /// The number of names in the file that belong to jobs of the command line.
     names_taken: usize,
-    /// The numbers of changes made. `None` if the file was not applied.
+    /// The numbers of jobs changed. `None` if the file was not applied.
     changes: Option<Changes>,
 }
 
@@ -176,11 +177,13 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
         if reconciler.node.outage_log.is_new("a file without jobs") {
             warn!(
                 jobs = gone.len(),
-                "jobs.toml has no jobs any more. This node keeps the earlier jobs. To remove them send SIGHUP (systemctl reload schedd)."
+                "jobs.toml no longer has any jobs. This node keeps its earlier jobs. To remove these jobs, send SIGHUP to schedd (systemctl reload schedd)."
             );
         }
-        let problem =
-            format!("the file has no jobs, so {} earlier jobs are kept until SIGHUP", gone.len());
+        let problem = format!(
+            "jobs.toml has no jobs, so the earlier jobs stay until SIGHUP (number: {})",
+            gone.len()
+        );
         problems.push(problem);
         return Ok(Outcome { problems, ..Outcome::default() });
     }
@@ -218,29 +221,29 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
                 ) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
                     if reconciler.node.outage_log.is_new(&format!("past {job} {at}")) {
-                        info!(job = %job, at = %at, "The time of this one-shot has passed, so the job is not added.");
+                        info!(job = %job, at = %at, "The job is not added, because its only time has passed.");
                     }
                     past.push(job);
                 }
                 Ok(Applied::OtherKind(kind)) => {
                     if reconciler.node.outage_log.is_new(&format!("name taken {job}")) {
-                        warn!(job = %job, "The job of the file was not applied, because a job added by {kind} has the same name. Cancel that job or rename the job of the file.");
+                        warn!(job = %job, "The job of the jobs file was not applied, because an {kind} job (from schedctl add) has the same name. Cancel the {kind} job, or rename the job of the file.");
                     }
                     names_taken += 1;
                     problems
-                        .push(format!("job {job} not applied: an {kind} job has the same name"));
+                        .push(format!("job {job} is not applied: an {kind} job has the same name"));
                 }
                 Err(planting::PlantingError::Store(error)) if error.is_passing() => {
                     return Err(error);
                 }
                 Err(error) => {
                     error!(job = %job, "The job was not applied: {error}.");
-                    problems.push(format!("job {job} not applied: {error}"));
+                    problems.push(format!("job {job} is not applied: {error}"));
                 }
             }
         }
     }
-    // The earlier definition of a job must not go on after the file gave it a time that has passed.
+    // A job whose new time has passed is removed too, so that its earlier definition does not run.
     for name in gone.into_iter().chain(past) {
         match job_operations::unlist_job(&signed, name, node.as_str()).await {
             Ok(RemoveReply::Removed(_)) => changes.removed += 1,
@@ -248,23 +251,24 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
             Err(job_operations::OperationError::Store(error)) if error.is_passing() => {
                 return Err(error);
             }
-            Err(error) => problems.push(format!("job {name} not removed: {error}")),
+            Err(error) => problems.push(format!("job {name} is not removed: {error}")),
         }
     }
-    // Sections go last, so that no job is left in a queue that no source declares.
+    // Sections are removed after the jobs, so that no job is in a queue that no source declares.
     for section in declared.keys().filter(|section| !wanted.sections.contains_key(*section)) {
         match reconciler.node.store.declare_section(source, section, None).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => problems.push(format!(
-                "a queue or group that is no longer in the file was not removed: {error}"
+                "{}, which is no longer in the file, is not removed: {error}",
+                section.entry()
             )),
         }
     }
     Ok(Outcome { problems, names_taken, changes: Some(changes) })
 }
 
-/// Declares in Redis the queues and groups of the file that changed or that Redis lacks. Returns
+/// Declares in Redis the queues and groups of the file that changed or are missing there. Returns
 /// the failures as text.
 async fn declare(
     reconciler: &Reconciler,
@@ -282,8 +286,8 @@ async fn declare(
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                error!("A queue or group of the file was not applied: {error}.");
-                problems.push(format!("a queue or group was not applied: {error}"));
+                error!("The file's settings of {} were not applied: {error}.", section.entry());
+                problems.push(format!("{} is not applied: {error}", section.entry()));
             }
         }
     }

@@ -1,10 +1,9 @@
-//! Finds planned times computed while Redis' clock was ahead, and has these times computed anew by
-//! the present clock.
+//! Finds runs whose due or ready times were computed while Redis' clock was ahead, and computes
+//! these times again with the present clock.
 //!
-//! This search runs at the start of a node, because perhaps no node saw the step of the clock, and
-//! after each step. The search judges and repairs as `doctor --fix` does, so any number of nodes
-//! may search at once. The consistency check in the background does the same, for some jobs at a
-//! time.
+//! The search runs after each step of the clock that this node sees. It also runs at the start of a
+//! node, because a step may have happened while no node was running. The search uses the findings
+//! and repairs of `doctor --fix`, so several nodes may search at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,8 +24,8 @@ use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
 use crate::store::{Store, StoreError};
 
-/// The pauses between repeated searches. A time computed before a step of the clock may have been
-/// written after the step.
+/// The pauses between repeated searches. The search is repeated because another node may write a
+/// time computed before the step a moment after the step.
 const AGAIN: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -40,13 +39,13 @@ const JOBS: usize = 200;
 /// The most entries of a due set read in one call.
 const RUNS: usize = 1_000;
 
-/// The loop that corrects plans made while Redis' clock was ahead.
+/// The handles of the loop that corrects plans made while Redis' clock was ahead.
 pub(crate) struct Replanner {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// Searches for such planned times at the start and after each step of Redis' clock, for ever.
+/// Searches for such plans at the start and after each step of Redis' clock. Never returns.
 pub(crate) async fn run(replanner: Arc<Replanner>) {
     let mut again = AGAIN.iter();
     loop {
@@ -73,8 +72,8 @@ async fn look(store: &Store) -> Result<(), StoreError> {
     look_at_marks(store).await
 }
 
-/// Repairs the planned runs of jobs whose due times are too late, and plans runs of jobs that have
-/// none because a clock that was ahead passed their last time.
+/// Corrects planned runs whose due times are too late. Also plans the missing runs of jobs whose
+/// last occurrence was passed by a clock that was ahead.
 async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
     look_at_planned(store).await?;
     for names in store.list_without_plan(store.now().await?).await?.chunks(JOBS) {
@@ -98,14 +97,14 @@ async fn look_at_planned(store: &Store) -> Result<(), StoreError> {
     }
 }
 
-/// Repairs those of these jobs whose planned run comes too late or is missing.
+/// Repairs the given jobs whose planned run is too late or missing.
 async fn mend_far(store: &Store, names: &[JobName]) -> Result<(), StoreError> {
     if names.is_empty() {
         return Ok(());
     }
     let records = store.read_jobs(names).await?;
     let now = store.now().await?;
-    // The ticker reports jobs that cannot be used, when they are to run.
+    // Unusable definitions are left out. The ticker reports such a job when the job becomes due.
     let definitions = records.into_iter().filter_map(|record| Definition::of(record.ok()??).ok());
     let far: Vec<JobName> = definitions
         .filter(|definition| far_plans::may_be_far(definition, now).is_some())
@@ -119,7 +118,7 @@ async fn mend_far(store: &Store, names: &[JobName]) -> Result<(), StoreError> {
     mend(store, findings).await
 }
 
-/// Repairs runs, other than planned runs, that wait longer than their jobs' rules allow.
+/// Repairs runs, other than planned runs, that wait longer than the rules of their jobs allow.
 async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
     let mut lanes: BTreeSet<Lane> = store.list_lanes().await?;
     lanes.extend(store.list_host_lanes().await?);
@@ -128,7 +127,8 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
         loop {
             let (due, count) = store.list_due_after(lane, pages.after, pages.offset, RUNS).await?;
             let last = due.last().map(|(_, ready)| *ready);
-            // Without jitter and splay, a planned run is ready when it is due.
+            // A planned run without jitter and splay is ready at its due time and needs no check
+            // here.
             let odd: Vec<(RunId, UnixMillis)> = due
                 .into_iter()
                 .filter(|(run, ready)| run.is_manual() || run.due() != *ready)
@@ -151,7 +151,7 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Corrects the other records in Redis that have a time in the future.
+/// Corrects other records in Redis whose times are in the future, such as those of unique keys.
 async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
     store.pull_scores_back(&BTreeSet::new()).await?;
     let now = store.now().await?;
@@ -162,13 +162,12 @@ async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
             return Ok(());
         }
         offset += keys.len();
-        // A sound unique key only gets another time for its next check.
+        // This is harmless for a valid unique key: only the time of its next check changes.
         store.forget_uniques(&keys).await?;
     }
 }
 
-/// Repairs those findings that concern clocks, if a second check a moment later confirms the
-/// findings.
+/// Repairs the findings about clocks that a second check confirms a moment later.
 pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<(), StoreError> {
     let of_kind: Vec<Inconsistency> =
         findings.into_iter().filter(Inconsistency::is_of_clock).collect();
@@ -188,7 +187,7 @@ pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<
     Ok(())
 }
 
-/// The position of a paged reading in a sorted set of times.
+/// A position in a sorted set of times that is read page by page.
 struct Pages {
     after: UnixMillis,
     /// The number of entries after `after` that were examined.
@@ -200,10 +199,10 @@ impl Pages {
         Self { after, offset: 0 }
     }
 
-    /// Moves the position behind a page of `count` entries that ends at the time `last`. A page has
-    /// at most `most` entries. Returns false if this page was the last.
+    /// Moves the position behind a page of `count` entries whose last entry has the time `last`.
+    /// Returns false if this page was not full (fewer than `most` entries), so no page follows.
     fn turn(&mut self, last: Option<UnixMillis>, count: usize, most: usize) -> bool {
-        // More than a page of entries may have the same instant.
+        // More entries than fit on a page may have the same instant. The offset then moves instead.
         match last
             .map(|last| last.saturating_sub(Duration::from_millis(1)))
             .filter(|last| *last > self.after)

@@ -1,5 +1,5 @@
-//! Retries a dead letter on request of an operator. The record of the last attempt is kept. The
-//! script in Redis refuses the retry if the job changed since it was read.
+//! Retries a dead letter at the request of an operator. The record of the last attempt is kept. The
+//! script in Redis refuses the retry if the job changed after it was read.
 
 use serde_json::json;
 
@@ -11,8 +11,8 @@ use crate::store::{Beside, JobRecord, RetryOrder, RetryReply, RunRecord, Store};
 
 const ROUNDS: usize = 8;
 
-/// Retries the dead letter `run`. The run is ready now, or waits behind an open run of its job. The
-/// numbers of its attempts continue.
+/// Retries the dead letter `run`. The run is ready now, or waits until the open run of its job
+/// ends. Its attempt numbers continue.
 pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, OperationError> {
     let Some(record) = store.read_run(run).await? else { return Ok(RetryReply::Unknown) };
     for _ in 0..ROUNDS {
@@ -24,7 +24,7 @@ pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, Operati
         let order = RetryOrder {
             run: run.clone(),
             fence: record.fence,
-            // A run that belongs to a host stays in the lane of that host.
+            // A run in the queue of one host stays in that queue.
             job: job.map(|job| {
                 (job.rev, if record.lane.is_of_host() { record.lane.clone() } else { job.lane })
             }),
@@ -39,8 +39,8 @@ pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, Operati
     Err(OperationError::Contended(run.job().clone()))
 }
 
-/// Returns true if runs of the job may still execute. A one-shot that finished keeps its definition
-/// for its remaining runs, but a removed job does not run again.
+/// Returns true if runs of the job may still execute. A finished one-shot keeps its definition for
+/// its remaining runs. A removed job does not run again.
 fn is_runnable(job: &JobRecord) -> bool {
     job.ended.as_deref().is_none_or(|how| how == "finished")
 }

@@ -1,9 +1,9 @@
-//! Unique keys when a job is added: finds the job that holds the key, and decides whether the add
-//! changes that job instead of making a new job.
+//! Handles unique keys when a job is added: finds the job that has the key, and decides whether the
+//! add changes that job instead of making a new job.
 //!
-//! The decision here uses data read before. `apply_job.lua` checks the decision again in the step
-//! that writes, and answers stale if the decision is outdated. So only one of several simultaneous
-//! adds is the first, and in a debounced burst the last add counts.
+//! The decision uses data that was read earlier. `apply_job.lua` checks the decision again in the
+//! step that writes, and answers `stale` if the data changed. So of several simultaneous adds one
+//! is the first, and in a debounced burst the last add counts.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
 
-/// The holder of a unique key, with the record of the holding job.
+/// The holder of a unique key, with the record of that job.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyHolder {
-    /// The job that holds the key, or that was the last holder of the key.
+    /// The job that has the key now or had it last.
     pub(crate) holder: UniqueHolder,
     record: Option<JobRecord>,
 }
 
-/// Returns, for each of these jobs, the holder of its unique key. Returns `None` for a job without
-/// a key, or with a free key.
+/// Returns the holder of each job's unique key. `None` for a job without a unique key, or with a
+/// key that is free.
 pub(crate) async fn read_key_holders(
     store: &Store,
     specs: &[&JobSpec],
@@ -52,19 +52,21 @@ pub(crate) async fn read_key_holders(
 }
 
 impl KeyHolder {
-    /// Returns the holder of the key if an add changes this job instead of making a new job. Such a
-    /// job was added with a debounce itself and has not begun.
+    /// Returns the record of the job that an add with this key changes. This is the holder of the
+    /// key, if the holder was added with a debounce and has not begun. Otherwise the add makes a
+    /// new job.
     pub(crate) fn to_change(&self, unique: &Unique) -> Option<&JobRecord> {
         self.debounced(unique).filter(|job| job.pending.is_some() || job.paused_run.is_some())
     }
 
-    /// Returns true if the holder has the name `name` and was added with a debounce itself. The job
-    /// then gets another run, instead of a second job of the same name.
+    /// Returns true if the holder is the job `name` and was added with a debounce. The add then
+    /// plans another run of this job.
     pub(crate) fn runs_as(&self, name: &JobName, unique: &Unique) -> bool {
         self.debounced(unique).is_some_and(|job| job.name == *name)
     }
 
-    /// Returns the time of the first add in the present debounced burst of the key.
+    /// Returns the time of the first add in the present debounced burst, or `None` if no burst is
+    /// open.
     pub(crate) fn burst_since(&self) -> Option<UnixMillis> {
         self.holder.since
     }

@@ -1,10 +1,9 @@
 //! Moves planned runs after a change of the zone data.
 //!
-//! The loop examines all jobs at the start of a node, and when the zone data was read again. It
-//! examines planned runs in the future whose schedule goes by a clock or by days. If such a run is
-//! no longer an occurrence of its schedule, the next occurrence is planned instead. So an updated
-//! `tzdata` also moves the run already planned, not only later runs. A run that is already due is
-//! owed and stays.
+//! The loop examines all jobs at the start of a node and whenever the zone data was read again. If
+//! the planned run of a job is no longer an occurrence of its schedule, the next occurrence is
+//! planned instead. So an updated `tzdata` also moves the run that is already planned. Only future
+//! runs of schedules that depend on local time or on days are moved.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +22,8 @@ use crate::store::{ApplyOrder, ApplyReply, DefinitionChange, Existing, StoreErro
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Examines the planned runs of all jobs once, and again whenever the zone data was read again, for
-/// ever.
+/// Examines the planned runs of all jobs once, and again whenever the zone data was read again.
+/// Never returns.
 pub(crate) async fn run(node: Arc<NodeContext>) {
     loop {
         match look(&node).await {
@@ -45,7 +44,7 @@ async fn look(node: &NodeContext) -> Result<(), StoreError> {
         let now = node.store.now().await?;
         let records = node.store.read_jobs(&names).await?;
         for (name, record) in names.iter().zip(records) {
-            // The ticker reports jobs that cannot be used, when they are to run.
+            // Unusable jobs are left out. The ticker reports such a job when the job becomes due.
             let Ok(Some(record)) = record else { continue };
             let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else {
                 continue;
@@ -54,8 +53,8 @@ async fn look(node: &NodeContext) -> Result<(), StoreError> {
                 move_run(node, name, &definition, from, now).await?;
             }
         }
-        // A job that moves meanwhile changes its place in the list. It is examined twice or, at
-        // worst, at the next start.
+        // If a job changes its place in the list meanwhile, it may be examined twice, or only at
+        // the next start.
         if names.len() < BATCH {
             return Ok(());
         }
@@ -63,8 +62,8 @@ async fn look(node: &NodeContext) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the due time of the job's planned run if the run is in the future and no occurrence of
-/// the schedule.
+/// Returns the due time of the job's planned run if the run is in the future and its due time is
+/// not an occurrence.
 fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
     let due = definition.record.pending.as_ref()?.due();
     let is_zoned =
@@ -111,9 +110,9 @@ async fn move_run(
     match node.store.apply_job(&order).await {
         Ok(ApplyReply::Updated) => {
             let next = next.map_or_else(|| "none".to_owned(), |at| at.to_string());
-            info!(job = %name, from = %from, to = next, "The zone data has changed. The next run of the job was moved.");
+            info!(job = %name, from = %from, to = next, "The next run of the job was moved, because the time zone data of this host changed.");
         }
-        // The job was changed meanwhile, which computed its next run by the present zone data.
+        // Another client changed the job, and its next run was computed with the present zone data.
         Ok(_) => {}
         Err(error) if error.is_passing() => return Err(error),
         Err(error) => warn!(job = %name, "The next run of the job was not moved: {error}."),

@@ -1,4 +1,4 @@
-//! Recovery after a data loss of Redis.
+//! Recovery after a data loss of Redis: detection, journal and restore.
 
 pub(crate) mod journal;
 pub(crate) mod loss;

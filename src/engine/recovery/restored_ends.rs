@@ -1,11 +1,13 @@
-//! Restores in Redis the ends of runs that Redis has lost.
+//! Restores ends of runs that Redis has lost.
 //!
-//! Invariant: newer knowledge in Redis always stays. The order is:
+//! Invariant: newer data in Redis is never replaced. The order is:
 //! - First the notices, so that no restored end is notified a second time.
-//! - Then the runs that are not the planned run of their job. So adding the successor of a planned
-//!   run passes over all occurrences that have run.
+//! - Then the runs that are not the planned run of their job.
+//! - Last the planned runs. So the next run of a job is planned after all occurrences that have
+//!   run.
 //!
-//! A restored run is removed from the skipped range that recorded the run meanwhile (`passed`).
+//! If a skipped range meanwhile recorded the occurrence of a restored run, the occurrence is
+//! removed from the range (`passed`).
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -18,42 +20,42 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::planning::passed_ranges::ReportedRange;
 use crate::store::{JobRecord, KnownRun, RestoreOrder, RestoreReply, Store, StoreError};
 
-/// The number of runs restored in one call.
+/// The most runs restored in one call.
 const BATCH: usize = 200;
-/// The number of jobs whose skipped ranges are read at once.
+/// The most jobs whose skipped ranges are read at once.
 const AT_ONCE: usize = 16;
-/// The most times that a job is read for one run. The job changes when an operator edits the job,
-/// or when another run of the job is skipped or restored.
+/// The most times that a job is read for one run. The job is read again if an operator edited it,
+/// or if another of its runs was skipped or restored meanwhile.
 const READINGS: usize = 8;
-/// The most occurrences passed over after each reading of a job. No more runs of a job are
-/// remembered, so no more can be in the way.
+/// The most occurrences that are skipped over after each reading of a job. The journal does not
+/// remember more runs of one job.
 const ROUNDS: usize = 2_000;
-/// The number of jobs whose skipped ranges are cached.
+/// The most jobs whose skipped ranges are cached.
 const MOST_JOBS: usize = 1_000;
 
-/// The field of a restored run that names the preceding occurrence, ms.
+/// The field of a restored run that contains the time of the preceding occurrence, in Unix ms.
 const FOLLOWS: &str = "follows";
-/// The windows that are searched in turn for the preceding occurrence, each longer than the last.
-/// So the search does not list all occurrences of a day for a job that runs every second.
+/// The periods before a run that are searched for the preceding occurrence, one after the other.
+/// The short periods avoid a long search for a job that runs every second.
 const NEAR: [Duration; 3] =
     [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
 
-/// The counts of a restore.
+/// The numbers of runs that a restore handled, by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Given {
-    /// The number of ended runs written back.
+    /// The number of ended runs written to Redis again.
     pub restored: u64,
-    /// The number of runs without a known end that may not start again.
+    /// The number of started at-most-once runs without a known end, which become lost.
     pub lost: u64,
-    /// The number of runs that Redis already knew.
+    /// The number of runs that Redis still had.
     pub known: u64,
-    /// The number of runs that could not be written, because of the content of their keys.
+    /// The number of runs that could not be restored because of the content of their keys.
     pub failed: u64,
 }
 
-/// Restores the runs of `orders` in their order, but notices first. Ends early if data is lost once
-/// more. Calls `failed` for a run that cannot be written because of the content of its keys, and
-/// goes on.
+/// Restores the runs of `orders` in their order, but notices first. Stops early if data is lost
+/// once more. If the keys of a run do not allow the restore, calls `failed` for that run and
+/// continues.
 pub async fn give_back(
     store: &Store,
     orders: &[RestoreOrder],
@@ -99,7 +101,7 @@ pub async fn give_back(
             }
         }
     }
-    // The earliest first: the run planted after it may be the next of these.
+    // The earliest run comes first, because the run planned after it may be the next in the list.
     planned.sort_by_key(|order| order.run.due());
     for order in planned {
         let reply = give_back_planned(store, &order, &done).await;
@@ -148,7 +150,7 @@ async fn read_jobs(
     let names: HashSet<JobName> = orders.iter().map(|order| order.run.job().clone()).collect();
     let names: Vec<JobName> = names.into_iter().collect();
     let records = store.read_jobs(&names).await?;
-    // A job that cannot be read has no planned run that any node would start.
+    // An unreadable job has no planned run that any node would start.
     Ok(names
         .into_iter()
         .zip(records)
@@ -156,7 +158,7 @@ async fn read_jobs(
         .collect())
 }
 
-/// Returns the skipped ranges of the jobs of `orders` that are not in `read` yet.
+/// Returns the skipped ranges of those jobs of `orders` that are missing in `read`.
 async fn read_ranges(
     store: &Store,
     orders: &[&RestoreOrder],
@@ -171,7 +173,7 @@ async fn read_ranges(
     let reading = names.into_iter().map(|name| async move {
         let ranges = ReportedRange::read(store, name, jobs.get(name)).await;
         match ranges {
-            // Keys of the wrong type keep its runs from being written, which is reported then.
+            // A key of the wrong type also prevents the restore, and is reported then.
             Err(error) if !error.is_passing() => Ok((name.clone(), ReportedRange::default())),
             ranges => ranges.map(|ranges| (name.clone(), ranges)),
         }
@@ -179,8 +181,8 @@ async fn read_ranges(
     stream::iter(reading.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Removes the run of the order from the skipped range that covers the run. A manual run is no
-/// occurrence and is in no range.
+/// Removes the occurrence of the run from the skipped range that contains it. A manual run has no
+/// occurrence and is left unchanged.
 fn take_out(order: &mut RestoreOrder, ranges: &mut ReportedRange) {
     if order.run.kind() == RunKind::Regular {
         order.skipped_records = ranges.count;
@@ -188,7 +190,7 @@ fn take_out(order: &mut RestoreOrder, ranges: &mut ReportedRange) {
     }
 }
 
-/// Restores the planned run of a job, and adds its successor to the due set.
+/// Restores the planned run of a job, and adds the next run of the job to the due set.
 async fn give_back_planned(
     store: &Store,
     order: &RestoreOrder,
@@ -221,8 +223,8 @@ async fn give_back_planned(
     Ok(RestoreReply::Stale)
 }
 
-/// Reads the data in Redis about the run of an order. Returns the definition of the job if the run
-/// is the planned run of the job.
+/// Adds the present data in Redis about the run to `order`. Returns the definition of the job if
+/// the run is the planned run of this job.
 async fn look_at(
     store: &Store,
     order: &mut RestoreOrder,
@@ -245,8 +247,8 @@ async fn look_at(
     Ok(Some(definition))
 }
 
-/// Notes the occurrence before a run, if that occurrence is near. When both are trimmed, the ledger
-/// joins both occurrences into one range, because nothing between them is missing.
+/// Adds the preceding occurrence to the facts of a restored run if it is near. When both
+/// occurrences are trimmed, the ledger can then join them into one range.
 fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     if order.facts.iter().any(|(field, _)| field == FOLLOWS) {
         return;
@@ -259,8 +261,8 @@ fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
 }
 
-/// Returns the last occurrence, counted from `from`, before the first occurrence that is not in
-/// `done`.
+/// Returns the last occurrence from `from` on such that it and all occurrences before it are in
+/// `done`. Returns `from` if the next occurrence is not in `done`.
 fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId>) -> UnixMillis {
     while let Some(next) = definition.next_after(from) {
         if !done.contains(&RunId::regular(definition.record.name.clone(), next)) {

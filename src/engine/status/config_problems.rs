@@ -1,8 +1,8 @@
-//! The problems of a node's configuration.
+//! The problems of a node's configuration, as text.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The problems of a node's configuration. An empty text means that there is no problem.
+/// The problems of a node's configuration. An empty text means that no problem exists.
 #[derive(Default)]
 pub(crate) struct ConfigProblems {
     texts: Mutex<Texts>,
@@ -10,14 +10,14 @@ pub(crate) struct ConfigProblems {
 
 #[derive(Default)]
 struct Texts {
-    /// The reason why the present jobs file is refused.
+    /// The reason why the present jobs file was refused.
     file: String,
-    /// The reasons why parts of the last accepted file could not be applied.
+    /// The reasons why parts of the last accepted file were not applied.
     jobs: String,
 }
 
 impl ConfigProblems {
-    /// Returns all problems as one text.
+    /// Returns all problems as one text, separated by `; `.
     pub(crate) fn text(&self) -> String {
         let texts = self.texts();
         [&*texts.file, &*texts.jobs]
@@ -27,12 +27,12 @@ impl ConfigProblems {
             .join("; ")
     }
 
-    /// Sets the reason why the present jobs file is refused.
+    /// Sets the reason why the present jobs file was refused.
     pub(crate) fn set_file(&self, reason: String) {
         self.texts().file = reason;
     }
 
-    /// Sets the reasons why parts of the last accepted file could not be applied.
+    /// Sets the reasons why parts of the last accepted file were not applied.
     pub(crate) fn set_jobs(&self, reasons: String) {
         self.texts().jobs = reasons;
     }

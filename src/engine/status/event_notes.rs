@@ -1,13 +1,13 @@
-//! The events of this node, kept in memory until Redis takes them. They later explain why a run was
-//! late.
+//! The events of this node, kept in memory until they are written to Redis. `schedctl explain` uses
+//! these events to say why a run was late.
 //!
-//! Invariant: nothing here disturbs a run. Events are bounded, and no caller waits for them. An
-//! event that cannot be written is tried again or dropped.
+//! Invariant: recording an event never delays a run. The number of events is bounded, and an event
+//! that cannot be written is tried again or dropped.
 //!
-//! Times are Redis' time, carried on by this node's monotonic clock while Redis is away. A
-//! condition that comes and goes is one event while its gaps are short. Slots are different: a
-//! moment with a free slot ends the event, and it counts only while a due run waits. A condition
-//! shorter than a second is no event.
+//! Times are Redis' time. While Redis is out of reach, this node's monotonic clock continues this
+//! time. A condition that comes and goes is one event while its gaps are short, and a condition
+//! shorter than a second is no event. A lack of slots ends with the first free slot, and counts
+//! only while a due run waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,29 +19,28 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::keeper::BootInstant;
 use crate::store::EventNote;
 
-/// The most events kept while Redis is away. The oldest events are dropped first.
+/// The most events kept while Redis is out of reach. The oldest events are dropped first.
 const MOST: usize = 200;
-/// The shortest condition that becomes an event, because a run that is late by less counts as on
-/// time.
+/// The shortest condition that becomes an event. A run that is late by less counts as on time.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest gap in a condition that does not end its event. Limits that stop a busy queue or
-/// node come and go all the time, so their gap is longer.
+/// The longest gap in a condition that does not end its event. For limits the gap is longer,
+/// because a busy queue or node reaches and leaves its limit all the time.
 const GAP: Duration = Duration::from_secs(1);
 const AT_LIMIT_GAP: Duration = Duration::from_secs(10);
-/// The longest text, in characters, that is kept as the reason why a jobs file was refused.
+/// The most characters that are kept of the reason why a jobs file was refused.
 const LONGEST_REASON: usize = 500;
 
-/// The events of a node that wait to be written, and the conditions that last.
+/// The events of a node that wait to be written, and the present conditions.
 pub(crate) struct Notes {
     state: Mutex<State>,
 }
 
 struct State {
-    /// The time by Redis' clock, and the instant of this node's clock at which that time was read.
+    /// A time of Redis' clock, and the instant of this node's clock at which the time was read.
     clock: (UnixMillis, BootInstant),
-    /// The conditions that last, by their kind and queue.
+    /// The present conditions, by their kind and queue.
     lasting: BTreeMap<(&'static str, Option<QueueName>), Lasting>,
-    /// The queues without a free slot, each with the time since when all its slots are taken.
+    /// The queues without a free slot, each with the time from which all its slots were taken.
     full: BTreeMap<QueueName, UnixMillis>,
     waiting: VecDeque<EventNote>,
 }
@@ -50,7 +49,7 @@ struct Lasting {
     what: NodeEventKind,
     from: UnixMillis,
     seen: UnixMillis,
-    /// The event as it was written while the condition lasted.
+    /// The event that was written when the condition began. `None` if no event was written.
     written: Option<NodeEvent>,
 }
 
@@ -83,8 +82,8 @@ impl State {
         }
     }
 
-    /// Ends a condition that was not seen for `gap`. The end time is the last time the condition
-    /// was seen, or now if `gap` is zero.
+    /// Ends a condition that was not seen for `gap`. The condition ends at the time when it was
+    /// last seen, or now if `gap` is zero.
     fn end(&mut self, key: &(&'static str, Option<QueueName>), gap: Duration) {
         let now = self.now();
         if self.lasting.get(key).is_none_or(|lasting| now.since(lasting.seen) < gap) {
@@ -94,7 +93,7 @@ impl State {
         self.close(key, to);
     }
 
-    /// Ends a condition at `to`, or at the last time the condition was seen.
+    /// Ends a condition at `to`. If `to` is `None`, it ends at the time when it was last seen.
     fn close(&mut self, key: &(&'static str, Option<QueueName>), to: Option<UnixMillis>) {
         if let Some(Lasting { what, from, seen, written }) = self.lasting.remove(key) {
             let to = to.unwrap_or(seen);
@@ -112,14 +111,14 @@ fn key(what: &NodeEventKind) -> (&'static str, Option<QueueName>) {
     (what.word(), what.queue().cloned())
 }
 
-/// Returns the name of the limit in a reason: `load` of `load 9.1 > 8`. The values in the reason
-/// change all the time.
+/// Returns the name of the limit in a reason: `load` of `load 9.1 > 8`. The values are left out,
+/// because they change all the time.
 fn limit_of(why: &str) -> &str {
     why.split(' ').next().unwrap_or(why)
 }
 
 impl Notes {
-    /// Returns the events of a node that starts at `now` by Redis' clock.
+    /// Returns empty event notes for a node that starts at `now` by Redis' clock.
     pub(crate) fn new(now: UnixMillis) -> Self {
         let state = State {
             clock: (now, BootInstant::now()),
@@ -134,23 +133,22 @@ impl Notes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that Redis answered a poll at `now`, so Redis is not away.
+    /// Records that Redis answered a poll at `now`, which ends an outage.
     pub(crate) fn redis_answered(&self, now: UnixMillis) {
         let mut state = self.state();
-        // Ended by the clock as of the failed polls, because Redis' own clock may have been set
-        // meanwhile.
+        // The end is computed with the old clock, because Redis' clock may have been set meanwhile.
         state.end(&key(&NodeEventKind::RedisAway), Duration::ZERO);
         state.clock = (now, BootInstant::now());
     }
 
-    /// Notes that Redis did not answer the poll that was sent at `sent`.
+    /// Records that Redis did not answer the poll that was sent at `sent`.
     pub(crate) fn redis_silent(&self, sent: BootInstant) {
         let mut state = self.state();
         let from = state.now().saturating_sub(BootInstant::now().since(sent));
         state.note_lasting(NodeEventKind::RedisAway, from);
     }
 
-    /// Notes whether this node claims runs.
+    /// Records whether this node claims runs now.
     pub(crate) fn claims(&self, are: Claims) {
         let mut state = self.state();
         match are {
@@ -162,7 +160,7 @@ impl Notes {
         }
     }
 
-    /// Notes whether anything in the data can be due.
+    /// Records whether the state of the data allows any run to be due.
     pub(crate) fn data(&self, data: NoteData) {
         let mut state = self.state();
         match data {
@@ -182,12 +180,12 @@ impl Notes {
         }
     }
 
-    /// Returns the time by Redis' clock, as far as this node knows that time.
+    /// Returns the present time of Redis' clock, as this node last read and continued it.
     pub(crate) fn now(&self) -> UnixMillis {
         self.state().now()
     }
 
-    /// Notes the limit that keeps this node from claiming. `None` means that no limit does.
+    /// Records the limit that prevents this node from claiming, or `None` if no limit does.
     pub(crate) fn at_limit(&self, why: Option<String>) {
         let mut state = self.state();
         match why {
@@ -207,7 +205,7 @@ impl Notes {
         }
     }
 
-    /// Notes the free slots of each queue after this node has claimed what it could.
+    /// Records the number of free slots of each queue at the end of a round of claims.
     pub(crate) fn slots(&self, free: impl Iterator<Item = (QueueName, u32)>) {
         let mut state = self.state();
         for (queue, free) in free {
@@ -220,14 +218,14 @@ impl Notes {
         }
     }
 
-    /// Returns the queues without a free slot, each with the time since when all its slots are
+    /// Returns the queues without a free slot, each with the time from which all its slots were
     /// taken.
     pub(super) fn full(&self) -> BTreeMap<QueueName, UnixMillis> {
         self.state().full.clone()
     }
 
-    /// Notes that a run of `queue`, ready since `ready`, waits or waited for a slot. Only time
-    /// without a free slot counts.
+    /// Records that a run of `queue`, which is ready since `ready`, waits or waited for a slot.
+    /// Only time without a free slot counts.
     pub(crate) fn waits_for_slot(&self, queue: &QueueName, ready: UnixMillis) {
         let mut state = self.state();
         if let Some(full) = state.full.get(queue).copied() {
@@ -235,13 +233,13 @@ impl Notes {
         }
     }
 
-    /// Notes that no run of `queue` waits for a slot.
+    /// Records that no run of `queue` waits for a slot.
     pub(super) fn none_waits(&self, queue: &QueueName) {
         self.state().close(&key(&NodeEventKind::SlotsTaken { queue: queue.clone() }), None);
     }
 
-    /// Notes whether a queue lets ready runs start. `reason` says why the queue lets none
-    /// start.
+    /// Records whether `queue` lets ready runs start. `reason` is the node event that prevents a
+    /// start, or `None` if runs may start.
     pub(crate) fn queue(&self, queue: &QueueName, reason: Option<NodeEventKind>) {
         let mut state = self.state();
         if state.lasting.is_empty() && reason.is_none() {
@@ -259,19 +257,19 @@ impl Notes {
         }
     }
 
-    /// Notes that Redis' clock jumped by `by_ms`.
+    /// Records that Redis' clock was set forward by `by_ms`, or back if `by_ms` is negative.
     pub(crate) fn clock_stepped(&self, by_ms: i64) {
         self.happened(NodeEventKind::ClockStepped { by_ms });
     }
 
-    /// Notes that the jobs file was refused.
+    /// Records that the jobs file was refused for the reason `why`.
     pub(crate) fn file_refused(&self, why: &str) {
         self.happened(NodeEventKind::FileRefused {
             why: why.chars().take(LONGEST_REASON).collect(),
         });
     }
 
-    /// Notes that this node no longer takes runs, and ends all conditions.
+    /// Records that this node no longer claims runs, and ends all conditions.
     pub(crate) fn stopped(&self) {
         let lasting: Vec<_> = self.state().lasting.keys().cloned().collect();
         for key in lasting {
@@ -300,23 +298,23 @@ impl Notes {
     }
 }
 
-/// The state of the data in Redis, which decides whether anything can be due.
+/// The state of the data in Redis, which decides whether any run can be due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteData {
-    /// The time without claims after a data loss lasts: nothing is due.
+    /// A data loss was noticed a short time ago: no run is due until the data is restored.
     Settles,
-    /// The node has just met this Redis server: nothing is due.
+    /// The node has just met this Redis server: no run is due until the data is examined.
     IsLookedAt,
-    /// The data has settled: runs can be due.
+    /// The data is complete or restored: runs can be due.
     IsSettled,
 }
 
-/// The state of claims on this node.
+/// The two states of claiming on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// This node claims runs that are due.
+    /// This node claims due runs.
     Taken,
-    /// This node leaves runs to other nodes, because its keeper is not ready.
+    /// This node leaves due runs to other nodes, because its keeper is not ready.
     Suspended,
 }
 
@@ -342,7 +340,7 @@ mod tests {
         let sent = BootInstant::now();
         notes.redis_silent(sent);
         assert!(words(&notes).is_empty(), "it may be over in a moment");
-        // The time is that of a poll sent long ago.
+        // The outage began with a poll that was sent long ago.
         notes.state().lasting.clear();
         notes.redis_silent(BootInstant::from_nanos(0));
         assert_eq!(words(&notes), [("redis_away", false, false)]);
@@ -357,7 +355,7 @@ mod tests {
         let notes = Notes::new(at(1_000_000));
         let queue: QueueName = "q".parse().unwrap();
         let free = |free| notes.slots([(queue.clone(), free)].into_iter());
-        // The time is that of slots taken long ago.
+        // All slots were taken long ago.
         let taken_long = || {
             free(0);
             notes.state().full.insert(queue.clone(), at(900_000));

@@ -1,9 +1,8 @@
-//! Watches the two loops a node depends on: the ticker, which starts due runs, and the lease
+//! Watches the two loops that a node depends on: the ticker, which starts due runs, and the lease
 //! keeper.
 //!
-//! Invariant: only the loop itself gives its heartbeat. An absent Redis delays no heartbeat,
-//! because each call ends within seconds and the next attempt is a heartbeat. So an overdue loop is
-//! stuck, whatever other part of the process is alive.
+//! Invariant: each loop gives its own heartbeat. An outage of Redis delays no heartbeat, because
+//! each call to Redis ends within seconds. So an overdue heartbeat means that its loop is stuck.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,8 +18,8 @@ pub(crate) struct LoopProgress {
 }
 
 impl LoopProgress {
-    /// Returns the name of a loop whose heartbeat is overdue by more than `by`, if there is such a
-    /// loop.
+    /// Returns the name of a loop whose heartbeat is overdue by more than `by`, or `None` if no
+    /// loop is stuck.
     pub(crate) fn stuck(&self, now: BootInstant, by: Duration) -> Option<&'static str> {
         let overdue = |sign: &LoopSign| now >= sign.back_by().saturating_add(by);
         [("ticker", &self.ticker), ("lease keeper", &self.lease_keeper)]
@@ -29,21 +28,21 @@ impl LoopProgress {
             .map(|(name, _)| name)
     }
 
-    /// Notes the time until the next run. `None` means that there is no next run.
+    /// Records the time until the next run. `None` means that no run is planned.
     pub(crate) fn saw_next(&self, ahead: Option<Duration>) {
         let at = ahead.map_or(0, |ahead| BootInstant::now().saturating_add(ahead).as_nanos());
         self.next.store(at, Ordering::Relaxed);
     }
 
-    /// Returns the time until the next run that this node saw, or `None` if this node saw no run.
+    /// Returns the time until the next run that this node saw, or `None` if it saw no planned run.
     pub(crate) fn next(&self, now: BootInstant) -> Option<Duration> {
         let at = self.next.load(Ordering::Relaxed);
         (at > 0).then(|| BootInstant::from_nanos(at).since(now))
     }
 }
 
-/// The time by which a loop will give its next heartbeat. For a loop that has not begun, this time
-/// never comes.
+/// The time by which a loop will give its next heartbeat. Before the first heartbeat, this time is
+/// infinitely far in the future.
 #[derive(Debug)]
 pub(crate) struct LoopSign(AtomicU64);
 
@@ -54,7 +53,7 @@ impl Default for LoopSign {
 }
 
 impl LoopSign {
-    /// Gives a heartbeat, and announces that the next heartbeat comes within `time`.
+    /// Gives a heartbeat, and promises that the next heartbeat follows within `time`.
     pub(crate) fn back_within(&self, time: Duration) {
         self.0.store(BootInstant::now().saturating_add(time).as_nanos(), Ordering::Relaxed);
     }

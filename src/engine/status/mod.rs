@@ -1,4 +1,4 @@
-//! The facts that a node knows about itself: events, outages, suspends, and the clock of Redis.
+//! The facts that a node knows about itself: events, outages, suspensions, and Redis' clock.
 
 pub(crate) mod config_problems;
 pub(crate) mod event_notes;

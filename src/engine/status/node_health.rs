@@ -1,4 +1,5 @@
-//! The health of a node: its events, heartbeats, suspensions and problems, and Redis' clock.
+//! The health of a node: its events, heartbeats, suspensions and problems, and the steps of Redis'
+//! clock.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::redis_clock::RedisClock;
 use super::suspend_detector::SuspendDetector;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The health of a node, as far as the node knows it.
+/// The health of a node as the node itself knows it.
 pub(crate) struct NodeHealth {
     /// The events of the node, until they are written to Redis.
     pub(crate) notes: Notes,
@@ -24,8 +25,8 @@ pub(crate) struct NodeHealth {
 }
 
 impl NodeHealth {
-    /// Returns the health of a node that starts at `now` by Redis' clock and uses leases of this
-    /// length.
+    /// Returns the health of a node that starts at `now` by Redis' clock. `lease` is the node's
+    /// lease time.
     pub(crate) fn new(now: UnixMillis, lease: Duration) -> Self {
         Self {
             notes: Notes::new(now),

@@ -1,5 +1,4 @@
-//! The status of a node, available without asking Redis. The service manager that watches the
-//! process uses the status.
+//! The status of a node for its service manager (systemd). Reading the status does not call Redis.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +27,17 @@ pub struct NodeStatus {
     pub jobs: Option<usize>,
     /// The number of runs that the node executes.
     pub running: usize,
-    /// The time until the next run in the node's lanes is ready, or `None` if there is no such run.
+    /// The time until the next run in the node's lanes is ready, or `None` if no run is planned
+    /// there.
     pub next: Option<Duration>,
-    /// The present problem, if any: Redis is away, or the file was refused.
+    /// The present problem, if any: Redis is out of reach, or the file was refused.
     pub trouble: Option<String>,
 }
 
 impl StatusView {
-    /// Returns the name of a loop that the node depends on and that is overdue by more than `by`. A
-    /// stopping node returns `None`: its loops end, and every wait of a stop has an end of its own.
+    /// Returns the name of a stuck loop: the ticker or the lease keeper, if its heartbeat is
+    /// overdue by more than `by`. Returns `None` for a stopping node, because its loops end and
+    /// each wait of a stop is limited.
     pub fn stuck(&self, by: Duration) -> Option<&'static str> {
         if self.node.phase() == Phase::Running {
             self.health.progress.stuck(BootInstant::now(), by)

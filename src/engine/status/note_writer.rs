@@ -1,6 +1,6 @@
 //! Writes the events of this node to Redis.
 //!
-//! Invariant: events that Redis did not take are kept and sent again.
+//! Invariant: events that Redis did not accept are kept and sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The interval at which a node without new events renews its stored events. Redis keeps stored
-/// events for 30 days.
+/// The interval at which a node without new events calls Redis to keep its stored events. Otherwise
+/// Redis would delete these events after 30 days.
 const STILL_HERE: Duration = Duration::from_secs(6 * 3600);
 
 /// The loop that writes the events of this node to Redis.
@@ -25,7 +25,7 @@ pub(crate) struct NoteWriter {
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// Writes the events of this node to Redis, for ever.
+/// Writes the events of this node to Redis. Never returns.
 pub(crate) async fn run(writer: Arc<NoteWriter>) {
     let mut last = BootInstant::now();
     loop {
@@ -42,8 +42,8 @@ pub(crate) async fn run(writer: Arc<NoteWriter>) {
     }
 }
 
-/// Checks which runs wait for a slot of the queues without a free slot. The ticker does not poll
-/// the lanes of such queues.
+/// Checks whether runs wait for a slot of the queues without a free slot. The ticker does not know,
+/// because it does not poll the lanes of such queues.
 async fn look_at_full(writer: &NoteWriter) {
     let full = writer.health.notes.full();
     if full.is_empty() {
@@ -52,7 +52,7 @@ async fn look_at_full(writer: &NoteWriter) {
     for offer in writer.slots.offers() {
         let Some(since) = full.get(&offer.queue) else { continue };
         let found = writer.node.store.count_due(&offer.lanes, writer.health.notes.now()).await;
-        // Loops with work for Redis log that it is away.
+        // Other loops log that Redis is out of reach.
         let Ok((_, ready)) = found else { return };
         if writer.health.notes.full().get(&offer.queue) != Some(since) {
             continue;
@@ -64,12 +64,12 @@ async fn look_at_full(writer: &NoteWriter) {
     }
 }
 
-/// The choice between calling Redis and making no call if no event waits.
+/// The choice of whether a write without waiting events calls Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nothing {
-    /// Calls Redis, so that the stored events of this node do not expire.
+    /// Redis is called, so that the stored events of this node do not expire.
     IsSaid,
-    /// Makes no call to Redis.
+    /// Redis is not called.
     IsNot,
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn write(node: &NodeContext, notes: &Notes, nothing: Nothing) -
     match node.store.note_events(&node.settings.node, &waiting).await {
         Ok(()) => true,
         Err(error) => {
-            // Loops with work for Redis log that it is away.
+            // Other loops log that Redis is out of reach.
             debug!("Node events are not written yet: {error}.");
             notes.put_back(waiting);
             false

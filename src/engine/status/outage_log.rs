@@ -1,8 +1,8 @@
 //! The log of problems between this node and Redis. A problem is logged at its start, at intervals
 //! while it lasts, and at its end.
 //!
-//! Invariant: no problem fills the log. That rule includes a lasting problem, a problem that comes
-//! and goes with every call, and many small problems at once.
+//! Invariant: no problem fills the log, even if it lasts, if it comes and goes with every call, or
+//! if many problems occur at once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,25 +14,25 @@ use crate::store::StoreError;
 
 /// The interval at which the same problem is logged again.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
-/// The time after the start of an outage before another reason of the outage is logged. A
-/// connection breaks before the reason is known.
+/// The time after the start of an outage before another reason of the same outage is logged. The
+/// first error only says that the connection broke, and the real reason often follows.
 const NEXT_REASON: Duration = Duration::from_secs(3);
-/// The shortest time between the log lines of two outages. Part of the calls may fail while other
-/// calls are answered.
+/// The shortest time between the log lines of two outages. Without this limit, a Redis that answers
+/// only some calls would fill the log.
 const NEXT_OUTAGE: Duration = Duration::from_secs(20);
 
-/// The small problems that were logged lately, so that no problem fills the log.
+/// The problems that were logged lately and are not logged again.
 #[derive(Default)]
 struct LogOnce {
     at: Mutex<HashMap<String, Instant>>,
 }
 
 impl LogOnce {
-    /// The most problems remembered. Past this bound all problems are forgotten, and may be logged
-    /// once more.
+    /// The most problems that are remembered. Above this number all problems are forgotten, and may
+    /// be logged again.
     const MOST: usize = 1_000;
 
-    /// Returns true if `subject` is to be logged now: for the first time, or again after a minute.
+    /// Returns true if `subject` was not logged within the last minute, and counts it as logged.
     fn is_new(&self, subject: &str) -> bool {
         let mut said = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         if said.get(subject).is_some_and(|at| at.elapsed() < SAID_AGAIN) {
@@ -46,13 +46,13 @@ impl LogOnce {
     }
 }
 
-/// The present outage, if any, and the problems that were logged.
+/// The present outage, if any, and the problems that were logged lately.
 #[derive(Default)]
 pub(crate) struct OutageLog {
     state: Mutex<State>,
-    /// The failed calls that were logged lately.
+    /// The failed calls that were logged within the last minute.
     failures: LogOnce,
-    /// The other problems that were logged lately.
+    /// The other problems that were logged within the last minute.
     problems: LogOnce,
 }
 
@@ -79,25 +79,24 @@ impl OutageLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the problem `subject` is to be logged now: for the first time, or again after
-    /// a minute.
+    /// Returns true if the problem `subject` was not logged within the last minute, and counts it
+    /// as logged.
     pub(crate) fn is_new(&self, subject: &str) -> bool {
         self.problems.is_new(subject)
     }
 
-    /// Logs a failed call. `hence` says which action does not happen because of the failure. Only a
-    /// missing answer is an outage, which the next answer ends. A refusal of one call says nothing
-    /// about other calls.
+    /// Logs a failed call. `hence` says which action fails for this reason. A missing answer counts
+    /// as an outage, which lasts until the next answer. Any other error concerns only this call.
     pub(crate) fn failed(&self, error: &StoreError, hence: &str) {
         let text = error.to_string();
         if matches!(error, StoreError::Unavailable { .. }) {
             self.no_answer(text);
         } else if !self.failures.is_new(&format!("{text} {hence}")) {
-            debug!("{text}; {hence}.");
+            debug!("{text}, so {hence}.");
         } else if error.is_passing() {
-            warn!("{text}; {hence}; trying again.");
+            warn!("{text}, so {hence}. This node tries again.");
         } else {
-            error!("{text}; {hence}.");
+            error!("{text}, so {hence}.");
         }
     }
 
@@ -112,9 +111,12 @@ impl OutageLog {
             is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
         if is_new {
             if let Some(outage) = &state.outage {
-                warn!(for_s = outage.since.elapsed().as_secs(), "{text}; still trying.");
+                warn!(
+                    for_s = outage.since.elapsed().as_secs(),
+                    "{text}. This node still tries again."
+                );
             } else {
-                warn!("{text}; trying again.");
+                warn!("{text}. This node tries again.");
             }
             state.last_said = Some(Instant::now());
         }
@@ -125,18 +127,18 @@ impl OutageLog {
         }
     }
 
-    /// Returns the present problem, or `None` if Redis answers.
+    /// Returns the present outage as text, or `None` if Redis answers.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.state().outage.as_ref().map(|outage| outage.text.clone())
     }
 
-    /// Notes that Redis answered a call.
+    /// Records that Redis answered a call, and logs the end of an outage.
     pub(crate) fn answered(&self) {
         let over = self.state().outage.take();
         if let Some(over) = over.filter(|outage| outage.is_said) {
             info!(
                 after_ms = u64::try_from(over.since.elapsed().as_millis()).unwrap_or(u64::MAX),
-                "Redis answers again (it was: {}).", over.text
+                "Redis answers again. The problem was: {}.", over.text
             );
         }
     }

@@ -1,9 +1,9 @@
-//! Compares Redis' clock with this node's monotonic clock, which no one sets. The comparison
-//! detects steps of Redis' clock, and provides the time for judging the age of records.
+//! Compares Redis' clock with this node's monotonic clock, which is never set. The comparison
+//! detects steps of Redis' clock, and gives the time by which the age of records is judged.
 //!
-//! Invariant: nothing becomes due by the clock of this module. A detected step only has plans
-//! examined, and keeps records from being removed by a time that has just jumped. For [`STEADY_FOR`]
-//! after a step, the oldest of the times shown counts.
+//! Invariant: no run becomes due by this module. A step only makes the node examine its plans, and
+//! prevents records from being removed too early. For [`STEADY_FOR`] after a step, ages are judged
+//! by the oldest of the times shown.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,26 +13,26 @@ use tokio::sync::Notify;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::keeper::BootInstant;
 
-/// The largest difference of the two clocks between two polls that is not yet a step.
+/// The largest difference between the two clocks, from one poll to the next, that is not a step.
 const STEP: Duration = Duration::from_secs(5);
-/// The time after a step in which ages are still judged by the time before the step.
+/// The time after a step for which ages are judged by the time before the step.
 pub(crate) const STEADY_FOR: Duration = Duration::from_secs(3_600);
 
-/// The knowledge of this node about Redis' clock.
+/// The state of Redis' clock as this node knows it.
 #[derive(Default)]
 pub(crate) struct RedisClock {
     state: Mutex<State>,
-    /// The signal that the clock was stepped, after which plans are examined.
+    /// The signal that Redis' clock was stepped, which makes the node examine its plans.
     pub(crate) stepped: Notify,
 }
 
 #[derive(Default)]
 struct State {
     last: Option<Reading>,
-    /// The instant since which the clock has gone on without a step.
+    /// The instant from which Redis' clock has run without a step.
     steady_since: Option<BootInstant>,
-    /// The oldest time shown before and after recent steps. This node's clock carries that time on,
-    /// and the time counts for a limited period.
+    /// The oldest time shown around recent steps, continued by this node's clock. `None` if no step
+    /// was recent.
     before: Option<Before>,
 }
 
@@ -62,8 +62,8 @@ impl RedisClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the time that Redis' clock showed in the answer to a call. Returns by how many ms
-    /// the clock was stepped since the last answer, or `None` without a step.
+    /// Records the time that Redis' clock showed in the answer to a call. Returns the step since
+    /// the last answer in ms (negative if the clock was set back), or `None` if no step happened.
     pub(crate) fn read(
         &self,
         at: UnixMillis,
@@ -92,8 +92,8 @@ impl RedisClock {
         Some(by)
     }
 
-    /// Judges the age of records by the time `at`, carried on from `instant`, for [`STEADY_FOR`]. The
-    /// caller uses this for a step that this node did not see itself.
+    /// Judges the age of records by the time `at`, continued from `instant`, for [`STEADY_FOR`].
+    /// Called for a step that happened before this node started.
     pub(crate) fn hold(&self, at: UnixMillis, instant: BootInstant) {
         let mut state = self.state();
         if state.before.is_none_or(|before| before.until <= instant) {
@@ -109,14 +109,14 @@ impl RedisClock {
         before.map_or(now, |before| now.min(before.carried_on(instant)))
     }
 
-    /// Returns true if this node saw Redis' clock go on without a step for [`STEADY_FOR`].
+    /// Returns true if this node saw Redis' clock run without a step for [`STEADY_FOR`].
     pub(crate) fn is_steady(&self) -> bool {
         self.state().steady_since.is_some_and(|since| BootInstant::now().since(since) >= STEADY_FOR)
     }
 }
 
-/// Returns by how many ms Redis' clock was stepped between two readings. Returns `None` if a slow
-/// answer explains the difference.
+/// Returns the step of Redis' clock between two readings in ms. Returns `None` if no step happened,
+/// or a slow answer explains the difference.
 fn stepped(last: Reading, now: Reading) -> Option<i64> {
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let went = now.at.as_i64() - last.at.as_i64();

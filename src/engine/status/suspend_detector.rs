@@ -1,17 +1,16 @@
-//! Detects whether this node itself was suspended: its host slept, or the process was stopped and
-//! continued.
+//! Detects suspensions of this node: its host slept, or the process was stopped and continued.
 //!
-//! Invariant: time in which this node was suspended does not count as watching another node's
-//! lease. The holder of that lease, and Redis, may have been suspended too. So the holder had no
-//! chance to renew the lease or to stop its job.
+//! Invariant: time in which this node was suspended does not count as time in which it watched the
+//! lease of another node. That node, and Redis, may have been suspended too. So that node could
+//! neither renew the lease nor stop its job.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::keeper::BootInstant;
 
-/// The last heartbeat of this node, and the time since when no gap between heartbeats was longer
-/// than `limit`.
+/// The last heartbeat of this node, and the start of the time without a suspension. A gap between
+/// heartbeats that is longer than `limit` is a suspension.
 pub(crate) struct SuspendDetector {
     limit: Duration,
     beats: Mutex<Beats>,
@@ -24,19 +23,19 @@ struct Beats {
 }
 
 impl SuspendDetector {
-    /// Returns a detector of stops that last a quarter of a lease. A lease is renewed after a third
-    /// of its length, so enough time is left to stop a job.
+    /// Returns a detector of suspensions that last a quarter of the lease time or longer. Shorter
+    /// ones do no harm, because a lease is renewed after a third of its length.
     pub(crate) fn new(lease: Duration) -> Self {
         let now = BootInstant::now();
         Self { limit: lease / 4, beats: Mutex::new(Beats { last: now, awake_since: now }) }
     }
 
-    /// Returns the instant since which this node was not suspended.
+    /// Returns the instant of the end of the last suspension, or of the start of this node.
     pub(crate) fn awake_since(&self) -> BootInstant {
         self.beat(BootInstant::now())
     }
 
-    /// Gives a heartbeat at intervals, for ever.
+    /// Gives a heartbeat at intervals. Never returns.
     pub(crate) async fn run(&self) {
         loop {
             tokio::time::sleep(self.limit / 2).await;

@@ -1,5 +1,5 @@
-//! Texts that say why a request got no answer. The texts omit the URL, because a query may contain
-//! secrets.
+//! The reasons why a request got no answer, as text. The texts omit the URL, because its query may
+//! contain secrets.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -29,8 +29,8 @@ pub(super) fn in_words(error: reqwest::Error) -> String {
     if at_connect { format!("cannot connect: {words}") } else { format!("request failed: {words}") }
 }
 
-/// Returns why this node could not connect, if this node itself lacks descriptors or memory. In
-/// this case nothing was sent. `None` for any other error.
+/// Returns the reason why this node could not connect, if this node lacks descriptors or memory.
+/// Nothing was sent in this case. Returns `None` for any other error.
 pub(super) fn short_of(error: &reqwest::Error) -> Option<String> {
     let causes =
         std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| inside(*cause));

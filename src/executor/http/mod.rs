@@ -39,8 +39,9 @@ const KEPT: usize = 64 * 1024;
 /// Bytes read but not kept count as dropped. Bytes never read are not counted, because their number
 /// is unknown.
 const READ: usize = 1024 * 1024;
-/// The time for which a connection is kept for the next request to the same host. It is short: a
-/// server that closes the connection first would fail a request that must not be sent twice.
+/// The time for which an idle connection is kept for the next request to the same host. The time is
+/// short, because a server that closes the connection first would fail a request that must not be
+/// sent twice.
 const IDLE: Duration = Duration::from_secs(4);
 /// The longest time a ping may take.
 const PING: Duration = Duration::from_secs(5);
@@ -48,13 +49,13 @@ const PING: Duration = Duration::from_secs(5);
 /// URL.
 const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/// Builds the client for all requests. The client uses the system's certificates, no proxies from
-/// the environment, and no redirects or retries of its own.
+/// Builds the client for all requests. The client uses the system's certificates. It uses no
+/// proxies from the environment, and neither redirects nor retries by itself.
 ///
-/// On a host without certificates the client is built without certificates. Then `https` fails with
-/// an error that says so, and `http` works.
+/// On a host without certificates, `https` requests fail with an error about the missing
+/// certificates, and `http` requests work.
 pub(super) fn client() -> Result<Client, reqwest::Error> {
-    // The call fails if the process has a provider already, which serves as well.
+    // The call fails if the process already has a provider, which is then used instead.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
         Client::builder()
@@ -80,8 +81,8 @@ pub(super) async fn execute(
     output: &OutputBuffer,
 ) -> AttemptOutcome {
     let guard = LeaseGuard::new(control, attempt.timeout);
-    // If the attempt is interrupted already, nothing is ever sent, so a lost lease leaves nothing
-    // behind. Otherwise only the receiver knows what became of the request.
+    // An attempt that is already interrupted sends nothing. After that point a lost lease means
+    // that only the receiver knows the result of the request.
     let when_lost =
         if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::MaybeAlive };
     let mut request = match guard.run(credential_injection::request(request, credentials)).await {
@@ -130,7 +131,8 @@ pub(super) async fn execute(
                     (when_lost, Some("the lease of the run was lost".to_owned()))
                 }
                 Interruption::TimedOut => {
-                    (Ending::TimedOut, Some(format!("timed out after {:?}", attempt.timeout)))
+                    let why = format!("the attempt exceeded its timeout of {:?}", attempt.timeout);
+                    (Ending::TimedOut, Some(why))
                 }
                 Interruption::Stopped(reason) => (reason.ending(), None),
             };
@@ -152,7 +154,7 @@ impl From<Interruption> for Failure {
     }
 }
 
-/// Sends the request, follows the allowed redirects, reads the answer into `output` and judges the
+/// Sends the request, follows the allowed redirects, reads the answer into `output` and checks the
 /// status of the answer.
 async fn follow(
     client: &Client,
@@ -301,8 +303,8 @@ impl Hop {
 }
 
 impl Hop {
-    /// Removes the parts of the request that were meant only for the previous origin. The error
-    /// says why nothing is sent: an empty body in place of the job's body would be another request.
+    /// Removes the parts of the request that were meant only for the previous origin. Fails if the
+    /// request has a body, because the other origin must not get the body.
     fn leave_the_origin(&mut self, status: u16) -> Result<(), String> {
         if !self.body.is_empty() {
             let origin = self.url.origin().ascii_serialization();
@@ -346,8 +348,8 @@ fn sign(
     Ok(())
 }
 
-/// Requests `url` and accepts any answer that is no error. The error says, without the URL, why
-/// there was no such answer.
+/// Requests `url` and accepts any answer with a status below 400. The error is the reason why there
+/// was no such answer, without the URL.
 pub(super) async fn ping(client: &Client, url: &str) -> Result<(), String> {
     let url = Url::parse(url).map_err(|error| format!("URL is not valid: {error}"))?;
     let answer = client.get(url).timeout(PING).send().await.and_then(Response::error_for_status);

@@ -1,4 +1,4 @@
-//! The wait for which an answer asks by its field `Retry-After` (RFC 9110, 10.2.3).
+//! The wait that an answer requests in its field `Retry-After` (RFC 9110, 10.2.3).
 //!
 //! Invariant: the wait is never longer than a day, whatever a server says. A field that cannot be
 //! read counts as absent.
@@ -16,14 +16,14 @@ const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 const DATES: [&str; 3] =
     ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// Returns the wait for which `headers` ask; `None` if they ask for none.
+/// Returns the wait that `headers` request. Returns `None` if `headers` request no wait.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     wait_asked(text(header::RETRY_AFTER)?, text(header::DATE))
 }
 
-/// Returns the wait for which the value `asked` of a `Retry-After` asks, in an answer with the date
-/// `sent`. `None` if the value cannot be read.
+/// Returns the wait that the value `asked` of a `Retry-After` requests, in an answer with the date
+/// `sent`. Returns `None` if the value cannot be read.
 ///
 /// A date is compared with the answer's own `Date`, which a server with a clock sends (RFC 9110,
 /// 6.6.1). The clock of this host may differ from the server's.

@@ -1,7 +1,7 @@
 //! Instants and timers on `CLOCK_BOOTTIME`.
 //!
-//! Invariant: a lease deadline or a timeout on this clock never stretches because the machine was
-//! suspended or the daemon was stopped. An instant on `CLOCK_MONOTONIC` would stretch.
+//! Invariant: a lease deadline or a timeout on this clock includes the time for which the machine
+//! was suspended. An instant on `CLOCK_MONOTONIC` would not include that time.
 
 use std::io;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! The bounds of a run's process, and the decision how the process ends.
+//! The time limits of a run's process, and the decision of how the process ends.
 //!
-//! Invariant: a decision how the process ends is never changed. KILL is never later than the
+//! Invariant: the decision of how the process ends is never changed. KILL is never later than the
 //! lease's deadline.
 
 use std::time::Duration;
@@ -46,19 +46,20 @@ impl RunBounds {
         self.limit = Limit::EndBy(BootInstant::now().saturating_add(timeout));
     }
 
-    /// Returns how the run ends, if the end was decided.
+    /// Returns the decision of how the run ends, `None` if the end is not decided yet.
     pub(crate) fn end(&self) -> Option<ProcessEnd> {
         self.end
     }
 
-    /// Decides whether the run has to end. Returns true if the end was decided in this call. Then
-    /// TERM is due.
+    /// Decides whether the run must end at `now`. Returns true if this call decided the end, and
+    /// the caller must send TERM.
     pub(crate) fn judge(&mut self, now: BootInstant) -> bool {
         if self.end.is_some() {
             return false;
         }
         match self.limit {
-            // The program has not begun, so nothing could react to TERM: KILL is due at once.
+            // The program has not begun, so the run has no process that could react to TERM. KILL
+            // is due at once.
             Limit::StartBy(at) if now >= at => {
                 self.end = Some(ProcessEnd::CannotStart);
                 self.kill_at = Some(now);
@@ -72,18 +73,19 @@ impl RunBounds {
         self.end.is_some()
     }
 
-    /// Decides how the run ends. The grace of the run counts from `now`.
+    /// Decides that the run ends with `end`. The grace of the run counts from `now`.
     pub(crate) fn decide(&mut self, end: ProcessEnd, now: BootInstant) {
         self.end = Some(end);
         self.kill_at = Some(now.saturating_add(self.kill_grace));
     }
 
-    /// Returns when KILL is due, at the latest at the lease's deadline.
+    /// Returns the instant at which KILL is due, at the latest the lease's deadline.
     pub(crate) fn kill_at(&self) -> BootInstant {
         self.kill_at.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// Applies the instruction `word`. Returns true if TERM is due because of the instruction.
+    /// Applies the instruction `word`. Returns true if the caller must send TERM because of the
+    /// instruction.
     pub(crate) fn hear(&mut self, word: ProcessWord) -> bool {
         let now = BootInstant::now();
         match word {
@@ -101,7 +103,7 @@ impl RunBounds {
         false
     }
 
-    /// Returns when a decision or KILL is due next.
+    /// Returns the next instant at which a decision or KILL is due.
     pub(crate) fn next_event(&self) -> BootInstant {
         let (Limit::StartBy(at) | Limit::EndBy(at)) = self.limit;
         match self.end {

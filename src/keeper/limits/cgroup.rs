@@ -1,8 +1,8 @@
 //! A cgroup of version 2, as the files of its directory.
 //!
 //! Invariant: a process cannot leave a cgroup by forking, by its own session or by wiping its
-//! environment. So every process started in a cgroup is found there. The kernel itself kills
-//! (`cgroup.kill`) and misses no process that forks meanwhile.
+//! environment. So every process started in a cgroup is found there. The kernel kills a whole
+//! cgroup at once (`cgroup.kill`), so a process cannot escape by forking.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::domain::job::process_limits::Limits;
 
 /// The period in which a share of the processor is measured, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
-/// The depth to which cgroups made by a job itself are searched.
+/// The maximum depth to which cgroups made by a job itself are searched.
 const DEEPEST: u32 = 8;
 /// The wait between checks of a cgroup that should become empty.
 const LOOK: Duration = Duration::from_millis(5);
@@ -44,11 +44,12 @@ impl Cgroup {
         Ok(made)
     }
 
-    /// Applies those of `limits` that a cgroup can enforce. Fails if a controller is missing.
+    /// Applies the limits in `limits` that a cgroup can enforce. Fails if a controller is missing.
     pub(crate) fn limit(&self, limits: &Limits) -> io::Result<()> {
         if let Some(bytes) = limits.memory {
             self.write("memory.max", &bytes.to_string())?;
-            // Swap would only delay the end. A kernel without swap has no such file.
+            // Swap would only delay the end of a process without memory. A kernel without swap
+            // lacks this file.
             if let Err(error) = self.write("memory.swap.max", "0")
                 && error.kind() != io::ErrorKind::NotFound
             {
@@ -90,7 +91,8 @@ impl Cgroup {
         }
     }
 
-    /// Returns how many processes in the cgroup were killed because memory had run out.
+    /// Returns the number of processes in the cgroup that the kernel killed because memory had run
+    /// out.
     pub(crate) fn oom_kills(&self) -> u64 {
         let events = self.read("memory.events").unwrap_or_default();
         events
@@ -126,7 +128,7 @@ impl Cgroup {
 
     /// Kills all processes in the cgroup and in the cgroups below.
     pub(crate) fn kill(&self) {
-        // Kernels before 5.14 have no such file.
+        // Kernels before 5.14 lack `cgroup.kill`.
         if self.write("cgroup.kill", "1").is_err() {
             for pid in self.pids().into_iter().filter_map(Pid::from_raw) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);

@@ -1,16 +1,17 @@
 //! The cgroup that the service manager delegated to this node (`Delegate=yes`), and the cgroups of
 //! the node's runs in it.
 //!
-//! This module makes two children of the cgroup in which the process was started. `daemon` takes
-//! the process and all it starts, because a cgroup that hands out controllers may not contain
-//! processes itself. `runs-INCARNATION` contains one cgroup for each run. A living node locks its
-//! `runs-INCARNATION`. A directory without a lock belongs to a dead node: its processes are killed
-//! and it is removed at the next start.
+//! This module makes two children of the cgroup in which the process was started. `daemon` contains
+//! this process and its children, because a cgroup that passes on controllers must not contain
+//! processes. `runs-INCARNATION` contains one cgroup for each run. A living node locks its
+//! `runs-INCARNATION`. A directory without a lock belongs to a dead node. The next start of a node
+//! kills the processes in that directory and removes the directory.
 //!
 //! Invariant: a cgroup is changed only if systemd marked it as delegated (`user.delegate`).
 //!
-//! Killing what a dead predecessor left does not change recovery. Only the predecessor's keeper may
-//! write the `ended` mark, because only that keeper knows that no run was started outside a cgroup.
+//! Killing the processes of a dead node does not make its runs free earlier. Only the dead node's
+//! keeper may write the `ended` mark, because only that keeper knows that no run was started
+//! outside a cgroup.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -35,14 +36,15 @@ pub struct Delegation {
     base: Cgroup,
     runs: Cgroup,
     limits: BTreeSet<LimitKind>,
-    /// The lock on the directory of the cgroup `runs`. It shows other nodes that this node lives.
+    /// The lock on the directory of the cgroup `runs`. The lock shows other nodes that this node
+    /// lives.
     _lock: File,
 }
 
-/// The reason why runs on this node have no cgroups of their own.
+/// The reason why runs on this node do not get their own cgroups.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotDelegated {
-    /// There is no cgroup hierarchy of version 2, or this process is in none.
+    /// This host has no cgroup hierarchy of version 2, or this process is not in that hierarchy.
     #[error("this host has no version 2 cgroups")]
     None,
     /// The service manager did not delegate the cgroup to this node.
@@ -64,8 +66,9 @@ pub enum NotDelegated {
 impl Delegation {
     /// Takes over the delegated cgroup for the runs of `incarnation`.
     ///
-    /// Moves the calling process into `daemon`, clears up after dead nodes and makes the cgroup for
-    /// runs. Call it before any child is started. Blocks for some seconds at most.
+    /// Moves the calling process into `daemon`, kills and removes the runs of dead nodes and makes
+    /// the cgroup for runs. Must be called before any child is started. Blocks for some seconds at
+    /// most.
     pub fn take(incarnation: &str) -> Result<Self, NotDelegated> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -99,7 +102,8 @@ impl Delegation {
         &self.limits
     }
 
-    /// Returns why some limits cannot be enforced; `None` if all limits can be enforced.
+    /// Returns the reason why some limits cannot be enforced. Returns `None` if all limits can be
+    /// enforced.
     pub fn lacks(&self) -> Option<String> {
         let lacking: BTreeSet<LimitKind> = LimitKind::ALL
             .into_iter()
@@ -128,12 +132,14 @@ pub(crate) fn seat_beside(runs: &Cgroup) -> Option<Cgroup> {
 
 impl Drop for Delegation {
     fn drop(&mut self) {
-        // A process that is still alive in it keeps the cgroup. The next start kills that process.
+        // The removal fails if a process is still alive in the cgroup. The next start kills that
+        // process.
         let _ = self.runs.remove();
     }
 }
 
-/// Enables controllers for the children of `cgroup`. Returns the limits that were enabled.
+/// Enables controllers for the children of `cgroup`. Returns the limits that the enabled
+/// controllers can enforce.
 fn hand_on_controllers(cgroup: &Cgroup) -> BTreeSet<LimitKind> {
     let handed_on = |kind: &LimitKind| {
         kind.controller().is_some_and(|controller| {

@@ -1,5 +1,5 @@
-//! The beginning and the end of a job's output, in bounded memory. Both streams keep the order in
-//! which they came.
+//! The beginning and the end of a job's output, in bounded memory. Bytes of both streams are kept
+//! in the order in which they came.
 //!
 //! Invariant: kept + dropped = appended, to the byte. At most as many bytes are kept as the bounds
 //! say. The order of the streams costs two bytes for each change of stream. So an output that
@@ -83,7 +83,7 @@ impl Excerpt {
     /// Appends bytes that `stream` wrote.
     pub(crate) fn append(&mut self, stream: ExcerptStream, bytes: &[u8]) {
         let left = self.bounds.head.saturating_sub(self.head.len());
-        // Once bytes were dropped the head is closed: later bytes are not the beginning.
+        // Once bytes were dropped, later bytes no longer belong to the beginning.
         let left = if self.dropped == 0 { left } else { 0 };
         let (first, rest) = bytes.split_at(left.min(bytes.len()));
         self.head.push(stream, first);

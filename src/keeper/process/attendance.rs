@@ -1,8 +1,9 @@
-//! Follows the process of one run, from its start until no process of the run is left.
+//! The task that follows the process of one run, from its start until no process of the run is
+//! left.
 //!
 //! Invariant: a run is reported ended only when its direct child and all processes left behind by
-//! this child are dead. TERM comes before KILL by the grace. But no process lives past the lease's
-//! deadline because the keeper failed to send KILL.
+//! this child are dead. KILL follows TERM after the grace, and at the latest at the lease's
+//! deadline.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,14 +24,14 @@ use crate::keeper::protocol::keeper_messages::{
 
 /// The time for which the pipes are read after the direct child ended.
 const DRAIN: Duration = Duration::from_secs(2);
-/// The time in which processes left behind may end by themselves before they count as left. The
-/// last process of a pipeline ends mere milliseconds after the first.
+/// The time in which processes left behind may end by themselves before they are killed. The last
+/// process of a pipeline ends only milliseconds after the first.
 const SETTLE: Duration = Duration::from_millis(50);
 /// The number of KILLs sent to processes left behind that do not die, before the keeper stops
 /// trying. Such a process belongs to another user or is stuck in the kernel.
 ///
-/// The KILLs take ten seconds. The KILLs are counted instead of the time, because a keeper that was
-/// itself stopped has not waited meanwhile.
+/// The KILLs take ten seconds together. The keeper counts KILLs and not time, because time also
+/// passes while the keeper itself is stopped.
 const MOST_KILLS: u32 = 100;
 /// The wait between KILLs of a leader, before all processes of its run are searched and killed
 /// again. The wait doubles each time, up to `KILL_AGAIN_AT_LEAST`.
@@ -65,7 +66,7 @@ enum Exit {
     /// The leader is dead and its program never began, for this reason.
     Failed(RunReport),
     /// The leader was killed before its program began, and does not die because it is stuck in the
-    /// kernel. Such a leader can no longer run any of the job.
+    /// kernel. Such a leader never starts the program.
     Stuck,
     /// The leader was killed and does not die, because it belongs to another user or is stuck in
     /// the kernel.
@@ -85,7 +86,7 @@ impl StartingProcess {
             Exit::Stuck => {
                 table.give_up(key, GivenUp::Unbegun);
                 self.pipes.iter().for_each(JoinHandle::abort);
-                return self.not_begun(launch, "; the process is stuck in the kernel until then");
+                return self.not_begun(launch, "; the process is stuck in the kernel");
             }
             Exit::Alive => {
                 table.give_up(key, GivenUp::Alive);
@@ -187,7 +188,7 @@ impl StartingProcess {
                     table.kill_group(key);
                     now.saturating_add(KILL_AGAIN)
                 });
-                // KILL is repeated, because the job may fork faster than we search.
+                // KILL is repeated, because the job may fork faster than the keeper searches.
                 if now >= *wake {
                     // A child that has not become its program has started no other process, so no
                     // search is needed.
@@ -269,7 +270,8 @@ async fn clear_up(
         if seen.as_ref().is_some_and(Vec::is_empty) {
             return (left_processes, None);
         }
-        // Without a descriptor to look, processes may be left, so the end is not reported yet.
+        // Without descriptors the processes cannot be listed and some may be left, so the end is
+        // not reported yet.
         let is_seen = seen.is_some();
         let remaining = seen.unwrap_or_default();
         if now.since(died) >= SETTLE {

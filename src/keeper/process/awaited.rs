@@ -1,4 +1,4 @@
-//! The wait on a bare descriptor.
+//! A file descriptor that a task can wait for.
 #![allow(unsafe_code)]
 
 use std::io;

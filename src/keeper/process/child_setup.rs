@@ -56,13 +56,14 @@ impl Become {
         Self { uid: Uid::from_raw(*uid), gid: Gid::from_raw(*gid), groups }
     }
 
-    /// Makes the calling process this user, for good.
+    /// Makes the calling process run as this user, without a way back to the old user.
     ///
     /// Groups are set first, because a user without rights cannot change them. Capabilities that
     /// survive a change of users are dropped. An attempt to become root again must fail.
     fn enter(&self) -> Result<(), StartFailure> {
         let by = |call| move |errno| StartStep::User(call).failed(errno);
-        // The user does not own its output, and may want to open it anew (`/dev/stderr`).
+        // The job's user does not own the output, but the job may open its output again
+        // (`/dev/stderr`).
         for output in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
             rustix::fs::fchmod(output, Mode::from_raw_mode(0o666)).map_err(by("fchmod"))?;
         }
@@ -123,7 +124,7 @@ impl ChildSetup {
         // The node's capability to become other users must not pass to its jobs. Systems without an
         // ambient set have nothing to drop.
         let _ = rustix::thread::clear_ambient_capability_set();
-        // The default of the service manager: no core files unless the job asks for them.
+        // No core files are written unless the job raises the limit itself, as under systemd.
         let core = Rlimit { current: Some(0), ..rustix::process::getrlimit(Resource::Core) };
         rustix::process::setrlimit(Resource::Core, core).map_err(exec)?;
         if let Some(user) = &self.user {
@@ -142,8 +143,8 @@ impl ChildSetup {
         Ok(())
     }
 
-    /// Enters the job's directory, with the rights of the job's user. Takes the alternative only if
-    /// the wanted directory is missing. May wait for a file system without limit.
+    /// Enters the job's directory, with the rights of the job's user. Enters the alternative
+    /// directory only if the wanted directory is missing. May wait for a file system without limit.
     pub(crate) fn enter_directory(&self) -> Result<Entered, StartFailure> {
         let entered = match (rustix::process::chdir(&self.cwd), &self.cwd_else) {
             (Ok(()), _) => Ok(Entered::Wanted),

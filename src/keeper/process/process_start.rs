@@ -129,8 +129,8 @@ pub(crate) async fn start(
     {
         Ok(exit) => exit,
         Err(error) => {
-            // A child that cannot be watched must not run. It may have begun, so the run fails here
-            // and no other node may try it.
+            // A child that cannot be watched must not run. The child may have begun, so the run
+            // fails here and no other node may start the run.
             undo(table, key, leader).await;
             return Err(program_file::not_executed(&name, &error));
         }
@@ -146,7 +146,7 @@ pub(crate) async fn start(
 /// Kills a child that cannot be watched, and polls until it is dead.
 async fn undo(table: &ProcessTable, key: Key, leader: Pid) {
     for _ in 0..MOST_LOOKS {
-        // The search for all processes of a run needs descriptors itself; `kill_group` needs none.
+        // The search for all processes of a run needs descriptors, but `kill_group` does not.
         table.kill_group(key);
         table.kill(key);
         if !process_tree::is_alive_child(leader) {

@@ -64,7 +64,7 @@ pub(crate) struct ProcessTable {
     /// The last snapshot of all processes, and the instant at which it began.
     read: RefCell<Option<(BootInstant, Rc<Snapshot>)>>,
     output: OutputBounds,
-    /// The cgroup in which each run gets a cgroup of its own.
+    /// The cgroup in which each run gets its own cgroup. `None` if runs have no cgroups.
     cgroups: Option<Cgroup>,
     /// The cgroups of ended runs that could not be removed yet.
     left_cgroups: RefCell<Vec<Cgroup>>,
@@ -172,7 +172,7 @@ impl ProcessTable {
         let Some(pid) = entry.identity.leader.take() else { return };
         let has_to_move = how == GivenUp::Unbegun && entry.cgroup.is_some();
         if let Some(seat) = self.cgroups.as_ref().filter(|_| has_to_move).and_then(seat_beside) {
-            // If the move fails, the cgroup stays. It is cleared with all others in the end.
+            // If the move fails, the cgroup stays until all cgroups are cleared at the end.
             let _ = seat.write("cgroup.procs", &pid.to_string());
         }
         self.given_up.borrow_mut().insert(pid, how);
@@ -265,8 +265,8 @@ impl ProcessTable {
     /// Returns the living processes of a run, without its leader. The call is cheap if the run has
     /// no such process. `None` if this process lacks the descriptors to look.
     pub(crate) fn remaining(&self, key: Key) -> Option<Vec<Process>> {
-        // The processes that a dead leader left are our children now. So without a living orphan
-        // nothing was left.
+        // The processes that a dead leader left are children of this process. So without a living
+        // orphan the run has no process left.
         let is_empty = self.cgroup(key).is_none_or(|cgroup| !cgroup.is_populated());
         if self.living_orphans()?.is_empty() && is_empty {
             return Some(Vec::new());
@@ -300,14 +300,14 @@ impl ProcessTable {
         self.kill_cgroup(key);
     }
 
-    /// Kills all processes in the cgroup of a run, if it has one.
+    /// Kills all processes in the cgroup of a run, if the run has a cgroup.
     pub(crate) fn kill_cgroup(&self, key: Key) {
         if let Some(cgroup) = self.cgroup(key) {
             cgroup.kill();
         }
     }
 
-    /// Kills all processes of a run, which a search of `/proc` finds.
+    /// Finds all processes of a run in `/proc` and kills these processes.
     pub(crate) fn kill(&self, key: Key) {
         self.kill_cgroup(key);
         process_tree::signal_all(&self.members(key, &Snapshot::take()).1, Signal::KILL);
@@ -387,13 +387,13 @@ impl ProcessTable {
         self.given_up.borrow_mut().retain(|pid, _| {
             let alive = Pid::from_raw(*pid).filter(|pid| process_tree::is_alive_child(*pid));
             alive.is_some_and(|pid| {
-                // KILL had no effect so far. The process is not reaped, so its pid names no other
-                // process.
+                // KILL had no effect so far. The process is not reaped, so no other process has its
+                // pid.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 true
             })
         });
-        // The orphans cannot be seen, so at least one may exist.
+        // The orphans cannot be listed, so at least one orphan may exist.
         let Some(orphans) = self.living_orphans() else { return 1 };
         let entries = self.entries.borrow();
         for orphan in &orphans {

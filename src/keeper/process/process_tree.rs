@@ -27,7 +27,7 @@ pub(crate) struct Identity {
     pub(crate) leader: Option<i32>,
 }
 
-/// The answer to the question which run an orphan's environment names.
+/// The run that an orphan's environment names, compared with a given run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProcessClaim {
     /// The environment names this run.
@@ -41,7 +41,7 @@ pub(crate) enum ProcessClaim {
 }
 
 impl Identity {
-    /// Returns which run the environment of `pid` names, compared with this run.
+    /// Compares the run that the environment of `pid` names with this run.
     pub(crate) fn claim(&self, pid: i32) -> ProcessClaim {
         let environment = match std::fs::read(format!("/proc/{pid}/environ")) {
             Ok(environment) => environment,
@@ -98,8 +98,8 @@ impl Process {
 
     /// Returns true if the process runs as `uid` and cannot gain other rights (`no_new_privs`).
     ///
-    /// This holds for all processes of a job with `user`. It does not hold for a process of a job
-    /// without `user` that changed to that user, for example with `sudo`.
+    /// True for each process of a job with `user`. False for a process of a job without `user` that
+    /// changed to that user, for example with `sudo`.
     pub(crate) fn is_bound_to(&self, uid: u32) -> bool {
         let own = format!("/proc/{}", self.pid);
         let is_bound = |status: String| status.lines().any(|line| line == "NoNewPrivs:\t1");
@@ -107,7 +107,7 @@ impl Process {
             && std::fs::read_to_string(format!("{own}/status")).is_ok_and(is_bound)
     }
 
-    /// Sends the process a signal, unless it ended meanwhile and its pid names another process.
+    /// Sends the process a signal, unless the process has ended and its pid names another process.
     pub(crate) fn signal(&self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid) else { return };
         if let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty())

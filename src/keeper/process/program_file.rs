@@ -39,8 +39,8 @@ fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Run
     }
 }
 
-/// Returns a report that the keeper lacks resources to start anything; `None` if `error` has
-/// another cause.
+/// Returns a report that the keeper lacks resources to start a process. Returns `None` if `error`
+/// has another cause.
 ///
 /// This function is only for steps before the child exists, and for the fork. In a child the same
 /// error may come from a limit of its job or of its job's user.
@@ -133,8 +133,8 @@ impl Candidates {
         Err(StartStep::Search.failed(refused.unwrap_or(Errno::NOENT)))
     }
 
-    /// Returns why `file` could not be executed: the file is missing, or else `errno`. Safe between
-    /// fork and exec.
+    /// Returns the reason why `file` could not be executed: the file is missing, or the error
+    /// `errno` of the exec. Safe between fork and exec.
     pub(crate) fn why_not(file: &CStr, errno: Errno) -> StartFailure {
         match rustix::fs::stat(file) {
             // The job's user may be allowed to execute a file it cannot see.

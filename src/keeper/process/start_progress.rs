@@ -2,8 +2,8 @@
 //! failed.
 //!
 //! Invariant: while the child's side of the pipe is open, nothing of the job's program has run. A
-//! child that was killed while the pipe was open never will run any of the program. The exec or the
-//! child's death closes the pipe.
+//! child that was killed while the pipe was open never runs the program. The exec or the child's
+//! death closes the pipe.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -73,7 +73,7 @@ impl Keeper {
         &self.inner.limits
     }
 
-    /// Returns true if each run has a cgroup of its own.
+    /// Returns true if each run has its own cgroup.
     pub fn has_cgroups(&self) -> bool {
         self.inner.has_cgroups
     }

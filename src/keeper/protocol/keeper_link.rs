@@ -27,18 +27,19 @@ const DOUBTFUL_LOOKS: u32 = 3;
 pub struct KeeperSettings {
     /// The program `schedd`.
     pub program: PathBuf,
-    /// The file for the mark that the keeper leaves when it ended and no process it started is
-    /// alive. `None`: the keeper leaves no mark.
+    /// The file for the end mark, which the keeper writes when all processes it started are dead.
+    /// `None` means that the keeper writes no mark.
     pub ended_file: Option<PathBuf>,
     /// The name of the node, which the mark contains.
     pub node: String,
     /// The incarnation of the node, which the mark contains.
     pub incarnation: String,
-    /// The length of the node's leases. It determines how long a keeper may be silent.
+    /// The length of the node's leases, which bounds the time for which a keeper may be silent.
     pub lease: Duration,
     /// The bounds of the output that is kept of a job while the daemon is slow.
     pub output: OutputBounds,
-    /// The cgroup in which runs get cgroups of their own, if the service manager delegated one.
+    /// The cgroup in which each run gets its own cgroup. `None` if the service manager delegated no
+    /// cgroup.
     pub delegation: Option<Arc<Delegation>>,
 }
 
@@ -46,7 +47,7 @@ pub struct KeeperSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The keeper cannot be started.
-    #[error("keeper {program:?} cannot be started: {source}")]
+    #[error("the keeper {} cannot be started: {source}", .program.display())]
     Start {
         /// The path of the program that was tried.
         program: PathBuf,
@@ -123,7 +124,8 @@ impl KeeperLink {
         };
         let (ended, report) = oneshot::channel();
         link.admit(key, OpenProcess { identity, deadline, output, ended });
-        // If the keeper is gone, its runs get a report of that, and so does this run.
+        // If the keeper is gone, the link reports this run as ended, like all other runs of the
+        // keeper.
         let _ = link.orders.send(frame).await;
         Child { state: State::Living { key, link, report } }
     }
@@ -133,7 +135,7 @@ impl KeeperLink {
     }
 
     fn admit(&self, key: Key, open_process: OpenProcess) {
-        // If the keeper is gone, the entry is dropped, and its child sees that.
+        // If the keeper is gone, the entry is dropped, which ends the wait of its child.
         if let Some(open_processes) = self.open_processes().as_mut() {
             open_processes.insert(key, open_process);
         }
@@ -245,7 +247,7 @@ enum State {
 }
 
 impl Child {
-    /// Returns a handle on a run that was never started, with the report of that.
+    /// Returns a handle on a run that was never started and ends with `report`.
     pub(crate) fn never(report: RunReport) -> Self {
         Self { state: State::Over(report) }
     }

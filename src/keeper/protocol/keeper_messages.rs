@@ -28,8 +28,7 @@ pub enum KeeperOrder {
         /// these bounds.
         #[serde(default)]
         output: OutputBounds,
-        /// The directory in which each run gets a cgroup of its own; `None` if runs have no
-        /// cgroups.
+        /// The directory in which each run gets its own cgroup. `None` if runs have no cgroups.
         cgroups: Option<PathBuf>,
     },
     /// Starts a program as a run.
@@ -73,7 +72,7 @@ pub struct LaunchOrder {
     pub env: Variables,
     /// The working directory of the program.
     pub cwd: PathBuf,
-    /// The working directory to use if `cwd` is missing or no directory. With `None` the program
+    /// The working directory to use if `cwd` is missing or not a directory. With `None` the program
     /// cannot start in this case.
     #[serde(default)]
     pub cwd_else: Option<PathBuf>,

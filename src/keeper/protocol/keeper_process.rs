@@ -1,5 +1,5 @@
-//! The process of the keeper: takes orders until the daemon is gone, then kills all jobs, leaves
-//! the end mark and exits.
+//! The process of the keeper. The keeper takes orders until the daemon is gone, then kills all
+//! jobs, writes the end mark and exits.
 //!
 //! Invariant: the process has one thread, because the death signal of the jobs is tied to the
 //! thread that started them. The mark is written only when nothing this process ever started is
@@ -73,13 +73,13 @@ fn run() -> io::Result<()> {
             "standard input is not a socket: only schedd can start the keeper",
         ));
     }
-    // Fails if the process leads a group already. Then the daemon did not start it, but it has its
-    // own group all the same.
+    // `setsid` fails if the process already leads a group, because a shell started the keeper. The
+    // process then has its own group too, so the error does no harm.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] {
-        // Caught, not ignored: an ignored SIGCHLD would throw exit codes away.
+        // SIGCHLD is caught and not ignored, because an ignored SIGCHLD would discard exit codes.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     socket.set_nonblocking(true)?;
@@ -101,12 +101,11 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     sweeper.abort();
     table.send_all(ProcessWord::Abandon);
     let all_gone = clear_table(&table).await;
-    // The daemon may still listen, if it only closed its writing side. Then it gets the ends of its
-    // runs.
+    // If the daemon only closed its writing side, it still listens and gets the ends of its runs.
     drop(table);
     let _ = tokio::time::timeout(Duration::from_secs(1), delivery).await;
-    // A daemon that sent an unreadable order is alive, and may still make requests of its own for
-    // its runs. So there is no mark.
+    // A daemon that sent an unreadable order is alive and may still make HTTP requests for its
+    // runs. So the keeper writes no mark.
     if let (true, Ok(()), Some(file)) = (all_gone, &result, ended_file) {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
         EndedMark { node, incarnation, boot_id }.write(&file)?;
@@ -114,8 +113,8 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     result
 }
 
-/// Takes orders until there are no more orders. If an order cannot be read, fails and reads no
-/// further orders.
+/// Takes orders until the daemon closes the connection. Fails at the first order that cannot be
+/// read.
 async fn obey(table: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Result<()> {
     loop {
         let order = match wire::read_order(orders).await {

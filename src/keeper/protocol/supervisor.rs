@@ -119,7 +119,8 @@ async fn keep_one_running(
                 "The keeper died and its runs were killed. schedd starts another keeper."
             );
             if !all_gone {
-                // A later mark would claim that nothing of this incarnation is alive.
+                // The next keeper must not write a mark that all processes of this incarnation are
+                // dead.
                 settings.ended_file = None;
             }
             if born.elapsed() > LONGEST_WAIT {
@@ -178,8 +179,8 @@ async fn accompany(
     links.send_replace(None);
     listener.abort();
     writer.abort();
-    // The keeper closed its socket, sent something unreadable or hangs. In no case can it be
-    // trusted to go on.
+    // The keeper closed its socket, sent something unreadable or hangs. In each case the keeper
+    // must not go on.
     let _ = process.start_kill();
     let is_dead = tokio::time::timeout(BURY, process.wait()).await.is_ok();
     let runs = link.identities();
@@ -197,10 +198,10 @@ async fn accompany(
     all_gone
 }
 
-/// Waits until the keeper was silent for so long that its runs are no longer safe with it.
+/// Waits until the keeper was silent for so long that the keeper may fail to stop its runs in time.
 ///
-/// Checks are counted, not time. A daemon that was itself stopped, or does not get the processor,
-/// has made no checks meanwhile.
+/// Checks are counted and not time, because time also passes while the daemon itself is stopped or
+/// does not get the processor.
 async fn stands_still(link: &KeeperLink, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
     let looks = |time: Duration| {

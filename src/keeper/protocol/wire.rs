@@ -2,7 +2,8 @@
 //!
 //! Invariant: no frame is longer than [`LONGEST`], on either side. A frame that cannot be read is
 //! an error, never a panic. A frame has its length in 4 bytes (little endian) and a kind in 1 byte.
-//! The rest of the frame is JSON, or for output the key and the bytes; the kind names the stream.
+//! The rest of the frame is JSON. For output, the rest is the key and the bytes, and the kind names
+//! the stream.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! The facts that the consistency check compares: how the keys of a job agree, and in which sets a
-//! run is. This module changes nothing in Redis.
+//! The facts that the consistency check compares: the index entries of each job, and the sets that
+//! contain each run. This module changes nothing in Redis.
 //!
 //! Invariant: the facts of one job or one run all come from the same moment. Facts read in pages
-//! may be old when they are judged, so a finding is checked again before it is reported.
+//! may be old when they are compared, so a finding is checked again before it is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,8 +30,8 @@ const ITEMS: usize = 200;
 /// The most jobs that one pipeline inspects.
 const CALLS: usize = 100;
 
-/// The number of pages requested at the same time, so that one page is judged while Redis reads the
-/// next.
+/// The number of pages requested at the same time, so that one page is checked while Redis reads
+/// the next.
 const AT_ONCE: usize = 3;
 
 /// A job to inspect, with its record as the caller read it.
@@ -41,9 +41,10 @@ pub struct JobToInspect<'a> {
     pub name: &'a JobName,
     /// The job's record, if it has one.
     pub record: Option<&'a JobRecord>,
-    /// The planned run that the job's definition gives.
+    /// The run that the job's definition requires next.
     pub plan: PlannedRun,
-    /// The entry that the job should have in the index by first gate; None if it should have none.
+    /// The entry that the job should have in the index of jobs by first gate; None if the job has
+    /// no gate.
     pub gated: Option<String>,
 }
 
@@ -133,7 +134,7 @@ impl Store {
             return Ok(all);
         }
         for ((at, gate), score) in asked.into_iter().zip(self.link.ask(&mut pipeline).await?) {
-            // A key of the wrong type is a finding of its own.
+            // The consistency check reports a key of the wrong type separately.
             if let (Some(Ok(facts)), Ok(score)) = (all.get_mut(at), score) {
                 facts.places.insert(RunPlace::Queued(gate), text_of(&score));
             }
@@ -292,7 +293,7 @@ fn run_facts(
     let mut score = || reply.text().map(|score| Some(score).filter(|score| !score.is_empty()));
     let mut place = |place: RunPlace| score().map(|score| (place, score));
     let due = place(RunPlace::Due(lane.clone()))?;
-    // A place that does not exist still has an item in the reply.
+    // The reply has an item for each place, also for a lease that does not exist.
     let leases = [place(RunPlace::Stops)?.1, place(RunPlace::Stops)?.1];
     for (fence, score) in [fence, found_under]
         .into_iter()

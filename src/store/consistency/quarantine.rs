@@ -1,9 +1,9 @@
-//! The quarantine: data that no schedd could have written is moved there and reported. Data in
-//! quarantine never runs, and only an operator deletes it (`discarding`).
+//! The quarantine: the place for data that no schedd could have written. Such data is reported and
+//! never runs, and only an operator deletes it (`quarantine_discard`).
 //!
 //! Entries of sets are copied into one hash. Whole keys are renamed and listed in that hash. The
-//! quarantine has room for 10,000 entries. If the quarantine is full, a key stays where it is. A
-//! set entry that stayed would return at every poll. So such an entry is removed and counted, and
+//! quarantine keeps at most 10,000 entries. When the quarantine is full, a damaged key stays where
+//! it is. A damaged set entry is removed and counted, because each poll would find the entry again;
 //! the caller logs the removal.
 
 use redis::Value;
@@ -175,7 +175,7 @@ impl Store {
         }
     }
 
-    /// Lists the keys that hold the lists of files, by their names within the namespace.
+    /// Lists the keys with the job lists of files, by their names within the namespace.
     async fn list_sources(&self) -> Result<Vec<String>, StoreError> {
         let (_, nodes) = self.list_nodes().await?;
         let mut sources: Vec<String> =

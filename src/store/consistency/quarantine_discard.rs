@@ -1,8 +1,8 @@
 //! Deleting quarantine entries for good at an operator's request. A log records who deleted which
 //! entry.
 //!
-//! Invariant: of keys, only quarantined keys are deleted, and a key is deleted only together with
-//! its entry.
+//! Invariant: the only keys deleted here are quarantined keys, each together with its quarantine
+//! entry.
 
 use redis::Value;
 use serde_json::{Value as Json, json};
@@ -43,7 +43,7 @@ impl Store {
     /// logs each of them. Returns true for each discarded entry, in the order of `entries`.
     ///
     /// `dropped` is the number of entries that found no room in quarantine, as the caller read it.
-    /// The stored number is cleared if it is still the same.
+    /// The counter of such entries is cleared if it still has this value.
     pub async fn discard(
         &self,
         entries: &[QuarantineEntry],
@@ -109,9 +109,8 @@ impl Store {
             .collect())
     }
 
-    /// Returns the renamed key of a quarantine entry; None for a set member. Also returns None if
-    /// the name is not the name of a quarantined key. Such a key may belong to somebody else and is
-    /// not deleted.
+    /// Returns the quarantined key of an entry; None for a set member. Also returns None if the
+    /// name is not the name of a quarantined key, because such a key may belong to another program.
     fn key_aside(&self, entry: &QuarantineEntry) -> Option<Vec<u8>> {
         let EntryKind::Key { aside } = &entry.kind else { return None };
         let rest = self.keys.rest(aside)?;

@@ -49,7 +49,9 @@ impl Store {
         let (run, fence): (RunId, _) = match (set, parse_lease_member(member), member.parse()) {
             ("leases", Some((run, fence)), _) => (run, Some(fence)),
             ("leases", None, _) => {
-                return Ok(PutBackReply::Refused("it is no lease (RUN#FENCE)".to_owned()));
+                return Ok(PutBackReply::Refused(
+                    "the entry is not a lease (RUN#FENCE)".to_owned(),
+                ));
             }
             (set, _, Ok(run)) if set.starts_with("due:") => (run, None),
             (set, _, Err(error)) if set.starts_with("due:") => {
@@ -57,7 +59,7 @@ impl Store {
             }
             _ => {
                 return Ok(PutBackReply::Refused(format!(
-                    "it comes from {:?}, which is not a set of runs",
+                    "its original key {} is not a set of runs or leases",
                     entry.key
                 )));
             }
@@ -108,7 +110,7 @@ impl Store {
         let rest = self.keys.rest(&entry.key).unwrap_or_default();
         let KnownNames::Type(kind) = known_key(rest) else {
             return Ok(PutBackReply::Refused(format!(
-                "{:?} is not a key of this version of schedd",
+                "this version of schedd has no key {}",
                 entry.key
             )));
         };
@@ -145,7 +147,7 @@ impl Store {
         let answer = self.link.query(&mut pipeline).await?;
         let Some(fields) = answer.first() else { return Ok(None) };
         crate::store::JobRecord::read(&name, fields)?.map_or_else(
-            || Err(StoreError::corrupt(format!("job {name}"), "its field \"rev\" is missing")),
+            || Err(StoreError::corrupt(format!("job {name}"), "the field \"rev\" is missing")),
             |record| Ok(Some(record)),
         )
     }

@@ -1,5 +1,5 @@
-//! Repairs of the consistency check, with one script for a job, one for a run and one for the
-//! counters. Each script checks all facts again before it changes data.
+//! Repairs of the consistency check: one script repairs a job, one a run and one the counters. Each
+//! script checks all facts again before it changes data.
 
 use super::quarantine::member_bytes;
 use crate::domain::consistency::{CountFacts, PlacedRun, RunPlace, RunRepair, SizeFacts};
@@ -58,10 +58,11 @@ pub struct JobMending {
     /// The ready time to give the planned run if the run is missing in the due set. None means its
     /// due time.
     pub pending_ready: Option<UnixMillis>,
-    /// The entry that the job should have in the index by first gate; None if it should have none.
+    /// The entry that the job should have in the index of jobs by first gate; None if the job has
+    /// no gate.
     pub gated: Option<String>,
-    /// The new time from which `every` counts, if `planted` corrects what a clock that was ahead
-    /// planned or ended. None keeps the planned run.
+    /// The new time from which `every` counts, if `planted` replaces a run that was planned while
+    /// Redis' clock was ahead. None keeps the planned run.
     pub anchor: Option<UnixMillis>,
 }
 
@@ -176,7 +177,7 @@ impl Store {
                 .key("index", self.key_named(&place.key(run)))
                 .arg("member", place.member(run))
                 .arg("found", found)
-                // Other entries of the gate go with this one.
+                // The script removes a run from all sets of a gate in one step.
                 .arg(
                     "wanted",
                     match repair.wanted.get(place) {

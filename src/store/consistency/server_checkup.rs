@@ -13,8 +13,8 @@ use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 use crate::store::{LaneAsk, Store};
 
-/// The response time of a script above which the check warns, because every start of a run is
-/// delayed.
+/// The response time of a script above which the check warns, because each claim of a run takes at
+/// least as long.
 const SLOW_SCRIPT: Duration = Duration::from_millis(20);
 
 /// The verdict of a check of the Redis server.
@@ -22,7 +22,7 @@ const SLOW_SCRIPT: Duration = Duration::from_millis(20);
 pub enum CheckLevel {
     /// The server is as it should be.
     Ok,
-    /// The server is in order, and the check has a fact worth knowing.
+    /// The server is in order, and the text contains a fact for the operator.
     Note,
     /// The server works, but may fail in the future.
     Warn,
@@ -74,8 +74,9 @@ impl Store {
             Some(Value::Array(pair)) => pair.get(1).and_then(text_of),
             _ => None,
         };
-        let info =
-            answer(0).and_then(info_text).ok_or_else(|| StoreError::corrupt("INFO", "no text"))?;
+        let info = answer(0)
+            .and_then(info_text)
+            .ok_or_else(|| StoreError::corrupt("answer to INFO", "no text"))?;
         let mut checks = judge_info(&info, setting(1).as_deref(), setting(2).as_deref());
         checks.push(slow_log(answer(3)));
         checks.push(self.time_script().await?);
@@ -94,14 +95,14 @@ impl Store {
         let millis = best.as_secs_f64() * 1_000.0;
         Ok(if best > SLOW_SCRIPT {
             let text = format!(
-                "a script that does nothing takes {millis:.1} ms, and every start of a run waits that long: check the network and the load of this Redis"
+                "an empty script takes {millis:.1} ms, so each claim of runs takes at least as long; check the network and the load of Redis"
             );
             ServerCheck::new("script time", CheckLevel::Warn, text)
         } else {
             ServerCheck::new(
                 "script time",
                 CheckLevel::Ok,
-                format!("{millis:.1} ms for a script that does nothing"),
+                format!("an empty script takes {millis:.1} ms"),
             )
         })
     }
@@ -114,13 +115,13 @@ fn info_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Judges the slow log of Redis, which has commands of all clients.
+/// Checks the slow log of Redis, which contains slow commands of all clients.
 fn slow_log(answer: Option<&Value>) -> ServerCheck {
     let Some(Value::Array(entries)) = answer else {
         return ServerCheck::new(
             "slow log",
             CheckLevel::Ok,
-            "not known: this Redis user may not run SLOWLOG",
+            "the slow log is not known, because this Redis user may not run SLOWLOG",
         );
     };
     let took = |entry: &Value| match entry {
@@ -128,20 +129,23 @@ fn slow_log(answer: Option<&Value>) -> ServerCheck {
         _ => None,
     };
     let slowest = entries.iter().filter_map(took).max().unwrap_or(0);
-    // In microseconds. Such a command keeps all other clients waiting.
+    // In microseconds. Redis serves no other client during a command.
     if slowest > 100_000 {
-        let text = format!("a command blocked Redis for {} ms: see SLOWLOG GET", slowest / 1_000);
+        let text = format!(
+            "a command blocked Redis for {} ms; find the command with SLOWLOG GET",
+            slowest / 1_000
+        );
         return ServerCheck::new("slow log", CheckLevel::Warn, text);
     }
     let text = if entries.is_empty() {
-        "empty".to_owned()
+        "the slow log is empty".to_owned()
     } else {
-        format!("slowest of the last {}: {} ms", entries.len(), slowest / 1_000)
+        format!("the slowest command in the slow log took {} ms", slowest / 1_000)
     };
     ServerCheck::new("slow log", CheckLevel::Ok, text)
 }
 
-/// Judges the text of `INFO`, and those settings that this Redis user may read.
+/// Checks the text of `INFO` and two settings, which are None if this Redis user may not read them.
 #[expect(clippy::too_many_lines, reason = "a list of checks in their order")]
 fn judge_info(
     info: &str,
@@ -167,34 +171,34 @@ fn judge_info(
         None => say(
             "eviction",
             CheckLevel::Warn,
-            "not known: INFO does not say it; wanted noeviction".to_owned(),
+            "INFO does not report the maxmemory-policy; wanted noeviction".to_owned(),
         ),
-        // Such a server is refused earlier, unless the jobs file allows eviction.
+        // Nodes refuse such a server, unless the jobs file allows eviction.
         Some(policy) => say(
             "eviction",
             CheckLevel::Warn,
             format!(
-                "{policy} drops jobs when memory is short (allow_eviction); set it to noeviction (CONFIG SET maxmemory-policy noeviction)"
+                "the maxmemory-policy {policy} deletes jobs when memory is short; set noeviction (CONFIG SET maxmemory-policy noeviction)"
             ),
         ),
     }
 
     let fsync = match appendfsync {
         Some(word) => format!(", appendfsync {word}"),
-        None => ", appendfsync not known".to_owned(),
+        None => ", appendfsync is not known".to_owned(),
     };
     match (field("aof_enabled"), appendfsync) {
         (Some("0"), _) => say(
             "persistence",
             CheckLevel::Warn,
-            "the append-only file is off: jobs and runs since the last snapshot are lost when Redis dies; set appendonly yes".to_owned(),
+            "the append-only file is off, so a crash of Redis loses jobs and runs since the last snapshot; set appendonly yes".to_owned(),
         ),
         (_, Some("no")) => say(
             "persistence",
             CheckLevel::Warn,
-            "the append-only file is synced only when the operating system decides (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
+            "only the operating system syncs the append-only file (appendfsync no), so a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
         ),
-        _ => say("persistence", CheckLevel::Ok, format!("append-only file{fsync}")),
+        _ => say("persistence", CheckLevel::Ok, format!("the append-only file is on{fsync}")),
     }
     let failed: Vec<&str> = [
         ("aof_last_write_status", "writing the append-only file"),
@@ -206,19 +210,23 @@ fn judge_info(
     .map(|(_, what)| what)
     .collect();
     if failed.is_empty() {
-        say("last write", CheckLevel::Ok, "ok".to_owned());
+        say("last write", CheckLevel::Ok, "Redis could write its data to disk".to_owned());
     } else {
         say(
             "last write",
             CheckLevel::Fail,
             format!(
-                "failed: {}; see the log of Redis, and whether its disk is full",
+                "Redis failed at {}; check the log of Redis and the free space of its disk",
                 failed.join(", ")
             ),
         );
     }
     if field("loading") == Some("1") {
-        say("loading", CheckLevel::Warn, "it still loads its data".to_owned());
+        say(
+            "loading",
+            CheckLevel::Warn,
+            "Redis is still loading its data; commands are refused until then".to_owned(),
+        );
     }
 
     let used = number("used_memory").unwrap_or(0);
@@ -226,7 +234,11 @@ fn judge_info(
         |bytes: u64| format!("{}.{} MiB", bytes / (1 << 20), bytes % (1 << 20) * 10 / (1 << 20));
     match number("maxmemory").filter(|most| *most > 0) {
         None => {
-            say("memory", CheckLevel::Ok, format!("{} used, no limit (maxmemory 0)", shown(used)));
+            say(
+                "memory",
+                CheckLevel::Ok,
+                format!("{} used, without a limit (maxmemory 0)", shown(used)),
+            );
         }
         Some(most) => {
             let percent = used.saturating_mul(100) / most;
@@ -235,13 +247,15 @@ fn judge_info(
                 say(
                     "memory",
                     CheckLevel::Fail,
-                    format!("{text}: nothing can be added; raise maxmemory"),
+                    format!("{text}, so Redis accepts no new jobs or runs; raise maxmemory"),
                 );
             } else if percent >= 80 {
                 say(
                     "memory",
                     CheckLevel::Warn,
-                    format!("{text}; at the limit nothing can be added: raise maxmemory"),
+                    format!(
+                        "{text}; at the limit Redis accepts no new jobs or runs; raise maxmemory"
+                    ),
                 );
             } else {
                 say("memory", CheckLevel::Ok, text);
@@ -251,24 +265,32 @@ fn judge_info(
 
     let replicas = number("connected_slaves").unwrap_or(0);
     let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    let meaning = "a failover loses writes that were not yet copied, and their runs may run again";
+    let meaning = "a failover loses writes that were not yet copied, so their runs may run again";
+    let connected = match replicas {
+        1 => "1 replica is connected".to_owned(),
+        count => format!("{count} replicas are connected"),
+    };
     match (replicas, wanted) {
         (0, _) => say(
             "replicas",
             CheckLevel::Ok,
-            "none: if this server is lost for good, so is the data".to_owned(),
+            "no replica is connected, so a loss of this server loses all jobs and runs".to_owned(),
         ),
-        (count, 0) => {
+        (_, 0) => {
             say(
                 "replicas",
                 CheckLevel::Warn,
-                format!("{count}, and none must be connected (min-replicas-to-write 0): {meaning}"),
+                format!(
+                    "{connected}, and Redis accepts writes without a replica: {meaning}; set min-replicas-to-write"
+                ),
             );
         }
-        (count, wanted) => say(
+        (_, wanted) => say(
             "replicas",
             CheckLevel::Ok,
-            format!("{count}, {wanted} must be connected; {meaning}"),
+            format!(
+                "{connected}, and Redis refuses writes while fewer than {wanted} are; {meaning}"
+            ),
         ),
     }
     checks

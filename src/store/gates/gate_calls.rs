@@ -1,4 +1,5 @@
-//! Gates: calls for runs at gates, and the granting of free places to waiting runs.
+//! Gates: script calls with the keys of a run's gates, and the granting of free places to waiting
+//! runs.
 //!
 //! Invariant: a script gets the keys of all gates its run is at. If the run's record names other
 //! gates, the script replies with their names before any change. The call is then repeated with
@@ -70,8 +71,8 @@ pub(crate) fn names_of(gates: &[Gate]) -> String {
 }
 
 impl Store {
-    /// Calls a script for a run at gates, with the keys of these gates. `known` are the gates as
-    /// read from the run's record.
+    /// Calls a script with the keys of a run's gates. `known` are the gates as read from the run's
+    /// record.
     pub(crate) async fn invoke_at_gates(
         &self,
         known: &[Gate],
@@ -85,11 +86,11 @@ impl Store {
             }
             gates = Gate::all_in(&reply.text()?);
         }
-        Err(StoreError::corrupt("places", "the gates of the run changed during every call"))
+        Err(StoreError::corrupt("places of a run", "the gates changed during every call"))
     }
 
     /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve;
-    /// `takers` answers whether nodes serve any other lane.
+    /// `takers` knows if nodes serve any other lane.
     pub async fn open_gate(
         &self,
         gate: &Gate,
@@ -183,8 +184,8 @@ impl Store {
         Ok(answers.chunks_exact(5).map(standing).collect())
     }
 
-    /// Returns the run that keeps `run` out at a gate, and the time until when. The run returned is
-    /// in the same lane as `run` and did not begin after it was let in.
+    /// Returns the run because of which a gate skips the lane of `run`, and the time until which
+    /// the lane is skipped. The gate let in that run from the same lane, but the run did not begin.
     pub async fn read_stuck(
         &self,
         gate: &Gate,
@@ -234,7 +235,7 @@ impl Store {
         Ok(answer.as_ref().and_then(number_of).is_some_and(|count| count > 0))
     }
 
-    /// Returns the time at which the rate limit of a concurrency key lets one more run begin.
+    /// Returns the time from which the rate limit of a concurrency key lets one more run begin.
     /// Returns None if the rate is unused.
     pub async fn read_key_opens(
         &self,

@@ -62,7 +62,7 @@ impl Store {
         let [holders, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] =
             answers.as_slice()
         else {
-            return Err(StoreError::corrupt("gate", "too few answers"));
+            return Err(StoreError::corrupt("answers about a gate", "too few answers"));
         };
         let runs = |value: &Value| match value {
             Value::Array(ids) => ids
@@ -78,7 +78,7 @@ impl Store {
         let mut in_quarantine = Vec::new();
         for some in all.chunks(ITEMS) {
             for (run, found) in some.iter().zip(self.read_at_gate(some).await?) {
-                // A record of the wrong type is a finding of its own.
+                // The consistency check reports a record of the wrong type separately.
                 let Some(found) = found else { continue };
                 let is_open = found
                     .state
@@ -132,7 +132,7 @@ impl Store {
         Ok(answers.chunks_exact(2).map(read).collect())
     }
 
-    /// Returns the runs among `runs` that are neither due nor waiting at a gate.
+    /// Returns the runs among `runs` that are not in a due set and do not wait at a gate.
     async fn among_nowhere(&self, runs: Vec<(RunId, AtGate)>) -> Result<Vec<RunId>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());
@@ -249,9 +249,9 @@ fn texts(value: &Value) -> BTreeSet<String> {
 
 /// Returns true if the sorted sets of a gate agree with the waiting runs.
 ///
-/// - `by_job` names all of them.
-/// - `by_lane` names the first of each job and lane.
-/// - `lanes` names the first of each lane.
+/// - `by_job` names all waiting runs.
+/// - `by_lane` names the first waiting run of each job and lane.
+/// - `lanes` names the first waiting run of each lane.
 fn orders_agree(
     queued: &[RunId],
     by_job: &BTreeSet<String>,

@@ -1,5 +1,5 @@
-//! The index of jobs by lane and first gate. It finds the runs of one gate in a lane without
-//! reading all runs before them.
+//! The index of jobs by lane and first gate. A poll finds the runs of one gate through the index,
+//! without reading all runs before them.
 //!
 //! Invariant: the index is only a hint. A missing entry is found by reading the lane, and a claim
 //! checks each run again.

@@ -16,7 +16,7 @@ use crate::store::nodes::node_records::names;
 use crate::store::server::reply::text_of;
 use crate::store::server::store_error::StoreError;
 
-/// The time for which the data read about nodes is used again.
+/// The time for which the cache keeps the lanes that nodes serve.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 
 /// A cache of the lanes that live nodes serve. The nodes are read when the cache is first used.

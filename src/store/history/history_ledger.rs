@@ -1,10 +1,10 @@
-//! The ledger of a job: a summary of its regular runs whose records were trimmed. The ledger keeps
+//! The ledger of a job: a summary of its regular runs whose records were deleted. The ledger keeps
 //! recent runs as ranges, and only counts older runs.
 //!
 //! Invariant: an ended regular run is recorded in exactly one place: in its record while the record
 //! is kept, then in a range, then in a count. `forget_runs.lua` writes the ledger in the step that
 //! deletes the record. `restore_run.lua` removes an occurrence that was recorded as skipped but
-//! ran. Manual runs are no occurrences and are not in the ledger.
+//! ran. Manual runs have no occurrence and are not in the ledger.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::store::server::store_error::StoreError;
 /// The number of ranges read from the ledger of a job, which is also the number kept there.
 const RANGES: usize = 1_000;
 
-/// The summary of a job's trimmed runs.
+/// The summary of a job's ended regular runs whose records were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// The ranges of the ledger, in order of their first occurrence.
@@ -35,7 +35,7 @@ pub struct Ledger {
 }
 
 /// A range of occurrences of a job that ended in the same state. When the range was written, no
-/// trimmed occurrence within it had ended otherwise.
+/// occurrence within the range was known to have another end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerRange {
     /// The first occurrence of the range.
@@ -51,8 +51,8 @@ pub struct LedgerRange {
 }
 
 impl Ledger {
-    /// Returns the range that records the occurrence at `at`: the narrowest range around that time.
-    /// Returns None if no range contains the time.
+    /// Returns the narrowest range that contains the time `at`, which says how the occurrence at
+    /// that time ended. Returns None if no range contains the time.
     pub fn fate_at(&self, at: UnixMillis) -> Option<&LedgerRange> {
         let holding = self.ranges.iter().filter(|range| range.from <= at && at <= range.to);
         holding.min_by_key(|range| range.to.since(range.from))
@@ -60,14 +60,14 @@ impl Ledger {
 }
 
 impl LedgerRange {
-    /// Returns true if `at` is the first or the last occurrence of the range. Only these two
-    /// occurrences are known for sure.
+    /// Returns true if `at` is the first or the last occurrence of the range. The range does not
+    /// store its other occurrences.
     pub fn ends_at(&self, at: UnixMillis) -> bool {
         self.from == at || self.to == at
     }
 
-    /// Returns true if nobody could run these occurrences when they passed, or their job was paused.
-    /// If they are still to come, a clock that was ahead passed them.
+    /// Returns true if these occurrences were skipped as missed or during a pause. If such
+    /// occurrences are in the future, a clock that was ahead skipped them.
     pub fn is_missed(&self) -> bool {
         self.state == RunState::Skipped
             && matches!(self.reason.as_deref(), Some("missed" | "paused"))
@@ -92,7 +92,7 @@ impl LedgerRange {
     }
 }
 
-/// Returns the part that is left of a range, in the format of `ledger.lua`.
+/// Returns the rest of a range in the format of `ledger.lua`; empty if no rest remains.
 pub(crate) fn left_text(left: Option<SkippedRange>) -> String {
     left.map_or_else(String::new, |left| {
         format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count)
@@ -127,7 +127,7 @@ impl Store {
         Ok(ledger)
     }
 
-    /// Returns one value for each of these jobs: true if the job has a ledger.
+    /// Returns one value for each of these jobs: true if the job has a ledger with ranges.
     pub async fn have_ledgers(
         &self,
         jobs: impl Iterator<Item = &JobName>,
@@ -143,9 +143,9 @@ impl Store {
         Ok(answer.iter().map(|found| number_of(found) == Some(1)).collect())
     }
 
-    /// Shrinks the range that contains `run` to `left`, because the run has a record, or because some
-    /// occurrences of the range are still to come. Returns false if the range changed after it was
-    /// read.
+    /// Shrinks the range that contains `run` to `left`. The caller found that the run has a record,
+    /// or that some occurrences of the range are in the future. Returns false if the range changed
+    /// after it was read.
     pub async fn repair_ledger_range(
         &self,
         run: &RunId,

@@ -146,7 +146,7 @@ impl Store {
     }
 }
 
-/// Returns the job of an output named `RUN#ATTEMPT`.
+/// Returns the job of an output named `RUN#ATTEMPT`; None if the name is malformed.
 pub(crate) fn job_of(output: &str) -> Option<JobName> {
     let (run, _) = output.split_once('#')?;
     Some(run.parse::<RunId>().ok()?.job().clone())

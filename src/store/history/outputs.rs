@@ -27,17 +27,18 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 
 impl OutputFrames {
-    /// Creates an empty output that lacks `dropped_bytes` between its beginning and its end.
+    /// Creates an empty output with the number of bytes that are dropped between its head and its
+    /// tail.
     pub fn new(dropped_bytes: u64) -> Self {
         Self { dropped_bytes, ..Self::default() }
     }
 
-    /// Appends bytes of a stream to the beginning of the output that is stored.
+    /// Appends bytes of a stream to the head: the stored beginning of the output.
     pub fn push_head(&mut self, stream: OutputStream, bytes: &[u8]) {
         push_frame(&mut self.head, stream, bytes);
     }
 
-    /// Appends bytes of a stream to the end of the output that is stored.
+    /// Appends bytes of a stream to the tail: the stored end of the output.
     pub fn push_tail(&mut self, stream: OutputStream, bytes: &[u8]) {
         push_frame(&mut self.tail, stream, bytes);
     }
@@ -58,7 +59,7 @@ fn push_frame(part: &mut Vec<u8>, stream: OutputStream, bytes: &[u8]) {
     part.extend_from_slice(bytes.get(..length as usize).unwrap_or(bytes));
 }
 
-/// The stored output of an attempt in the order written, for showing the output while it grows.
+/// The stored output of an attempt that may still be running, in the order written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputSoFar {
     /// The beginning of the output.
@@ -67,8 +68,7 @@ pub struct OutputSoFar {
     pub tail: Vec<(OutputStream, Vec<u8>)>,
     /// The number of bytes between `head` and `tail` that were not stored.
     pub dropped_bytes: u64,
-    /// The size of the output at this reading, which shows at a later reading if the output
-    /// changed.
+    /// The size of the output at this reading. A later reading compares it to find new output.
     pub mark: OutputMark,
 }
 

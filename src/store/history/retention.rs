@@ -1,12 +1,13 @@
 //! Retention: deletes runs, dead letters, ended jobs and gone nodes beyond their limits, in steps
 //! of at most 100.
 //!
-//! Invariant: dead letters have limits of their own, so that many later successes never push them
-//! out. A dead letter may leave the history and then stays among the dead letters only. The step
-//! that deletes a regular run's record adds its facts to the job's ledger (`ledger`). After a data
-//! loss a journal may restore the end of a run that its job has not reached again. The record of
-//! such a run is kept until the job reaches the run. So the occurrence is neither skipped nor
-//! planned again.
+//! Invariant: dead letters have limits of their own, so that later successes do not delete them. A
+//! dead letter that leaves the history stays among the dead letters. The step that deletes a
+//! regular run's record adds the run to its job's ledger.
+//!
+//! After a data loss, a journal may restore the end of a run that is still ahead in its job's
+//! schedule. The record of such a run is kept until the schedule has passed it. Otherwise the
+//! occurrence would be planned again or skipped.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,14 +28,14 @@ const STEP: usize = 100;
 /// The number of runs read in one pipeline.
 const PAGE: usize = 1_000;
 
-/// The part of a run to delete, in the words of `forget_runs.lua`.
+/// The extent of a run's deletion, as `forget_runs.lua` names it.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// The whole run is deleted.
+    /// The record of the run is deleted.
     Record,
-    /// The run is removed from the history. It is deleted unless it is a dead letter.
+    /// The run is removed from the history. Its record is deleted unless the run is a dead letter.
     History,
-    /// The whole run is deleted if it is still a dead letter.
+    /// The record of the run is deleted if the run is still a dead letter.
     Dead,
 }
 
@@ -49,9 +50,9 @@ impl Reach {
 }
 
 impl Store {
-    /// Deletes at most 100 runs beyond the limits of the history, of one job or of all jobs. These
-    /// are the runs that ended before `before`, and the oldest runs beyond the number `most`. Dead
-    /// letters beyond `most` only leave the history. Returns the number of handled runs.
+    /// Deletes at most 100 runs beyond the limits of the history, of one job or of all jobs: runs
+    /// that ended before `before`, and the oldest runs beyond the number `most`. A dead letter
+    /// beyond `most` only leaves the history. Returns the number of runs that left the history.
     pub async fn forget_runs(
         &self,
         job: Option<&JobName>,
@@ -87,8 +88,8 @@ impl Store {
         Ok(purged)
     }
 
-    /// Deletes the first runs of `index` beyond its limits of age and count. Runs that their job
-    /// has yet to reach stay, and do not keep later runs from being deleted.
+    /// Deletes the oldest runs of `index` beyond the limits of age and count. A run that is still
+    /// ahead in its job's schedule is kept, and does not block the deletion of later runs.
     async fn trim(
         &self,
         index: &str,
@@ -118,8 +119,8 @@ impl Store {
         }
     }
 
-    /// Skips the first `passed` members of `index`. Returns the number of remaining members beyond
-    /// `most`, and the next 100 members with their scores.
+    /// Returns the number of members of `index` beyond `most`, and 100 members with their scores.
+    /// Both leave out the first `passed` members.
     async fn oldest(
         &self,
         index: &str,
@@ -142,8 +143,8 @@ impl Store {
     }
 
     /// Lists jobs with more runs or dead letters than `bounds` allows, among the jobs of the next
-    /// 1,000 runs that ended after `after`. Also returns the time to continue from, or None at the
-    /// end. Every job with an ended run is found this way, however the run ended.
+    /// 1,000 runs that ended after `after`. Also returns the time from which to continue; None at
+    /// the end.
     pub async fn list_overfull(
         &self,
         after: UnixMillis,
@@ -186,7 +187,7 @@ impl Store {
         if jobs.is_empty() {
             return Ok((Vec::new(), next));
         }
-        // A key of the wrong type counts as empty. It is reported when its job is trimmed.
+        // A key of the wrong type counts as empty. The step that trims its job reports the key.
         let counts = self.link.ask(&mut counts).await?;
         let is_over = |count: &Result<Value, _>, most: usize| {
             let count = count
@@ -261,7 +262,8 @@ impl Store {
             pipeline.cmd("ZCARD").arg(self.keys.manual(job));
             pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));
         }
-        // A job with a key of the wrong type is left to its age limit and to `doctor`.
+        // A job with a key of the wrong type is deleted at its age limit, and `doctor` reports the
+        // key.
         let counts = self.link.ask(&mut pipeline).await?;
         let is_idle = |counts: &[Result<Value, _>]| {
             let counts = counts.iter().map(|count| count.as_ref().ok().and_then(number_of));

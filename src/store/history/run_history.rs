@@ -151,14 +151,14 @@ impl Store {
         self.run_ids(&self.keys.manual(job), 1_000).await
     }
 
-    /// Lists the runs of a job that wait for an open run of the job, oldest due first, at most
+    /// Lists the runs of a job that wait for an open run of the same job, oldest due first, at most
     /// 1,000.
     pub async fn list_waiting(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.waiting(job), 1_000).await
     }
 
-    /// Lists the missed runs of a job to which catch-up gave start times of their own. The earliest
-    /// ready time comes first, at most 1,000 runs are listed.
+    /// Lists the missed runs of a job to which catch-up gave start times of their own, at most
+    /// 1,000. The run with the earliest ready time is first.
     pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.catch_up(job), 1_000).await
     }

@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::store::server::reply::text_of;
 use crate::store::server::store_error::StoreError;
 
-/// The value of the field `delivery` of a run that was claimed at most once.
+/// The value of the field `delivery` in the record of a run that may start at most once.
 pub(crate) const AT_MOST_ONCE: &str = "at-most-once";
 
 /// A run as stored in Redis.
@@ -89,8 +89,7 @@ pub struct RunRecord {
     pub reported_took: Option<Duration>,
     /// The reason why a node handed the run back unexecuted.
     pub handed_back: Option<String>,
-    /// The open run of the same job because of which this run was skipped or had to wait. This run
-    /// met the open run at its claim.
+    /// The open run of the same job because of which this run was skipped or had to wait.
     pub behind: Option<RunId>,
     /// The time since which the run waited for another run or at a gate.
     pub waited_from: Option<UnixMillis>,
@@ -202,7 +201,8 @@ impl RunRecord {
 
     fn read(run: &RunId, fields: &Value) -> Result<Option<Self>, StoreError> {
         let Value::Array(flat) = fields else {
-            return Err(StoreError::corrupt(format!("run {run}"), format!("{fields:?}")));
+            let found = format!("found {fields:?}, wanted the fields of a hash");
+            return Err(StoreError::corrupt(format!("run {run}"), found));
         };
         let map: BTreeMap<String, String> = flat
             .chunks_exact(2)

@@ -1,4 +1,4 @@
-//! The skipped ranges of a job, each in one record, and the occurrences of the job that have
+//! The skipped ranges of a job, each kept in one record, and the occurrences of the job that have
 //! records of their own.
 //!
 //! Invariant: a skipped range is stored with the schedule by which it was counted, if the schedule
@@ -20,8 +20,8 @@ use crate::store::server::store_error::StoreError;
 const LOOKED_AT: usize = 10_000;
 /// The number of runs read in one pipeline.
 const PAGE: usize = 1_000;
-/// The number of runs due before a time that are checked for a range around that time. A run
-/// restored out of a range is in no range itself.
+/// The number of runs due before a given time that are searched for a range around that time. The
+/// nearest run is not enough, because a run restored from a range has a record of its own.
 const BEFORE: usize = 100;
 
 /// The runs of a job, among its ended runs, that record what happened at a given time.
@@ -45,7 +45,7 @@ pub struct SkippedRecord {
 /// The schedule of a job when a skipped range of the job was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedBy {
-    /// The schedule part of the job's definition, as canonical JSON with an action that never runs.
+    /// The schedule part of the job's definition, as canonical JSON with a command that never runs.
     pub definition: String,
     /// The time zone stored with the job.
     pub tz: String,
@@ -60,8 +60,7 @@ impl SkippedRecord {
         let Value::Array(fields) = fields else { return None };
         let text = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
         let instant = |at: usize| text(at).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
-        // A run that was claimed and then skipped is recorded for itself only. It is not a range of
-        // occurrences that never ran.
+        // A run that was claimed and then skipped has a record of its own, which is not a range.
         if text(0)? != "skipped" || text(1).is_some() {
             return None;
         }
@@ -101,7 +100,7 @@ impl Store {
         let mut answers = self.link.query(&mut pipeline).await?;
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_dead(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
-        // A key of the wrong type counts as no dead letters, and blocks nothing.
+        // If the key has the wrong type, the dead letters are left out.
         answers.extend(self.link.ask(&mut pipeline).await?.into_iter().flatten());
         let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
         let mut dues: Vec<UnixMillis> =
@@ -123,8 +122,8 @@ impl Store {
         self.read_skipped_ranges(&runs).await.map(|all| all.into_iter().flatten().collect())
     }
 
-    /// Returns the runs that record what happened at a time, among the newest 10,000 ended runs of
-    /// a job. The time at which these runs ended does not matter.
+    /// Returns the runs of a job that record what happened at the time `at`, among its newest
+    /// 10,000 ended runs.
     pub async fn reported_at(
         &self,
         job: &JobName,
@@ -198,7 +197,7 @@ impl Store {
                     "of_since",
                 ]);
             }
-            // A record of the wrong type is reported where it is used.
+            // The code that uses a record of the wrong type reports it.
             let answers = self.link.ask(&mut pipeline).await?;
             all.extend(
                 page.iter()

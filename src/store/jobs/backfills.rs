@@ -1,5 +1,5 @@
-//! Backfills: the past occurrences that an operator asked for wait in a list of their job. Only the
-//! first occurrence of the list has a run at a time.
+//! Backfills. The past occurrences that an operator asked for wait in a list of the job. Only the
+//! first occurrence of the list has a run.
 
 use redis::Value;
 

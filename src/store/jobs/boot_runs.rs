@@ -1,5 +1,5 @@
-//! Runs for `@reboot`. A record names the boots of hosts for which all jobs have their runs, and a
-//! job gets one run for each boot.
+//! Runs for `@reboot`. A job gets one run for each boot of a host. Redis stores the boots for which
+//! all `@reboot` jobs have their runs.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ impl Store {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);
         pipeline.cmd("ZRANGE").arg(self.keys.boot_runs()).arg(-MOST_BOOTS).arg(-1);
-        // A key of the wrong type is reported where it is used.
+        // The code that uses a key of the wrong type reports it.
         let answers = self.link.ask(&mut pipeline).await?;
         let members = answers.into_iter().filter_map(|answer| match answer {
             Ok(redis::Value::Array(members)) => Some(members),

@@ -1,8 +1,8 @@
 //! The settings of queues and groups that files declare, as stored for all nodes.
 //!
 //! Invariant: each change of a section's text is written once. A copy of the file does not write
-//! the same text again. So settings made by hand stay until somebody edits that section. An
-//! unreadable field counts as not set, and is a finding of the consistency check.
+//! the same text again, so settings made by hand stay until that section is edited. An unreadable
+//! field counts as not set, and the consistency check reports the field.
 
 use std::collections::BTreeMap;
 
@@ -146,14 +146,14 @@ impl Store {
         })
     }
 
-    /// Returns the hash of each section's text at the last push of the file `source`.
+    /// Returns the hash of each section's text when the file `source` was last applied.
     pub async fn list_declared(
         &self,
         source: &SourceName,
     ) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.declared(source));
-        // A list of the wrong type is a finding of its own.
+        // The consistency check reports a list of the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok(BTreeMap::new()) };
         Ok(flat
@@ -162,8 +162,8 @@ impl Store {
             .collect())
     }
 
-    /// Returns the hashes that [`Store::list_declared`] returns, some of them emptied. A hash is
-    /// empty if the settings are gone or the file must push the section again.
+    /// Returns the section hashes of [`Store::list_declared`], with an empty hash for each section
+    /// that the file must declare again. Such a section lost its settings or the mark of this file.
     pub async fn read_declared(
         &self,
         source: &SourceName,
@@ -260,7 +260,8 @@ impl Store {
 }
 
 impl Section {
-    /// Returns the section as text. The list of a file has a field of this name for the section.
+    /// Returns the section as text, such as `queue web`. The hash of the sections that a file
+    /// declares has a field of this name.
     pub fn entry(&self) -> String {
         match self {
             Self::Queue(queue) => format!("queue {queue}"),

@@ -1,7 +1,7 @@
-//! Applying a definition to a job in Redis. The removal of a job is in `removing`.
+//! Applying a definition to a job in Redis. The removal of a job is in `job_removal`.
 //!
-//! Invariant: each order names the revision of the job from which it was computed. A script that
-//! finds another revision replies `stale` and changes nothing.
+//! Invariant: each order names the revision of the job from which the order was computed. A script
+//! that finds another revision replies `stale` and changes nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,8 +27,8 @@ use crate::store::server::store_error::StoreError;
 pub enum DefinitionChange {
     /// The schedule changed. A planned run that is not yet due is replaced.
     Schedule,
-    /// The schedule is the same but now gives other times. A planned run that is not yet due is
-    /// replaced, and nothing else changes.
+    /// The schedule is unchanged but gives other times, because the zone data changed. A planned
+    /// run that is not yet due is replaced.
     Zone,
     /// Another part of the definition changed. The planned run stays.
     Rest,
@@ -44,7 +44,7 @@ impl DefinitionChange {
     }
 }
 
-/// The rule for applying a definition under a name that a job of the same kind already has.
+/// The rule for a definition whose name a job of the same kind already has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// Give the existing job the new definition.
@@ -76,7 +76,7 @@ pub struct ApplyOrder {
     pub lane: Lane,
     /// True for a one-shot job.
     pub is_once: bool,
-    /// The delay between the end of a run and the next run, for a job with `delay`.
+    /// The delay between the end of a run and the next run; None for a job without `delay`.
     pub delay: Option<Duration>,
     /// The most regular runs of the job that may begin; None if there is no limit.
     pub max_runs: Option<u32>,
@@ -90,14 +90,16 @@ pub struct ApplyOrder {
     pub anchor: UnixMillis,
     /// The rule for a name that a job of the same kind already has.
     pub existing: Existing,
-    /// The job's planned run, or the run that a pause took out, as the caller read it.
+    /// The job's planned run, or the planned run that a pause removed from the due set, as the
+    /// caller read it.
     pub planned: Option<RunId>,
     /// The skipped range of occurrences that passed under the old schedule. The range is recorded
     /// together with this change.
     pub passed: Option<SkippedRange>,
     /// The old and the new schedule in words, if the schedule changes.
     pub schedules: Option<(String, String)>,
-    /// The notifications of the job's runs, see [`notify_words`](crate::domain::job::notice::notify_words).
+    /// The notifications that the job asks for, in the form of
+    /// [`notify_words`](crate::domain::job::notice::notify_words).
     pub notify: String,
     /// The unique key that the definition names.
     pub unique: Option<UniqueOrder>,
@@ -106,7 +108,7 @@ pub struct ApplyOrder {
     /// The old gates of the live job, if the new definition changes how the job's runs pass gates.
     /// Runs that wait at these gates are checked again.
     pub old_gates: Vec<Gate>,
-    /// The entry that the job should have in the index by first gate, see
+    /// The entry that the job should have in the index of jobs by first gate, see
     /// [`gated_entry`](crate::domain::job::job_spec::JobSpec::gated_entry).
     pub gated: Option<String>,
 }
@@ -129,7 +131,7 @@ pub enum ApplyReply {
     Updated,
     /// The job already had this definition.
     Unchanged,
-    /// A job with this name exists.
+    /// A job of the same kind has this name, and the order does not allow an edit.
     Exists,
     /// A job of the other kind has this name. The value names that kind.
     OtherKind(String),
@@ -143,12 +145,12 @@ pub enum ApplyReply {
 }
 
 impl Store {
-    /// Applies a definition to a job, or adds the job.
+    /// Adds a job, or changes the live job of that name.
     pub async fn apply_job(&self, order: &ApplyOrder) -> Result<ApplyReply, StoreError> {
         self.apply_jobs(std::slice::from_ref(order))
             .await?
             .pop()
-            .unwrap_or_else(|| Err(StoreError::corrupt("apply_job", "no reply")))
+            .unwrap_or_else(|| Err(StoreError::corrupt("apply_job", "the reply is missing")))
     }
 
     /// Applies definitions in one pipeline. A refused definition does not affect the remaining
@@ -159,26 +161,27 @@ impl Store {
     ) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
         let calls: Vec<_> = orders.iter().map(|order| self.apply_call(order)).collect();
         let replies = self.link.invoke_all(&calls).await?;
-        let read =
-            |reply: Result<crate::store::server::reply::Reply, StoreError>| {
-                let mut reply = reply?;
-                Ok(match reply.word.as_str() {
-                    "created" => ApplyReply::Created,
-                    "updated" => ApplyReply::Updated,
-                    "unchanged" => ApplyReply::Unchanged,
-                    "exists" => ApplyReply::Exists,
-                    "other_kind" => ApplyReply::OtherKind(reply.text()?),
-                    "taken" => {
-                        let holder = reply.text()?;
-                        ApplyReply::Taken(holder.parse().map_err(|_| {
-                            StoreError::corrupt("the holder of a unique key", holder)
-                        })?)
-                    }
-                    "stale" => ApplyReply::Stale,
-                    "occupied" => ApplyReply::Occupied,
-                    _ => return Err(reply.unknown()),
-                })
-            };
+        let read = |reply: Result<crate::store::server::reply::Reply, StoreError>| {
+            let mut reply = reply?;
+            Ok(match reply.word.as_str() {
+                "created" => ApplyReply::Created,
+                "updated" => ApplyReply::Updated,
+                "unchanged" => ApplyReply::Unchanged,
+                "exists" => ApplyReply::Exists,
+                "other_kind" => ApplyReply::OtherKind(reply.text()?),
+                "taken" => {
+                    let holder = reply.text()?;
+                    ApplyReply::Taken(
+                        holder
+                            .parse()
+                            .map_err(|_| StoreError::corrupt("owner of a unique key", holder))?,
+                    )
+                }
+                "stale" => ApplyReply::Stale,
+                "occupied" => ApplyReply::Occupied,
+                _ => return Err(reply.unknown()),
+            })
+        };
         Ok(replies.into_iter().map(read).collect())
     }
 
@@ -276,8 +279,8 @@ impl Store {
             .gate_keys(keys, &order.old_gates)
     }
 
-    /// Returns the key of the list of jobs that a file defines. A source that is not a file (the
-    /// command line) gives a key that no file can have.
+    /// Returns the key of the list of jobs that a file defines. For the command line, which is not
+    /// a file, returns a key that no file can have.
     pub(crate) fn source_key(&self, source: &str) -> String {
         source
             .parse::<SourceName>()

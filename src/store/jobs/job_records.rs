@@ -65,12 +65,12 @@ pub struct JobRecord {
     pub anchor: UnixMillis,
     /// The time from which the schedule applies.
     pub since: UnixMillis,
-    /// The times up to which occurrences were already settled when the planned run was moved to an
+    /// The times up to which occurrences were already handled when the planned run was moved to an
     /// earlier time. Each such move adds one time.
     pub handled: Vec<UnixMillis>,
     /// The planned regular run; None if no run is planned.
     pub pending: Option<RunId>,
-    /// The planned regular run that a pause took out of the due set.
+    /// The planned regular run that a pause removed from the due set.
     pub paused_run: Option<RunId>,
     /// The time the job was added, and the user who added the job, if known.
     pub created: Option<(UnixMillis, Option<String>)>,
@@ -86,8 +86,8 @@ pub struct JobRecord {
     pub begun: u32,
     /// The number of skipped ranges recorded for the job.
     pub skipped_records: u64,
-    /// The number of notices of each kind that were only counted since the last planned notice of
-    /// that kind.
+    /// The number of suppressed notices of each kind since the last planned notice of that kind. A
+    /// suppressed notice is counted but not sent.
     pub suppressed: BTreeMap<NoticeKind, u64>,
     /// The rest of the time window over which the job's missed runs are spread.
     pub window: Option<SpreadWindow>,
@@ -109,7 +109,8 @@ impl JobRecord {
 
     pub(crate) fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
         let Value::Array(flat) = fields else {
-            return Err(StoreError::corrupt(format!("job {name}"), format!("{fields:?}")));
+            let found = format!("found {fields:?}, wanted the fields of a hash");
+            return Err(StoreError::corrupt(format!("job {name}"), found));
         };
         let map: BTreeMap<String, String> = flat
             .chunks_exact(2)
@@ -268,9 +269,9 @@ impl Store {
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
-    /// Removes times in the future from the `handled` fields of these jobs. Redis' clock was ahead
-    /// when such a time was written. The times stay while the ledger has runs that are still to
-    /// come: these ran early.
+    /// Removes future times from the `handled` fields of these jobs. Such times were written while
+    /// Redis' clock was ahead. A job keeps the times while its ledger has an occurrence after
+    /// `now`, because that occurrence ran early.
     pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
         if names.is_empty() {
             return Ok(());
@@ -280,7 +281,7 @@ impl Store {
             pipeline.cmd("HGET").arg(self.keys.job(name)).arg("handled");
             pipeline.cmd("HGET").arg(self.keys.ledger_before(name)).arg("latest");
         }
-        // A key of the wrong type is reported elsewhere.
+        // The consistency check reports a key of the wrong type.
         let answers = self.link.ask(&mut pipeline).await?;
         for (name, answers) in names.iter().zip(answers.chunks_exact(2)) {
             let Some(handled) = answers[0].as_ref().ok().and_then(text_of) else { continue };

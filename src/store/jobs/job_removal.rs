@@ -1,8 +1,8 @@
 //! Removing a job from Redis.
 //!
-//! Invariant: the order names the revision of the job from which it was computed. If the job has
-//! another revision, the reply is `stale` and nothing changes. Occurrences that are due at the
-//! removal are recorded.
+//! Invariant: each order names the revision of the job from which the order was computed. If the
+//! job has another revision, the reply is `stale` and nothing changes. Occurrences that are due at
+//! the removal are recorded.
 
 use super::job_records::SourceKind;
 use super::rev::Rev;
@@ -18,7 +18,7 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The treatment of a removed job's runs that are executing.
+/// The rule for the executing runs of a removed job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopRunning {
     /// Ask the executing runs to stop.
@@ -39,14 +39,15 @@ pub struct RemoveOrder {
     pub source: String,
     /// The job's revision and lane as the caller read them; None if no job has this name.
     pub read: Option<(Rev, Lane)>,
-    /// The job's planned run, or the run that a pause took out, as the caller read it.
+    /// The job's planned run, or the planned run that a pause removed from the due set, as the
+    /// caller read it.
     pub pending: Option<RunId>,
-    /// The treatment of the job's executing runs.
+    /// The rule for the job's executing runs.
     pub running: StopRunning,
     /// The reason of the removal, as history shows it.
     pub reason: String,
-    /// The skipped range behind the planned run, if any. The second value is the time at which one
-    /// more occurrence will have passed.
+    /// The skipped range that begins at the planned run, if occurrences have passed. The second
+    /// value is the time of the next occurrence, at which the range is out of date.
     pub passed: (Option<SkippedRange>, Option<UnixMillis>),
     /// The gates that the job's runs must pass.
     pub gates: Vec<Gate>,
@@ -73,7 +74,8 @@ pub enum RemoveReply {
 }
 
 impl Store {
-    /// Removes a job as the order says.
+    /// Removes a job: no further run of the job is planned or starts. The record of the job is kept
+    /// until its retention is over.
     pub async fn remove_job(&self, order: &RemoveOrder) -> Result<RemoveReply, StoreError> {
         let (keys, name) = (&self.keys, &order.name);
         let default_lane = Lane::default_lane();

@@ -1,4 +1,4 @@
-//! The files that list jobs: the file of each node, and the applied files.
+//! The jobs files that list a job: the file of each node, and each file applied with `schedctl`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,8 @@ use crate::store::server::store_error::StoreError;
 const PAGE: usize = 1_000;
 
 impl Store {
-    /// Returns the jobs that the file `source` lists, each with the hash of its text at the file's
-    /// last push.
+    /// Returns the jobs that the file `source` lists, each with the hash of its definition when the
+    /// file was last applied.
     pub async fn list_source(
         &self,
         source: &SourceName,
@@ -30,8 +30,9 @@ impl Store {
             .collect())
     }
 
-    /// Returns the hashes that [`Store::list_source`] returns, some of them emptied. A hash is
-    /// empty if the job is gone or the file must push the job again. No text matches an empty hash.
+    /// Returns the jobs of [`Store::list_source`], with an empty hash for each job that the file
+    /// must apply again. Such a job is gone, or lost the mark of this file. No definition has an
+    /// empty hash.
     pub async fn read_source(
         &self,
         source: &SourceName,
@@ -93,9 +94,9 @@ impl Store {
         Ok(listed)
     }
 
-    /// Returns the files that may have a list of jobs: the files of nodes and the applied files.
-    /// The files of nodes are left out if the node index has the wrong type. The consistency check
-    /// reports that index. This call scans all keys of the namespace.
+    /// Returns the files that may have a list of jobs: the files of nodes and the applied files. If
+    /// the node index has the wrong type, the files of nodes are left out, and the consistency
+    /// check reports the index. This call scans all keys of the namespace.
     async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
         let nodes = match self.list_nodes().await {
             Ok((_, nodes)) => nodes.into_iter().map(|node| node.name).collect(),

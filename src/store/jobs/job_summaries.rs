@@ -38,7 +38,8 @@ pub struct RecordedRetry {
 
 impl Store {
     /// Returns a summary of each job: its open runs, its earliest retry, its last run, and true if
-    /// a run executes. A key of the wrong type counts as empty, so that other jobs are still shown.
+    /// a run executes. A key of the wrong type counts as empty, so that one damaged key does not
+    /// hide all jobs.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -81,9 +82,9 @@ impl Store {
         Ok(jobs.into_iter().zip(answers.chunks_exact(4)).enumerate().map(summary).collect())
     }
 
-    /// Finds executing runs and retries among `runs`, each of which comes with the index of its
-    /// job. Returns the indexes of the jobs with an executing run. Also returns the earliest retry
-    /// of each job, by the job's index.
+    /// Finds executing runs and retries among `runs`, each given with the index of its job. Returns
+    /// the indexes of the jobs with an executing run. Also returns the earliest retry of each job,
+    /// by the job's index.
     async fn begun_among(
         &self,
         runs: &[(usize, RunId)],

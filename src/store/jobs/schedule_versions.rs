@@ -16,11 +16,9 @@ const MOST: usize = 100;
 /// An earlier schedule version of a job, with the time it was in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredVersion {
-    /// The start of the time in which this schedule was in force. The start itself is not part of
-    /// that time.
+    /// The time after which this schedule was in force. The time itself is excluded.
     pub from: UnixMillis,
-    /// The end of the time in which this schedule was in force. The end itself is part of that
-    /// time.
+    /// The time until which this schedule was in force. The time itself is included.
     pub until: UnixMillis,
     /// The schedule of this version, if the schedule was short enough to be stored.
     pub counted_by: Option<CountedBy>,
@@ -45,8 +43,8 @@ impl StoredVersion {
 }
 
 impl Store {
-    /// Returns the kept schedule versions of a job, the oldest first. If a version is unreadable,
-    /// it and all older versions are left out.
+    /// Returns the kept schedule versions of a job, the oldest first. An unreadable version and all
+    /// versions older than it are left out.
     pub async fn read_versions(&self, job: &JobName) -> Result<Vec<StoredVersion>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline

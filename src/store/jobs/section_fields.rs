@@ -1,4 +1,4 @@
-//! The fields of the hashes that have the settings of queues and groups.
+//! The fields of the Redis hashes that contain the settings of queues and groups.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::store::server::scripts::millis;
 pub struct QueueRecord {
     /// The settings in effect for the queue.
     pub settings: QueueSettings,
-    /// True if the concurrency was set by hand. A concurrency set by hand applies on each node,
-    /// whatever the file of that node says.
+    /// True if the concurrency was set by hand. Such a concurrency applies on each node and
+    /// overrides the file of the node.
     pub is_concurrency_by_hand: bool,
     /// The time since which the queue is paused, and who paused the queue. None if the queue is not
     /// paused.
     pub paused: Option<(UnixMillis, String)>,
-    /// The time of the last setting by hand, and the user who made the setting. None if the queue's
-    /// section was edited later.
+    /// The time of the last setting by hand, and the user who made the setting. None if no setting
+    /// was made by hand since the queue's section was last edited.
     pub set: Option<(UnixMillis, String)>,
     /// The names of the queue's fields with invalid values.
     pub unreadable: Vec<String>,
@@ -65,7 +65,7 @@ pub(super) fn group_fields(group: &GroupSettings) -> Vec<(&'static str, String)>
     ]
 }
 
-/// Returns the fields of a hash; none of a missing key or a wrong type.
+/// Returns the fields of a hash; no fields for a missing key or a key of the wrong type.
 pub(super) fn fields_of(answer: Option<Value>) -> BTreeMap<String, String> {
     let Some(Value::Array(flat)) = answer else { return BTreeMap::new() };
     flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect()

@@ -1,7 +1,7 @@
 //! Unique keys and the jobs that own them.
 //!
 //! Invariant: an add decides in one step (`apply_job.lua`) if a key is free, from the key's entry
-//! and the owner's record. Outdated entries are deleted later and block no add until then.
+//! and the owner's record. An outdated entry blocks no add and is deleted later.
 
 use redis::Value;
 
@@ -18,7 +18,7 @@ use crate::store::server::store_error::StoreError;
 /// The most unique keys handled in one step.
 const STEP: usize = 100;
 
-/// The job that owns a unique key or owned it last, and the time of its ownership.
+/// The present or last owner of a unique key, and the time of its ownership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueHolder {
     /// The name of the job that owns the unique key, or owned the key last.
@@ -57,9 +57,7 @@ impl Store {
                 let damaged = || {
                     StoreError::corrupt(
                         format!("unique key {key:?}"),
-                        format!(
-                            "the owner {job:?} of the key is not a job name; schedctl doctor --fix repairs the key"
-                        ),
+                        format!("the owner {job:?} of the key is not a job name"),
                     )
                 };
                 Ok(Some(UniqueHolder {
@@ -166,7 +164,7 @@ impl Store {
                 pipeline.cmd("ZSCORE").arg(self.keys.uniques()).arg(key.as_str());
                 pipeline.cmd("EXISTS").arg(self.keys.unique(key));
             }
-            // A key of the wrong type has a finding of its own.
+            // The consistency check reports a key of the wrong type.
             let answers: Vec<Value> = self
                 .link
                 .ask(&mut pipeline)

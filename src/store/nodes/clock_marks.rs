@@ -1,5 +1,5 @@
-//! Times in Redis that lie in the future, and jobs without a time. Such times were written, for
-//! example, while Redis' clock was ahead.
+//! Times in Redis that lie in the future, such as times written while Redis' clock was ahead. Also
+//! lists jobs without a planned run.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ impl Store {
             .arg(format!("({}", UnixMillis::END))
             .arg("BYSCORE");
         range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
-        // A lane of the wrong type is reported where it is polled.
+        // The poll of a lane of the wrong type reports it.
         let answer = self.link.ask(&mut pipeline).await?.pop();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok((Vec::new(), 0)) };
         let read = |pair: &[Value]| {

@@ -71,8 +71,8 @@ impl Store {
         if reply.word == "noted" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Returns the time of a node's last heartbeat, or of its last events if the node left in order.
-    /// Returns None for a node that was never there, or whose last events are long ago.
+    /// Returns the time of a node's last heartbeat, or of its last events if the node left in
+    /// order. Returns None for a node without a heartbeat and without kept events.
     pub async fn last_seen(&self, node: &NodeName) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         for index in [self.keys.nodes(), self.keys.event_nodes()] {

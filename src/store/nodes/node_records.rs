@@ -160,7 +160,7 @@ pub struct NodeRecord {
     pub own_user: String,
 }
 
-/// The start of the reason in `at_limit` for a node that runs as many runs as its file allows and so
+/// The start of the reason in `at_limit` if the node runs as many runs as its file allows.
 /// claims nothing.
 pub const FULL: &str = "running";
 /// The field value of a node that has a cgroup for each run. `NO_CGROUPS` is the value otherwise.
@@ -168,8 +168,8 @@ const OWN: &str = "own";
 const NO_CGROUPS: &str = "none";
 
 impl NodeRecord {
-    /// Returns the reason why the node claims nothing, and since when. Returns None if the reason
-    /// is that the node runs as many runs as its file allows.
+    /// Returns the reason why the node claims nothing, and since when. Returns None if the node
+    /// claims runs, or claims none because it runs as many runs as its file allows.
     pub fn hindrance(&self) -> Option<&(String, UnixMillis)> {
         self.at_limit.as_ref().filter(|(why, _)| !why.starts_with(FULL))
     }
@@ -285,7 +285,7 @@ impl Store {
             pipeline.cmd("HGETALL").arg(self.keys.node(name));
         }
         let records = self.link.ask(&mut pipeline).await?;
-        // A key of the wrong type hides no other node. The facts of its node are unknown.
+        // If the record of a node has the wrong type, the node is listed without its facts.
         let read = |((name, last_seen), fields): (
             (NodeName, Option<UnixMillis>),
             Result<Value, redis::RedisError>,

@@ -55,7 +55,7 @@ impl Store {
                 .arg("REV")
                 .arg("WITHSCORES");
         }
-        // A key of the wrong type is a finding of its own.
+        // The consistency check reports a key of the wrong type.
         let answers: Vec<Option<Value>> =
             self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         let read = |(job, answers): (&JobName, &[Option<Value>])| {
@@ -92,7 +92,7 @@ impl Store {
     }
 
     async fn retried_among(&self, ids: &[RunId]) -> Result<Vec<RunRecord>, StoreError> {
-        // An unreadable record is a finding of its own.
+        // The consistency check reports an unreadable record.
         let records =
             self.read_runs(ids).await?.into_iter().filter_map(|record| record.ok().flatten());
         let mut retried: Vec<RunRecord> =

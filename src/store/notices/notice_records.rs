@@ -19,13 +19,13 @@ use crate::store::server::store_error::StoreError;
 /// The number of open notices of one job and kind that may exist at the same time.
 pub const MOST_OPEN: usize = 10;
 
-/// A waiting notification, as a script wrote the notification.
+/// A notification that waits for its run, as a script stored the notification.
 #[derive(Debug, Clone)]
 pub struct NoticeRecord {
     /// The member of `notices` in Redis that holds the notification.
     member: Vec<u8>,
-    /// The run that the notification is about. For a summary this is the first run that was only
-    /// counted.
+    /// The run that the notification is about. For a summary, the run of the first notification
+    /// that was only counted.
     pub about: RunId,
     /// The kind of notification.
     pub kind: NoticeKind,
@@ -35,8 +35,7 @@ pub struct NoticeRecord {
     is_of_rest: bool,
 }
 
-/// The facts of a notification: fields of the run's record at the time the notification was
-/// written.
+/// The facts of a notification: fields of the run's record when the notification was stored.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     fields: serde_json::Map<String, Json>,
@@ -57,7 +56,7 @@ impl About {
     }
 }
 
-/// The hidden job that a notice currently needs for its delivery.
+/// The hidden job that delivers a notice, with the definition that the job must have now.
 #[derive(Debug, Clone)]
 pub struct NoticeOrder {
     /// The definition of the hidden job and its hash; None if the notification is no longer wanted.
@@ -114,7 +113,9 @@ impl Store {
         order: &NoticeOrder,
     ) -> Result<NoticeReply, StoreError> {
         let mut replies = self.plant_notices(&[(notice, order)]).await?;
-        replies.pop().unwrap_or_else(|| Err(StoreError::corrupt("plant_notice", "no reply")))
+        replies
+            .pop()
+            .unwrap_or_else(|| Err(StoreError::corrupt("plant_notice", "the reply is missing")))
     }
 
     /// Adds the runs that deliver several notifications to the due set, in one pipeline. A

@@ -78,7 +78,7 @@ impl Store {
             pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&["notify", "pending", "watched"]);
         }
         let overdue = |answer: Result<Value, redis::RedisError>| {
-            // A job of the wrong type is a finding of its own.
+            // The consistency check reports a job of the wrong type.
             let Ok(Value::Array(fields)) = answer else { return None };
             let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
             let is_timed =

@@ -1,7 +1,7 @@
 //! The counters in Redis and the data that they count: waiting runs, ranges in ledgers, bytes of
 //! output, the last fence. Only `doctor` reads the counters.
 //!
-//! Invariant: data that changed during the count is not judged.
+//! Invariant: a counter is not compared if its data changed during the count.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use crate::store::server::store_error::StoreError;
 
 /// The most keys read in one call.
 const PAGE: usize = 1_000;
-/// The limit for reading all leases: a number larger than any possible number of leases.
+/// The most leases that are read, which is more than any Redis has.
 const ALL_LEASES: usize = 100_000_000;
-/// The number of times that the data is counted while it keeps changing.
+/// The most times that the data is counted if it changes during each count.
 const TRIES: usize = 3;
 
 /// The keys whose data the counters count, by their names within the namespace.
@@ -162,8 +162,8 @@ impl Store {
     }
 }
 
-/// Returns the jobs whose output counter differs from the sum of their kept outputs. `said` are the
-/// counters. `sizes` are the sizes of `outputs`.
+/// Returns the jobs whose output counter differs from the sum of their kept outputs. `said` has the
+/// counters, and `sizes` has the sizes of `outputs` in bytes.
 fn wrong_sizes(
     said: &BTreeMap<String, String>,
     outputs: &[String],

@@ -1,8 +1,8 @@
-//! The lanes in use: the plain lane of each queue, and the registered lanes that jobs asked for.
+//! The lanes in use: the plain lane of each queue, and the registered lanes with a priority, labels
+//! or a host.
 //!
 //! Invariant: the script that first adds a run to a lane that is not plain also registers the lane.
-//! A lane is registered before a script restores a run in the lane. So every due run is in a lane
-//! that nodes know.
+//! A lane is registered before a run is restored into it. So nodes know the lane of every due run.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,8 @@ impl Store {
             .collect())
     }
 
-    /// Registers that these lanes are in use. Plain lanes are not registered.
+    /// Registers these lanes, so that nodes poll them. A plain lane is not registered, because
+    /// nodes know it by its queue.
     pub async fn note_lanes(
         &self,
         lanes: impl IntoIterator<Item = &Lane>,

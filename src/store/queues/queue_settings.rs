@@ -1,5 +1,4 @@
-//! Operations on queues by hand: settings, pause and resume. Also the numbers of runs in each
-//! queue.
+//! Changes of queues by hand: settings, pause and resume. Also counts the runs of each queue.
 
 use redis::Value;
 
@@ -60,7 +59,7 @@ pub struct RunTimes {
 }
 
 impl Store {
-    /// Sets the settings of a queue that `change` names. All other settings stay as they are.
+    /// Changes the settings of a queue that `change` names. All other settings stay as they are.
     pub async fn set_queue(
         &self,
         queue: &QueueName,
@@ -169,9 +168,9 @@ impl Store {
         Ok(answers.chunks_exact(4).map(read).collect())
     }
 
-    /// Lists the executing runs of a queue, at most `most`. The run that started first is the
-    /// first. Also returns the number of all executing runs of the queue. A key of the wrong type
-    /// counts as empty, and the consistency check reports the key.
+    /// Lists at most `most` executing runs of a queue, the earliest start first. Also returns the
+    /// number of all executing runs of the queue. A key of the wrong type counts as empty, and the
+    /// consistency check reports the key.
     pub async fn list_running(
         &self,
         queue: &QueueName,

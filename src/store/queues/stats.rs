@@ -24,8 +24,9 @@ pub struct Stats {
     /// The number of notifications that are not delivered yet. Such a notification has no run, or
     /// its run waits for its start or a retry.
     pub notices: u64,
-    /// The number of ended runs by state, since the beginning, including notices. `recovered`
-    /// counts runs taken back from a dead node. `retried` counts dead letters tried again.
+    /// The number of ended runs by state, since the namespace was created, including notices.
+    /// `recovered` counts runs taken back from a dead node. `retried` counts dead letters tried
+    /// again.
     pub totals: BTreeMap<String, u64>,
     /// The number of runs kept in history.
     pub history: u64,
@@ -93,7 +94,10 @@ impl Store {
             due @ ..,
         ] = answers.as_slice()
         else {
-            return Err(StoreError::corrupt("stats", "too few answers"));
+            return Err(StoreError::corrupt(
+                "answers to the counts of the namespace",
+                "too few answers",
+            ));
         };
         let mut totals: BTreeMap<String, u64> = match totals {
             Value::Array(flat) => flat

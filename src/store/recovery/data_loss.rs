@@ -1,8 +1,8 @@
 //! The epoch, which identifies the data in Redis, and the records of data losses.
 //!
 //! Invariant: one data loss leads to one new epoch, whichever node notices the loss first. Each
-//! loss record names the epoch before the loss. A node that was away can thus distinguish a loss of
-//! the data it knew from a loss of other data.
+//! loss record names the epoch before the loss. A node compares that epoch with the epoch of the
+//! data it last saw, to find out if its data was lost.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub const JOBS_NAMED: usize = 100;
 /// The number of loss records read, which is also the number of records kept.
 const READ: usize = 200;
 
-/// The kind of a data loss, as far as the epoch and the last fence show the kind.
+/// The kind of a data loss, derived from the epoch and the last fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossKind {
@@ -30,7 +30,7 @@ pub enum LossKind {
     Flushed,
     /// An older state came back: a snapshot, or a replica without the latest writes.
     Older,
-    /// The epoch was gone or new, but the last fence had not gone back.
+    /// The epoch was gone or new, but the last fence had not decreased.
     Unmarked,
 }
 
@@ -50,9 +50,9 @@ impl LossKind {
 /// A data loss as recorded by the node that noticed it first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataLoss {
-    /// The new epoch given because of the loss.
+    /// The epoch that was set because of the loss.
     pub epoch: String,
-    /// The epoch of the data when the node `by` last saw the data whole.
+    /// The epoch of the data when the node `by` last saw it complete.
     pub before: String,
     /// The epoch of the data when the loss was found; empty if there was no epoch.
     pub found: String,
@@ -60,11 +60,10 @@ pub struct DataLoss {
     pub kind: LossKind,
     /// The node that noticed the loss first.
     pub by: String,
-    /// The time when the node `by` last saw the data whole, by Redis' clock, in ms.
+    /// The time when the node `by` last saw the data complete: Unix time in ms, by Redis' clock.
     pub whole_at_ms: i64,
-    /// The time of the newest entry from before `whole_at_ms` that was left after the loss, by
-    /// Redis' clock, in ms. All data written before this time is still there. 0 if no such entry
-    /// was left.
+    /// The time of the newest entry older than `whole_at_ms` that survived the loss: Unix time in
+    /// ms, by Redis' clock. Data written before this time is complete. 0 if no such entry survived.
     #[serde(default)]
     pub kept_to_ms: i64,
 }
@@ -80,7 +79,7 @@ impl DataLoss {
 /// The report of one node about a data loss: the runs that it restored and the jobs that it misses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossReport {
-    /// The new epoch given because of the loss.
+    /// The epoch that was set because of the loss.
     pub epoch: String,
     /// The node that reports.
     pub node: String,
@@ -191,7 +190,7 @@ impl Store {
                 .arg("REV");
             range.arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         }
-        // A key of the wrong type proves nothing.
+        // A key of the wrong type is ignored.
         let answers = self.link.ask(&mut pipeline).await?;
         let newest = answers.iter().filter_map(|answer| match answer {
             Ok(redis::Value::Array(pair)) => {

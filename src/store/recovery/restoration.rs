@@ -59,15 +59,15 @@ pub struct RestoreOrder {
     /// The job's revision and the run to plan next, if the restored run is the planned run of its
     /// job.
     pub planned: Option<(Rev, Option<Successor>)>,
-    /// The number of skipped ranges recorded for the job when `taken_from` and `in_ledger` were
-    /// read.
+    /// The job's number of recorded skipped ranges when `taken_from` and `in_ledger` were read. A
+    /// different number in Redis makes both out of date.
     pub skipped_records: u64,
     /// The skipped range that includes this run, if any.
     pub taken_from: Option<TakenFrom>,
     /// The range of the job's ledger that contains this run, as the caller read it, if any.
     pub in_ledger: Option<InLedger>,
-    /// The time before which all ends of runs were notified, already before the data loss. Runs
-    /// that ended before this time are not notified again.
+    /// The time before which the ends of runs were reported before the data loss. An end before
+    /// this time sends no notification again.
     pub notified_before: UnixMillis,
     /// The other facts of the run, as fields of its record.
     pub facts: Vec<(String, String)>,
@@ -87,11 +87,11 @@ pub struct TakenFrom {
 pub struct InLedger {
     /// The ledger range as the caller read it.
     pub range: LedgerRange,
-    /// The way in which the range counts the run.
+    /// The state in which the range counts the run, if it counts the run.
     pub answer: LedgerAnswer,
 }
 
-/// The way in which a ledger range counts a run that lies within the range.
+/// The state in which a ledger range counts a run that lies within the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedgerAnswer {
     /// The range does not count the run.
@@ -134,7 +134,7 @@ pub enum ReturnReply {
 }
 
 impl LedgerAnswer {
-    /// Returns the ledger's way of counting in the format of `restore_run.lua`.
+    /// Returns the argument `left` of `restore_run.lua` for this answer.
     fn left(self) -> String {
         match self {
             Self::Nothing => "all".to_owned(),

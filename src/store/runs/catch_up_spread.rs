@@ -2,8 +2,8 @@
 //! of its own within a window.
 //!
 //! Invariant: a range of missed runs too long for one call is spread over one window, even if
-//! another node makes the next call. The job stores the rest of the window, for exactly the run
-//! that comes next.
+//! another node makes the next call. The job's record has the rest of the window and the run with
+//! which it begins.
 
 use super::successor::Successor;
 use crate::domain::name::names::{JobName, RunId};
@@ -49,7 +49,7 @@ pub struct SpreadOrder {
     pub rev: Rev,
     /// The lane of the job.
     pub lane: Lane,
-    /// The spread window that was read from the job's record.
+    /// The spread window in the job's record as the caller read it.
     pub window: Option<SpreadWindow>,
     /// The window for the missed runs that remain after this call.
     pub next_window: Option<SpreadWindow>,

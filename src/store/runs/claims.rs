@@ -1,7 +1,7 @@
-//! Claiming runs.
+//! Claims: a node takes the right to execute an attempt of a run.
 //!
-//! Invariant: a [`Claim`] comes only from a script reply that this node won, or from the record
-//! that such a reply wrote. Every method that ends an attempt needs a `Claim`.
+//! Invariant: a [`Claim`] is made only from a script reply that gave this node the run, or from the
+//! record that such a reply wrote. Every method that ends an attempt needs a `Claim`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub struct ClaimOrder {
     pub gates: Vec<Gate>,
     /// Further gates at which the run is known to have a place or to wait for a place.
     pub known_places: Vec<Gate>,
-    /// The limits of the run's concurrency key.
+    /// The limits of the run's concurrency key: runs at once and rate.
     pub per_key: PerKey,
 }
 
@@ -71,7 +71,8 @@ pub struct Claim {
     pub run: RunId,
     /// The lane the run was claimed from.
     pub lane: Lane,
-    /// The lane of the job, to which a run goes that waited for the claimed run.
+    /// The lane of the job. A run of the job that waited for the claimed run becomes due in this
+    /// lane.
     pub job_lane: Lane,
     /// The number of this claim. A later claim has a higher fence.
     pub fence: Fence,
@@ -271,7 +272,7 @@ impl Store {
         if reply.number()? == 1 {
             tracing::error!(
                 key = keys.fence(),
-                "The fence counter in Redis was corrupt. New fences are taken from the clock."
+                "The fence counter in Redis was corrupt. Claims now take new fences from the clock of Redis."
             );
         }
         orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
@@ -293,8 +294,8 @@ fn claim_reply(
     Ok(match reply.word.as_str() {
         "claimed" => {
             let fence = u64::try_from(reply.number()?).ok().and_then(Fence::new);
-            let fence =
-                fence.ok_or_else(|| StoreError::corrupt("claim_runs", "a fence out of range"))?;
+            let fence = fence
+                .ok_or_else(|| StoreError::corrupt("claim_runs", "a fence is out of range"))?;
             let attempt = reply.count()?;
             reply.number()?;
             ClaimReply::Claimed(Claim {

@@ -1,6 +1,7 @@
 //! Polling: the due runs of each lane, and the time of the next run.
 //!
-//! Invariant: an entry is returned as stored, even if it is not a run id. The caller checks it.
+//! Invariant: an entry is returned as stored, even if the entry is not a run id. The caller checks
+//! the entry.
 
 use std::time::Duration;
 
@@ -112,8 +113,8 @@ pub struct LaneAsk {
     /// The number of runs of the lane's queue that the caller could take. At 0 the queue is
     /// skipped.
     pub limit: usize,
-    /// The number of due entries that the caller could not take last time. As many further entries
-    /// are listed, so that the entries it cannot take do not hide later entries.
+    /// The number of due entries that the caller could not take last time. The same number of
+    /// further entries is listed, so that such entries do not hide later entries.
     pub more: usize,
 }
 
@@ -156,8 +157,9 @@ impl Store {
             return Err(reply.unknown());
         }
         let micros = reply.number()?;
-        let now = UnixMillis::new(micros.div_euclid(1000))
-            .ok_or_else(|| StoreError::corrupt("TIME", micros.to_string()))?;
+        let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| {
+            StoreError::corrupt("time of Redis in microseconds", micros.to_string())
+        })?;
         let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
         let marks = marks(reply.text()?, &reply.text()?);
@@ -181,8 +183,8 @@ impl Store {
         })
     }
 
-    /// Records that nodes polled the data on `server` for the first time now. No run on that server
-    /// is due for [`HOLD`].
+    /// Records that a node polled the data on `server` for the first time now. No run on that
+    /// server is due for [`HOLD`].
     pub async fn record_server(&self, server: &str) -> Result<(), StoreError> {
         let call = Invocation::new(&scripts::RECORD_SERVER)
             .key("known_servers", self.keys.known_servers())
@@ -194,7 +196,8 @@ impl Store {
         if reply.word == "recorded" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Trusts the data polled on `server`. From now on claims and skips run only on that server.
+    /// Trusts the data polled on `server`. From now on claims and skips are sent only to that
+    /// server.
     pub fn trust(&self, server: &str) {
         self.link.trust(server);
     }
@@ -214,7 +217,7 @@ impl Store {
             head.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         }
         let (mut count, mut first) = (0, None);
-        // A key of the wrong type is a finding of its own.
+        // The consistency check reports a key of the wrong type.
         for pair in self.link.ask(&mut pipeline).await?.chunks_exact(2) {
             let [Ok(count_reply), Ok(Value::Array(head))] = pair else { continue };
             count +=

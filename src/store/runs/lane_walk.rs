@@ -1,4 +1,4 @@
-//! The due runs behind the first ones of a lane.
+//! The due runs of a lane after the first runs, which a poll lists.
 //!
 //! Invariant: the functions here only read, and list runs in ready order. A listed run may be gone
 //! a moment later, so a claim checks each run again.
@@ -15,8 +15,8 @@ use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 impl Store {
-    /// Lists at most `most` due entries of `lane` in ready order: those after the entry `after`, or
-    /// the first entries without `after`. Returns None if the entry `after` is gone.
+    /// Lists at most `most` due entries of `lane` in ready order, after the entry `after` or from
+    /// the start. Returns None if the entry `after` is gone.
     pub async fn list_behind(
         &self,
         lane: &Lane,

@@ -1,5 +1,5 @@
-//! Facts about an occurrence that its record does not contain: where its run waits, and which runs
-//! ended around a time.
+//! Facts about a run that its record does not contain: the set or gate in which the run waits, and
+//! the runs of its job that ended after a given time.
 //!
 //! Invariant: each read is bounded, whatever the size of the history.
 
@@ -47,7 +47,7 @@ impl Store {
         }
         let answer = self.link.query(&mut pipeline).await?;
         let [ready, waiting, stop, queued @ ..] = answer.as_slice() else {
-            return Err(StoreError::corrupt("standing", "too few answers"));
+            return Err(StoreError::corrupt("answers about a run", "too few answers"));
         };
         let by = |request: String| request.split_once(" by ").map(|(_, by)| by.to_owned());
         Ok(RunPlacement {

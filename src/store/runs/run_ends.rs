@@ -46,8 +46,8 @@ pub enum SkipReply {
     Skipped,
     /// Another node skipped or claimed the pending run first.
     Gone,
-    /// The pending run has begun or ended according to its record, or its record cannot be read. A
-    /// later claim settles the run.
+    /// The pending run has begun or ended according to its record, or its record cannot be read.
+    /// The next claim removes such a run from the due set.
     Over,
     /// The job changed. The caller must read the job and decide again.
     Stale,
@@ -65,8 +65,7 @@ pub enum Verdict {
     /// The run is handed back because it was not executed or was cut short. Another node may take
     /// the run at once.
     Release,
-    /// The run is handed back unexecuted. The command in its `done_check` is asked again after this
-    /// delay.
+    /// The run is handed back unexecuted. Its `done_check` runs again after this delay.
     AskLater(Duration),
 }
 
@@ -79,7 +78,7 @@ pub enum FinishReply {
     Retrying(UnixMillis),
     /// The run was handed back and waits for another node.
     Released,
-    /// The run was handed back and waits until this time. Then its `done_check` is asked again.
+    /// The run was handed back and waits until this time. Then its `done_check` runs again.
     AskingLater(UnixMillis),
     /// The claim no longer has the lease of the run. Nothing was changed.
     Lost,
@@ -262,8 +261,7 @@ impl Store {
     }
 
     /// Calls a script that ends an attempt, with the job's lane and the run's gates as read. The
-    /// call is repeated if the job moved to another lane during the run. Each further call needs
-    /// another change of the job.
+    /// call is repeated with the new lane if the job moved to another lane during the run.
     async fn finish_with_gates(
         &self,
         read: &Lane,
@@ -331,8 +329,8 @@ impl Store {
         let Some(redis::Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
         let read = |pair: &[redis::Value]| {
             let (member, end) = (shown_member(&pair[0])?, text_of(&pair[1])?);
-            // A lease with an invalid end is still a lease. Without it its run would stay open for
-            // ever.
+            // A lease with an invalid end is still listed, because its run would otherwise stay
+            // open for ever.
             Some(match parse_lease_member(&member) {
                 Some((run, fence)) => Ok(ExpiredLease { run, fence, end }),
                 None => Err((member, end)),

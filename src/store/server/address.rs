@@ -2,8 +2,8 @@
 //! without secrets.
 //!
 //! Invariant: an address leads to one server for the life of a process. Each connection reads the
-//! URL again from its source, but takes only the user and password from the URL. These may change
-//! under a running node; a change of the server would split the node's data.
+//! URL again from its source, but takes only the user and password from the URL. A node that moved
+//! to another server would leave its jobs and runs behind.
 
 use std::sync::Arc;
 
@@ -60,9 +60,9 @@ impl Address {
             });
         };
         if !["redis", "rediss", "unix", "redis+unix"].contains(&scheme) {
-            return Err(fail(&format!("found scheme {scheme:?}")));
+            return Err(fail(&format!("the scheme {scheme:?} is unknown")));
         }
-        // The URL is printed, and must not control a terminal.
+        // The URL is printed, and a control character could change the terminal.
         if url.contains(char::is_control) {
             return Err(fail("the URL has a control character"));
         }
@@ -72,8 +72,7 @@ impl Address {
         let info = url
             .into_connection_info()
             .map_err(|error| fail(error.detail().unwrap_or("the URL cannot be parsed")))?;
-        // Small commands must not wait for each other's acknowledgement. A vanished peer must be
-        // noticed.
+        // TCP_NODELAY sends small commands at once. The user timeout detects a peer that vanished.
         let tcp = redis::io::tcp::TcpSettings::default()
             .set_nodelay(true)
             .set_user_timeout(std::time::Duration::from_secs(5));
@@ -86,8 +85,8 @@ impl Address {
     }
 
     /// Returns the same address with a function that reads the URL again before each connection.
-    /// From this URL the connection takes its user and password. The function runs on a thread that
-    /// may block.
+    /// Only the user and password of that URL are used. The function runs on a thread that may
+    /// block.
     #[must_use]
     pub fn read_anew_by(self, reread: Reread) -> Self {
         Self { reread: Some(reread), ..self }
@@ -109,7 +108,7 @@ impl Address {
     }
 
     /// Returns the current connection settings. A URL that is unreadable or names another server is
-    /// ignored. Its file may be half written, and the next connection reads the file again.
+    /// ignored, because its file may be half written. The next connection reads the file again.
     pub(crate) async fn info(&self) -> ConnectionInfo {
         let Some(reread) = self.reread.clone() else { return self.info.clone() };
         let text =

@@ -1,5 +1,5 @@
-//! Bulk access to hash fields: the reading of all fields of hashes, and the removal of unreadable
-//! fields. String keys are read here too.
+//! Reads the fields of many hashes and the texts of many string keys, and removes unreadable fields
+//! of hashes.
 
 use redis::Value;
 
@@ -49,8 +49,8 @@ impl Store {
         Ok(all)
     }
 
-    /// Returns the text of each of these string keys, given by full name, in display form. None for
-    /// a missing key or a wrong type.
+    /// Returns the text of each of these string keys, given by full name, in display form. A
+    /// missing key or a key of the wrong type gives None.
     pub async fn read_texts(&self, keys: &[String]) -> Result<Vec<Option<String>>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(PAGE) {

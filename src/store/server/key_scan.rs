@@ -1,6 +1,6 @@
-//! Scans of the keys of the namespace: their types, expiry times and the members of sets. Similar
-//! namespaces are found too. `doctor` scans the whole Redis; the background check scans a part at a
-//! time.
+//! Scans of the keys of the namespace, with their types and expiry times, and of the members of
+//! sorted sets. Also finds namespaces with a similar name. `doctor` scans all keys of Redis in one
+//! pass; the background consistency check scans a part at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +66,7 @@ impl Store {
         let answers = self.link.query(&mut pipeline).await?;
         let look = |(name, pair): (Vec<u8>, &[Value])| {
             let name = shown_member(&Value::BulkString(name))?;
-            // The key was deleted meanwhile.
+            // The key was deleted during the scan.
             let kind = text_of(&pair[0]).filter(|kind| kind != "none")?;
             let rest = self.keys.rest(&name).unwrap_or_default().to_owned();
             let expires = number_of(&pair[1]).is_some_and(|ms| ms >= 0);
@@ -75,7 +75,7 @@ impl Store {
         Ok(names.into_iter().zip(answers.chunks_exact(2)).filter_map(look).collect())
     }
 
-    /// Returns the present facts of one key; None if the key does not exist.
+    /// Returns the type and expiry of one key; None if the key does not exist.
     pub async fn look_at_key(&self, name: &str) -> Result<Option<KeyFacts>, StoreError> {
         Ok(self.look_at_keys(vec![member_bytes(name)]).await?.pop())
     }
@@ -133,8 +133,8 @@ impl Store {
     }
 
     /// Reads a page of each of these sorted sets, each given by its name within the namespace and a
-    /// cursor. Returns the entries and the next cursor, which is 0 at the end. A key of the wrong
-    /// type has no entries.
+    /// cursor. Returns the entries and the cursor of the next page, which is 0 at the end. A key of
+    /// the wrong type has no entries.
     pub async fn scan_sets(
         &self,
         sets: &[(String, u64)],
@@ -160,7 +160,7 @@ impl Store {
         Ok(self.link.ask(&mut pipeline).await?.into_iter().map(read).collect())
     }
 
-    /// Lists the fields of the hash of stop requests. Each field is a run id.
+    /// Lists the ids of the runs that are asked to stop, as stored in Redis.
     pub async fn list_stops(&self) -> Result<Vec<String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HKEYS").arg(self.keys.stop_requests());

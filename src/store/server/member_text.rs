@@ -1,4 +1,4 @@
-//! Members of sets as text. Redis may have bytes that are not text.
+//! The display form of set members, because Redis may have members that are not UTF-8.
 
 use redis::Value;
 

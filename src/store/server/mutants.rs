@@ -42,7 +42,7 @@ pub enum Mutant {
     SlotsUnbounded,
     /// A node serves all queues alike, and the earliest due run first, whatever its priority.
     OrderForgotten,
-    /// A claim takes a run of a removed job for a run of a later job with the same name.
+    /// A claim starts a run of a removed job with the definition of a later job of the same name.
     FormerBegins,
 }
 
@@ -152,18 +152,18 @@ impl Mutant {
     }
 }
 
-/// Returns the mutant named by `SCHEDD_MUTANT`. The error contains the word found and the words
-/// wanted.
+/// Returns the mutant named by `SCHEDD_MUTANT`; None if the variable is not set. The error contains
+/// the word found and the words wanted.
 pub fn from_environment() -> Result<Option<Mutant>, String> {
     let Ok(word) = std::env::var("SCHEDD_MUTANT") else { return Ok(None) };
     let known = Mutant::ALL.into_iter().find(|(known, _)| *known == word);
     known.map(|(_, mutant)| Some(mutant)).ok_or_else(|| {
         let words = Mutant::ALL.map(|(known, _)| known).join(", ");
-        format!("SCHEDD_MUTANT is {word:?}: wanted one of {words}")
+        format!("SCHEDD_MUTANT is {word:?}, which is not a mutant; wanted one of {words}")
     })
 }
 
-/// Returns true if this process must break the rule of that mutant.
+/// Returns true if `mutant` is the mutant that this process plays.
 pub fn is(mutant: Mutant) -> bool {
     static CHOSEN: LazyLock<Option<Mutant>> = LazyLock::new(|| from_environment().ok().flatten());
     *CHOSEN == Some(mutant)
@@ -178,23 +178,26 @@ pub(crate) fn loaded(name: &str, text: String) -> String {
     }
 }
 
-/// Returns the delivery that the reaper assumes for a job with this delivery.
+/// Returns the delivery that a node assumes when it recovers a run of a job with this delivery. The
+/// mutant `no-start-mark` assumes at least once.
 pub fn reaped_as(delivery: Option<Delivery>) -> Option<Delivery> {
     if is(Mutant::NoStartMark) { delivery.map(|_| Delivery::AtLeastOnce) } else { delivery }
 }
 
-/// Returns the share that a node assumes for a queue with this share.
+/// Returns the share that a node assumes for a queue. The mutant `order-forgotten` gives all queues
+/// the same share.
 pub fn share(share: Share) -> Share {
     if is(Mutant::OrderForgotten) { Share::Weight(1) } else { share }
 }
 
-/// Returns the priority that a node assumes for a run with this priority.
+/// Returns the priority that a node assumes for a run. The mutant `order-forgotten` gives all runs
+/// the same priority.
 pub fn priority(priority: Priority) -> Priority {
     if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
 }
 
-/// Returns the time for which the reaper believes a lease was unchanged. `end` is the end of the
-/// lease in ms.
+/// Returns the time for which a node has seen a lease unchanged. `end` is the end of the lease in
+/// Unix ms. The mutant `reaper-trusts-clock` replaces the time by a comparison with the wall clock.
 pub fn watched(end: &str, unchanged: Duration) -> Duration {
     if !is(Mutant::ReaperTrustsClock) {
         return unchanged;

@@ -8,18 +8,19 @@ use super::address::Eviction;
 pub struct Findings {
     /// The kind and version of the server, such as `redis 7.0.15` or `valkey 8.0.1`.
     pub server: String,
-    /// The settings of the server that could lose data although all works now, one sentence each.
+    /// One sentence for each server setting that may lose data later, such as a disabled
+    /// append-only file.
     pub warnings: Vec<String>,
     /// The maxmemory-policy of the server, if that policy evicts keys and the server is used
     /// nevertheless.
     pub evicts_by: Option<String>,
-    /// The process of the server and its replication id. They change with a restart, a failover or
-    /// another server. Empty if the server does not report them.
+    /// The process and the replication id of the server, as `RUN_ID/REPLID`. The text changes when
+    /// the server restarts, fails over or is replaced. Empty if the server does not report both.
     pub identity: String,
 }
 
-/// Judges a server by the text of its `INFO`, and by its setting `appendfsync` if known. The error
-/// says what was found and what is wanted.
+/// Checks a server by its `INFO` text, and by its setting `appendfsync` if known. The error names
+/// the setting found and the setting wanted.
 pub(crate) fn judge(
     info: &str,
     appendfsync: Option<&str>,
@@ -38,7 +39,7 @@ pub(crate) fn judge(
         (Some(version), _) => ("valkey", version),
         (None, Some(version)) => ("redis", version),
         (None, None) => {
-            return Err("the server reports no version, wanted Redis or Valkey".to_owned());
+            return Err("the server reports no version in INFO; give the address of a Redis or Valkey server".to_owned());
         }
     };
     let wanted = if kind == "valkey" { (7, 2) } else { (7, 0) };
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(before, identity("run_id:a\r\nmaster_replid:x\r\n"));
         assert_ne!(before, identity("run_id:b\r\nmaster_replid:x\r\n"));
         assert_ne!(before, identity("run_id:a\r\nmaster_replid:y\r\n"));
-        assert_eq!(identity(""), "", "one that does not say is not known again");
+        assert_eq!(identity(""), "", "a server without both ids has no identity");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The names of all Redis keys. No other code knows the layout of a namespace's data.
 //!
+//! In the comments, `a -> b` describes a zset as member and score, and a hash as field and value.
+//! All times are Unix times.
+//!
 //! Invariant: all keys of a namespace share the hash tag `{namespace}`, so that one script may
 //! touch any of them together. Names and run ids are checked types, so no part of a key before its
 //! end can contain a brace.
@@ -48,134 +51,141 @@ impl Keys {
     }
 
     shared_keys! {
-        /// The leases of all claims, a zset: `run#fence` -> end of the lease, ms.
+        /// Returns the key of all leases, a zset: `RUN#FENCE` -> end of the lease, ms.
         leases;
-        /// The last fence issued, a string.
+        /// Returns the key of the last fence issued, a string.
         fence;
-        /// The jobs that plan runs, a zset: job name -> next due time, ms.
+        /// Returns the key of the live jobs, a zset: job name -> next due time, ms.
         jobs;
-        /// The ended jobs, a zset: job name -> time the job ended, ms.
+        /// Returns the key of the ended jobs, a zset: job name -> time the job ended, ms.
         finished;
-        /// The stop requests, a hash: run id -> reason why the run is asked to stop.
+        /// Returns the key of the stop requests, a hash: run id -> reason why the run must stop.
         stop_requests;
-        /// The ended runs of all jobs, a zset: run id -> time the run ended, ms.
+        /// Returns the key of the ended runs of all jobs, a zset: run id -> time the run ended, ms.
         history;
-        /// The dead letters of all jobs, a zset: run id -> time the run ended, ms.
+        /// Returns the key of the dead letters of all jobs, a zset: run id -> time the run ended,
+        /// ms.
         dead;
-        /// The counters of the namespace, a hash: counter name -> count.
+        /// Returns the key of the counters of the namespace, a hash: counter name -> count.
         counters;
-        /// The kept outputs of all jobs, a zset: `run#attempt` -> time of the last write, ms.
+        /// Returns the key of the kept outputs of all jobs, a zset: `RUN#ATTEMPT` -> time of the
+        /// last write, ms.
         outputs;
-        /// The number of bytes of output kept for all jobs, a string.
+        /// Returns the key of the number of output bytes kept for all jobs, a string.
         output_bytes;
-        /// The bytes of output kept for each job, a hash: job name -> bytes.
+        /// Returns the key of the output bytes kept for each job, a hash: job name -> bytes.
         output_sizes;
-        /// The queues that were ever declared, a hash: queue name -> concurrency of the queue on
-        /// each node.
+        /// Returns the key of the queues that were ever declared, a hash: queue name -> concurrency
+        /// on each node.
         queues;
-        /// The lanes other than the plain lane of a queue, a zset: lane -> time of its last known
-        /// use, ms.
+        /// Returns the key of the lanes that are not the plain lane of a queue, a zset: lane ->
+        /// time of its last known use, ms.
         lanes;
-        /// The declared groups, a hash: group name -> mode of the group.
+        /// Returns the key of the declared groups, a hash: group name -> mode of the group.
         groups;
-        /// The jobs with an unfinished backfill, a zset: job name -> time its backfill was first
-        /// queued, ms.
+        /// Returns the key of the jobs with an unfinished backfill, a zset: job name -> time its
+        /// backfill was first queued, ms.
         backfills;
-        /// The claimed unique keys, a zset: unique key -> next time to check that its job still
-        /// owns the key, ms.
+        /// Returns the key of the unique keys that jobs own, a zset: unique key -> time of the next
+        /// check that a job still owns the key, ms.
         uniques;
-        /// The boots whose @reboot jobs are all planned, a zset: `@HOST BOOT` -> time, ms. Keeps
-        /// the newest 1,000 boots.
+        /// Returns the key of the boots for which all @reboot runs were planned, a zset: `@HOST
+        /// BOOT` -> time of the planning, ms. Keeps the newest 1,000 boots.
         boots;
-        /// The jobs for which a run was planned for a boot, a zset: `JOB @HOST BOOT` -> time, ms.
-        /// Keeps the newest 10,000.
+        /// Returns the key of the runs that were planned for boots, a zset: `JOB @HOST BOOT` ->
+        /// time of the planning, ms. Keeps the newest 10,000.
         boot_runs;
-        /// The nodes, a zset: node name -> time the node was last seen, ms.
+        /// Returns the key of the nodes, a zset: node name -> time the node was last seen, ms.
         nodes;
-        /// The nodes with events, a zset: node name -> time events of the node were last written,
-        /// ms. Includes nodes that have left.
+        /// Returns the key of the nodes with events, a zset: node name -> time its events were last
+        /// written, ms. Includes nodes that have left.
         event_nodes;
-        /// The epoch, a string `MS-WORD` that identifies this data. It is written on the first day
-        /// and again after each data loss that was noticed.
+        /// Returns the key of the epoch, a string that identifies this data. A node writes the
+        /// epoch on the first use of the namespace, and a new epoch after each data loss.
         epoch;
-        /// The data losses and the restorations by nodes, a zset: JSON record -> time of the
-        /// record, ms.
+        /// Returns the key of the data losses and of the nodes' reports about them, a zset: JSON ->
+        /// time of the record, ms.
         data_losses;
-        /// The time until which no run is due, a string, ms. Until then nodes restore what they
-        /// know after a data loss.
+        /// Returns the key of the time until which no run is due, a string, ms. Until then nodes
+        /// restore data after a data loss.
         restoring_until;
-        /// The Redis servers that had this data, a hash: server -> `FENCE:MS`. These are the last
-        /// fence and the time when a node first polled that server.
+        /// Returns the key of the Redis servers that had this data, a hash: server -> `FENCE:MS`.
+        /// `MS` is the time when a node first polled that server, and `FENCE` is the last fence at
+        /// that time.
         known_servers;
-        /// The quarantined entries, a hash: entry -> fault of the entry.
+        /// Returns the key of the quarantined entries, a hash: entry name -> JSON with the fault.
         quarantine;
-        /// The discarded quarantine entries, a zset: entry with the author of the discarding, JSON
-        /// -> time, ms. Keeps the newest 200 entries.
+        /// Returns the key of the log of discarded quarantine entries, a zset: JSON with the entry
+        /// and the operator -> time, ms. Keeps the newest 200.
         discarded;
-        /// The deadlines for starts and ends of runs, a zset: `RUN start` or `RUN finish` ->
-        /// deadline, ms. Only runs of jobs that set such deadlines have entries.
+        /// Returns the key of the deadlines for starts and ends of runs, a zset: `RUN start` or
+        /// `RUN finish` -> deadline, ms. Only runs of jobs that set deadlines have entries.
         deadlines;
-        /// The notifications that wait for the run that delivers them, a zset: JSON -> time since
-        /// when, ms. The entry is removed when its run is added to the due set.
+        /// Returns the key of the notifications that wait for their runs, a zset: JSON -> time
+        /// since when, ms. An entry is removed when its run is added to the due set.
         notices;
-        /// The gates to check, a zset: gate -> time of the check, ms. A check is due when a place
-        /// becomes free at the gate, or when time alone opens the gate.
+        /// Returns the key of the gates to check, a zset: gate -> time of the check, ms. A gate is
+        /// checked when a place becomes free, or when a gap, turn or rate limit ends.
         gate_timers;
-        /// The `not_while` rules, a zset: `B A` -> 0. Job A must not run while job B runs.
+        /// Returns the key of the `not_while` rules, a zset: `B A` -> 0. Job A must not run while
+        /// job B runs.
         not_while;
-        /// The jobs with a planned run that must pass a gate, a zset: `LANE GATE JOB` -> 0. The
-        /// gate is the first that the run must pass.
+        /// Returns the key of the jobs with a planned run that must pass a gate, a zset: `LANE GATE
+        /// JOB` -> 0. The gate is the first that the run must pass.
         job_gates;
-        /// The entries of `not_while` that are still new, a zset with scores 0. A run that began
-        /// before such a rule existed may still be open.
+        /// Returns the key of the new `not_while` rules, a zset: `B A` -> 0. A rule counts as new
+        /// while a run may be open that began before the rule existed.
         not_while_recent;
-        /// The state of the background consistency check, a hash: the node that last made the
-        /// check, the position of the check, the findings.
+        /// Returns the key of the background consistency check, a hash: the node of the last turn,
+        /// the position where the next turn continues, and the findings.
         consistency_check;
-        /// The channel whose messages wake nodes.
+        /// Returns the channel whose messages wake nodes.
         ///
-        /// - `due`: the due set got a run earlier than its first run.
+        /// - `due`: a run was added to a due set before the set's former first run.
         /// - `stop`: a run is asked to stop.
-        /// - `lanes`: there is a new lane.
+        /// - `lanes`: a lane was registered.
         /// - `pools`: the settings of a queue or group changed.
-        /// - `notices`: a notification waits.
+        /// - `files`: the nodes must apply their jobs files again.
+        /// - `notices`: a notification waits for its run.
         nudge;
     }
 
-    /// The due set of one lane, a zset: run id -> ready time, ms.
+    /// Returns the key of the due set of one lane, a zset: run id -> ready time, ms.
     pub(crate) fn due(&self, lane: &Lane) -> String {
         self.named(&format!("due:{lane}"))
     }
 
-    /// The runs that have a place at a gate, a zset: run id -> time since which the run has its
-    /// place, ms.
+    /// Returns the key of the runs that have a place at a gate, a zset: run id -> time since which
+    /// the run has its place, ms. The time is negative until the run begins.
     pub(crate) fn gate_holders(&self, gate: &Gate) -> String {
         self.named(&format!("gate_holders:{gate}"))
     }
 
-    /// The runs that wait at a gate, a zset: run id -> due time, ms.
+    /// Returns the key of the runs that wait at a gate, a zset: run id -> due time, ms.
     pub(crate) fn gate_waiters(&self, gate: &Gate) -> String {
         self.named(&format!("gate_waiters:{gate}"))
     }
 
-    /// The runs that wait at a gate, a zset: `JOB LANE DUE RUN` -> 0. It sorts the runs of one job
-    /// and lane by due time, and has all runs of `gate_waiters`.
+    /// Returns the key of all runs that wait at a gate, by job, lane and due time. It is a zset:
+    /// `JOB LANE DUE RUN` -> 0.
     pub(crate) fn gate_waiters_by_job(&self, gate: &Gate) -> String {
         self.named(&format!("gate_waiters_by_job:{gate}"))
     }
 
-    /// The first run of each job and lane that waits at a gate, a zset: `LANE DUE RUN` -> 0.
+    /// Returns the key of the first run of each job and lane that waits at a gate, a zset: `LANE
+    /// DUE RUN` -> 0.
     pub(crate) fn gate_waiters_by_lane(&self, gate: &Gate) -> String {
         self.named(&format!("gate_waiters_by_lane:{gate}"))
     }
 
-    /// The first run that waits at a gate in each lane, a zset: `RUN LANE` -> due time, ms. For a
-    /// stuck lane the score is negative: the time until which the lane is skipped.
+    /// Returns the key of the first run that waits at a gate in each lane, a zset: `RUN LANE` ->
+    /// due time, ms. For a stuck lane the score is negative: the time until which the lane is
+    /// skipped.
     pub(crate) fn gate_waiter_lanes(&self, gate: &Gate) -> String {
         self.named(&format!("gate_waiter_lanes:{gate}"))
     }
 
-    /// The state of a gate, a hash with these fields.
+    /// Returns the key of the state of a gate, a hash with these fields.
     ///
     /// - `lane:RUN`: the lane from which a run that waits or was let in will start.
     /// - `before:RUN`: the earlier gates at which a waiting run has places.
@@ -184,14 +194,14 @@ impl Keys {
     /// - `tried`: the time a stuck lane was last tried again.
     /// - `job:NAME`: the limits that a job sets for a concurrency key.
     /// - `turn`, `since`: the job whose turn it is in a group, and since when.
-    /// - `last_ended`, `ended`: the end of the last run of a group, and its job until the turn has
-    ///   passed.
+    /// - `last_ended`: the end of the last run of a group.
+    /// - `ended`: the job of that run, until the turn has passed to another job.
     pub(crate) fn gate(&self, gate: &Gate) -> String {
         self.named(&format!("gate:{gate}"))
     }
 
-    /// The use of the rate limits of a concurrency key, a string. It has for each rate the
-    /// microsecond up to which started runs use up the rate.
+    /// Returns the key of the used rate limits of a concurrency key, a string. For each rate, the
+    /// string has the time in microseconds up to which the begun runs have used the rate.
     pub(crate) fn gate_rate(&self, gate: &Gate) -> String {
         self.named(&format!("gate_rate:{gate}"))
     }
@@ -211,166 +221,171 @@ impl Keys {
         ]
     }
 
-    /// The effective settings of a queue, a hash. The field `src:NODE` is the hash of what the file
-    /// of that node declares for the queue.
+    /// Returns the key of the effective settings of a queue, a hash. The field `src:NODE` is the
+    /// hash of the section that the file of that node has for the queue.
     pub(crate) fn queue(&self, queue: &QueueName) -> String {
         self.named(&format!("queue:{queue}"))
     }
 
-    /// The runs that execute in a queue, a zset: run -> start time, ms. It is written for every
-    /// queue, with or without a limit.
+    /// Returns the key of the runs that execute in a queue, a zset: run id -> start time, ms. The
+    /// set is written for every queue, with or without a limit.
     pub(crate) fn running(&self, queue: &QueueName) -> String {
         self.named(&format!("running:{queue}"))
     }
 
-    /// The use of a queue's rate limit, a hash: `tat` and `at` in microseconds, and `part`, the
-    /// fraction of the next microsecond.
+    /// Returns the key of the used rate limit of a queue, a hash. `at` is the time of the last
+    /// start, and `tat` is the time up to which begun runs have used the rate, both in
+    /// microseconds. `part` is the used fraction of the next microsecond.
     pub(crate) fn queue_state(&self, queue: &QueueName) -> String {
         self.named(&format!("queue_state:{queue}"))
     }
 
-    /// The effective settings of a group, a hash. The field `src:NODE` is as in [`Keys::queue`].
+    /// Returns the key of the effective settings of a group, a hash with fields as in
+    /// [`Keys::queue`].
     pub(crate) fn group(&self, group: &GroupName) -> String {
         self.named(&format!("group:{group}"))
     }
 
-    /// The queues and groups that a file declares, a hash: `queue X` or `group X` -> hash of the
-    /// section's text at the last push of that file.
+    /// Returns the key of the queues and groups that a file declares, a hash: `queue X` or `group
+    /// X` -> hash of the section's text when the file was last applied.
     pub(crate) fn declared(&self, source: &SourceName) -> String {
         self.named(&format!("declared:{source}"))
     }
 
-    /// The record of one job, a hash.
+    /// Returns the key of the record of one job, a hash.
     pub(crate) fn job(&self, job: &JobName) -> String {
         self.named(&format!("job:{job}"))
     }
 
-    /// The open regular runs of a job, a zset: run id -> due time, ms.
+    /// Returns the key of the open regular runs of a job, a zset: run id -> due time, ms.
     pub(crate) fn open(&self, job: &JobName) -> String {
         self.named(&format!("open:{job}"))
     }
 
-    /// The manual runs of a job that have not ended, a zset: run id -> due time, ms. They were
-    /// planned by hand, for a boot, by a backfill or for a notice.
+    /// Returns the key of the manual runs of a job that have not ended, a zset: run id -> due time,
+    /// ms. Such runs were planned by hand, for a boot, by a backfill or for a notice.
     pub(crate) fn manual(&self, job: &JobName) -> String {
         self.named(&format!("manual:{job}"))
     }
 
-    /// Returns the key that lists a run until the run ends: the open regular runs of its job, or
-    /// the manual runs of its job.
+    /// Returns the key of the set that lists a run until the run ends: the open regular runs or the
+    /// manual runs of its job.
     pub(crate) fn open_list(&self, run: &RunId) -> String {
         if run.is_manual() { self.manual(run.job()) } else { self.open(run.job()) }
     }
 
-    /// The runs of a job that wait for an open run of the job, a zset: run id -> due time, ms.
+    /// Returns the key of the runs of a job that wait for an open run of the job, a zset: run id ->
+    /// due time, ms.
     pub(crate) fn waiting(&self, job: &JobName) -> String {
         self.named(&format!("waiting:{job}"))
     }
 
-    /// The missed runs of a job that got a start time of their own by spread catch-up, a zset: run
+    /// Returns the key of the missed runs of a job that catch-up spread over a window, a zset: run
     /// id -> ready time, ms.
     pub(crate) fn catch_up(&self, job: &JobName) -> String {
         self.named(&format!("catch_up:{job}"))
     }
 
-    /// The backfill runs of a job that have not ended, a zset: run id -> due time, ms.
+    /// Returns the key of the backfill runs of a job that have not ended, a zset: run id -> due
+    /// time, ms.
     pub(crate) fn backfill(&self, job: &JobName) -> String {
         self.named(&format!("backfill:{job}"))
     }
 
-    /// The ended runs of one job, a zset: run id -> time the run ended, ms.
+    /// Returns the key of the ended runs of one job, a zset: run id -> time the run ended, ms.
     pub(crate) fn job_history(&self, job: &JobName) -> String {
         self.named(&format!("history:{job}"))
     }
 
-    /// The dead letters of one job, a zset: run id -> time the run ended, ms.
+    /// Returns the key of the dead letters of one job, a zset: run id -> time the run ended, ms.
     pub(crate) fn job_dead(&self, job: &JobName) -> String {
         self.named(&format!("dead:{job}"))
     }
 
-    /// The audit log of one job, a zset: change as JSON -> time of the change, ms. Keeps the newest
-    /// 100 changes.
+    /// Returns the key of the audit log of one job, a zset: change as JSON -> time of the change,
+    /// ms. Keeps the newest 100 changes.
     pub(crate) fn audit_log(&self, job: &JobName) -> String {
         self.named(&format!("audit_log:{job}"))
     }
 
-    /// The ledger of one job, a summary of trimmed run records, a zset: `to_ms:count:state:reason`
-    /// -> start of the range, ms.
+    /// Returns the key of the ledger of one job, which summarises ended runs whose records were
+    /// deleted. The ledger is a zset of ranges: `TO:COUNT:STATE:REASON` -> first occurrence, ms.
     pub(crate) fn ledger(&self, job: &JobName) -> String {
         self.named(&format!("ledger:{job}"))
     }
 
-    /// The earlier schedule versions of one job, a zset: version as JSON -> time the version ended,
-    /// ms.
+    /// Returns the key of the earlier schedule versions of one job, a zset: version as JSON -> time
+    /// the version ended, ms.
     pub(crate) fn schedule_versions(&self, job: &JobName) -> String {
         self.named(&format!("schedule_versions:{job}"))
     }
 
-    /// The occurrences of one job that are older than its ledger, a hash: state -> number of
-    /// occurrences that ended in this state. `until` is the last of these occurrences, ms. `latest`
-    /// is the last occurrence in the ledger.
+    /// Returns the key of the counts of occurrences that are older than the ranges of a job's
+    /// ledger, a hash: state -> number of occurrences that ended in this state. The field `until`
+    /// is the last of these occurrences, ms, and `latest` is the last occurrence in the ledger, ms.
     pub(crate) fn ledger_before(&self, job: &JobName) -> String {
         self.named(&format!("ledger_before:{job}"))
     }
 
-    /// The events of one node, a zset: event as JSON -> time the event began, ms. Keeps the newest
-    /// 1,000 events.
+    /// Returns the key of the events of one node, a zset: event as JSON -> time the event began,
+    /// ms. Keeps the newest 1,000 events.
     pub(crate) fn events(&self, node: &NodeName) -> String {
         self.named(&format!("events:{node}"))
     }
 
-    /// The record of one run, a hash.
+    /// Returns the key of the record of one run, a hash.
     pub(crate) fn run(&self, run: &RunId) -> String {
         self.named(&format!("run:{run}"))
     }
 
-    /// The output of one attempt, a hash.
+    /// Returns the key of the output of one attempt, a hash.
     pub(crate) fn output(&self, run: &RunId, attempt: u32) -> String {
         self.named(&format!("output:{run}#{attempt}"))
     }
 
-    /// The owner of a unique key, a hash: the job, the time since when, and the time until when if
-    /// a time limit applies. User text ends the key's name, so that a brace in the text is never a
-    /// hash tag.
+    /// Returns the key of the owner of a unique key, a hash: the job, the time since when, and the
+    /// time until when if there is a time limit. The unique key is user text, so it is at the end
+    /// of the name, where a brace cannot form a hash tag.
     pub(crate) fn unique(&self, key: &UniqueKey) -> String {
         self.named(&format!("unique:{key}"))
     }
 
-    /// The kept outputs of one job, a zset: `run#attempt` -> time of the last write, ms.
+    /// Returns the key of the kept outputs of one job, a zset: `RUN#ATTEMPT` -> time of the last
+    /// write, ms.
     pub(crate) fn job_outputs(&self, job: &JobName) -> String {
         self.named(&format!("outputs:{job}"))
     }
 
-    /// The record of one node, a hash.
+    /// Returns the key of the record of one node, a hash.
     pub(crate) fn node(&self, node: &NodeName) -> String {
         self.named(&format!("node:{node}"))
     }
 
-    /// Returns the name of a key that was moved to quarantine at `at`. `rest` is the former name of
-    /// the key within the namespace.
+    /// Returns the new name of a key that is moved to quarantine at the time `at`. `rest` is the
+    /// old name of the key without the namespace.
     pub(crate) fn set_aside(&self, rest: &str, at: UnixMillis) -> String {
         self.named(&format!("quarantined:{rest}:{}", at.as_i64()))
     }
 
-    /// Returns the name of a key within the namespace; None for a key of another namespace.
+    /// Returns the name of a key without the namespace; None for a key of another namespace.
     pub(crate) fn rest<'a>(&self, key: &'a str) -> Option<&'a str> {
         key.strip_prefix(&self.named(""))
     }
 
-    /// Returns the full key for `rest`, which is a name within the namespace or a Redis pattern. A
-    /// namespace cannot contain pattern characters.
+    /// Returns the full name of a key from `rest`, its name without the namespace. `rest` may be a
+    /// Redis pattern, because a namespace cannot contain pattern characters.
     pub(crate) fn whole(&self, rest: &str) -> String {
         self.named(rest)
     }
 
-    /// Returns the key that is passed as the list of a source if there is no source. The key is
-    /// never written.
+    /// Returns a key for scripts that expect the job list of a file, if the job is not from a file.
+    /// No script writes this key.
     pub(crate) fn sources_of_none(&self) -> String {
         self.named("source:")
     }
 
-    /// The jobs that a file declares, a hash: job name -> hash of the job's definition at the last
-    /// push of that file.
+    /// Returns the key of the jobs that a file declares, a hash: job name -> hash of the job's
+    /// definition when the file was last applied.
     pub(crate) fn source(&self, source: &SourceName) -> String {
         self.named(&format!("source:{source}"))
     }

@@ -1,5 +1,5 @@
-//! A Redis connection that repairs itself. Every call has a time limit. The next call replaces a
-//! broken or silent connection. Scripts that the server forgot are loaded again.
+//! A Redis connection that is restored after a failure. Every call has a time limit. The next call
+//! replaces a broken or silent connection. Scripts that the server forgot are loaded again.
 //!
 //! Invariant: a failed call may still have been executed (measured: commands sent during a stall
 //! ran later). A caller that repeats a call therefore passes the same token.
@@ -24,8 +24,8 @@ use super::store_error::StoreError;
 
 /// The time limit for making a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// The base time limit for an answer. Each further [`COMMANDS`] commands and each further [`BYTES`]
-/// in one pipeline add the same time again.
+/// The time limit for the answer to a small pipeline. Each further [`COMMANDS`] commands and each
+/// further [`BYTES`] in one pipeline add the same time again.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// The number of commands that Redis on a loaded host still executes within [`ANSWER_LIMIT`].
 const COMMANDS: usize = 100;
@@ -57,7 +57,7 @@ fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
     limit.saturating_mul(u32::try_from(1 + commands / COMMANDS + bytes / BYTES).unwrap_or(u32::MAX))
 }
 
-/// A connection to Redis that repairs itself. Clones share the connection.
+/// A connection to Redis that is restored after a failure. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct RedisLink {
     shared: Arc<Shared>,
@@ -76,7 +76,7 @@ struct Shared {
     trusted: Mutex<Option<String>>,
 }
 
-/// A connection as one call found the connection in the link.
+/// The connection that a call uses, as the link had it when the call began.
 #[derive(Clone)]
 pub(crate) struct OpenConnection {
     connection: MultiplexedConnection,
@@ -92,8 +92,8 @@ impl OpenConnection {
 }
 
 impl RedisLink {
-    /// Creates a link to `address`, which connects at the first call. Fails if the address cannot
-    /// be used at all.
+    /// Creates a link to `address`, which connects at the first call. Fails if no Redis client can
+    /// be made for the address.
     pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
         Self::with(address, SILENT_CALLS)
     }
@@ -155,8 +155,8 @@ impl RedisLink {
 
     /// Returns the current connection. Connects first if there is no connection.
     pub(crate) async fn open(&self) -> Result<OpenConnection, StoreError> {
-        // Waiting for another call's attempt takes no longer than an own attempt. Otherwise an
-        // outage would queue up all calls.
+        // A call waits for the connection attempt of another call no longer than for its own.
+        // Otherwise calls would queue up during an outage.
         let opened = tokio::time::timeout(OPEN_LIMIT, self.open_in_turn()).await;
         opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
     }
@@ -183,7 +183,7 @@ impl RedisLink {
         let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
         let info: String =
             self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
-        // Some users may not run CONFIG. An unknown setting is no reason to refuse the server.
+        // Some users may not run CONFIG. The server is accepted without the setting.
         let fsync: Result<Vec<String>, _> = self
             .limited(
                 ANSWER_LIMIT,
@@ -197,7 +197,7 @@ impl RedisLink {
         if let Some(policy) = &findings.evicts_by {
             tracing::warn!(
                 policy,
-                "Redis at {} deletes keys when memory is short (allow_eviction), so jobs and runs may vanish.",
+                "Redis at {} deletes keys when memory is short, so jobs and runs may vanish; set maxmemory-policy noeviction.",
                 self.address()
             );
         }
@@ -220,7 +220,8 @@ impl RedisLink {
         }
     }
 
-    /// Removes the connection `broken` from the link, unless another call has already replaced it.
+    /// Removes the connection `broken` from the link, unless another call has already replaced that
+    /// connection.
     fn let_go(&self, broken: &OpenConnection) {
         let mut open = self.slot();
         if open.as_ref().is_some_and(|now| now.number == broken.number) {
@@ -305,9 +306,9 @@ impl RedisLink {
         invocation: &Invocation,
     ) -> Result<Reply, StoreError> {
         let mut replies = self.invoke_all_on(open, std::slice::from_ref(invocation)).await?;
-        replies
-            .pop()
-            .unwrap_or_else(|| Err(StoreError::corrupt(invocation.script.name, "no reply")))
+        replies.pop().unwrap_or_else(|| {
+            Err(StoreError::corrupt(invocation.script.name, "the reply is missing"))
+        })
     }
 
     /// Calls scripts in one pipeline and returns the reply of each script. Scripts unknown to the
@@ -320,16 +321,16 @@ impl RedisLink {
         self.invoke_all_on(&open, invocations).await
     }
 
-    /// Sets the server whose data is known. From now on [`RedisLink::invoke_where_trusted`] calls
-    /// no other server.
+    /// Trusts the data on `server`. From now on [`RedisLink::invoke_where_trusted`] calls no other
+    /// server.
     pub(crate) fn trust(&self, server: &str) {
         *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(server.to_owned());
     }
 
-    /// Calls a script only on the trusted server. The arguments of the script come from a poll of
-    /// that server. A server that replaced the trusted server may lack the data that the poll
-    /// found. So the call is refused there.
+    /// Calls a script on the trusted server only; on any other server the call is refused. The
+    /// arguments of the script come from a poll of the trusted server, and another server may lack
+    /// the polled data.
     pub(crate) async fn invoke_where_trusted(
         &self,
         invocation: &Invocation,
@@ -385,13 +386,13 @@ impl RedisLink {
         let reply = |(invocation, answer): (&Invocation, Result<Value, RedisError>)| match answer {
             Ok(value) => Reply::read(invocation.script, value),
             Err(error) if is_raised_in_script(&error) => Err(StoreError::corrupt(
-                format!("error of script {}", invocation.script.name),
+                format!("data read by script {}", invocation.script.name),
                 error.detail().unwrap_or_default(),
             )),
             Err(error) => Err(match forbidden(&error, invocation) {
                 Some(what) => StoreError::Denied {
                     address: self.address().to_owned(),
-                    why: format!("the ACL forbids this user {what}"),
+                    why: format!("the ACL forbids this user {what}; extend the ACL of the user"),
                 },
                 None => StoreError::from_redis(self.address(), &error),
             }),

@@ -1,7 +1,7 @@
 //! The meaning of Redis' error replies: the kind of refusal and its most likely cause.
 //!
-//! Invariant: the meaning follows from the reply and the command alone. Nothing more is asked of
-//! the server.
+//! Invariant: the meaning is derived from the reply and the command, without another command to the
+//! server.
 
 use redis::RedisError;
 
@@ -58,8 +58,9 @@ pub(crate) fn wrong_type_of(command: &redis::Cmd) -> StoreError {
     }
 }
 
-/// Returns true if the connection must be made again, with the server and the password read anew. A
-/// primary that became a replica answers every write with READONLY, or everything with MASTERDOWN.
+/// Returns true if the error requires a new connection with a freshly read URL. A primary that
+/// became a replica answers writes with READONLY, and a replica without a primary answers
+/// MASTERDOWN.
 pub(crate) fn wants_another_connection(error: &RedisError) -> bool {
     matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS"))
 }

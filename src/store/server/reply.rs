@@ -29,7 +29,7 @@ impl Reply {
 
     fn nested(script: &'static str, value: Value) -> Result<Self, StoreError> {
         let Value::Array(items) = value else {
-            return Err(StoreError::corrupt(script, format!("{value:?}")));
+            return Err(corrupt_reply(script, format!("found {value:?}, wanted an array")));
         };
         let mut reply = Self { script, word: String::new(), items: items.into_iter() };
         reply.word = reply.text()?;
@@ -45,42 +45,48 @@ impl Reply {
     /// Reads the next item as a raw value.
     pub(crate) fn value(&mut self) -> Result<Value, StoreError> {
         self.items.next().ok_or_else(|| {
-            StoreError::corrupt(self.script, format!("reply {:?} is too short", self.word))
+            corrupt_reply(self.script, format!("the reply {:?} is too short", self.word))
         })
     }
 
     /// Reads the next item as text.
     pub(crate) fn text(&mut self) -> Result<String, StoreError> {
         let value = self.value()?;
-        text_of(&value).ok_or_else(|| {
-            StoreError::corrupt(self.script, format!("found {value:?}, wanted a text"))
-        })
+        text_of(&value)
+            .ok_or_else(|| corrupt_reply(self.script, format!("found {value:?}, wanted a text")))
     }
 
     /// Reads the next item as a whole number, which Redis sent as an integer or as text.
     pub(crate) fn number(&mut self) -> Result<i64, StoreError> {
         let value = self.value()?;
-        number_of(&value).ok_or_else(|| {
-            StoreError::corrupt(self.script, format!("found {value:?}, wanted a number"))
-        })
+        number_of(&value)
+            .ok_or_else(|| corrupt_reply(self.script, format!("found {value:?}, wanted a number")))
     }
 
-    /// Reads the next item as an instant in ms.
+    /// Reads the next item as a Unix time in ms.
     pub(crate) fn instant(&mut self) -> Result<UnixMillis, StoreError> {
         let millis = self.number()?;
-        UnixMillis::new(millis).ok_or_else(|| StoreError::corrupt("TIME", millis.to_string()))
+        UnixMillis::new(millis).ok_or_else(|| {
+            corrupt_reply(self.script, format!("found {millis}, wanted a Unix time in ms"))
+        })
     }
 
     /// Reads the next item as a count.
     pub(crate) fn count(&mut self) -> Result<u32, StoreError> {
         let number = self.number()?;
-        u32::try_from(number).map_err(|_| StoreError::corrupt("a count", number.to_string()))
+        u32::try_from(number)
+            .map_err(|_| corrupt_reply(self.script, format!("found {number}, wanted a count")))
     }
 
     /// Returns the error for a status word that the caller does not know.
     pub(crate) fn unknown(&self) -> StoreError {
-        StoreError::corrupt(self.script, format!("unknown reply {:?}", self.word))
+        corrupt_reply(self.script, format!("the reply {:?} is unknown", self.word))
     }
+}
+
+/// Returns the error for an unexpected reply of a script.
+fn corrupt_reply(script: &str, found: String) -> StoreError {
+    StoreError::corrupt(format!("reply of script {script}"), found)
 }
 
 /// Returns the text of a Redis value; None for any other kind of value.

@@ -1,8 +1,8 @@
 //! The Lua scripts and their calls.
 //!
 //! The header of each script in `lua/` names its KEYS and ARGV. A call gives the same names in the
-//! same order, and a debug build panics on a difference. Scripts are constant texts: no data is
-//! ever inserted into a script.
+//! same order, and a debug build panics on a difference. No data is ever inserted into the text of
+//! a script.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -92,14 +92,14 @@ impl Header {
     }
 }
 
-/// Loads every script, so that a mutant that does not apply ends the process at once. In a later
-/// task the process would continue, and its failure would look like the broken rule.
+/// Loads every script, so that a mutant that does not apply ends the process at once. Otherwise the
+/// error would end only one task, and the chaos checker would count this as the mutant's effect.
 #[cfg(feature = "mutants")]
 pub fn load_all() {
     all();
 }
 
-/// Returns a duration as an argument in milliseconds.
+/// Returns a duration in whole milliseconds, as scripts expect durations.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -251,7 +251,7 @@ impl Invocation {
     }
 }
 
-/// Returns the name that the header gives to the item after the first `given` items.
+/// Returns the header's name for the next key or argument of a call that has `given` of them.
 fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Option<&'a str> {
     match fixed.get(given) {
         Some(name) => Some(name),

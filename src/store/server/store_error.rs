@@ -7,8 +7,8 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 /// The reason why a call to the store failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// Redis gave no answer, or answered "not now". The call may be repeated, and may already have
-    /// been executed.
+    /// Redis gave no answer, or the answer asks to try later. The call may be repeated, and may
+    /// already have been executed.
     #[error("Redis at {address} cannot be reached: {why}")]
     Unavailable {
         /// The address of Redis.
@@ -34,7 +34,9 @@ pub enum StoreError {
     },
     /// The call relies on facts read from another server, or before this server restarted. The
     /// caller must read again.
-    #[error("Redis at {address} was restarted or failed over; nodes check for lost data first")]
+    #[error(
+        "Redis at {address} was restarted or failed over; runs start after nodes have checked for lost data"
+    )]
     Replaced {
         /// The address of Redis.
         address: String,
@@ -60,7 +62,7 @@ pub enum StoreError {
         wanted: String,
     },
     /// A script gave an unknown reply, or a record cannot be read.
-    #[error("corrupt data in Redis: {subject}: {found}")]
+    #[error("corrupt data in Redis: {subject}: {found}; schedctl doctor lists damaged data")]
     Corrupt {
         /// The script or key with the faulty data.
         subject: String,
@@ -124,18 +126,18 @@ fn describe(error: &RedisError) -> String {
         ErrorKind::Server(ServerErrorKind::ReadOnly) => {
             "the server is a read-only replica; give the address of the primary".to_owned()
         }
-        ErrorKind::Parse => "the server does not speak the Redis protocol".to_owned(),
+        ErrorKind::Parse => "the server does not use the Redis protocol; check the host and port".to_owned(),
         _ => match (error.code(), error.detail()) {
             (Some("NOAUTH"), _) => {
-                "the server requires a password; put the password into the URL file (url_file) or the URL".to_owned()
+                "the server requires a password; put the password into the file of url_file or into the URL".to_owned()
             }
             (Some("WRONGPASS"), _) => "the user name or password is wrong".to_owned(),
-            (Some("BUSY"), _) => "the server is busy with a script".to_owned(),
+            (Some("BUSY"), _) => "the server is busy with a long Lua script of some client".to_owned(),
             (Some("MASTERDOWN"), _) => {
                 "the server is a replica that has lost its primary; give the address of the primary".to_owned()
             }
             (Some("NOREPLICAS"), _) => {
-                "the server accepts no writes, because it has too few replicas (min-replicas-to-write)".to_owned()
+                "the server accepts no writes, because fewer replicas than min-replicas-to-write are connected".to_owned()
             }
             (_, Some(detail)) if detail.contains("max number of clients") => {
                 "the server accepts no more connections (maxclients)".to_owned()
@@ -146,8 +148,8 @@ fn describe(error: &RedisError) -> String {
     }
 }
 
-/// Returns the text of a system error without the error number, such as ` (os error 111)` after
-/// `Connection refused`.
+/// Returns the text of a system error without its number, such as ` (os error 111)` at the end of
+/// `Connection refused (os error 111)`.
 fn without_number(text: String) -> String {
     match text.find(" (os error ") {
         Some(at) => text[..at].to_owned(),

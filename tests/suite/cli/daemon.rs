@@ -92,7 +92,7 @@ fn waiting_for_a_job_that_takes_too_long_ends_with_124_whoever_lost_patience() {
     host.add(&["--name", "long", "--", "sleep", "60"]);
     let finished = host.ctl.run(&["run", "long", "--wait", "--timeout", "500ms"]);
     assert_eq!(finished.code, 124, "{finished:?}");
-    assert!(finished.stderr.contains("it continues"), "{finished:?}");
+    assert!(finished.stderr.contains("the run continues"), "{finished:?}");
     assert_eq!(host.wait_for("long", "running")["run_id"], finished.stdout.trim_end());
     host.ctl.run(&["cancel", finished.stdout.trim_end()]).good();
 }
@@ -170,7 +170,8 @@ fn logs_are_what_a_run_wrote_each_stream_to_its_own_with_the_bytes_left_out_coun
     let logs = host.ctl.run(&["logs", &id]).good();
     assert_eq!(logs.stdout, kept);
     assert!(
-        logs.stderr.contains(&format!("{dropped} bytes in the middle were not stored")),
+        logs.stderr
+            .contains(&format!("{dropped} bytes in the middle of the output were not stored")),
         "{logs:?}"
     );
 }
@@ -210,7 +211,7 @@ fn a_cancelled_run_is_stopped_and_its_recurring_job_goes_on() {
     assert_eq!(asked, json!([{"target": id, "result": "requested"}]));
     let ended = host.wait_for("beat", "cancelled");
     assert_eq!(json!([ended["run_id"], ended["reason"]]), json!([id, "cancelled"]));
-    assert_eq!(host.ctl.run(&["cancel", id]).good().stdout, format!("{id} cancelled\n"));
+    assert_eq!(host.ctl.run(&["cancel", id]).good().stdout, format!("run {id} cancelled\n"));
     host.wait_for("beat", "succeeded");
 }
 
@@ -228,7 +229,7 @@ fn a_cancelled_recurring_job_leaves_its_run_alone_unless_reported_to_stop_it() {
     assert_eq!(host.wait_for("beat", "cancelled")["run_id"], id);
     assert_eq!(
         host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout,
-        "beat was already cancelled\n"
+        "job beat was already cancelled\n"
     );
 }
 

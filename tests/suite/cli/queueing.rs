@@ -33,14 +33,14 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
             "rate: rate \"0/1m\" has no number from 1 to 1000000 before the /",
         ),
         (&["queue", "set", "mail", "limt=3"], 2, "limt: unknown key, did you mean \"limit\"?"),
-        (&["queue", "set", "mail", "limit"], 2, "limit: wanted KEY=VALUE such as limit=5"),
+        (&["queue", "set", "mail", "limit"], 2, "has no =, wanted KEY=VALUE such as limit=5"),
         (
             &["queue", "set", "mail", "limit=0"],
             2,
             "limit: found 0, wanted a whole number from 1 to 1000000",
         ),
         (&["queue", "set", "mail", "rate=100"], 2, "rate: rate \"100\" has no /"),
-        (&["queue", "set", "mail", "burst=3"], 2, "burst: burst says how many of a rate"),
+        (&["queue", "set", "mail", "burst=3"], 2, "burst: burst has no effect without a rate"),
         (
             &["queue", "set", "mial", "limit=3"],
             3,
@@ -125,8 +125,8 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
     node.wait_for_log("Started.");
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["nodes"] == 1));
     let paused = ctl.run(&["queue", "pause", "mail"]);
-    assert_eq!((paused.code, paused.stdout.as_str()), (0, "mail paused\n"));
-    assert_eq!(ctl.run(&["queue", "pause", "mail"]).stdout, "mail was already paused\n");
+    assert_eq!((paused.code, paused.stdout.as_str()), (0, "queue mail paused\n"));
+    assert_eq!(ctl.run(&["queue", "pause", "mail"]).stdout, "queue mail was already paused\n");
     eye.add(&json!({"name": "held", "in": "0s", "queue": "mail", "shell": "true"}));
     eye.add(&json!({"name": "free", "in": "0s", "shell": "true"}));
     eye.wait_for_history("free", 1);
@@ -145,7 +145,7 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
         json!([{"name": "mail", "result": "resumed"}])
     );
     eye.wait_for_history("held", 1);
-    assert_eq!(ctl.run(&["queue", "resume", "mail"]).stdout, "mail was not paused\n");
+    assert_eq!(ctl.run(&["queue", "resume", "mail"]).stdout, "queue mail was not paused\n");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 1));
     assert_eq!(
         ctl.run(&["queue", "set", "mail", "limit=3", "rate=10/s"]).stdout,
-        "mail set: limit=3 rate=10/s\n"
+        "queue mail set: limit=3 rate=10/s\n"
     );
     let mail = queue(&ctl, "mail");
     assert_eq!(
@@ -192,10 +192,13 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_named_by_doctor
     until("no file has it", LONG, || Some(()).filter(|()| groups()[0]["declared"] == false));
     assert_eq!((&groups()[0]["group"], &groups()[0]["mode"]), (&json!("g"), &json!("exclusive")));
     let table = ctl.run(&["groups"]).good().stdout;
-    assert!(table.contains("exclusive (by default: no file declares it)"), "{table}");
+    assert!(
+        table.contains("exclusive (default mode: no jobs file declares this group)"),
+        "{table}"
+    );
     let reported = ctl.run(&["doctor"]).stdout;
     assert!(
-        reported.contains("no file declares it, and 2 jobs have it (a, b): exclusive, by default")
+        reported.contains("no file declares this group, but 2 jobs name it (a, b)")
             && reported.contains("[groups.g]"),
         "{reported}"
     );
@@ -222,12 +225,12 @@ fn a_job_nobody_has_in_not_while_is_reported_by_check_and_by_doctor() {
     ctl.run(&["apply", &file]).good();
     let reported = ctl.run(&["doctor"]).stdout;
     assert!(
-        reported.contains("no such job exists, but 1 job names it in not_while (a)"),
+        reported.contains("no job has this name, but 1 job names it in not_while (a)"),
         "{reported}"
     );
     ctl.run(&["add", "--name", "bakcup", "--shell", "true"]).good();
     let reported = ctl.run(&["doctor"]).stdout;
-    assert!(!reported.contains("no such job exists"), "{reported}");
+    assert!(!reported.contains("no job has this name"), "{reported}");
 }
 
 #[test]
@@ -242,7 +245,10 @@ fn settings_that_cannot_be_read_are_reported_by_doctor() {
         .query(&mut redis.connection())
         .unwrap();
     let doctor = ctl.run(&["doctor"]).stdout;
-    assert!(doctor.contains("its stored limit cannot be read and counts as not set"), "{doctor}");
+    assert!(
+        doctor.contains("stored settings that cannot be read count as not set: limit"),
+        "{doctor}"
+    );
     for (key, field, value) in
         [("group:y", "mode", "foo"), ("group:y", "gap_ms", "abc"), ("groups", "y", "alternate")]
     {
@@ -375,7 +381,7 @@ fn a_job_whose_queue_is_paused_says_so_in_list_and_show() {
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(true));
     let shown = ctl.run(&["show", "held"]).good().stdout;
     assert!(
-        shown.contains("blocked     queue default is paused since ")
+        shown.contains("blocked     queue default has been paused since ")
             && shown.contains("queue resume default"),
         "{shown}"
     );
@@ -386,8 +392,8 @@ fn a_job_whose_queue_is_paused_says_so_in_list_and_show() {
         .arg(0)
         .query::<Vec<String>>(&mut redis.connection());
     let shown = ctl.run(&["show", &by_hand.unwrap()[0]]).good().stdout;
-    assert!(shown.contains("blocked     queue default is paused since "), "{shown}");
+    assert!(shown.contains("blocked     queue default has been paused since "), "{shown}");
     ctl.run(&["queue", "resume", "default"]).good();
-    assert!(!ctl.run(&["show", "held"]).good().stdout.contains("is paused"));
+    assert!(!ctl.run(&["show", "held"]).good().stdout.contains("paused since"));
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(false));
 }

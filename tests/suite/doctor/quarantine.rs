@@ -16,7 +16,7 @@ fn a_corrupt_definition_set_aside_is_restored_only_once_it_can_be_read() {
     let ctl = Schedctl::on(&redis);
     eye.add(&json!({"name": "a", "every": "1h", "shell": "true"}));
     ctl.run(&["doctor", "--set-aside", "a"]).refused(4, &["can be read"]);
-    ctl.run(&["doctor", "--set-aside", "nobody"]).refused(3, &["not there"]);
+    ctl.run(&["doctor", "--set-aside", "nobody"]).refused(3, &["does not exist"]);
     let good: String = redis.connection().hget("{schedd}:job:a", "def").unwrap();
     let _: () = redis.connection().hset("{schedd}:job:a", "def", "{\"every\":").unwrap();
     let reported = ctl.run(&["doctor"]);
@@ -73,9 +73,9 @@ fn a_file_job_that_lost_its_record_comes_back_on_reload_mended_or_not() {
             let is_reported = reported.code == 1
                 && reported
                     .stdout
-                    .contains("the jobs file of node one lists it, and it has no record");
+                    .contains("is in the list of the jobs file of node one, but has no record");
             let is_off = || {
-                ctl.run(&["doctor", "--fix"]).good().stdout.contains("taken off the list of one")
+                ctl.run(&["doctor", "--fix"]).good().stdout.contains("removed from the list of one")
             };
             (is_reported && (!is_mended || is_off())).then_some(())
         });
@@ -123,7 +123,7 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     let gone = ctl.run(&["doctor", "--discard", "a@99"]).good().stdout;
     assert_eq!(
         gone,
-        "a@99, out of {schedd}:due:default at 2: the job does not plan this run\n1 entry of quarantine discarded\n",
+        "a@99, out of {schedd}:due:default at 2: the job does not plan this run\n1 quarantine entry discarded\n",
         "what went is printed"
     );
     ctl.run(&["doctor", "--discard", "a@99"]).refused(3, &["no entry \"a@99\""]);
@@ -140,16 +140,14 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "y\n");
     assert!(
         asked.code == 2
-            && asked
-                .stdout
-                .contains("2 entries of quarantine of namespace schedd will be discarded"),
+            && asked.stdout.contains("2 quarantine entries of namespace schedd will be discarded"),
         "{asked:?}"
     );
     assert!(asked.stdout.contains("nothing is discarded"), "{asked:?}");
     assert_eq!(ctl.run(&["stats", "--json"]).good().json()["quarantined"], 2);
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "schedd\n");
     assert!(
-        asked.code == 0 && asked.stdout.contains("2 entries of quarantine discarded"),
+        asked.code == 0 && asked.stdout.contains("2 quarantine entries discarded"),
         "{asked:?}"
     );
     put("d@99");
@@ -172,5 +170,5 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
         "{document}"
     );
     let empty = ctl.run(&["doctor", "--discard", "all", "--yes"]).good().stdout;
-    assert_eq!(empty, "0 entries of quarantine discarded\n");
+    assert_eq!(empty, "0 quarantine entries discarded\n");
 }

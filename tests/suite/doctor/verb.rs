@@ -53,13 +53,14 @@ fn a_finding_is_code_1_and_mending_it_says_what_was_done_and_is_code_0() {
     let reported = ctl.run(&["doctor"]);
     assert_eq!(reported.code, 1, "{reported:?}");
     assert!(
-        reported.stdout.contains("missing:jobs") && reported.stdout.contains("--fix puts it there"),
+        reported.stdout.contains("missing:jobs")
+            && reported.stdout.contains("--fix adds the missing entry"),
         "{}",
         reported.stdout
     );
     let document = ctl.run(&["doctor", "--fix", "--json"]).good().json();
     assert_eq!(document["mended"][0]["finding"], "missing:jobs", "{document:#}");
-    assert_eq!(document["mended"][0]["done"], json!(["put into the index"]));
+    assert_eq!(document["mended"][0]["done"], json!(["added to the index of live jobs"]));
     ctl.run(&["doctor"]).good();
 }
 
@@ -103,7 +104,9 @@ fn no_node_checking_the_records_for_long_is_a_warning_only_while_a_node_runs() {
     assert_eq!(reported(ago(300), None).0, "warn");
     let (level, text) = reported(ago(300), Some(ago(120)));
     assert!(
-        level == "warn" && text.contains("last checked 2h") && text.contains("due each minute"),
+        level == "warn"
+            && text.contains("last checked 2h")
+            && text.contains("a slice of the data each minute"),
         "{level} {text}"
     );
     let (level, text) = reported(ago(300), Some(ago(2)));

@@ -242,11 +242,11 @@ fn limits_nobody_enforces_are_reported_of_the_run_and_by_the_doctor() {
         text.contains("not enforced: limits of memory, cpu, pids").then_some(text)
     });
     assert!(
-        doctor.contains("limits.cpu") && doctor.contains("asked for by later; not enforced by"),
+        doctor.contains("limits.cpu") && doctor.contains("set by later; not enforced by"),
         "{doctor}"
     );
     assert!(
-        !doctor.contains("limits.files") && doctor.contains("not enforced without cgroups"),
+        !doctor.contains("limits.files") && doctor.contains("without cgroups, processes"),
         "{doctor}"
     );
 }
@@ -287,7 +287,7 @@ fn more_open_files_than_the_node_may_give_are_named_of_the_run_and_by_the_doctor
         let text = ctl.run(&["doctor"]).good().stdout;
         text.contains("limits.files").then_some(text)
     });
-    assert!(doctor.contains("more asked for by later than the 300 that few can give"), "{doctor}");
+    assert!(doctor.contains("set by later above 300, the hard limit of node few"), "{doctor}");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_limit_whose_controller_is_not_handed_on_is_reported_and_the_run_goes_on() {
         let text = ctl.run(&["doctor"]).good().stdout;
         text.contains("lacks the controllers for memory").then_some(text)
     });
-    assert!(!doctor.contains("not enforced without cgroups"), "{doctor}");
+    assert!(!doctor.contains("without cgroups, processes"), "{doctor}");
 }
 
 #[test]

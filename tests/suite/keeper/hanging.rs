@@ -150,7 +150,7 @@ async fn a_start_the_kernel_will_not_end_keeps_neither_the_keeper_nor_other_runs
     attempt.timeout = Duration::from_millis(700);
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("sub").display().to_string();
-    let stuck = "the process is stuck in the kernel until then";
+    let stuck = "the process is stuck in the kernel";
     assert_eq!(
         outcome,
         AttemptOutcome::failed(format!(

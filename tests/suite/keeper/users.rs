@@ -139,8 +139,10 @@ async fn an_env_file_may_belong_to_the_user_of_its_job_and_to_no_other() {
         } else {
             let error = outcome.error.unwrap();
             assert!(
-                error
-                    .contains(&format!("own.env cannot be used: belongs to user {}", id_of(owner))),
+                error.contains(&format!(
+                    "own.env cannot be used: the file belongs to user {}",
+                    id_of(owner)
+                )),
                 "{error}"
             );
         }
@@ -153,7 +155,9 @@ async fn an_env_file_may_belong_to_the_user_of_its_job_and_to_no_other() {
     attempt.env_files = vec![link.display().to_string().parse().unwrap()];
     attempt.process.user = Some("nobody".parse().unwrap());
     let (outcome, _) = bench.run(&attempt).await;
-    assert!(outcome.error.unwrap().contains("a symbolic link on the way to it belongs to user"));
+    assert!(
+        outcome.error.unwrap().contains("a symbolic link in the path of the file belongs to user")
+    );
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ async fn a_server_that_ends_at_once_is_reported_with_its_last_words() {
         PrivateServer::start_with(&state.dir, Access::User, search).await.unwrap_err().to_string();
     assert!(
         error.contains(
-            "ended (exit status: 0) before it answered: Redis server v=7.0.0; its log file is "
+            "ended (exit status: 0) before it answered: Redis server v=7.0.0; see the log file "
         ),
         "{error}"
     );

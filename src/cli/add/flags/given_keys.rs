@@ -1,4 +1,4 @@
-//! The values that a command line gives to the flags of keys.
+//! The flags that set keys of the job, with their values on a command line.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::key_flag::{FoldFlag, KeyFlag};
 use super::key_flags::KEY_FLAGS;
 
-/// The names of all flags that set a key, which the lines of `--stdin` set instead.
+/// Returns the names of all flags that set keys. `--stdin` excludes these flags, because its lines
+/// set the keys.
 pub(crate) fn flag_names() -> impl Iterator<Item = &'static str> {
     KEY_FLAGS.iter().map(|flag| flag.name)
 }
@@ -28,18 +29,18 @@ impl GivenKeys {
         self.0.contains_key(flag)
     }
 
-    /// Returns the value of a flag with one text.
+    /// Returns the value of a flag that takes one text, or `None` if the flag is not given.
     pub(crate) fn text(&self, flag: &str) -> Option<&str> {
         self.0.get(flag)?.as_str()
     }
 
-    /// Returns the values of a flag that may be given several times.
+    /// Returns the values of a flag that may be given several times, in the given order.
     pub(crate) fn texts(&self, flag: &str) -> Vec<&str> {
         let values = self.0.get(flag).and_then(Value::as_array);
         values.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// Returns the choice of `--fold`.
+    /// Returns the value of `--fold`, or `None` if the flag is not given.
     pub(crate) fn fold(&self) -> Option<FoldFlag> {
         let is_second = self.0.get("fold")?.as_bool()?;
         Some(if is_second { FoldFlag::Second } else { FoldFlag::First })

@@ -14,13 +14,14 @@ pub(crate) struct KeyFlag {
     pub(crate) key: &'static str,
     /// The form of the value.
     pub(crate) form: ValueForm,
-    /// The word for the value in `--help`.
+    /// The placeholder for the value in `--help`.
     pub(crate) value_name: &'static str,
-    /// The flag or the group of flags that must be given too.
+    /// The flag or group of flags that must also be given, or `None` if no other flag is required.
     pub(crate) requires: Option<&'static str>,
     /// The heading in `--help`. Empty if the flag has none.
     pub(crate) heading: &'static str,
-    /// The text of `--help`. Each of its parts begins with a space.
+    /// The text of the flag in `--help`. Its lines are doc comments, so each line begins with a
+    /// space.
     pub(crate) help: &'static str,
 }
 
@@ -29,11 +30,11 @@ pub(crate) struct KeyFlag {
 pub(crate) enum ValueForm {
     /// A text, which becomes the value of the key as it is.
     Text,
-    /// A duration. It may begin with a minus, which is refused later.
+    /// A duration. clap accepts a leading minus, and the check of the definition refuses it.
     Duration,
     /// A text; the flag may be given several times.
     Texts,
-    /// A path, which a minus may precede; the flag may be given several times.
+    /// A path, or `-PATH` for an optional file; the flag may be given several times.
     Files,
     /// Texts with commas between them; the flag may be given several times.
     List,
@@ -47,11 +48,11 @@ pub(crate) enum ValueForm {
     Processors,
     /// No value: the flag means true.
     Switch,
-    /// A time as a person writes it.
+    /// A time in any form that users write, such as `tomorrow 9am`.
     Time,
-    /// A time as a person writes it; the flag may be given several times.
+    /// A time in any form that users write; the flag may be given several times.
     Times,
-    /// The first or the second of two instants.
+    /// `first` or `second`, for a local time that the clock shows twice.
     Fold,
     /// A text, or `@FILE` for the content of a file.
     Content,
@@ -59,9 +60,9 @@ pub(crate) enum ValueForm {
     Headers,
     /// `NAME=VALUE`; the flag may be given several times.
     Variables,
-    /// A line for the shell, or a URL.
+    /// The target of a notification: a line for the shell, or a URL.
     Notice,
-    /// The unique key of the job, with the mode of the key.
+    /// The unique key of the job. The field is the mode of the key, such as `debounce`.
     UniqueKey(&'static str),
     /// The words after `--`.
     Command,
@@ -88,7 +89,7 @@ fn processors(text: &str) -> Result<f64, ProcessorsError> {
 }
 
 impl KeyFlag {
-    /// Returns the argument for the parser of the command line.
+    /// Returns this flag as an argument for clap.
     pub(crate) fn arg(&self) -> Arg {
         let mut arg = Arg::new(self.name).value_name(self.value_name).help(self.help.trim_start());
         if !self.heading.is_empty() {

@@ -1,7 +1,8 @@
-//! The flags of `add` that give a job its keys: the one declaration of each.
+//! The declarations of the flags of `add` that set keys of the job.
 //!
-//! A declaration has the name of the flag, the key of `[jobs.X]` that it sets, the kind of its value
-//! and the word for this value in `--help`. The flag with no key says how `--at` is read.
+//! A declaration has the name of the flag, the key of `[jobs.X]` that the flag sets, the form of
+//! the value and its placeholder in `--help`. `--fold` and `--allow-past` set no key: they change
+//! the meaning of `--at`.
 
 use super::key_flag::KeyFlag;
 use super::key_flag::ValueForm::{
@@ -38,8 +39,8 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "in" => "in", Duration, "DURATION";
         /// Run once at this time; may be given several times
         "at" => "at", Times, "TIME";
-        /// Run when this cron expression matches (@every 90s and @daily too); may be given several
-        /// times
+        /// Run when this cron expression matches, including forms such as @daily and @every 90s;
+        /// may be given several times
         "cron" => "cron", Texts, "EXPR";
         /// Run repeatedly at this interval
         "every" => "every", Duration, "DURATION";
@@ -53,8 +54,8 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "rrule" => "rrule", Texts, "RULE", with "dtstart";
         /// Local start time of --rrule: 2026-01-05T09:00
         "dtstart" => "dtstart", Text, "LOCAL TIME", with "rrule";
-        /// Time from which --every counts, itself an occurrence [default: when the job was first
-        /// added]
+        /// Time of one occurrence of --every, from which all its occurrences are counted [default:
+        /// the time at which the job was first added]
         "anchor" => "anchor", Time, "TIME", with "every";
         /// No occurrences before this time
         "start" => "start", Time, "TIME";
@@ -62,26 +63,27 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "end" => "end", Time, "TIME";
         /// Stop after N scheduled runs
         "max-runs" => "max_runs", Count, "N";
-        /// Delay each run by a random time up to this, new for each run
+        /// Delay each run by a random time of at most this duration, drawn anew for each run
         "jitter" => "jitter", Duration, "DURATION";
-        /// Delay all runs by a fixed time up to this, derived from the job
+        /// Delay all runs of the job by the same time of at most this duration, derived from the
+        /// job's name
         "splay" => "splay", Duration, "DURATION";
         /// Do not run on these days: 2026-12-24, 2026-12-24..2027-01-01, sat, sat..sun; may be
         /// given several times
         "exclude" => "exclude", List, "DAYS";
         /// Run only on these days
         "only-on" => "only_on", List, "DAYS";
-        /// Skip a run that would start more than this after it should have started
+        /// Skip a run that would start more than this duration after its due time
         "skip-if-late" => "skip_if_late", Duration, "DURATION";
-        /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: that
-        /// of this host]
+        /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: the
+        /// zone of this host]
         "tz" => "tz", Text, "ZONE";
-        /// Which of the two times to take if the clock shows a local --at twice [default: first]
+        /// Which time to use if the clock shows the local time of --at twice [default: first]
         "fold" => "", Fold, "WHICH", with "at";
-        /// Accept a past --at, which runs at once; of several past times only the newest runs
+        /// Accept past times in --at; the newest past time runs at once, older ones do not run
         "allow-past" => "", Switch, "", with "at";
-        /// If the clock skips a time of --cron, --calendar or --rrule: run-after (once, right
-        /// after) or skip [default: run-after, but skip if the minute or hour begins with *]
+        /// If the clock skips a time of --cron, --calendar or --rrule: run-after (once, right after
+        /// the gap) or skip [default: run-after, but skip if the minute or hour begins with *]
         "dst-gap" => "dst.gap", Text, "RULE";
         /// If the clock shows a time of --cron, --calendar or --rrule twice: first, last or both
         /// [default: first, but both if the minute or hour begins with *]
@@ -94,7 +96,7 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "shell" => "shell", Text, "LINE";
         /// Send a request to this URL
         "http" => "http.url", Text, "URL";
-        /// Method of the request [default: GET, with a body POST]
+        /// Method of the request [default: GET, or POST with --body]
         "method" => "http.method", Text, "METHOD";
         /// Header field of the request, NAME:VALUE; may be given several times
         "header" => "http.headers", Headers, "NAME:VALUE";
@@ -102,20 +104,21 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "body" => "http.body", Content, "TEXT|@FILE";
         /// Status codes that count as success, such as 200,204 [default: any 2xx]
         "expect" => "http.expect", Codes, "CODES";
-        /// Environment variable of the command, may contain ${credential:NAME}; may be given
-        /// several times
+        /// Environment variable of the command; the value may contain ${credential:NAME}; may be
+        /// given several times
         "env" => "env", Variables, "NAME=VALUE";
-        /// File with environment variables, one NAME=VALUE a line, read at each attempt; a leading
-        /// - makes it optional; may be given several times
+        /// File with environment variables, one NAME=VALUE per line, read at each attempt; with a
+        /// minus before the path, the file is optional; may be given several times
         "env-file" => "env_file", Files, "FILE";
         /// Also write each line of output to the log of the node
         "log-output" => "log_output", Switch, "";
-        /// Working directory of the command [default: the home of its user]
+        /// Working directory of the command [default: the home directory of its user]
         "cwd" => "cwd", Text, "DIR";
         /// User, and optionally group, on the node's host to run the command as [default: the user
         /// of schedd]
         "user" => "user", Text, "USER[:GROUP]";
-        /// Memory limit for all processes of a run together, such as 512M; above it they are killed
+        /// Memory limit for all processes of a run together, such as 512M; a run above the limit is
+        /// killed
         "limit-memory" => "limits.memory", Text, "SIZE";
         /// CPU limit for all processes of a run together, in processors, such as 0.5
         "limit-cpu" => "limits.cpu", Processors, "N";
@@ -123,11 +126,11 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "limit-pids" => "limits.pids", Whole, "N";
         /// Maximum number of open files of each process
         "limit-files" => "limits.files", Whole, "N";
-        /// CPU niceness, 0 to 19: a higher number gives way to other processes
+        /// CPU niceness, 0 to 19; a higher number means a lower priority
         "nice" => "limits.nice", Whole, "N";
-        /// Permissions that new files do not get, octal [default: 0022]
+        /// File mode creation mask (umask) of the command, in octal [default: 0022]
         "umask" => "umask", Text, "MASK";
-        /// Standard input of the command, or @FILE for the content of a file [default: nothing]
+        /// Standard input of the command, or @FILE for the content of a file [default: empty]
         "stdin-text" => "stdin", Content, "TEXT|@FILE";
         /// Shell that runs the line of --shell with -c [default: /bin/sh]
         "shell-program" => "shell_program", Text, "PROGRAM";
@@ -135,19 +138,20 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
     "Rules" {
         /// Queue of the job [default: default]
         "queue" => "queue", Text, "QUEUE";
-        /// Priority among the runs of its queue, -10 to 10; higher runs first [default: 0]
+        /// Priority among the runs of its queue, -10 to 10; the highest number starts first
+        /// [default: 0]
         "priority" => "priority", Whole, "N";
         /// Labels that a node needs to run the job, such as gpu,eu
         "requires" => "requires", List, "LABELS";
-        /// Group of the job: one run of the group runs at a time
+        /// Group of the job; at most one run of the group runs at a time
         "group" => "group", Text, "GROUP";
-        /// Concurrency key, such as customer-42: one run of all jobs with the same key runs at a
-        /// time
+        /// Concurrency key, such as customer-42; at most one run of all jobs with the same key runs
+        /// at a time
         "key" => "key", Text, "KEY";
-        /// Number of runs with the same --key at once [default: 1, or any number with
-        /// --per-key-rate]
+        /// Maximum number of runs with the same --key at the same time [default: 1, or any number
+        /// with --per-key-rate]
         "per-key" => "per_key.limit", Whole, "N";
-        /// Start rate of runs with the same --key, such as 10/1m
+        /// Rate limit for the starts of runs with the same --key, such as 10/1m
         "per-key-rate" => "per_key.rate", Text, "RATE";
         /// Number of runs that may start at once under --per-key-rate [default: the number in the
         /// rate]
@@ -173,51 +177,54 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "overlap" => "overlap", Text, "HOW";
         /// Missed occurrences to run: skip (none), latest or all [default: latest]
         "catch-up" => "catch_up.mode", Text, "HOW";
-        /// Skip occurrences older than this, whatever other rules say
+        /// Skip occurrences older than this duration, even with --catch-up all
         "max-age" => "catch_up.max_age", Duration, "DURATION";
-        /// Spread missed occurrences over this time instead of starting them at once
+        /// Spread the starts of runs of missed occurrences over this duration
         "spread" => "catch_up.spread", Duration, "DURATION";
-        /// If a host dies: at-least-once or at-most-once [default: at-least-once]
+        /// If a node dies during a run: at-least-once (the run is tried again) or at-most-once (the
+        /// run ends as lost) [default: at-least-once]
         "delivery" => "delivery", Text, "HOW";
-        /// Before an attempt, run this line with /bin/sh to ask if the work is done: exit code 0
-        /// yes, 1 no, else ask again later
+        /// Line for /bin/sh that checks before an attempt if the work is already done: exit code 0
+        /// means yes, 1 means no, any other code means check again later
         "done-check" => "done_check.shell", Text, "LINE";
-        /// Ask before each attempt but the first (retry), or before each (always) [default: retry]
+        /// Run --done-check before each attempt except the first (retry), or before each attempt
+        /// (always) [default: retry]
         "done-check-on" => "done_check.on", Text, "WHEN", with "done-check";
     }
     "Notifications" {
-        /// If a run failed for good, timed out or was lost: a line for /bin/sh, or a URL that gets
+        /// Notify if a run failed for good, timed out or was lost; LINE is run by /bin/sh, URL gets
         /// a JSON body by POST
         "on-failure" => "on_failure", Notice, "LINE|URL";
-        /// If a run succeeded
+        /// Notify if a run succeeded
         "on-success" => "on_success", Notice, "LINE|URL";
-        /// If a run starts late or is skipped as missed
+        /// Notify if a run starts late or is skipped as missed
         "on-late" => "on_late", Notice, "LINE|URL";
-        /// If a run succeeded after one that did not
+        /// Notify if a run succeeded after a run that did not succeed
         "on-recovered" => "on_recovered", Notice, "LINE|URL";
-        /// Notify by --on-late if a run has not started this long after it was due, also if no node
-        /// takes it
+        /// Notify by --on-late if a run has not started this long after it was due, even if no node
+        /// is running
         "must-start-within" => "must_start_within", Duration, "DURATION", with "on-late";
         /// Notify by --on-late if a run has not ended this long after it was due
         "must-finish-within" => "must_finish_within", Duration, "DURATION", with "on-late";
-        /// Ping this URL when a run starts, succeeds or fails, as healthchecks.io does
+        /// Ping this URL when a run starts, succeeds or fails, by the protocol of healthchecks.io
         "ping-url" => "ping_url", Text, "URL";
-        /// Sign requests as Standard Webhooks: ${credential:NAME}, or whsec_...; may be given
-        /// several times
+        /// Secret to sign requests with by Standard Webhooks: ${credential:NAME}, or whsec_...; may
+        /// be given several times
         "webhook-secret" => "webhook_secret", Texts, "SECRET";
     }
     "Only once" {
-        /// Refuse to add while another job holds this key: until that job is over, or for
-        /// --unique-for
+        /// Refuse the job while another job holds this key; a job holds its key until the job is
+        /// over, or for --unique-for
         "unique" => "unique.key", UniqueKey("refuse"), "KEY";
-        /// Keep only the last add with this key before the job starts: its definition and its time
+        /// If a job with this key has not started yet, replace its definition and its time by those
+        /// given here
         "debounce" => "unique.key", UniqueKey("debounce"), "KEY";
-        /// Postpone the job by --debounce at most this long after the first add [default: no limit]
+        /// Latest start of a job with --debounce, as a time after the first add [default: no limit]
         "max-wait" => "unique.max_wait", Duration, "DURATION", with "debounce";
-        /// Keep only the first add with this key within --unique-for; later adds are dropped and
-        /// succeed
+        /// Keep only the first add with this key within --unique-for; later adds succeed without a
+        /// change
         "throttle" => "unique.key", UniqueKey("throttle"), "KEY";
-        /// Hold the key this long from now, also past the end of the job
+        /// Hold the key this long from now, even after the end of the job
         "unique-for" => "unique.for", Duration, "DURATION", with "only";
     }
 };

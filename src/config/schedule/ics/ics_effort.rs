@@ -34,7 +34,8 @@ impl Effort {
 /// Returns the error for a file whose events up to `line` take too many steps.
 pub(super) fn spent(line: usize) -> IcsError {
     let problem = format!(
-        "the events up to here take more than {MOST_STEPS} steps to follow, wanted fewer that repeat, or UNTIL or COUNT in their rules"
+        "the events up to this line take more than {MOST_STEPS} steps to expand: \
+         use fewer repeating events, or add UNTIL or COUNT to their rules"
     );
     IcsError { line, problem }
 }

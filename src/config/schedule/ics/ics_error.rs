@@ -1,6 +1,6 @@
-//! The error for an iCalendar file that is refused.
+//! The error for an iCalendar file that schedd refuses.
 
-/// The reason why a file is refused.
+/// The reason why schedd refuses an iCalendar file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IcsError {
     /// The line number of the fault, counted from 1.

@@ -54,7 +54,9 @@ impl Event {
         match line.name.as_str() {
             "UID" => self.uid = Some(line.value.clone()),
             "RECURRENCE-ID" if line.parameter("RANGE").is_some() => {
-                return Err(line.refuse("RANGE changes all later events too, which is not supported, wanted single events"));
+                return Err(line.refuse(
+                    "RANGE, a change of all later occurrences, is not supported, wanted single events",
+                ));
             }
             "RECURRENCE-ID" => self.place = Some(line.stated()?),
             "DTSTART" => self.begin = Some(line.stated()?),
@@ -104,14 +106,14 @@ impl Event {
         effort: &mut Effort,
     ) -> Result<(), IcsError> {
         let refuse = |line: usize, problem: &str| IcsError { line, problem: problem.to_owned() };
-        // An all-day event counts although it is marked as free time: holidays are often published
-        // this way.
+        // An all-day event counts even if it is marked as free time, because holidays are often
+        // published as free time.
         if self.is_cancelled || self.is_free && !self.is_all_day() {
             return Ok(());
         }
         effort.spend(1 + replaced.len() + self.left_out.len(), number)?;
         let Some(begin) = &self.begin else {
-            return Err(refuse(number, "an event without DTSTART, wanted one"));
+            return Err(refuse(number, "found an event without DTSTART, wanted its start"));
         };
         let zone = match begin.moment {
             Moment::Real(_) => Zone::utc(),
@@ -119,9 +121,14 @@ impl Event {
                 begin.zone.clone().unwrap_or_else(|| self.host.clone())
             }
         };
-        let none = || refuse(number, "an event at a time there is not, wanted one of its zone");
+        let none = || {
+            refuse(
+                number,
+                "found an event at a time that its zone does not have, wanted another time",
+            )
+        };
         let length = self.length(begin).ok_or_else(|| {
-            refuse(number, "an event that ends before it begins, wanted its end behind")
+            refuse(number, "found an event that ends before it starts, wanted a later end")
         })?;
         let first = begin.on_wall(&zone).ok_or_else(none)?;
         let mut begins = BTreeSet::from([first]);
@@ -138,7 +145,9 @@ impl Event {
             if begins.len() > most + 1 {
                 return Err(refuse(
                     *line,
-                    &format!("comes more than {most} times before 2100, wanted UNTIL or COUNT"),
+                    &format!(
+                        "found an event with more than {most} times before 2100, wanted UNTIL or COUNT"
+                    ),
                 ));
             }
             if effort.steps_left == 0 {
@@ -165,20 +174,21 @@ impl Event {
         if items.len() > most {
             return Err(refuse(
                 number,
-                &format!("more than {most} days and spans up to here, wanted fewer"),
+                &format!("found more than {most} days and spans up to this event, wanted fewer"),
             ));
         }
         Ok(())
     }
 
-    /// Returns `stated` as a begin of this event, in seconds of the event's wall clock. For an
-    /// all-day event that is the begin of the day.
+    /// Returns the moment `stated` as the start of an occurrence, in seconds of the event's wall
+    /// clock since 1970. For an all-day event the start is the midnight before `stated`.
     fn own_wall(&self, stated: &Stated, zone: &Zone) -> Option<i64> {
         let at = stated.on_wall(zone)?;
         Some(if self.is_all_day() { at - at.rem_euclid(DAY) } else { at })
     }
 
-    /// Returns the length of the event in seconds.
+    /// Returns the length of the event in seconds. Returns `None` if the event ends before it
+    /// starts.
     fn length(&self, begin: &Stated) -> Option<i64> {
         if let Some(lasts) = self.lasts {
             return Some(lasts);
@@ -199,7 +209,7 @@ fn lasting(line: &IcsLine) -> Result<i64, IcsError> {
     let text = line.value.strip_prefix('+').unwrap_or(&line.value);
     let read = if text.starts_with('P') { parse_duration(text).ok() } else { None };
     let seconds = read.and_then(|lasts| i64::try_from(lasts.as_secs()).ok());
-    seconds.ok_or_else(|| line.refuse("no duration, wanted one such as PT1H"))
+    seconds.ok_or_else(|| line.refuse("not a duration, wanted a duration such as PT1H"))
 }
 
 fn days_of(begin: i64, length: i64) -> DayItem {

@@ -83,17 +83,19 @@ impl IcsLine {
         zone_named(name).map(Some).ok_or_else(|| {
             let name: String = name.chars().take(60).collect();
             self.refuse(&format!(
-                "the zone {name:?} is not known here, wanted an IANA name such as Europe/Berlin"
+                "zone {name:?} is not known on this host, wanted a name such as Europe/Berlin"
             ))
         })
     }
 
-    /// Returns the moment in a line that has a single moment.
+    /// Returns the date or time of a line with a single value, such as `DTSTART`, and the zone that
+    /// the line names.
     pub(super) fn stated(&self) -> Result<Stated, IcsError> {
         Ok(Stated { moment: self.moment(&self.value)?, zone: self.zone()? })
     }
 
-    /// Returns the moments in a line that has a list of moments.
+    /// Returns the dates or times of a line with a list of values, such as `EXDATE`, and the zone
+    /// that the line names.
     pub(super) fn all_stated(&self) -> Result<Vec<Stated>, IcsError> {
         let zone = self.zone()?;
         self.value
@@ -104,7 +106,7 @@ impl IcsLine {
 
     fn moment(&self, text: &str) -> Result<Moment, IcsError> {
         let refuse =
-            || self.refuse("no date or time, wanted one such as 20261225 or 20261225T090000Z");
+            || self.refuse("not a date or time, wanted 20261225 or 20261225T090000Z for example");
         let digits = |from: usize, to: usize| {
             let part =
                 text.get(from..to).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
@@ -115,7 +117,7 @@ impl IcsLine {
         };
         let date = Date::new(digits(0, 4)?, small(4, 6)?, small(6, 8)?).map_err(|_| refuse())?;
         if !(1970..2100).contains(&date.year()) {
-            return Err(self.refuse("wanted a year from 1970 to 2099"));
+            return Err(self.refuse("the year is out of range, wanted a year from 1970 to 2099"));
         }
         if text.len() == 8 {
             return Ok(Moment::Day(date));
@@ -162,8 +164,8 @@ impl Stated {
 
 /// Returns the second at which the wall clock of `zone` shows `at`.
 ///
-/// A time in a gap is read as if the clock had not changed yet. Of a time that comes twice, the
-/// first counts.
+/// If the clock skips `at`, the offset before the change applies. If `at` occurs twice, the first
+/// time counts.
 pub(super) fn real_of(at: DateTime, zone: &Zone) -> Option<i64> {
     zone.rules().to_ambiguous_timestamp(at).compatible().ok().map(jiff::Timestamp::as_second)
 }

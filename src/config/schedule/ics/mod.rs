@@ -51,13 +51,14 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     {
         return Err(IcsError {
             line: 1,
-            problem: "no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned(),
+            problem: "found no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned(),
         });
     }
     let mut zone = zone.clone();
     let mut events = Vec::new();
     let mut event: Option<(usize, Event)> = None;
-    // Alarms and similar parts inside an event have lines of the same names.
+    // The depth of parts inside an event, such as alarms. The lines of such a part are skipped,
+    // because they have the same names as lines of the event.
     let mut inside: usize = 0;
     let mut rules: usize = 0;
     for line in &lines {
@@ -74,7 +75,7 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
                 rules += usize::from(name == "RRULE");
                 if rules > MOST_RULES {
                     return Err(line.refuse(&format!(
-                        "more than {MOST_RULES} rules up to here, wanted fewer"
+                        "found more than {MOST_RULES} rules up to this line, wanted fewer"
                     )));
                 }
                 event.note(line)?;
@@ -85,7 +86,7 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     match event {
         Some((number, _)) => Err(IcsError {
             line: number,
-            problem: "an event without END:VEVENT, wanted a whole file".to_owned(),
+            problem: "found an event without END:VEVENT, wanted a complete file".to_owned(),
         }),
         None => Ok(events),
     }

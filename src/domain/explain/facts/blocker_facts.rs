@@ -1,7 +1,7 @@
-//! A blocker: an obstacle that, as Redis shows, keeps a ready run from starting at the time of the
-//! question.
+//! Blockers: obstacles in Redis that keep a ready run from starting now.
 //!
-//! Nodes record an obstacle only after a while. Blockers show an obstacle before that.
+//! Nodes record an obstacle only when it lasts. A blocker shows the obstacle before a node records
+//! it.
 
 use crate::domain::name::names::RunId;
 use crate::domain::queue::queue_rules::NoRoomReason;
@@ -14,39 +14,39 @@ pub enum Blocker {
     Queue {
         /// The reason why no run of the queue starts.
         hold: NoRoomReason,
-        /// The person who paused the queue, the limit, or the rate. Empty if not known.
+        /// The user who paused the queue, or the limit, or the rate limit. Empty if not known.
         detail: String,
         /// The time when the queue was paused, if the queue is paused.
         since: Option<UnixMillis>,
-        /// The runs of the queue that execute now.
+        /// The runs of the queue that nodes execute now.
         running: Executing,
     },
     /// A Redis key of the run's lane has the wrong type.
     WrongType {
-        /// A text that names the key and its type, and says how to mend the key.
+        /// A clause with the key, its type and the repair.
         why: String,
     },
-    /// Each node that may take the run already executes as many runs of the queue as it may.
+    /// No node that serves the run's lane has a free slot for the queue.
     Slots {
         /// The names of these nodes.
         nodes: Vec<String>,
         /// The runs of the queue that execute now.
         running: Executing,
     },
-    /// A node that may take the run is past a limit of the node.
+    /// A node that serves the run's lane exceeds a limit of the node.
     NodeLimit {
         /// The name of the node.
         node: String,
-        /// The limit that the node is past, with the value found.
+        /// A clause with the limit and the measured value.
         why: String,
-        /// The time when the node noticed that it was past the limit.
+        /// The time when the node noticed that it exceeded the limit.
         since: UnixMillis,
     },
     /// No node is running.
     NoNode,
 }
 
-/// The runs that execute now.
+/// The runs of a queue that nodes execute now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Executing {
     /// The first few of the executing runs.
@@ -56,12 +56,14 @@ pub struct Executing {
 }
 
 impl Executing {
-    /// Returns `a@1 executes` or `a@1, b@2 and 3 more execute`, and `None` if no run executes.
+    /// Returns the text `a@1 executes` or `a@1, b@2 and 3 more execute`. Returns `None` if no run
+    /// executes.
     pub(crate) fn words(&self) -> Option<String> {
         let names: Vec<String> = self.some.iter().map(ToString::to_string).collect();
         let more = self.count.saturating_sub(names.len() as u64);
         Some(match (names.as_slice(), more) {
             ([], 0) => return None,
+            ([], 1) => "1 run executes".to_owned(),
             ([], more) => format!("{more} runs execute"),
             ([one], 0) => format!("{one} executes"),
             ([most @ .., last], 0) => format!("{} and {last} execute", most.join(", ")),

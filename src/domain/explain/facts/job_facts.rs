@@ -9,20 +9,20 @@ use crate::domain::time::unix_millis::UnixMillis;
 pub struct JobFacts {
     /// The definition and timetable of the job, or the reason why they cannot be read.
     pub definition: Result<(JobSpec, Timetable), String>,
-    /// The time from which the occurrences of the job's schedule count.
+    /// The time after which the first occurrence of the job's present schedule comes.
     pub since: UnixMillis,
-    /// The time when the job was added, and the person who added it.
+    /// The time when the job was added, and the user who added it. `None` if not known.
     pub created: Option<(UnixMillis, Option<String>)>,
     /// The source of the job's definition.
     pub source: Source,
-    /// The reason and the time of the job's end, if the job has ended. The reason is `finished`, or
-    /// why the job was removed.
+    /// The reason and the time of the job's end, if the job has ended. The reason is `finished` for
+    /// a one-shot, or the reason for the removal of the job.
     pub ended: Option<(String, Option<UnixMillis>)>,
     /// The time when the job was paused, if the job is paused.
     pub paused_at: Option<UnixMillis>,
-    /// The number of regular runs that may still begin. `None` means any number.
+    /// The number of regular runs that `max_runs` still allows. `None` means any number.
     pub runs_left: Option<u32>,
-    /// The due time of the job's planned regular run.
+    /// The due time of the job's planned regular run. `None` if no run is planned.
     pub pending: Option<UnixMillis>,
 }
 

@@ -1,12 +1,12 @@
-//! A data loss, and the records that may be gone because of the loss.
+//! A data loss of Redis, and the records that may be missing because of the loss.
 
 use super::run_facts::{ON_TIME, RunFacts};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The text before the node's name at the end of the reason of a run that a journal restored.
+/// The text before the node's name in the reason of a run that a journal restored.
 const RESTORED: &str = "restored by the journal of ";
 
-/// A data loss.
+/// A data loss of Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
     /// The time when a node noticed the loss.
@@ -15,22 +15,23 @@ pub struct Loss {
     pub by: String,
     /// The kind of loss, as a phrase.
     pub what: &'static str,
-    /// The time up to which Redis still has its data. `None` if all data is gone, or if the time is
-    /// not known.
+    /// The time of the newest data that Redis still has. `None` if all data is lost, or if the time
+    /// is not known.
     pub kept: Option<UnixMillis>,
-    /// The time when the node that noticed the loss last saw Redis with all its data.
+    /// The last time at which the node `by` saw Redis with all its data. `None` if not known.
     pub whole: Option<UnixMillis>,
     /// The nodes whose journals have restored records after the loss.
     pub reported_by: Vec<String>,
 }
 
 impl Loss {
-    /// Returns true if the loss may have taken the record of an occurrence at `at`.
+    /// Returns true if Redis may have lost the record of an occurrence at `at`.
     pub fn concerns(&self, at: UnixMillis) -> bool {
         at < self.noticed && self.kept.is_none_or(|kept| kept < at.saturating_add(ON_TIME))
     }
 
-    /// Returns the time up to which records are gone, as far as this time is known.
+    /// Returns the end of the time whose records are lost: the last time at which Redis had all its
+    /// data, or else the time when the loss was noticed.
     pub(crate) fn until(&self) -> UnixMillis {
         self.whole.unwrap_or(self.noticed)
     }
@@ -43,8 +44,8 @@ impl Loss {
             || run.attempts.iter().any(|attempt| attempt.started_at.is_none_or(|at| at <= until))
     }
 
-    /// Returns true if an occurrence at `at` came due before the loss, so that its run may have
-    /// executed.
+    /// Returns true if the run of an occurrence at `at` may have executed before the loss, without
+    /// a record.
     pub fn hides(&self, at: UnixMillis) -> bool {
         let until = self.whole.map_or(self.noticed, |whole| whole.saturating_add(ON_TIME));
         self.concerns(at) && at <= until
@@ -52,7 +53,8 @@ impl Loss {
 }
 
 impl RunFacts {
-    /// Returns the node whose journal restored the record of this run, if a journal did.
+    /// Returns the node whose journal restored the record of this run. Returns `None` if the record
+    /// was not restored.
     pub(crate) fn restored_by(&self) -> Option<&str> {
         self.reason.as_deref()?.rsplit("; ").next()?.strip_prefix(RESTORED)
     }

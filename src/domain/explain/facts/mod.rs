@@ -1,4 +1,4 @@
-//! The facts that explain a job or one of its occurrences. `engine::explaining` gathers these
+//! The facts that explain a job or one of its occurrences. `engine::explanation` gathers these
 //! facts.
 
 mod blocker_facts;
@@ -23,7 +23,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::shown;
 use crate::domain::time::zone::Zone;
 
-/// All facts about the job or occurrence that the question names.
+/// All facts for the answer of `explain` about a job, run or occurrence.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The name of the job.
@@ -40,21 +40,21 @@ pub struct Facts {
     pub audit_log: Vec<AuditEntry>,
     /// The earlier schedules of the job, oldest first, as far as Redis keeps them.
     pub past: Vec<PastSchedule>,
-    /// The reason why the audit log cannot be read, if it cannot.
+    /// The reason why the audit log cannot be read. `None` if the audit log can be read.
     pub audit_log_error: Option<String>,
     /// The data losses, oldest first.
     pub losses: Vec<Loss>,
-    /// The time when the loss was noticed and the schedule as a phrase, for a job that a data loss
-    /// took.
+    /// The time when a node noticed the data loss, and the job's schedule as text. `None` unless
+    /// Redis lost the job in a data loss.
     pub gone: Option<(UnixMillis, String)>,
-    /// The number of past occurrences of the job that wait for a backfill.
+    /// The number of past occurrences whose backfill run has not started.
     pub making_up: u64,
-    /// The backfill run of the occurrence in question, and the state of that run.
+    /// The backfill run of the occurrence in question, with its state. `None` if there is no
+    /// backfill run.
     pub made_up_by: Option<(RunId, RunState)>,
     /// The nodes, in the order of their names.
     pub nodes: Vec<NodeFacts>,
-    /// The blockers of the ready run. For a job without a ready run, the list has only the pause of
-    /// the job's queue.
+    /// The blockers of the ready run. For a job without a ready run, only the pause of its queue.
     pub blockers: Vec<Blocker>,
 }
 
@@ -63,24 +63,23 @@ pub struct Facts {
 pub enum Subject {
     /// The job as a whole, at the present time.
     Job {
-        /// The runs that are open, waiting, spread or overdue, oldest due first. The list has a few
-        /// of each kind.
+        /// The first few runs of the job that have not ended, oldest due first.
         open: Vec<RunFacts>,
-        /// The number of such runs that `open` leaves out.
+        /// The number of further runs that have not ended.
         more: u64,
-        /// The run of the job that ended last.
+        /// The run of the job that ended last. `None` if no ended run is kept.
         last: Option<Box<RunFacts>>,
     },
-    /// The run of an occurrence that has a record or is planned.
+    /// A run that has a record or is planned.
     Run(Box<RunFacts>),
     /// An occurrence inside a skipped range.
     InRange {
         /// The time of the occurrence.
         at: UnixMillis,
-        /// The run of the first occurrence of the range, whose record counts for the whole range.
+        /// The run of the first occurrence of the range. Its record is for the whole range.
         run: Box<RunFacts>,
     },
-    /// An occurrence whose record became part of a range in the ledger.
+    /// An occurrence in a range of the ledger. Its record is no longer kept.
     Ledger {
         /// The time of the occurrence.
         at: UnixMillis,
@@ -97,8 +96,7 @@ pub enum Subject {
         /// True if the occurrence is known to be in the range.
         is_sure: bool,
     },
-    /// An occurrence older than the ledger. Only the numbers of runs in each state are kept for
-    /// such a time.
+    /// An occurrence that is older than the ledger. Only the number of runs in each state is kept.
     BeforeLedger {
         /// The time of the occurrence.
         at: UnixMillis,
@@ -143,12 +141,12 @@ pub enum Subject {
         /// The time in question.
         at: UnixMillis,
     },
-    /// The last occurrence, of a job that has had no occurrence.
+    /// The last occurrence of a job that has had no occurrence yet.
     Never,
 }
 
 impl Facts {
-    /// The time in question. `None` for a question about the job as a whole.
+    /// Returns the time in question. Returns `None` for a question about the job as a whole.
     pub fn at(&self) -> Option<UnixMillis> {
         match &self.subject {
             Subject::Run(run) => Some(run.run.due()),
@@ -165,7 +163,7 @@ impl Facts {
         }
     }
 
-    /// The run in question, or the run whose record includes the occurrence in question.
+    /// Returns the run in question, or the run whose record includes the occurrence in question.
     pub fn run(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Run(run) | Subject::InRange { run, .. } | Subject::Behind { run, .. } => {
@@ -175,7 +173,7 @@ impl Facts {
         }
     }
 
-    /// The run in question, or the first run of the job, if it is due, ready and unclaimed.
+    /// Returns the run in question, or the job's first run, if the run is ready and not claimed.
     pub fn owed(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Job { open, .. } => open.iter().find(|run| run.is_owed(self.now)),
@@ -188,14 +186,15 @@ impl Facts {
         shown(at, &self.zone)
     }
 
-    /// The definition and timetable of the job. `None` if Redis does not have them, or they cannot
-    /// be read.
+    /// Returns the definition and timetable of the job. Returns `None` if the definition is missing
+    /// or unreadable.
     pub(super) fn definition(&self) -> Option<&(JobSpec, Timetable)> {
         self.job.as_ref()?.definition.as_ref().ok()
     }
 
-    /// The time when the job was added and by whom, if that was after the time in question. `None`
-    /// if the facts are about an older job of the same name.
+    /// Returns the time when the job was added and the user who added it, if the job was added
+    /// after the time in question. Returns `None` if an older job of this name may have existed
+    /// then.
     pub(super) fn added_later(&self) -> Option<(UnixMillis, Option<String>)> {
         let (Subject::NotDue { at, before: None, .. } | Subject::Unrecorded { at }) = self.subject
         else {
@@ -204,7 +203,8 @@ impl Facts {
         let job = self.job.as_ref()?;
         let (added, by) = job.created.clone().filter(|(added, _)| *added > at)?;
         let is_older = self.audit_log.iter().any(|entry| entry.at <= at);
-        // A file adds its jobs again after a data loss; journals know the jobs that schedctl added.
+        // After a data loss, a node adds the jobs of its file again. The journals name lost jobs
+        // that schedctl had added.
         let is_lost = self.losses.iter().any(|loss| loss.concerns(at))
             && (job.source != Source::Api || self.gone.is_some());
         (!is_older && !is_lost).then_some((added, by))

@@ -1,4 +1,4 @@
-//! The facts of a run: its attempts, its notices, and the gate where it waits.
+//! The facts of a run for `explain`: its attempts, its notices, and the gate where the run waits.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The longest time after its due time at which a run still counts as on time.
 pub const ON_TIME: Duration = Duration::from_secs(1);
 
-/// The facts of a run, as Redis has them.
+/// The facts of a run, from its records in Redis.
 #[derive(Debug, Clone)]
 pub struct RunFacts {
     /// The id of the run.
@@ -23,11 +23,11 @@ pub struct RunFacts {
     pub lane: Lane,
     /// The state of the run.
     pub state: RunState,
-    /// The reason why the run is in this state.
+    /// The reason for the state, as the record has it. `None` if the record has no reason.
     pub reason: Option<String>,
-    /// The person who cancelled the run or asked the run to stop.
+    /// The user who cancelled the run or requested its stop.
     pub by: Option<String>,
-    /// The person who asked for the run, if the run was started by hand.
+    /// The user who requested the run, if the run was requested by hand.
     pub asked_by: Option<String>,
     /// The attempts of the run, oldest first.
     pub attempts: Vec<AttemptFacts>,
@@ -37,19 +37,19 @@ pub struct RunFacts {
     pub ready_at: UnixMillis,
     /// The time when the run ended.
     pub finished_at: Option<UnixMillis>,
-    /// The time from which the run may be claimed, while the run is scheduled.
+    /// The ready time of the run. `None` unless the run is scheduled.
     pub ready: Option<UnixMillis>,
-    /// True if the run was missed and `catch_up` gave the run a later time.
+    /// True if the run was missed and the spread of `catch_up` moved its start.
     pub is_spread: bool,
     /// The place where the run waits while it is scheduled.
     pub place: Place,
-    /// True if the run was asked to stop.
+    /// True if a user requested the stop of the run.
     pub is_asked_to_stop: bool,
-    /// The open run of the same job because of which this run waited or was skipped.
+    /// The open run of the same job that made this run wait or be skipped.
     pub behind: Option<RunId>,
     /// The gate at which the run waits, or waited last.
     pub gate: Option<AtGate>,
-    /// The gate that let the run in, while the run is in its queue.
+    /// The gate that let the run in. `None` unless the run is in its queue.
     pub passed: Option<Passed>,
     /// The reason why a node handed the run back without executing the run.
     pub handed_back: Option<String>,
@@ -60,20 +60,20 @@ pub struct RunFacts {
     pub late_notices: Vec<LateNotice>,
 }
 
-/// A notice that a run was late. A run of a hidden job delivers the notice.
+/// An `on_late` notice: a run of a hidden job that reports a late run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LateNotice {
-    /// The deadline that passed.
+    /// The deadline that the late run missed.
     pub of: Deadline,
-    /// The run that delivers the notice.
+    /// The id of the notice.
     pub run: RunId,
-    /// The state of the run that delivers the notice.
+    /// The state of the notice.
     pub state: RunState,
     /// The node of the last attempt to deliver the notice.
     pub node: Option<String>,
-    /// The time when the run that delivers the notice ended.
+    /// The time when the notice ended.
     pub finished_at: Option<UnixMillis>,
-    /// The end of the last attempt to deliver the notice, as a phrase.
+    /// The end of the last attempt to deliver the notice, such as `exit code 3`.
     pub end: Option<String>,
 }
 
@@ -86,30 +86,30 @@ pub enum Place {
     Waiting,
     /// The run waits at the gate of a key, a group or a `not_while` job.
     AtGate,
-    /// The run is in no index, because its job is paused.
+    /// The run is kept until its paused job is resumed.
     Paused,
 }
 
 /// A gate at which a run waits or waited, with the facts of the wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtGate {
-    /// The gate, as a phrase: `key customer-42`, `group x`, `job backup`.
+    /// The gate as text: `key customer-42`, `group x`, `job backup`.
     pub gate: String,
-    /// The member of the group whose turn to start it is now.
+    /// The member of the group that has the turn to start next.
     pub turn: Option<String>,
     /// The times until which the gap or the turn timeout of the group keeps the gate closed.
     pub shut: Shut,
-    /// A run that has a place at the gate now, and true if that run has begun.
+    /// A run that has a place at the gate now, and true if this run has started.
     pub holder: Option<(RunId, bool)>,
-    /// A run of the same lane that the gate let in and that has not begun. The time is when that
-    /// run stops blocking the lane.
+    /// A run of the same lane that the gate let in and that has not started, and the time until
+    /// which it blocks the lane.
     pub stuck: Option<(RunId, UnixMillis)>,
-    /// The reason why the run in `holder` or `stuck` has not begun, as far as the queue of that run
-    /// shows.
+    /// The reason why the run in `holder` or `stuck` has not started, such as a paused queue.
+    /// `None` if the reason is not known.
     pub hindrance: Option<String>,
     /// The rate limit of the job at the gate, and the time when the rate limit allows the next run.
     pub rate: Option<(Rate, UnixMillis)>,
-    /// The lane of the run and the reason why no node serves the lane, if none does.
+    /// The lane of the run and the reason why no node serves the lane. `None` if a node serves it.
     pub unserved: Option<(Lane, Unserved)>,
     /// The lanes that have earlier runs at this gate and that no node serves.
     pub passed_over: Vec<Lane>,
@@ -117,16 +117,16 @@ pub struct AtGate {
     pub until: Option<UnixMillis>,
 }
 
-/// A gate that let in a run which has not begun.
+/// A gate that let in a run that has not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// The gate, as a phrase: `key customer-42`, `group x`, `job backup`.
+    /// The gate as text: `key customer-42`, `group x`, `job backup`.
     pub gate: String,
-    /// The time when the run got its place at the gate. `None` if the run gave the place up.
+    /// The time when the run got its place at the gate. `None` if the run lost the place again.
     pub since: Option<UnixMillis>,
-    /// Another run that has a place at the gate now, and true if that other run has begun.
+    /// Another run that has a place at the gate now, and true if this other run has started.
     pub holder: Option<(RunId, bool)>,
-    /// The lane of the run, if no node serves the lane.
+    /// The lane of the run. `None` if a node serves this lane.
     pub unserved: Option<Lane>,
 }
 
@@ -141,7 +141,7 @@ pub struct AttemptFacts {
     pub started_at: Option<UnixMillis>,
     /// The time when the attempt ended.
     pub finished_at: Option<UnixMillis>,
-    /// The end of the attempt as a phrase, such as `exit code 3`, or why the end is not known.
+    /// The end of the attempt, such as `exit code 3`, or the reason why the end is not known.
     /// `None` while the attempt lasts.
     pub end: Option<String>,
     /// True if the kind and time of the attempt's end are known.
@@ -155,7 +155,7 @@ impl RunFacts {
         Some(self.first_start?.since(self.run.due()))
     }
 
-    /// Returns true if the run is due, ready and unclaimed.
+    /// Returns true if the run is ready in its queue and no node has claimed it.
     pub(crate) fn is_owed(&self, now: UnixMillis) -> bool {
         let is_ready = self.ready.is_none_or(|ready| ready <= now);
         self.state == RunState::Scheduled
@@ -164,8 +164,7 @@ impl RunFacts {
             && self.place == Place::Queue
     }
 
-    /// Returns true if a node handed the run back without a start, and no node has claimed the run
-    /// since.
+    /// Returns true if a node gave the run back without a start and the run is ready again.
     pub(crate) fn is_back(&self, now: UnixMillis) -> bool {
         self.handed_back.is_some() && self.is_owed(now)
     }

@@ -1,7 +1,7 @@
-//! Findings about the blockers, which keep a ready run from starting now.
+//! Findings about blockers: obstacles that keep a ready run from starting now.
 //!
-//! Invariant: a ready run has a blocker only if no node can take the run. A job without a ready run
-//! has only the pause of its queue as a blocker. That pause will hold up the job's next run.
+//! Invariant: a ready run has a blocker only if no node can take the run. For a job without a ready
+//! run, the only blocker is the pause of its queue, which will delay the next run.
 
 use super::obstacle::{Delay, queue_words};
 use crate::domain::explain::explain_words::{after, list};
@@ -12,8 +12,8 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::NodeEventKind;
 
-/// Returns findings for the blockers of a ready run. Leaves out those in `delay`, because the
-/// findings of `delay` also say since when they last.
+/// Returns findings for the blockers of a ready run. Blockers that `delay` contains are left out,
+/// because the findings of `delay` also give their start.
 pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Finding> {
     let lasting = || delay.obstacles.iter().filter(|obstacle| obstacle.to.is_none());
     let is_in_delay = |blocker: &Blocker| match blocker {
@@ -30,7 +30,7 @@ pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Find
     new.map(|blocker| finding(facts, blocker, run.lane.queue(), Some(&run.lane))).collect()
 }
 
-/// Returns the finding for the pause of the queue, for a job without a ready run.
+/// Returns the finding for the pause of the job's queue. Empty if the queue is not paused.
 pub(super) fn paused_queue(facts: &Facts) -> Vec<Finding> {
     let Some((spec, _)) = facts.definition() else { return Vec::new() };
     let is_pause =

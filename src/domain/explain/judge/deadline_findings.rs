@@ -1,4 +1,4 @@
-//! Findings about the deadlines that a run missed, and about the `on_late` notice of each.
+//! Findings about the deadlines that a run missed, and about their `on_late` notices.
 
 use super::timing_findings::latest_shift;
 use crate::domain::explain::explain_words::after;
@@ -38,7 +38,7 @@ fn of_deadline(
         Deadline::Start => spec.must_start_within,
         Deadline::Finish => spec.must_finish_within,
     });
-    // A skipped run has no deadline, unless the run it was skipped behind took too long.
+    // A skipped run has a deadline only if the open run that made it be skipped took too long.
     let within = within
         .filter(|_| run.state != RunState::Skipped || notice.is_some() && run.behind.is_some());
     let missed = within.and_then(|within| {
@@ -47,7 +47,7 @@ fn of_deadline(
             .then_some((facts.shown(by), span(within)))
     });
     let of_notice = notice.map(|notice| of_notice(facts, notice)).or_else(|| {
-        let why = "Redis has no on_late notice for it: the notice is not made yet, was one of too many, or was trimmed.";
+        let why = "Redis has no on_late notice for this deadline. The notice was not made yet, was left out because of too many notices, or was deleted.";
         missed.as_ref().map(|_| Part::Timing.finding("unknown_late", why))
     });
     let missed = missed.map(|(by, within)| match kind {
@@ -63,7 +63,7 @@ fn of_deadline(
     missed.into_iter().chain(of_notice).collect()
 }
 
-/// Returns true if a regular run had not started, or not ended, at its deadline `by`.
+/// Returns true if a regular run had not started or ended by its deadline `by`.
 fn is_missed(facts: &Facts, run: &RunFacts, kind: Deadline, by: UnixMillis) -> bool {
     if run.run.kind() != RunKind::Regular || run.place == Place::Paused {
         return false;

@@ -1,4 +1,4 @@
-//! Findings about a run that waits at a gate, or that a gate let in and that has not begun.
+//! Findings about a run that waits at a gate, or that a gate let in but no node has started.
 
 use crate::domain::explain::explain_words::{after, list};
 use crate::domain::explain::facts::{Facts, Passed, RunFacts};
@@ -25,7 +25,7 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
                 ", behind run {stuck} of its queue, which got a place but did not start{hindrance}"
             )
         }
-        // A gate that only time keeps shut has no holder any more.
+        // A gate that a rate limit, a gap or a turn timeout keeps closed has no holder.
         (None, None, Some(behind)) if at.rate.is_none() && at.shut == Shut::default() => {
             format!(", at first behind run {behind}")
         }
@@ -50,8 +50,8 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     Part::Became.finding("waits_at", text)
 }
 
-/// Returns a sentence about lanes with earlier runs that no node serves. Returns an empty text if
-/// `lanes` is empty.
+/// Returns a sentence about lanes that no node serves and that have earlier runs at the gate. Empty
+/// if `lanes` is empty.
 fn passed_over(mut lanes: Vec<String>) -> String {
     let more = lanes.len().saturating_sub(NAMED);
     if more > 0 {
@@ -72,8 +72,8 @@ fn passed_over(mut lanes: Vec<String>) -> String {
     }
 }
 
-/// Returns the finding for a run that a gate let in and that has not begun. `ready` is when the run
-/// became ready.
+/// Returns the finding for a run that a gate let in but no node has started. `ready` is the ready
+/// time of the run.
 pub(super) fn let_in(facts: &Facts, passed: &Passed, ready: UnixMillis) -> Finding {
     let Passed { gate, since, holder, unserved } = passed;
     if let Some(since) = since {

@@ -1,6 +1,7 @@
-//! Findings about a data loss that may have taken the record of the run or occurrence in question.
+//! Findings about a data loss in which Redis may have lost the record of the run or occurrence in
+//! question.
 //!
-//! Invariant: no finding says that a record never existed if the loss may have taken that record.
+//! Invariant: if Redis may have lost a record, no finding says that this record never existed.
 
 use crate::domain::explain::explain_words::list;
 use crate::domain::explain::facts::{Facts, Loss, RunFacts, Subject};
@@ -12,7 +13,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Became.finding(code, text)
 }
 
-/// Returns the clause that the journals of these nodes have no record of the occurrence.
+/// Returns the clause "the journals of these nodes have no record of this occurrence".
 fn silent(nodes: &[String]) -> String {
     match nodes {
         [] => "No journal has reported this occurrence yet".to_owned(),
@@ -21,8 +22,8 @@ fn silent(nodes: &[String]) -> String {
     }
 }
 
-/// Returns the first loss that may have taken the record of the run or occurrence in question.
-/// Returns `None` if the record shows otherwise.
+/// Returns the first data loss in which Redis may have lost the record of the run or occurrence in
+/// question. Returns `None` if the record is complete.
 fn of(facts: &Facts) -> Option<&Loss> {
     if matches!(&facts.subject, Subject::Job { .. }) || facts.added_later().is_some() {
         return None;
@@ -35,8 +36,8 @@ fn of(facts: &Facts) -> Option<&Loss> {
     facts.losses.iter().find(is_of)
 }
 
-/// Returns the loss after which nobody knows if the occurrence in question had run before. That is
-/// so if the occurrence has no record, has begun since, or was skipped as missed since.
+/// Returns the data loss after which it is not known if the occurrence in question had run before.
+/// Such an occurrence has no record, or it started or was skipped as missed after the loss.
 pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let at = facts.at()?;
     let loss = of(facts).filter(|loss| loss.hides(at))?;
@@ -55,8 +56,8 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     is_unknown.then_some(loss)
 }
 
-/// Returns findings for the data loss that concerns the occurrence in question, and for the records
-/// that journals restored.
+/// Returns findings for the data loss that concerns the occurrence in question, and for a record
+/// that a journal restored.
 pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();
@@ -66,7 +67,7 @@ pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
         if !has_run {
             return finding(
                 "journals_silent",
-                format!("{silent}, so nobody knows whether it ran."),
+                format!("{silent}, so it is not known if the occurrence ran."),
             );
         }
         let back = match kept {

@@ -1,4 +1,4 @@
-//! Makes all findings from the facts, in the order of the questions that they answer.
+//! The findings of `explain`, made from the facts. Each module makes one kind of findings.
 
 mod blocker_findings;
 mod deadline_findings;
@@ -16,7 +16,7 @@ mod timing_findings;
 use super::facts::Facts;
 use super::finding::Finding;
 
-/// The codes of outcome findings that say what a run waits for.
+/// The codes of outcome findings that give the reason why a run waits.
 const WAITS: [&str; 7] =
     ["waits", "waits_at", "let_in", "gave_up_place", "retry_at", "ask_at", "job_paused"];
 
@@ -24,7 +24,7 @@ const WAITS: [&str; 7] =
 const NO_CAUSE: [&str; 6] =
     ["on_time", "late", "not_started", "late_unexplained", "timing_lost", "caught_up"];
 
-/// Returns all findings about the job, run or time in question.
+/// Returns all findings about the job, run or time in question, in the order of the answer.
 pub fn judge(facts: &Facts) -> Vec<Finding> {
     let outcome = outcome_findings::outcome(facts);
     let timing = timing_findings::timing(facts);
@@ -40,8 +40,8 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the findings that say why the run in question has not started or started late. Empty if
-/// the records give no cause.
+/// Returns the findings with the reasons why the run in question started late or has not started.
+/// Empty if no reason is known.
 pub fn causes(facts: &Facts) -> Vec<Finding> {
     let waits =
         outcome_findings::outcome(facts).into_iter().filter(|found| WAITS.contains(&found.code));

@@ -30,7 +30,7 @@ pub(super) fn next(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding for the next run that the schedule gives.
+/// Returns the finding for the next run by the schedule.
 fn by_schedule(facts: &Facts) -> Option<Finding> {
     let Some(job) = facts.job.as_ref().filter(|job| job.ended.is_none()) else {
         return Some(finding("next_over", "The job has no further runs."));
@@ -57,7 +57,7 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
     let is_subject = |due: UnixMillis| {
         facts.run().is_some_and(|run| !run.run.is_manual() && run.run.due() == due)
     };
-    // The planned run is the subject, so what comes next is the run after it.
+    // The planned run is the run in question, so the next run is the run after it.
     let is_known = job.pending.is_some_and(is_subject);
     let is_used_up =
         job.pending.is_none() && job.runs_left == Some(0) || is_known && job.runs_left == Some(1);

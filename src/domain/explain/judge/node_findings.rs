@@ -1,5 +1,4 @@
-//! Findings about each node at the time when a run was to start: if it ran, reached Redis, and had
-//! a slot.
+//! Findings about the state of each node at the time when the run in question should have started.
 //!
 //! Invariant: a node without any known facts for that time counts as unknown, never as running.
 
@@ -17,11 +16,11 @@ use crate::domain::queue::lane_serving::Serving;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind, step_text};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The longest time between the refusal of a jobs file and the time in question at which the
-/// refusal is reported.
+/// The maximum time from the refusal of a jobs file to the time in question. Earlier refusals are
+/// not reported.
 const REFUSED_LATELY: Duration = Duration::from_secs(3600);
 
-/// The longest time between a step of the Redis clock and the time in question at which the step is
+/// The maximum time between a step of the Redis clock and the time in question. Other steps are not
 /// reported.
 const STEPPED_LATELY: Duration = Duration::from_secs(3600);
 
@@ -29,7 +28,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Nodes.finding(code, text)
 }
 
-/// Returns the findings about each node.
+/// Returns the findings about all nodes.
 pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     let run = facts.run().or(match &facts.subject {
@@ -41,7 +40,7 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
         .flat_map(|run| &run.attempts)
         .filter_map(|attempt| attempt.node.as_ref())
         .collect();
-    // Nodes could start a backfill or a rerun only when it was ready.
+    // The due time of a backfill or rerun is of another day, so only its ready time counts.
     let is_of_another_day =
         |run: &RunFacts| matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun);
     let waited = |run: &RunFacts| match run.first_start {
@@ -52,7 +51,7 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
         .filter(|run| !run.is_back(facts.now))
         .and_then(waited)
         .is_some_and(|waited| waited <= ON_TIME);
-    // After a data loss the life of nodes does not explain why the run did not start before it.
+    // After a data loss, the states of nodes do not explain why the run did not start before.
     let window = Window::of_nodes(facts).filter(|_| hidden(facts).is_none());
     if let (Some(window), Some(run)) = (window, run) {
         let mut known = 0;
@@ -86,8 +85,8 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns when the node was not running within `window`: the start of that time, if known, and its
-/// end.
+/// Returns the time within `window` in which the node was not running: its start, if known, and its
+/// end. Returns `None` if the node was running.
 fn down(
     facts: &Facts,
     node: &NodeFacts,
@@ -106,7 +105,7 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
     if life(facts, node, window) == Life::Unknown && obstacles.peek().is_none() {
         return vec![finding(
             "not_known",
-            format!("Redis has no record of what node {name} did at that time."),
+            format!("Redis has no record of node {name} for that time."),
         )];
     }
     if let Some((from, to)) = down(facts, node, window) {
@@ -122,7 +121,7 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
     }
     found.extend(obstacles.map(|event| obstacle(facts, node, &event)));
     if found.is_empty() {
-        // A node that was last seen before the window, and not long ago, counts as running.
+        // A node whose last heartbeat is shortly before the window counts as running.
         let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= now);
         found.push(match unseen.map(|seen| facts.shown(seen)) {
             Some(seen) => finding("unseen", format!("Node {name} was last seen running on {seen}, shortly before that time.")),
@@ -179,7 +178,8 @@ fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
     finding(event.what.word(), text)
 }
 
-/// Describes the queue or labels of a lane that a node does not serve.
+/// Returns the reason why a node does not serve a lane, as a clause. Returns `None` if the node
+/// serves the lane.
 fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     if !serving.takes_queue(lane.queue()) {
         return Some(format!("the node does not serve queue {}", lane.queue()));
@@ -191,13 +191,13 @@ fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
         .then(|| format!("the node does not have the {noun} {}", missing.join(", ")))
 }
 
-/// Returns findings for steps of the Redis clock near the time in question. They come from the
-/// first node that recorded any step.
+/// Returns findings for steps of the Redis clock near the time in question, from the first node
+/// that recorded such a step.
 fn clock_steps(facts: &Facts) -> Vec<Finding> {
     let at = facts.at().unwrap_or(facts.now);
     let step = |node: &NodeFacts, event: &NodeEvent| {
         let NodeEventKind::ClockStepped { by_ms } = event.what else { return None };
-        // A plan of that time may have meant the clock before the step, or the clock after it.
+        // The time in question may be a time of the clock before or after the step.
         let before =
             UnixMillis::new(event.from.as_i64().saturating_sub(by_ms)).unwrap_or(event.from);
         let is_near =
@@ -216,8 +216,8 @@ fn clock_steps(facts: &Facts) -> Vec<Finding> {
     facts.nodes.iter().map(steps).find(|steps| !steps.is_empty()).unwrap_or_default()
 }
 
-/// Returns findings for jobs files refused shortly before the time in question. A refused file may
-/// have kept the job from being planned. Files that were accepted or superseded since are left out.
+/// Returns findings for jobs files that nodes refused shortly before the time in question. Because
+/// of the refusal the job may not have been planned. Files that were accepted later are left out.
 fn refused_files(facts: &Facts) -> Vec<Finding> {
     let until = match Window::of(facts) {
         Some(window) => window.to,

@@ -1,4 +1,5 @@
-//! The state of a node while a run was to start: if the node ran, and what kept it from claiming.
+//! The state of a node while the run in question should have started, and the obstacles that kept
+//! the node from claiming runs.
 //!
 //! Invariant: a node without any known facts for that time counts as unknown, never as running.
 
@@ -12,8 +13,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The time for which Redis keeps the events of a node after the last event of that node.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The period in which a run was to start. It lasts from when the run was ready to its
-/// first claim, or until now.
+/// The period from the ready time of a run to its first claim, or to the present time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     pub(super) from: UnixMillis,
@@ -21,8 +21,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Returns the time in which nodes could have started the run in question. Returns `None` if
-    /// nodes had nothing to start.
+    /// Returns the period in which nodes could have started the run in question. Returns `None` if
+    /// the run was never ready.
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         match &facts.subject {
             Subject::Run(run) => Self::of_run(run, facts.now),
@@ -43,9 +43,9 @@ impl Window {
         }
     }
 
-    /// Returns the time in which the state of the nodes matters for the run in question. For a run
-    /// that waited for another run of its job, this time begins at the due time. The reason is that
-    /// a delay of the other run delayed this run too.
+    /// Returns the period in which the state of the nodes matters for the run in question. For a
+    /// run that waited for another run of its job, the period begins at the due time, because a
+    /// delay of the other run also delayed this run.
     pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
         let window = Self::of(facts)?;
         Some(match &facts.subject {
@@ -64,7 +64,7 @@ impl Window {
             && run.reason.as_deref() == Some("missed")
             && run.state.is_final();
         match run.first_start {
-            // A node claimed it and started nothing, so only the time since then matters.
+            // A node claimed the run but gave it back, so only the time since then matters.
             Some(start) if run.is_back(now) => {
                 Some(Self { from: run.ready.unwrap_or(start).max(due), to: now })
             }
@@ -89,15 +89,15 @@ impl Window {
 pub(super) enum Life {
     /// The node was running, as far as is known.
     Up,
-    /// The node was not running: the start of that time, if known, and the time when the node
-    /// started again.
+    /// The node was not running. The values are the time when the node ended and the time when it
+    /// started again, if known.
     Down(Option<UnixMillis>, Option<UnixMillis>),
     /// No facts about the node are known for the window.
     Unknown,
 }
 
-/// Returns the state of `node` in `window`. The state is unknown if a data loss may have taken
-/// events of that time.
+/// Returns the state of `node` in `window`. The state is unknown if Redis may have lost events of
+/// that time.
 pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
     let now = facts.now;
     if facts.losses.iter().any(|loss| loss.concerns(window.from)) {
@@ -109,7 +109,7 @@ pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
     }
 }
 
-/// Returns the time when a node was last seen, if the node is gone and did not stop in order.
+/// Returns the time of a node's last heartbeat, if the node is gone and did not stop in order.
 fn gone_since(node: &NodeFacts, now: UnixMillis) -> Option<UnixMillis> {
     node.last_seen.filter(|seen| now.since(*seen) > GONE_AFTER)
 }
@@ -136,7 +136,7 @@ fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
             Life::Down(before.map(|event| event.from), next.map(|event| event.from))
         }
         Some(_) => match (next, seen_before_next) {
-            // It died, and the next process of its name found when it had last been seen.
+            // The node died, and its next process recorded the last heartbeat before the start.
             (Some(next), Some(seen)) if at > seen => Life::Down(Some(seen), Some(next.from)),
             (None, _) if node.last_seen.is_none() || gone.is_some() => Life::Down(gone, None),
             _ => Life::Up,
@@ -145,8 +145,8 @@ fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     }
 }
 
-/// Returns the state of `node` at `at`, if no start and no stop of the node is known up to then.
-/// `next` is the node's next start, and when the node had last been seen before that start.
+/// Returns the state of `node` at `at` if no start or stop before `at` is known. `next` has the
+/// node's next start and the last heartbeat before this start.
 fn before_events(
     node: &NodeFacts,
     at: UnixMillis,
@@ -154,7 +154,7 @@ fn before_events(
     next: Option<(UnixMillis, Option<UnixMillis>)>,
 ) -> Life {
     let first = node.events.iter().find(|event| event.from > at && is_life(event));
-    // A node that stops had run before; only its start is no longer on record.
+    // A node that stops was running before, although the record of its start is deleted.
     if first.is_some_and(|event| event.what == NodeEventKind::Stopped) {
         return Life::Up;
     }
@@ -192,7 +192,7 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
             _ => {}
         }
     }
-    // It may have lived for a while after it was last seen.
+    // The node may have run for a while after its last heartbeat.
     match gone_since(node, now) {
         Some(seen) if window.from <= seen && seen.saturating_add(GONE_AFTER) < window.to => {
             Life::Down(Some(seen), None)
@@ -201,8 +201,8 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     }
 }
 
-/// Returns the events that kept a running node from claiming a run of `lane` within `window`. Each
-/// event ends at the latest when the process of the node ended.
+/// Returns the events that kept a running node from claiming a run of `lane` within `window`. An
+/// event without a recorded end ends with the process of the node.
 pub(super) fn obstacles_of<'f>(
     node: &'f NodeFacts,
     window: Window,
@@ -231,8 +231,8 @@ pub(super) fn obstacles_of<'f>(
     node.events.iter().filter(is_obstacle).map(closed).filter(move |event| window.meets(event))
 }
 
-/// Returns the time when a node's process ended, if that process recorded the start but never the
-/// end of `event`.
+/// Returns the end of the process that recorded `event`. Returns `None` if the process may still
+/// run.
 fn process_end(node: &NodeFacts, event: &NodeEvent, now: UnixMillis) -> Option<UnixMillis> {
     let end = node.events.iter().filter(|other| other.from > event.from).find_map(|other| {
         match other.what {

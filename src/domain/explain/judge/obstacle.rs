@@ -1,7 +1,7 @@
 //! The obstacles that kept nodes from claiming a ready run, as reasons for the run's late start.
 //!
-//! Invariant: a sentence names several nodes only for a time in which each of these nodes had the
-//! obstacle.
+//! Invariant: a sentence about several nodes gives only the time in which all of these nodes had
+//! the obstacle.
 
 use super::node_life::{Life, Window, life, obstacles_of};
 use crate::domain::explain::explain_words::{after, from_to, list, time_down};
@@ -12,11 +12,10 @@ use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The maximum number of obstacles of one kind in the list, if each node has another obstacle.
+/// The maximum number of findings for one kind of obstacle.
 const LISTED: usize = 10;
 
-/// The kinds of obstacles, in the order of their sentences. Each kind has the name of its node
-/// event.
+/// The kinds of obstacles, as names of node events, in the order of their findings.
 const KINDS: [&str; 9] = [
     "redis_away",
     "new_server",
@@ -29,30 +28,30 @@ const KINDS: [&str; 9] = [
     NodeEventKind::AT_LIMIT,
 ];
 
-/// The kinds of obstacles that all nodes have at the same time.
+/// The kinds of obstacles that concern all nodes at the same time.
 const SHARED: [&str; 5] = ["new_server", "restoring", "queue_paused", "queue_full", "queue_rated"];
 
 /// All recorded reasons why nodes did not claim a ready run.
 #[derive(Debug, Default)]
 pub(super) struct Delay {
-    /// The time in which no node was running.
+    /// The period in which no node was running. `None` if a node was running.
     pub(super) no_node: Option<NoNode>,
     /// The obstacles of the nodes that were running.
     pub(super) obstacles: Vec<Obstacle>,
-    /// The reason why no running node takes runs of the run's lane.
+    /// The reason why no running node serves the run's lane. `None` if a node serves it.
     pub(super) unserved: Option<Unserved>,
 }
 
-/// A time in which no node was running.
+/// A period in which no node was running.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NoNode {
-    /// The time when the last node stopped running, if a node was running when the run was due.
+    /// The time when the last node ended. `None` if no node was running when the run was due.
     pub(super) since: Option<UnixMillis>,
-    /// The time when a node was running again.
+    /// The time when a node was running again. `None` if no node is running.
     pub(super) until: Option<UnixMillis>,
 }
 
-/// A period in which the same obstacle kept some nodes from claiming.
+/// A period in which the same obstacle kept one or more nodes from claiming runs.
 #[derive(Debug, Clone)]
 pub(super) struct Obstacle {
     /// The node event that records the obstacle.
@@ -84,8 +83,8 @@ impl Delay {
         delay
     }
 
-    /// Returns the reasons why nodes did not claim the run that `run` waited for. These reasons
-    /// delayed `run` too.
+    /// Returns the reasons why nodes claimed the earlier run late for which `run` waited. `window`
+    /// is the period of this wait.
     pub(super) fn of_earlier_run(facts: &Facts, run: &RunFacts, window: Window) -> Self {
         let obstacles = Obstacle::of_kind(facts, run, window, "redis_away");
         Self { no_node: NoNode::within(facts, run, window), obstacles, unserved: None }
@@ -136,12 +135,11 @@ impl NoNode {
 }
 
 impl Obstacle {
-    /// Returns the obstacles of one kind within `window`. For a kind that each node can have alone,
-    /// the result is the time in which all nodes had the obstacle. Without such a time, the result
-    /// is an obstacle for each node.
+    /// Returns the obstacles of one kind within `window`. If there is a period in which all nodes
+    /// had the obstacle, the result is only this period. Otherwise each node has its own obstacles.
     fn of_kind(facts: &Facts, run: &RunFacts, window: Window, kind: &str) -> Vec<Self> {
         let mut by_node: Vec<(String, Vec<NodeEvent>)> = Vec::new();
-        // An obstacle of a node that does not take the lane delays nothing.
+        // An obstacle of a node that does not serve the lane delays no run of the lane.
         for node in facts
             .nodes
             .iter()
@@ -163,7 +161,7 @@ impl Obstacle {
                 to,
             }]
         };
-        // A slot was free between two such times.
+        // Between two such periods of a node, the node had a free slot.
         let has_gaps = kind == "slots_taken" && by_node.iter().any(|(_, events)| events.len() > 1);
         if SHARED.contains(&kind) || by_node.len() == 1 && !has_gaps {
             let from = all().map(|event| event.from).fold(last.from, UnixMillis::min);
@@ -231,8 +229,8 @@ impl Obstacle {
         Part::Timing.finding(code, text)
     }
 
-    /// Returns why no run of the queue started, if this obstacle is a queue that is paused, full or
-    /// at its rate limit.
+    /// Returns the reason why no run of the queue started. Returns `None` for an obstacle of a node
+    /// or of Redis.
     pub(super) fn hold(&self) -> Option<NoRoomReason> {
         match self.what {
             NodeEventKind::QueuePaused { .. } => Some(NoRoomReason::Paused),
@@ -243,8 +241,8 @@ impl Obstacle {
     }
 }
 
-/// Returns `paused by ana@host` or `full, at its limit of 3`. Leaves the detail out if `detail` is
-/// empty.
+/// Returns the text `paused by ana@host` or `full, at its limit of 3`. An empty `detail` is left
+/// out.
 pub(super) fn queue_words(hold: NoRoomReason, detail: &str) -> String {
     let (how, before) = match hold {
         NoRoomReason::Paused => ("paused", " by "),

@@ -1,5 +1,5 @@
-//! Findings about the outcome: how the run in question ended, why it did not start, or what it
-//! waits for.
+//! Findings about the outcome: the end of the run in question, or the reason why the run waits or
+//! did not start.
 
 use super::gate_findings::{let_in, waits_at};
 use super::loss_findings::hidden;
@@ -14,14 +14,14 @@ use crate::domain::schedule::timetable::skipped_count;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 
-/// The last sentence about a lost run.
-const UNKNOWN: &str = "Nobody knows whether its work is done.";
+/// The last sentence of a finding about a lost run.
+const UNKNOWN: &str = "schedd does not know if the work of the run is done.";
 
 fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Became.finding(code, text)
 }
 
-/// Returns the text ` on ` with the time `at`, or an empty text if the time is not known.
+/// Returns the text ` on ` followed by the time `at`, or an empty text if the time is not known.
 fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }
@@ -37,8 +37,8 @@ pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the codes of outcomes that rules may have decided. For a job, these are the codes of its
-/// open runs.
+/// Returns the codes of the outcome findings. For a question about the whole job, returns the codes
+/// of its open runs.
 pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
     match &facts.subject {
         Subject::Job { open, .. } => open.iter().map(|run| state_of(facts, run).code).collect(),
@@ -46,7 +46,8 @@ pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
     }
 }
 
-/// Returns the finding for a dropped backfill that was to run an occurrence without success.
+/// Returns the finding for a cancelled backfill of the occurrence in question. Returns `None` if
+/// the occurrence succeeded or its backfill was not cancelled.
 fn dropped_backfill(facts: &Facts) -> Option<Finding> {
     let is_of_schedule =
         |at| facts.definition().is_some_and(|(_, timetable)| timetable.count_in(at, at) == 1);
@@ -108,7 +109,7 @@ fn of_subject(facts: &Facts) -> Vec<Finding> {
 }
 
 fn gone_with_data() -> Finding {
-    finding("gone_with_data", "The records are gone since Redis lost data.")
+    finding("gone_with_data", "Redis lost the records in a data loss.")
 }
 
 fn never() -> Finding {
@@ -125,7 +126,7 @@ fn in_ledger(facts: &Facts) -> Option<Finding> {
         return None;
     };
     let is_missed = state == RunState::Skipped.as_str() && reason == "missed";
-    // Runs that were skipped together are counted only up to a bound.
+    // The count of a skipped range has a maximum.
     let all = if state.starts_with(RunState::Skipped.as_str()) {
         skipped_count(*count)
     } else {
@@ -192,7 +193,7 @@ fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) 
 }
 
 fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
-    // Nothing else is known of an attempt whose node is gone.
+    // The state of the run describes the last attempt if the node of the attempt is gone.
     let known = run.attempts.len().saturating_sub(usize::from(unseen(facts, run).is_some()));
     let mut found: Vec<Finding> =
         run.attempts.iter().take(known).map(|attempt| of_attempt(facts, attempt)).collect();
@@ -219,7 +220,9 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
             (skipped_count(count), facts.shown(run.run.due()), facts.shown(last));
         found.push(finding(
             "in_range",
-            format!("The same happened to {all}{count} occurrences from {first} to {last}."),
+            format!(
+                "For the same reason, {all}{count} occurrences from {first} to {last} were skipped."
+            ),
         ));
     }
     found
@@ -247,14 +250,15 @@ fn handed_back(run: &RunFacts) -> Option<Finding> {
     ))
 }
 
-/// Returns the node of a running run and the time when the node was last seen, if the node is gone.
+/// Returns the node of a running run and the node's last heartbeat. Returns `None` if the node is
+/// not gone.
 fn unseen<'f>(facts: &Facts, run: &'f RunFacts) -> Option<(&'f String, UnixMillis)> {
     let node = run.attempts.last().filter(|_| run.state == RunState::Running)?.node.as_ref()?;
     let seen = facts.nodes.iter().find(|known| known.name == *node)?.last_seen?;
     (facts.now.since(seen) > GONE_AFTER).then_some((node, seen))
 }
 
-/// Returns the reason why no run of the job was due any more.
+/// Returns the reason why no run of the job was due any more, as a clause.
 fn over(facts: &Facts) -> String {
     let Some((how, at)) = facts.job.as_ref().and_then(|job| job.ended.as_ref()) else {
         return "as many runs had started as max_runs allows".to_owned();
@@ -302,7 +306,7 @@ fn state_of(facts: &Facts, run: &RunFacts) -> Finding {
             (_, Some(who)) => ("cancelled", format!("The run was cancelled by {who}{on}.")),
             (_, None) => (
                 "cancelled",
-                format!("The run was cancelled{on}. Who cancelled the run is not known."),
+                format!("The run was cancelled{on}. The user who cancelled the run is not known."),
             ),
         },
         RunState::Skipped => skipped(facts, run),

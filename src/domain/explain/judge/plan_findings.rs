@@ -1,4 +1,4 @@
-//! Findings about the plan: the schedule, who added the job, and the later changes.
+//! Findings about the plan: the schedule of the job, its author, and its changes.
 
 use crate::domain::explain::explain_words::{after, by, files};
 use crate::domain::explain::facts::{Facts, JobFacts, Source, Subject};
@@ -14,7 +14,7 @@ use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::{shown, shown_exactly};
 
-/// The maximum number of listed changes of the schedule. The newest changes are listed.
+/// The maximum number of changes of the schedule in the answer. Older changes are left out.
 const EDITS: usize = 5;
 
 fn finding(code: &'static str, text: impl Into<String>) -> Finding {
@@ -40,7 +40,7 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
         let (at, by) = (facts.shown(at), by(who.as_ref()));
         found.push(finding(
             "not_there_yet",
-            format!("The job did not exist yet: it was added on {at}{by}."),
+            format!("The job did not exist yet. The job was added on {at}{by}."),
         ));
     }
     match (&facts.job, &facts.gone) {
@@ -69,7 +69,7 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
         let after = after.map(|at| format!("the next time is {}", facts.shown(at)));
         let before = before.unwrap_or_else(|| "The schedule has no earlier time".to_owned());
         let after = after.unwrap_or_else(|| "there is no later time".to_owned());
-        found.push(finding("nearest", format!("{before}, {after}.")));
+        found.push(finding("nearest", format!("{before}, and {after}.")));
     }
     if let Some(at) = facts.at() {
         let edits: Vec<Finding> = edits_after(facts, at)
@@ -80,13 +80,13 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding that says why the run in question exists, if the run is not regular.
+/// Returns the finding for the origin of the run in question. Returns `None` for a regular run.
 fn kind_of_run(facts: &Facts) -> Option<Finding> {
     let run = facts.run()?;
     let (by, due) = (by(run.asked_by.as_ref()), facts.shown(run.run.due()));
     Some(match run.run.kind() {
         RunKind::Regular => return None,
-        // Nobody asks for the run of a notice.
+        // No user requests the run of a notice.
         RunKind::Manual if facts.name.is_hidden() => return None,
         RunKind::Manual => {
             finding("asked_for", format!("The run was requested by hand{by} on {due}."))
@@ -112,7 +112,8 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
 
 fn edited(facts: &Facts, entry: &AuditEntry, (old, new): &(String, String)) -> Finding {
     let (by, at) = (by(entry.by.as_ref()), facts.shown(entry.at));
-    // The text of a schedule does not show excluded days, nor the anchor.
+    // The text of a schedule does not contain the keys `exclude`, `only_on`, `start`, `end`,
+    // `anchor` and `dst`.
     let text = if old == new {
         format!(
             "The schedule {new} was changed{by} on {at}: exclude, only_on, start, end, anchor or dst got another value."
@@ -123,8 +124,8 @@ fn edited(facts: &Facts, entry: &AuditEntry, (old, new): &(String, String)) -> F
     finding("edited", text)
 }
 
-/// Returns the finding for the key of the definition that excludes `at`, a time that the schedule
-/// had at first.
+/// Returns the finding for the key of the definition that excludes the time `at` from the schedule.
+/// Returns `None` if no key excludes this time.
 fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
     let then = past_at(&facts.past, job.since, at);
     if then.is_none() && edits_after(facts, at).next().is_some() {
@@ -142,7 +143,7 @@ fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
     let key = by.key();
     Some(finding(
         "left_out",
-        format!("The schedule has that time, but {key} = {value} excludes it."),
+        format!("The schedule has this time, but {key} = {value} excludes the time."),
     ))
 }
 
@@ -193,7 +194,7 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
                 match who {
                     Some(who) => format!("The job was added by {who}{on}."),
                     None => format!(
-                        "The job was added by schedctl{on}. Who added the job is not known."
+                        "The job was added by schedctl{on}. The user who added the job is not known."
                     ),
                 },
             ));
@@ -206,7 +207,10 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
             finding("finished", format!("The job was a one-shot, which ended{on}."))
         } else {
             let by = last(AuditEntry::REMOVED);
-            finding("removed", format!("The job is no longer defined: it was removed{by}{on}."))
+            finding(
+                "removed",
+                format!("The job is no longer defined. The job was removed{by}{on}."),
+            )
         });
     } else if let Some(since) = job.paused_at {
         let (by, since) = (last(AuditEntry::PAUSED), facts.shown(since));

@@ -1,4 +1,5 @@
-//! Findings about the rules of a job that decided, their values, and the place where each is set.
+//! Findings about the rules of a job that decided the outcome: the value of each rule and the place
+//! where the rule is set.
 
 use super::outcome_findings::decided;
 use super::timing_findings::mode_word;
@@ -15,8 +16,7 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::duration::format_duration;
 
-/// Returns the findings for the rules that decided the findings `outcome` and `timing`. Each rule
-/// appears once.
+/// Returns a finding for each rule that led to a finding of `outcome` or `timing`.
 pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> Vec<Finding> {
     let Some((spec, _)) = facts.definition() else { return Vec::new() };
     let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
@@ -41,8 +41,8 @@ pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> V
         .collect()
 }
 
-/// Returns true if the run was skipped because it was late, and not because a later occurrence was
-/// due too.
+/// Returns true if `late_after` made the run be skipped. Returns false if the run was skipped
+/// because a later occurrence was already due.
 fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
     let Some(run) = facts.run().filter(|run| run.state == RunState::Skipped) else { return true };
     let last = run.skipped.map_or_else(|| run.run.due(), |(last, _)| last);
@@ -53,7 +53,7 @@ fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
     spec.catch_up.mode == CatchUpMode::Skip && is_newest
 }
 
-/// Returns the keys of a definition that decide a finding with this code.
+/// Returns the keys of a definition that lead to a finding with this code.
 fn keys_of(code: &str) -> &'static [&'static str] {
     match code {
         "skipped_overlap" | "waits" | "replaced" | "late_behind" => &["overlap"],
@@ -80,7 +80,7 @@ fn rule(
     default: Option<&String>,
 ) -> Option<Finding> {
     let job = facts.job.as_ref()?;
-    // Nobody sets the rules of a notice.
+    // No user sets the rules of a notice.
     if default == Some(value) || facts.name.is_hidden() {
         return Some(Part::Rule.finding("default", format!("{key} = {value} is the default.")));
     }
@@ -104,8 +104,8 @@ fn rule(
     })
 }
 
-/// Returns the value of the rule `key` as `jobs.toml` writes it. `None` if the job does not have
-/// the rule.
+/// Returns the value of the rule `key` as in `jobs.toml`. Returns `None` if the job has no value
+/// for this key.
 fn value(spec: &JobSpec, key: &str) -> Option<String> {
     Some(match key {
         "overlap" => match spec.overlap {

@@ -1,7 +1,6 @@
-//! Findings about the timing of a run: if the run was on time, and if not, why not.
+//! Findings about the delay of a run and its causes.
 //!
-//! Invariant: only a recorded fact counts as a reason. Without a recorded reason, a finding says
-//! so.
+//! Invariant: each cause is a recorded fact. If no cause is recorded, a finding says this.
 
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
 /// Returns the findings about the timing of the run in question.
 pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
     match &facts.subject {
-        // What kept nodes from skipping it sooner is no reason why it did not start.
+        // Later obstacles do not explain why the run did not start before the data loss.
         _ if hidden(facts).is_some() => {
             vec![finding(
                 "timing_lost",
@@ -44,11 +43,11 @@ pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
 }
 
 fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
-    // A backfill or a rerun has a due time of another day.
+    // The due time of a backfill or rerun is of another day, so the run cannot be late.
     if matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun) {
         return Vec::new();
     }
-    // Only its done_check ran.
+    // Only the `done_check` was executed, and no attempt started.
     if run.first_start.is_some() && run.attempts.is_empty() {
         return Vec::new();
     }
@@ -120,14 +119,14 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
         no_nodes.iter().filter(|no_node| no_node.since.is_none()).find_map(|no_node| no_node.until);
     if let Some(mode) = caught_up(facts, run, late, down_until) {
         let text = format!(
-            "The run was so late that it counted as missed. It ran because catch_up is {mode}."
+            "The run was so late that it counted as missed. The run started because catch_up is {mode}."
         );
         found.push(finding("caught_up", text));
     }
     found
 }
 
-/// Returns the finding that says why the run became ready only after its due time.
+/// Returns the finding with the reason why the run became ready after its due time.
 fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     let until = facts.shown(run.ready_at);
     match &run.behind {
@@ -146,15 +145,15 @@ fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     }
 }
 
-/// Returns the longest delay that jitter and splay may give the run.
+/// Returns the maximum delay of the run by `jitter` and `splay`.
 pub(super) fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
     let definition = facts.definition().filter(|_| !run.run.is_manual());
     definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
 }
 
-/// Returns the mode of `catch_up` by which a missed run ran. Returns `None` if the run was not
-/// missed, or if runs of its kind always run. `down_until` is when a node was running again, if no
-/// node was running when the run was due.
+/// Returns the mode of `catch_up` that started a missed run. Returns `None` if the run was not
+/// missed, or if `catch_up` does not apply to the run. `down_until` is the time when a node was
+/// running again. It is `None` if a node was running when the run was due.
 fn caught_up(
     facts: &Facts,
     run: &RunFacts,
@@ -166,7 +165,8 @@ fn caught_up(
         return None;
     }
     let is_long = |late: Duration| late.saturating_sub(latest_shift(facts, run)) > spec.late_after;
-    // With `all`, missed runs wait for each other; any other run that waited was late by the wait.
+    // A run that waited for an open run was missed only in two cases. With `all`, missed runs wait
+    // for each other. Or no node was running when the run was due.
     let is_one_of_all = run.gate.is_none()
         && spec.catch_up.mode == CatchUpMode::All
         && spec.overlap == Overlap::Skip;

@@ -53,7 +53,7 @@ fn a_missed_deadline_is_named_with_its_notice() {
     noticed(RunState::Running, None).says("reporting_late", text);
     let text = "The on_late notice j/on_late@5~abc was not delivered. Its last attempt ended with: exit code 7.";
     noticed(RunState::Failed, Some("exit code 7")).says("unreported_late", text);
-    let text = "Redis has no on_late notice for it: the notice is not made yet, was one of too many, or was trimmed.";
+    let text = "Redis has no on_late notice for this deadline. The notice was not made yet, was left out because of too many notices, or was deleted.";
     timed(fresh()).says("unknown_late", text);
 }
 

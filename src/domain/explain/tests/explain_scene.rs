@@ -147,8 +147,7 @@ pub(super) fn fresh() -> RunFacts {
     }
 }
 
-/// Returns an attempt of five seconds that ended in the way `end`. `None` means that the attempt
-/// lasts.
+/// Returns an attempt of five seconds with this end. `None` means that the attempt lasts.
 pub(super) fn attempt(end: Option<&str>) -> AttemptFacts {
     let (node, end) = (Some("n1".to_owned()), end.map(str::to_owned));
     AttemptFacts {
@@ -195,7 +194,7 @@ pub(super) fn running() -> RunFacts {
     }
 }
 
-/// Returns a run of which only the `done_check` was executed.
+/// Returns a run without an attempt, of which only the `done_check` was executed.
 pub(super) fn asked_in_vain() -> RunFacts {
     let why = "done_check unclear 4 times in a row: exit code 9";
     RunFacts { first_start: Some(s(0)), ..ended(RunState::Lost, Some(why)) }
@@ -262,7 +261,7 @@ pub(super) fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
     }
 }
 
-/// Returns facts of a late run, and of node n1 with this event from just before noon on.
+/// Returns facts of a late run, and of node n1 with this event, which begins just before noon.
 pub(super) fn late_by(what: NodeEventKind, to: Option<i64>) -> Facts {
     on(vec![node("n1", &[event(what, -5, to)])], started(20))
 }

@@ -31,16 +31,16 @@ fn a_loss_is_named_with_what_the_journals_know() {
         .says("data_lost", deleted)
         .says(
             "journals_silent",
-            "No journal has reported this occurrence yet, so nobody knows whether it ran.",
+            "No journal has reported this occurrence yet, so it is not known if the occurrence ran.",
         )
-        .says("gone_with_data", "The records are gone since Redis lost data.");
+        .says("gone_with_data", "Redis lost the records in a data loss.");
     let text = "Node n1 noticed on 12:01:00 that Redis had lost data: an older state came back. Records made between 11:59:00 and 12:00:50 are gone, unless a journal restored them.";
     let skipped = "The run was skipped after Redis had lost data: when nodes started runs again, the run counted as missed.";
     missed_since()
         .says("data_lost", text)
         .says(
             "journals_silent",
-            "The journals of nodes n1 and n2 have no record of this occurrence, so nobody knows whether it ran.",
+            "The journals of nodes n1 and n2 have no record of this occurrence, so it is not known if the occurrence ran.",
         )
         .says("skipped_after_loss", skipped)
         .says("timing_lost", "Redis lost the data that shows whether the run started on time.");
@@ -71,11 +71,11 @@ fn a_run_begun_after_an_old_state_came_back_says_nothing_of_its_nodes_then() {
             .any(|code| ["late", "late_no_node", "not_running", "given_back"].contains(code)),
         "{found:?}"
     );
-    // A ready run: it is not known either whether a node ran then.
+    // A ready run: it is also not known if a node was running then.
     let ready =
         Facts { nodes: begun_since().nodes, losses: vec![snapshot()], ..about(fresh()) }.codes();
     assert!(!ready.iter().any(|code| ["late_no_node", "not_running"].contains(code)), "{ready:?}");
-    // A journal restored it, or an attempt before the loss is on record.
+    // A journal restored the record, or the record has an attempt before the loss.
     let Subject::Run(begun) = begun_since().subject else { panic!() };
     let restored =
         begun.clone().with(|run| run.reason = Some("restored by the journal of n2".to_owned()));
@@ -110,7 +110,7 @@ fn a_loss_concerns_only_records_it_may_have_taken() {
         );
         assert_eq!(codes.contains(&"skipped_missed"), !is_hidden, "{at}: {codes:?}");
     }
-    // A run skipped before the loss still has its record; a run with attempts answers for itself.
+    // The record of a run skipped before the loss is kept. The attempts of a run are on record.
     let after_loss = |run| Facts { losses: vec![snapshot()], ..about(run) }.codes();
     assert!(after_loss(skipped("missed")).contains(&"skipped_missed"));
     assert!(!after_loss(started(0)).contains(&"data_lost"));

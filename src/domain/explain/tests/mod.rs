@@ -1,5 +1,4 @@
-//! Tests with tables of facts and the findings they lead to. Each question of `explain` has its
-//! file.
+//! Tests of the findings of `explain`. Each part of the answer has its own file.
 
 mod deadline_tests;
 mod explain_scene;

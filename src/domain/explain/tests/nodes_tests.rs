@@ -23,13 +23,13 @@ fn a_node_says_whether_it_ran() {
     about(started(0)).says("claimed", "Node n1 claimed the run.");
     on(vec![stopped_until("n1", 300)], started(301))
         .says("not_running", "Node n1 was not running from 11:59:00 to 12:05:00.");
-    // It died.
+    // The node died.
     on(vec![node("n1", &[start(300, Some(-30))])], started(301))
         .says("not_running", "Node n1 was not running from 11:59:30 to 12:05:00.");
     on(vec![last_seen(-20, &[])], fresh())
-        .says("not_running", "Node n1 was not running from 11:59:40 on.");
+        .says("not_running", "Node n1 was not running from 11:59:40 onwards.");
     on(vec![last_seen(5, &[])], fresh())
-        .says("not_running", "Node n1 was not running from 12:00:05 on.");
+        .says("not_running", "Node n1 was not running from 12:00:05 onwards.");
     let unseen = on(vec![last_seen(-3, &[])], fresh()).with(|facts| facts.now = s(5));
     unseen.says("unseen", "Node n1 was last seen running on 11:59:57, shortly before that time.");
     on(vec![node("n2", &[])], started(20)).says(
@@ -39,7 +39,7 @@ fn a_node_says_whether_it_ran() {
     let unknown =
         NodeFacts { last_seen: None, started_at: None, events: Vec::new(), ..node("n3", &[]) };
     on(vec![node("n1", &[]), unknown], started(20))
-        .says("not_known", "Redis has no record of what node n3 did at that time.");
+        .says("not_known", "Redis has no record of node n3 for that time.");
     on(Vec::new(), fresh()).says("no_nodes", "No node is known to have been running at that time.");
 }
 
@@ -49,8 +49,10 @@ fn a_node_says_what_kept_it_from_claiming() {
         "slots_taken",
         "All slots of node n1 for queue default were taken from 11:59:55 to 12:00:05.",
     );
-    on(vec![node("n1", &[slots(-5, None)])], fresh())
-        .says("slots_taken", "All slots of node n1 for queue default were taken from 11:59:55 on.");
+    on(vec![node("n1", &[slots(-5, None)])], fresh()).says(
+        "slots_taken",
+        "All slots of node n1 for queue default were taken from 11:59:55 onwards.",
+    );
     let time = "from 11:59:55 to 12:00:20";
     for (what, code, text) in [
         (NodeEventKind::RedisAway, "redis_away", format!("Node n1 could not reach Redis {time}.")),
@@ -125,7 +127,7 @@ fn a_file_refused_before_the_live_definition_is_not_named() {
     };
     let is_named = |facts: &Facts| facts.codes().contains(&"file_refused");
     assert!(is_named(&refused(Some(true))) && is_named(&refused(None)));
-    // The file was accepted since, or the job was changed since.
+    // The file was accepted later, or the job was changed later.
     assert!(!is_named(&refused(Some(false))));
     let edited =
         |at: i64| Facts { audit_log: vec![entry(AuditEntry::EDITED, at)], ..refused(Some(true)) };
@@ -147,16 +149,16 @@ fn a_node_without_a_recorded_start_does_not_count_as_down() {
     let (earlier, later) = (slots(-500, Some(-400)), slots(50, Some(55)));
     let (stopped, began, died) =
         (event(NodeEventKind::Stopped, 60, None), start(90, None), start(90, Some(60)));
-    // It was restarted in order, or died after.
+    // The node was restarted in order, or died after the time in question.
     assert_eq!(life(&[stopped, began.clone()], true), Some("free"));
     assert_eq!(life(&[earlier.clone(), died], false), Some("free"));
-    // So many events came since that its next start was dropped too.
+    // Redis dropped the event of the next start, because many events came later.
     assert_eq!(life(std::slice::from_ref(&later), true), Some("free"));
-    // It died at an unknown time, or older events were dropped.
+    // The node died at an unknown time, or older events were dropped.
     assert_eq!(life(&[earlier, began.clone()], false), Some("not_known"));
     assert_eq!(life(std::slice::from_ref(&began), true), Some("not_known"));
     assert_eq!(life(&[start(31 * 24 * 3600, None)], false), Some("not_known"));
-    // Its first start of all.
+    // The first start of the node.
     assert_eq!(life(&[began], false), Some("not_running"));
 }
 

@@ -61,19 +61,23 @@ fn a_run_says_how_it_ended() {
         (
             ended(Lost, Some("the node of the run was lost during the attempt")),
             "lost",
-            "The run is lost: the node of the run was lost during the attempt. Nobody knows whether its work is done.",
+            "The run is lost: the node of the run was lost during the attempt. schedd does not know if the work of the run is done.",
         ),
-        (ended(Lost, None), "lost", "The run is lost. Nobody knows whether its work is done."),
+        (
+            ended(Lost, None),
+            "lost",
+            "The run is lost. schedd does not know if the work of the run is done.",
+        ),
         (
             asked_in_vain(),
             "asked_in_vain",
-            "The run is lost, and was not started this time: done_check unclear 4 times in a row: exit code 9. Nobody knows whether its work is done.",
+            "The run is lost, and was not started this time: done_check unclear 4 times in a row: exit code 9. schedd does not know if the work of the run is done.",
         ),
         (by_ana("cancelled"), "cancelled", "The run was cancelled by ana@h1 on 12:00:05."),
         (
             ended(Cancelled, Some("cancelled")),
             "cancelled",
-            "The run was cancelled on 12:00:05. Who cancelled the run is not known.",
+            "The run was cancelled on 12:00:05. The user who cancelled the run is not known.",
         ),
         (
             ended(Cancelled, Some("replaced")),
@@ -116,11 +120,13 @@ fn a_skipped_run_says_why() {
     );
     skip("paused").says("skipped_paused", "The run was skipped because its job was paused.");
     skip("calendar").says("skipped", "The run was skipped: calendar.");
-    in_range(60, "missed")
-        .says("in_range", "The same happened to all 3 occurrences from 12:00:00 to 12:02:00.");
+    in_range(60, "missed").says(
+        "in_range",
+        "For the same reason, all 3 occurrences from 12:00:00 to 12:02:00 were skipped.",
+    );
     about(RunFacts { skipped: Some((s(120), 100_001)), ..skipped("missed") }).says(
         "in_range",
-        "The same happened to more than 100,000 occurrences from 12:00:00 to 12:02:00.",
+        "For the same reason, more than 100,000 occurrences from 12:00:00 to 12:02:00 were skipped.",
     );
 }
 

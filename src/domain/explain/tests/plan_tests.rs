@@ -72,12 +72,12 @@ fn the_schedule_of_the_time_asked_about_is_named() {
         .says("schedule_then", "The schedule at that time was @daily in UTC.")
         .says("edited", "The schedule was changed by ana@h1 on 12:01:00 from @daily in UTC to * * * * * in UTC.")
         .says("not_due", "The job was not due at 12:00:30.")
-        .says("nearest", "The previous time of the schedule is 12:00:00, the next time is 12:01:00.");
+        .says("nearest", "The previous time of the schedule is 12:00:00, and the next time is 12:01:00.");
     facts(Subject::NotDue { at: s(30), before: None, after: Some(s(60)) })
-        .says("nearest", "The schedule has no earlier time, the next time is 12:01:00.");
+        .says("nearest", "The schedule has no earlier time, and the next time is 12:01:00.");
     facts(Subject::NotDue { at: s(0), before: None, after: None }).with_spec(exclude_the_day).says(
         "left_out",
-        "The schedule has that time, but exclude = 2026-11-20..2026-11-22 excludes it.",
+        "The schedule has this time, but exclude = 2026-11-20..2026-11-22 excludes the time.",
     );
     job()
         .with_spec(|spec| spec.schedule = Schedule::Manual)
@@ -100,13 +100,17 @@ fn the_source_and_the_end_of_a_job_are_named() {
     added().says("added", "The job was added by ana@h1 on 11:00:00.");
     added()
         .with_job(|job| job.created = None)
-        .says("added", "The job was added by schedctl. Who added the job is not known.");
-    before_it_was_added()
-        .says("not_there_yet", "The job did not exist yet: it was added on 11:00:00 by ana@h1.");
+        .says("added", "The job was added by schedctl. The user who added the job is not known.");
+    before_it_was_added().says(
+        "not_there_yet",
+        "The job did not exist yet. The job was added on 11:00:00 by ana@h1.",
+    );
     let ended = |how: &str| plain().with_job(|job| job.ended = Some((how.to_owned(), Some(s(9)))));
     ended("finished").says("finished", "The job was a one-shot, which ended on 12:00:09.");
-    done_by_ana(AuditEntry::REMOVED, 9, ended("cancelled"))
-        .says("removed", "The job is no longer defined: it was removed by ana@h1 on 12:00:09.");
+    done_by_ana(AuditEntry::REMOVED, 9, ended("cancelled")).says(
+        "removed",
+        "The job is no longer defined. The job was removed by ana@h1 on 12:00:09.",
+    );
     Facts { job: None, ..plain() }
         .says("forgotten", "The job is no longer defined, and its definition is no longer kept.");
     let text = "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on 12:01:00. No jobs file restores the job.";
@@ -163,7 +167,7 @@ fn a_time_before_a_job_was_added_has_no_schedule_and_no_loss() {
     let found = after_loss.codes();
     assert!(found.contains(&"not_there_yet"), "{found:?}");
     assert!(!found.contains(&"gone_with_data") && !found.contains(&"data_lost"), "{found:?}");
-    // A job of its name was lost or is older, or a file may have added it again.
+    // A job of this name was lost or is older, or a file may have added the job again.
     let gone = Facts { gone: Some((s(-4000), "every 1h".to_owned())), ..after_loss.clone() };
     let of_file = after_loss.with_job(|job| job.source = Source::File(vec!["n1".to_owned()]));
     for facts in [gone, of_file] {

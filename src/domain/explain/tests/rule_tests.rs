@@ -73,7 +73,7 @@ fn late_after_is_named_only_if_no_later_run_was_due_too() {
     };
     let is_named =
         |facts: &Facts| facts.texts("default").iter().any(|text| text.starts_with("late_after = "));
-    // A job of every minute, skipped before its next run was due, and after.
+    // A run of a job of every minute, skipped before and after its next run was due.
     assert!(is_named(&skipped(CatchUpMode::Skip, s(59))));
     assert!(!is_named(&skipped(CatchUpMode::Skip, s(60))));
     assert!(!is_named(&skipped(CatchUpMode::Latest, s(59))));

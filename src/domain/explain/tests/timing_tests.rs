@@ -40,7 +40,7 @@ fn a_run_says_whether_it_was_on_time() {
     about(fresh()).says("not_started", "The run has been due for 15m and has not started.");
     about(started(61)).says(
         "caught_up",
-        "The run was so late that it counted as missed. It ran because catch_up is latest.",
+        "The run was so late that it counted as missed. The run started because catch_up is latest.",
     );
     about(started(20)).says("late_unexplained", "No record shows the reason for the delay.");
 }
@@ -72,8 +72,8 @@ fn a_late_run_says_what_kept_the_nodes() {
     on(vec![node("n1", &[event(NodeEventKind::Stopped, -60, None)])], fresh())
         .says("late_no_node", "No node was running.");
     on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh())
-        .says("late_no_node", "No node was running from 12:00:05 on.");
-    // The run it waited for was late for that reason.
+        .says("late_no_node", "No node was running from 12:00:05 onwards.");
+    // The earlier run for which the run waited was late for this reason.
     let waited = RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) };
     on(vec![node("n1", &[start(20, Some(5))])], waited)
         .says("late_no_node", "No node was running from 12:00:05 to 12:00:20.");
@@ -113,7 +113,7 @@ fn a_late_run_says_what_kept_the_nodes() {
     }
     let paused = [event(paused(), -5, None)];
     on(vec![node("n1", &paused), node("n2", &paused)], fresh())
-        .says("late_queue", "Queue default was paused by ana@h from 11:59:55 on.");
+        .says("late_queue", "Queue default was paused by ana@h from 11:59:55 onwards.");
     on(vec![serving(None)], requiring("default+gpu")).says(
         "late_unserved",
         "No node takes the run: no running node that serves this queue has the required label gpu.",
@@ -190,7 +190,7 @@ fn nodes_are_named_together_only_for_the_time_all_of_them_had_the_obstacle() {
     };
     assert_eq!(texts((1, 9), (5, 20)), [taken("n1 and n2", "05", "09")]);
     assert_eq!(texts((1, 9), (12, 20)), [taken("n1", "01", "09"), taken("n2", "12", "20")]);
-    // Two times of one node stay two.
+    // Two periods of one node are two findings.
     let twice = on(vec![node("n1", &[slots(1, Some(4)), slots(12, Some(20))])], started(40));
     assert_eq!(twice.texts("late_slots"), [taken("n1", "01", "04"), taken("n1", "12", "20")]);
 }

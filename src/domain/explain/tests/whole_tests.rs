@@ -32,7 +32,7 @@ fn an_obstacle_outside_the_time_of_waiting_is_no_reason() {
         let found = on(vec![node("n1", &events)], started(20)).codes();
         assert!(!found.contains(&"late_slots") && !found.contains(&"slots_taken"), "{events:?}");
     }
-    // An obstacle without an end ended with the process that noted it.
+    // An obstacle without a recorded end ended with the process that recorded the obstacle.
     let events = [slots(-50, None), start(-40, Some(-45))];
     let found = on(vec![node("n1", &events)], started(20)).codes();
     assert!(found.contains(&"late_unexplained"), "{found:?}");
@@ -72,9 +72,9 @@ fn missed_runs_that_waited_for_each_other_name_catch_up_and_the_dead_nodes() {
         found(&of_all),
         (vec!["not_running", "not_running", "late_no_node", "caught_up"], true)
     );
-    // A run that came due when a node ran again waited for the earlier runs all the same.
+    // A run that became due after the restart of a node also waited for the earlier runs.
     assert_eq!(found(&alive(of_all.clone())), (vec!["caught_up"], true));
-    // With another overlap a run was missed only if no node could start it in time.
+    // With another overlap rule, a run was missed only if no node could start the run in time.
     let queued = |facts: Facts| facts.with_spec(|spec| spec.overlap = Overlap::Queue { max: 1 });
     assert!(found(&queued(waited(710))).1);
     assert_eq!(found(&alive(queued(waited(710)))), (vec![], false));

@@ -1,10 +1,10 @@
-//! The number by which the later of two holders of a lease is known.
+//! The fence: a number that shows which of two holders of a lease is the later.
 
 use std::fmt;
 
 /// The fence of a lease: a number that only grows. The fence shows which of two holders of a lease
-/// is the later. Redis and the receiver of a job's work compare fences. A fence is below 2^53, so a
-/// fence is exact as a number in Lua and JSON.
+/// is the later. Redis compares fences, and a system that a job writes to may compare fences too. A
+/// fence is below 2^53, so Lua and JSON represent it exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 

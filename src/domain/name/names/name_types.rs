@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use super::notice_kind::NoticeKind;
 
-/// The error for a text that is not a name or id. The message says what was found and what was
-/// wanted.
+/// The error for a text that is not a name or id. The message names the found text and a valid
+/// form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// A text without the form of a name.
@@ -127,8 +127,8 @@ name_type!(
     is_job_name
 );
 name_type!(
-    /// The name of a queue, in the form of a job name. With a leading `@` it is the queue of a
-    /// host, which only the nodes of that host serve.
+    /// The name of a queue, in the form of a job name. A name with a leading `@` is the queue of a
+    /// host, which only the nodes of this host serve.
     QueueName,
     "queue",
     is_queue_name
@@ -140,8 +140,8 @@ name_type!(
     is_name
 );
 name_type!(
-    /// The name of a node, in the form of a job name. It is also the name of the source for the
-    /// node's `jobs.toml`.
+    /// The name of a node, in the form of a job name. The jobs of the node's `jobs.toml` have this
+    /// name as their source.
     NodeName,
     "node",
     is_name
@@ -161,8 +161,8 @@ impl JobName {
         Self(format!("{reported}/{kind}"))
     }
 
-    /// Returns the job that the notices are about and their kind, if this is the name of a hidden
-    /// job. Returns `None` otherwise.
+    /// Returns the reported job and the kind of the notices, if this is the name of a hidden job.
+    /// Returns `None` otherwise.
     pub fn notice_subject(&self) -> Option<(Self, NoticeKind)> {
         let (job, kind) = self.0.split_once('/')?;
         Some((Self(job.to_owned()), NoticeKind::parse(kind)?))
@@ -199,7 +199,7 @@ impl QueueName {
         Self(format!("@{}", NodeName::from_host_name(host)))
     }
 
-    /// Returns true for the queue of a host or of notices. No job and no file may name such a
+    /// Returns true for the queue of a host or of notices. Jobs and files must not name such a
     /// queue.
     pub fn is_of_host(&self) -> bool {
         self.0.starts_with('@')

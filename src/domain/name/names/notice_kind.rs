@@ -1,4 +1,4 @@
-//! The kinds of notices. The name of a hidden job has the kind of its notices.
+//! The kinds of notices. The name of a hidden job ends with the kind of its notices.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum NoticeKind {
 }
 
 impl NoticeKind {
-    /// The kinds of notices that a job requests, each by an action of its own.
+    /// The kinds of notices that a definition requests, each with its own key such as `on_failure`.
     pub const ASKED: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
     /// All kinds of notices.
     pub const ALL: [Self; 5] =

@@ -37,14 +37,15 @@ impl RunKind {
     }
 }
 
-/// The suffix of the id of a backfill run. The next two constants are the start of a rerun's
-/// suffix, and the number of letters and digits that follow.
+/// The suffix in the id of a backfill run.
 const BACKFILL: &str = "backfill";
+/// The start of the suffix in the id of a rerun.
 const RERUN: &str = "rerun";
+/// The number of letters and digits after [`RERUN`] in the suffix.
 const RERUN_WORD_LEN: usize = 6;
-/// The start of the suffix in the id of a run by `@reboot`. The next constant is the number of
-/// letters and digits that follow.
+/// The start of the suffix in the id of a run by `@reboot`.
 const BOOT: &str = "boot";
+/// The number of letters and digits after [`BOOT`] in the suffix.
 const BOOT_WORD_LEN: usize = 8;
 
 /// The id of a run: `job@due_ms`, with a suffix `~word` for a run that is not regular. The due time
@@ -122,8 +123,7 @@ impl RunId {
         self.due
     }
 
-    /// Returns true for a run of any origin but the schedule. Such a run is not an occurrence of
-    /// the schedule itself.
+    /// Returns true if the run does not come from the schedule of the job.
     pub fn is_manual(&self) -> bool {
         self.manual.is_some()
     }

@@ -1,5 +1,5 @@
-//! The choice of the due run that a node takes next: by priority and age within a queue, by share
-//! between queues.
+//! The choice of the due run that a node claims next: by priority and waiting time within a queue,
+//! and by share between queues.
 
 mod order;
 mod shares;

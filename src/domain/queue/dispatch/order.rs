@@ -1,54 +1,54 @@
-//! The order in which a node takes the due runs of a queue: by priority, then by how long the runs
-//! have been ready.
+//! The order in which a node claims the ready runs of a queue: by priority, then by ready time.
 //!
-//! Invariant: among any ten runs that a node starts from a queue, at least one was ready longest,
-//! whatever its priority. So a run with n runs ready before it starts after at most 10 * (n + 1)
-//! claims. No run starves, however many runs of higher priority arrive.
+//! Invariant: at least every tenth run that a node claims from a queue is the run with the earliest
+//! ready time, without regard to priority. So a run starts after at most `10 * (n + 1)` claims if
+//! `n` runs became ready before it. No run waits forever, even if runs of higher priority keep
+//! arriving.
 
 use std::collections::VecDeque;
 
 use crate::domain::queue::lane::Priority;
 
-/// The interval of picks by age: every 10th slot of a queue goes to the run that has been ready
-/// longest. These picks prevent starvation by priority.
+/// The interval of picks by ready time. Every 10th run that a node claims from a queue is the run
+/// with the earliest ready time, so that runs of low priority also start.
 pub const OLDEST_EVERY: usize = 10;
 
-/// A due run that waits for a node, with the values that decide its place in the order.
+/// A ready run that waits for a claim, with the values that determine its position in the order.
 #[derive(Debug, Clone)]
 pub struct WaitingRun<T> {
     /// The priority of the run.
     pub priority: Priority,
-    /// The time from which the run is ready, in ms.
+    /// The ready time of the run, as a Unix time in ms.
     pub ready: i64,
     /// The caller's value for the run, such as its id.
     pub item: T,
 }
 
-/// A due run at its place in the order.
+/// A ready run in the order of claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick<T> {
     /// The caller's value for the run, such as its id.
     pub item: T,
-    /// True if the run was picked because it has been ready longest, without regard to priority.
+    /// True if the run was picked for its ready time, false if for its priority.
     pub is_oldest: bool,
 }
 
-/// The count by which the order of a queue knows when to pick a run by age. The count is kept
-/// between two polls.
+/// The number of claims of a queue since the last pick by ready time. A node keeps the number from
+/// poll to poll.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneTurns {
-    /// The number of runs started since the last run that was picked for its age.
+    /// The number of runs that started since the last pick by ready time.
     since_oldest: usize,
 }
 
 impl LaneTurns {
-    /// Returns the runs `waiting` in the order in which a node should take them. Equal runs stay in
-    /// the given order.
+    /// Returns the runs `waiting` in the order in which a node should claim them. Runs with the
+    /// same priority and ready time stay in the given order.
     pub fn order<T>(&self, waiting: Vec<WaitingRun<T>>) -> Vec<Pick<T>> {
         let mut by_age: VecDeque<usize> = (0..waiting.len()).collect();
         by_age.make_contiguous().sort_by_key(|at| (waiting[*at].ready, *at));
         let mut by_rank = by_age.clone();
-        // The sort is stable, so runs of the same priority stay in order of age.
+        // The sort is stable, so runs of the same priority stay in the order of their ready times.
         by_rank.make_contiguous().sort_by_key(|at| std::cmp::Reverse(waiting[*at].priority));
         let mut items: Vec<Option<T>> =
             waiting.into_iter().map(|waiting| Some(waiting.item)).collect();
@@ -66,11 +66,11 @@ impl LaneTurns {
         picks
     }
 
-    /// Records that a node tried to claim runs in this order, and that `started` of them started.
-    /// `tried` has true for each run that was picked for its age.
+    /// Records the claims of a node, of which `started` succeeded. `tried` has a value for each
+    /// claim, in order: true if the run was picked for its ready time.
     ///
-    /// After a pick for age, runs that another node claimed first count as well. The next pick for
-    /// age thus comes sooner, never later.
+    /// After a pick by ready time, failed claims count too, so the next such pick may come earlier
+    /// but never later.
     pub fn note(&mut self, tried: &[bool], started: usize) {
         self.since_oldest = match tried.iter().rposition(|is_oldest| *is_oldest) {
             Some(last) => tried.len() - 1 - last,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greater_priority_goes_first_and_among_equals_what_has_been_ready_longer() {
+    fn the_higher_priority_goes_first_and_then_the_earlier_ready_time() {
         assert_eq!(
             taken(LaneTurns::default(), &[(0, 5), (-1, 1), (3, 9), (0, 2)]),
             [(3, 9), (0, 2), (0, 5), (-1, 1)]
@@ -107,19 +107,19 @@ mod tests {
     }
 
     #[test]
-    fn each_tenth_turn_is_for_what_has_been_ready_longest() {
+    fn each_tenth_pick_is_the_run_with_the_earliest_ready_time() {
         let mut list: Vec<(i8, i64)> = (0..25).map(|at| (5, 100 + at)).collect();
         list.extend([(0, 1), (-10, 2), (9, 999)]);
         let order = taken(LaneTurns::default(), &list);
         assert_eq!((order[0], order[9], order[19]), ((9, 999), (0, 1), (-10, 2)));
         let mut turns = LaneTurns::default();
         turns.note(&[false; 9], 9);
-        assert_eq!(taken(turns, &list)[0], (0, 1), "the turn is not forgotten between two looks");
+        assert_eq!(taken(turns, &list)[0], (0, 1), "the count is kept from poll to poll");
     }
 
     proptest! {
-        /// Tests a run that waits behind `older` runs that were ready before it. All of these runs
-        /// have lower priority than the runs that keep arriving.
+        /// Tests a run with `older` runs that were ready before it. All of these runs have a lower
+        /// priority than the runs that keep arriving.
         #[test]
         fn a_run_starts_after_ten_claims_for_each_that_was_ready_before_it_and_for_itself(
             older in 0usize..6, slots in prop::collection::vec(1usize..9, 1..80), lost in prop::collection::vec(any::<bool>(), 40),
@@ -128,14 +128,14 @@ mod tests {
             let (last, mut turns, mut claims, mut clock) = (left[older], LaneTurns::default(), 0, 1_000);
             let mut lost = lost.into_iter().cycle();
             for slots in slots.into_iter().cycle() {
-                // More runs of the highest priority are due than this node can ever take.
+                // More runs of the highest priority become ready than this node can claim.
                 left.extend((0..slots).map(|_| { clock += 1; (10, clock) }));
                 let mut picks = turns.order(waiting(&left));
                 picks.truncate(slots);
                 let mut started = 0;
                 for pick in &picks {
                     left.retain(|run| *run != pick.item);
-                    // Another node was faster: the run is gone, but this node made no claim.
+                    // Another node may have claimed the run first.
                     started += usize::from(pick.is_oldest || !lost.next().unwrap());
                 }
                 turns.note(&picks.iter().map(|pick| pick.is_oldest).collect::<Vec<_>>(), started);

@@ -1,21 +1,21 @@
-//! The choice of the queue that gets the next slot of a node at its limit `max_running`: strict
-//! queues first, others by weight.
+//! The choice of the queue that gets the next free slot of a node: strict queues first, then other
+//! queues by weight. This matters only if the due runs need more slots than `max_running` allows.
 //!
-//! The method is smooth weighted round robin: with weights 3 and 1 the order is `a a b a`, never `a
-//! a a b`. While queues have due runs, each queue gets its share, to within a slot a queue. A queue
-//! without a due run gets no slots, and saves none up for later.
+//! The algorithm is smooth weighted round robin: with weights 3 and 1 the order is `a a b a`, never
+//! `a a a b`. The slots of a queue differ from its share by at most one slot for each queue. A
+//! queue without due runs gets no slots, and gets no extra slots later.
 
 use std::collections::BTreeMap;
 
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::queue_rules::Share;
 
-/// The number of slots that a queue can use, and the queue's share.
+/// The number of slots that a queue needs, and the share of the queue.
 #[derive(Debug, Clone)]
 pub struct Demand {
     /// The queue that needs slots.
     pub queue: QueueName,
-    /// The number of slots for which the queue has runs.
+    /// The number of due runs of the queue, each of which needs a slot.
     pub wants: usize,
     /// The share of the queue.
     pub share: Share,
@@ -28,8 +28,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns how many of `capacity` slots each queue gets, in the order of `demands`. If there is
-    /// room for all queues, each queue gets as many slots as it wants.
+    /// Returns the number of slots for each queue, in the order of `demands`. The sum is at most
+    /// `capacity`. If `capacity` is large enough, each queue gets as many slots as it needs.
     pub fn grant(&mut self, capacity: usize, demands: &[Demand]) -> Vec<usize> {
         if demands.iter().map(|demand| demand.wants).sum::<usize>() <= capacity {
             return demands.iter().map(|demand| demand.wants).collect();
@@ -43,7 +43,7 @@ impl Shares {
             let open: Vec<usize> = (0..demands.len()).filter(asks).collect();
             let strict: Vec<usize> =
                 open.iter().copied().filter(|at| demands[*at].share == Share::Strict).collect();
-            // Strict queues have no precedence among each other.
+            // Strict queues share the slots evenly.
             let Some(next) = self.turn(if strict.is_empty() { &open } else { &strict }, demands)
             else {
                 break;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn with_room_for_all_each_gets_what_it_wants() {
+    fn with_enough_slots_each_queue_gets_all_it_needs() {
         assert_eq!(
             Shares::default().grant(9, &[demand("a", 4, Some(1)), demand("b", 5, None)]),
             [4, 5]
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slot_at_a_time_goes_round_smoothly() {
+    fn single_slots_alternate_between_queues_by_weight() {
         let mut shares = Shares::default();
         let demands = [demand("a", 9, Some(3)), demand("b", 9, Some(1))];
         let turns: Vec<usize> = (0..8)
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn over_any_stretch_each_gets_its_part_give_or_take_a_slot_a_queue(
+        fn each_queue_gets_its_share_to_within_a_slot_for_each_queue(
             weights in prop::collection::vec(1u32..=1000, 2..6), capacities in prop::collection::vec(1usize..5, 1..60),
         ) {
             let mut shares = Shares::default();

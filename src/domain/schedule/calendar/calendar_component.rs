@@ -1,4 +1,5 @@
-//! The components of a calendar expression: lists of ranges and steps, and the numbers they select.
+//! The components of a calendar expression: lists of ranges and steps, and the numbers that these
+//! lists select.
 
 use super::calendar_cursor::{CalendarCursor, CalendarFault};
 use super::calendar_plan::{CalendarDays, CalendarPlan};
@@ -33,8 +34,8 @@ impl Component {
         }
     }
 
-    /// Returns true for `*` and for a step without an end, such as `0/2`. A component of either
-    /// form repeats evenly in real time.
+    /// Returns true for `*` and for a step without an end, such as `0/2`. An expression with such
+    /// an hour or minute follows real time.
     fn is_open(&self) -> bool {
         self.items.as_ref().is_none_or(|items| {
             items.iter().any(|item| item.until.is_none() && item.step.is_some())
@@ -60,7 +61,8 @@ impl CalendarCursor<'_> {
                 if !(least..=most).contains(&number) {
                     return Err(self.fault_at(
                         item.offset,
-                        &format!("{what} {number} is not from {least} to {most},"),
+                        &format!("{what} {number}"),
+                        &format!("is out of range, wanted {least} to {most}"),
                     ));
                 }
             }
@@ -68,7 +70,11 @@ impl CalendarCursor<'_> {
             match (item.until, counted) {
                 (None, _) if item.step.is_none() => values.push(item.start),
                 (Some(until), _) if item.start > until => {
-                    return Err(self.fault_at(item.offset, &format!("{what} range runs backwards")));
+                    return Err(self.fault_at(
+                        item.offset,
+                        &format!("{what} range {}..{until}", item.start),
+                        "runs backwards, wanted the smaller value first",
+                    ));
                 }
                 (Some(until), Counted::FromStart) => values.extend(steps(item.start, until, step)),
                 (Some(until), Counted::FromEnd) => {
@@ -77,16 +83,16 @@ impl CalendarCursor<'_> {
                 (None, Counted::FromStart) if item.start + step > most => {
                     return Err(self.fault_at(
                         item.offset,
-                        &format!("{what} {} with a step of {step} goes past {most},", item.start),
+                        &format!("{what} {}/{step}", item.start),
+                        &format!("has a step that goes past {most}, wanted a smaller step or none"),
                     ));
                 }
                 (None, Counted::FromEnd) if item.start - step < least => {
                     return Err(self.fault_at(
                         item.offset,
-                        &format!(
-                            "{what} {} with a step of {step} goes past the end of the month,",
-                            item.start
-                        ),
+                        &format!("{what} {}/{step}", item.start),
+                        "has a step that goes past the end of the month, \
+                         wanted a smaller step or none",
                     ));
                 }
                 (None, Counted::FromStart) => values.extend(steps(item.start, most, step)),

@@ -16,7 +16,7 @@ pub(super) struct CalendarCursor<'a> {
 }
 
 impl CalendarCursor<'_> {
-    /// Returns the text from the cursor on.
+    /// Returns the text that is not read yet.
     pub(super) fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -35,7 +35,7 @@ impl CalendarCursor<'_> {
         self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
     }
 
-    /// Returns a fault at the next character.
+    /// Returns a fault that names the next character, followed by `what`.
     pub(super) fn fault(&self, what: &str) -> CalendarFault {
         let at = self.character(self.at);
         let problem = match self.peek() {
@@ -45,12 +45,9 @@ impl CalendarCursor<'_> {
         CalendarFault { offset: self.at, problem }
     }
 
-    /// Returns a fault for the text that begins at `offset`.
-    pub(super) fn fault_at(&self, offset: usize, what: &str) -> CalendarFault {
-        const WANTED: &str = "wanted numbers within their range, rising ranges and steps above 0";
-        CalendarFault {
-            offset,
-            problem: format!("{what} at character {}, {WANTED}", self.character(offset)),
-        }
+    /// Returns a fault that names `found`, which begins at byte `offset`, followed by `what`.
+    pub(super) fn fault_at(&self, offset: usize, found: &str, what: &str) -> CalendarFault {
+        let at = self.character(offset);
+        CalendarFault { offset, problem: format!("{found} at character {at} {what}") }
     }
 }

@@ -51,7 +51,7 @@ impl Wall for CalendarPlan {
 }
 
 impl CalendarPlan {
-    /// Returns the days of a month that match. Bit 1 is day 1.
+    /// Returns a mask of the days of a month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.years.as_ref().is_some_and(|years| !years.contains(&year))
             || self.months >> month & 1 == 0
@@ -130,7 +130,7 @@ impl CalendarPlan {
 }
 
 impl CalendarDays {
-    /// Returns the days of a month that match. Bit 1 is day 1.
+    /// Returns a mask of the days of a month that match. Bit 1 is day 1.
     fn of_month(self, year: i64, month: i64) -> u32 {
         let length = days_in_month(year, month);
         match self {

@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<(CalendarPlan, Option<Zone>), CalendarF
     if lower.is_empty() {
         return Err(fault(
             0,
-            "is empty, wanted an expression such as \"Mon..Fri 09:00\"".to_owned(),
+            "the expression is empty, wanted an expression such as \"Mon..Fri 09:00\"".to_owned(),
         ));
     }
     let expanded = SHORTHANDS.iter().find(|(word, _)| *word == lower).map(|(_, long)| *long);
@@ -119,8 +119,8 @@ impl CalendarCursor<'_> {
             days |= 1 << day;
             if let Some(from) = range_from {
                 if from > *day {
-                    let what = "weekday range runs backwards (the week begins with Mon; list the days: Sat,Sun,Mon)";
-                    return Err(self.fault_at(begin, what));
+                    let what = "runs backwards (the week begins with Mon), wanted a list of days such as Sat,Sun,Mon";
+                    return Err(self.fault_at(begin, "the end of the weekday range", what));
                 }
                 days |= (from..=*day).fold(0, |bits, day| bits | 1 << day);
             }
@@ -141,7 +141,7 @@ impl CalendarCursor<'_> {
                 }
                 _ => range_from = None,
             }
-            // systemd allows a comma at the end, but no open range.
+            // systemd allows a comma at the end, but not a range without an end.
             if matches!(self.peek(), None | Some(' ')) {
                 if range_from.is_some() {
                     return Err(self
@@ -236,9 +236,9 @@ impl CalendarCursor<'_> {
         loop {
             items.push(self.item()?);
             if items.len() > MOST_ITEMS {
-                return Err(
-                    self.fault(&format!("follows {MOST_ITEMS} items, wanted at most {MOST_ITEMS}"))
-                );
+                return Err(self.fault(&format!(
+                    "follows {MOST_ITEMS} items, wanted at most {MOST_ITEMS} items"
+                )));
             }
             if self.peek() != Some(',') {
                 return Ok(Component { offset, items: Some(items) });
@@ -261,7 +261,7 @@ impl CalendarCursor<'_> {
             let at = self.at;
             let number = self.number()?;
             if number == 0 {
-                return Err(self.fault_at(at, "the step is 0"));
+                return Err(self.fault_at(at, "the step 0", "never advances, wanted 1 or more"));
             }
             step = Some(number);
         }
@@ -275,7 +275,9 @@ impl CalendarCursor<'_> {
         }
         let digits = self.rest().get(..length).unwrap_or_default();
         let number = digits.parse::<i64>().ok().filter(|number| *number <= 1_000_000);
-        let number = number.ok_or_else(|| self.fault_at(self.at, "the number is too large"))?;
+        let number = number.ok_or_else(|| {
+            self.fault_at(self.at, "the number", "is too large, wanted at most 1000000")
+        })?;
         self.at += length;
         Ok(number)
     }

@@ -1,9 +1,9 @@
 //! Calendar expressions: the syntax of systemd's `OnCalendar=` (systemd.time(7), CALENDAR EVENTS),
 //! without fractions of seconds.
 //!
-//! Invariant: a parsed expression has at least one occurrence before 2100. Its wall clock times
-//! become instants by the same rule for clock changes as cron's. An expression with `*` or an open
-//! step (`0/2`) in hour or minute follows real time, unless its job sets another rule.
+//! Invariant: a parsed expression has at least one occurrence before 2100. Clock changes have the
+//! same effect as for cron expressions. An expression with `*` or an open step (`0/2`) in hour or
+//! minute follows real time, unless its job has another rule for clock changes.
 
 mod calendar_component;
 mod calendar_cursor;
@@ -41,10 +41,10 @@ pub struct CalendarExpr {
 pub struct CalendarError {
     /// The text of the expression, cut if the text is long.
     pub text: String,
-    /// The fault, the character where it begins (counted from 1), and what was wanted.
+    /// The message: the fault, its position as a character counted from 1, and a valid form.
     pub problem: String,
-    /// The byte at which the fault begins. If a part is missing at the end, the length of the
-    /// text.
+    /// The byte at which the fault begins, or the length of the text if a part is missing at the
+    /// end.
     pub offset: usize,
 }
 
@@ -64,32 +64,32 @@ impl CalendarExpr {
         self.zone.as_ref()
     }
 
-    /// Returns the expression with the rule for clock changes of its job.
+    /// Returns this expression with `clock_changes` as its rule for clock changes.
     #[must_use]
     pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
         Self { clock_changes, ..self.clone() }
     }
 
-    /// Returns the expression without its zone.
+    /// Returns this expression without the zone that it names.
     #[must_use]
     pub(crate) fn without_zone(&self) -> Self {
         Self { zone: None, ..self.clone() }
     }
 
-    /// Returns the days of a month on which the expression may occur by the wall clock of its
-    /// zone. Bit 1 is day 1.
+    /// Returns a mask of the days of a month on which the expression may occur by the wall clock of
+    /// its zone. Bit 1 is day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         self.plan.days_of_month(year, month)
     }
 
-    /// Returns the first and the last second of a day at which the expression may occur. Both
-    /// count by the wall clock of the expression's zone.
+    /// Returns the first and the last second of a day at which the expression may occur. Both are
+    /// seconds after midnight by the wall clock of the expression's zone.
     pub(crate) fn ends_of_day(&self) -> (i64, i64) {
         self.plan.ends_of_day()
     }
 
-    /// Returns the first occurrence at or after the second `from`. The zone of the expression wins
-    /// over `zone`.
+    /// Returns the first occurrence at or after `from`, both as Unix times in seconds. `zone`
+    /// counts only if the expression names no zone.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)
     }
@@ -119,7 +119,10 @@ impl FromStr for CalendarExpr {
             .first_local_from(0)
             .is_none_or(|local| local >= crate::domain::time::unix_millis::UnixMillis::END / 1000)
         {
-            return Err(refuse(0, "has no time before 2100, wanted a day that exists".to_owned()));
+            return Err(refuse(
+                0,
+                "the expression has no time before 2100, wanted a day that exists".to_owned(),
+            ));
         }
         Ok(Self {
             text: Arc::from(text),

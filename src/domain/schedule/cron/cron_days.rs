@@ -1,4 +1,4 @@
-//! The rule that joins both day fields of a cron expression.
+//! The rule that combines the two day fields of a cron expression: day of month and weekday.
 
 use chrono::{Datelike as _, NaiveDate};
 
@@ -6,7 +6,7 @@ use super::cron_field::Values;
 use super::day_letter::{Month, SUNDAY};
 use super::search_work;
 
-/// The rule that joins the two day fields, day of month and weekday.
+/// The values of the two day fields of a cron expression.
 #[derive(Debug, Default)]
 pub(super) struct CronDayRule {
     pub(super) day: Values,
@@ -14,7 +14,7 @@ pub(super) struct CronDayRule {
 }
 
 impl CronDayRule {
-    /// Returns true if a day field names days by their place in the month.
+    /// Returns true if a day field names days by their place in the month, such as `L` or `5#2`.
     pub(super) fn has_letters(&self) -> bool {
         !self.day.letters.is_empty() || !self.weekday.letters.is_empty()
     }
@@ -25,8 +25,7 @@ impl CronDayRule {
         !self.day.starred && !self.weekday.starred
     }
 
-    /// Returns the matching days of the month of `date`. Bit 1 is day 1. If both day fields are
-    /// restricted, a day must match at least one of them; otherwise both.
+    /// Returns a mask of the matching days in the month of `date`. Bit 1 is day 1.
     pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
         let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
         self.days_of(Month {
@@ -35,7 +34,8 @@ impl CronDayRule {
         })
     }
 
-    /// Returns the matching days of a month of this kind.
+    /// Returns a mask of the matching days of `month`. Bit 1 is day 1. If both day fields are
+    /// restricted, a day must match at least one field, otherwise both fields.
     pub(super) fn days_of(&self, month: Month) -> u32 {
         search_work::step();
         let length = month.length;

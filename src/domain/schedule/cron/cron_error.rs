@@ -8,10 +8,10 @@ use super::cron_piece::CronFault;
 pub struct CronError {
     /// The text of the expression, cut if the text is long.
     pub text: String,
-    /// The fault, the character where it begins (counted from 1), and what was wanted.
+    /// The message: the fault, its position as a character counted from 1, and a valid form.
     pub problem: String,
-    /// The byte at which the fault begins. If a part is missing at the end, the length of the
-    /// text.
+    /// The byte at which the fault begins, or the length of the text if a part is missing at the
+    /// end.
     pub offset: usize,
 }
 

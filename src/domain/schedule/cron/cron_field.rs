@@ -1,9 +1,8 @@
-//! A field of a cron expression: parses its text into values, by the rules of crontab(5) and its
-//! common additions.
+//! The parser of a field of a cron expression, by the rules of crontab(5) and its common additions.
 //!
 //! No other code parses fields: plans, descriptions and `schedctl` all take the values from here.
-//! Invariant: a parsed field means what crontab(5) says. Any other text is refused with its name
-//! and position; nothing is guessed.
+//! Invariant: a parsed field has the meaning that crontab(5) gives to it. Any other text is refused
+//! with the name of the field and the position of the fault.
 
 use super::cron_piece::{CronFault, CronPiece};
 use super::day_letter::Letter;
@@ -19,8 +18,8 @@ pub(crate) struct CronField {
     pub(crate) unit: &'static str,
     pub(super) min: u16,
     pub(super) max: u16,
-    /// The number of values after which the field starts again. `None` means that no range of the
-    /// field may run backwards.
+    /// The number of values of the field, if its ranges may wrap as in `22-3`. `None` means that a
+    /// range must not run backwards.
     wraps_after: Option<u16>,
     /// The range from which a bare `H` is drawn. `None` means that the field takes no `H`.
     drawn: Option<(u16, u16)>,
@@ -40,19 +39,19 @@ enum Kind {
 pub(crate) struct Values {
     /// The numbers that the field selects. Years are counted from 1970.
     pub(super) set: Set,
-    /// The selected days that are named by their place in a month.
+    /// The selected days that are named by their place in a month, such as `L` or `5#2`.
     pub(crate) letters: Vec<Letter>,
     /// True if the text begins with `*` or is `?`. Debian's cron uses this flag for the day rule
     /// and for jobs that follow real time.
     pub(crate) starred: bool,
-    /// The occurrences of `H` in the text, including each `H` whose number is in the set.
+    /// The items of the text with an `H`.
     pub(crate) drawn: Vec<Drawn>,
 }
 
 /// An `H` of a field, with its range and its step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Drawn {
-    /// The range that the text names for the `H`, as in `H(0-29)`.
+    /// The range that the text names for the `H`, as in `H(0-29)`. `None` for a bare `H`.
     pub(crate) range: Option<(u16, u16)>,
     /// The step that the text names for the `H`, as in `H/15`.
     pub(crate) step: Option<u16>,
@@ -100,7 +99,8 @@ const fn plain(name: &'static str, min: u16, max: u16) -> CronField {
 }
 
 impl CronField {
-    /// Returns the values that `piece` selects in this field.
+    /// Parses `piece` into the values that it selects in this field. `draw` gives the numbers for
+    /// `H`.
     pub(super) fn read(&self, piece: CronPiece<'_>, draw: Draw<'_>) -> Result<Values, CronFault> {
         if self.kind != Kind::Plain && piece.text == "?" {
             return Ok(self.whole());
@@ -129,13 +129,14 @@ impl CronField {
         values.set.iter().map(|value| value + self.base())
     }
 
-    /// Returns `value` folded into the range of the field. The last value of a range may lie past
-    /// the end of the field.
+    /// Returns `value`, wrapped around the end of the field if the field wraps. The hour 25 becomes
+    /// 1.
     pub(crate) fn folded(&self, value: u16) -> u16 {
         self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min)
     }
 
-    /// Returns the number from which the values in a set of this field are counted.
+    /// Returns the number that is subtracted from each value in a set of this field: 1970 for
+    /// years, else 0.
     fn base(&self) -> u16 {
         if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 }
     }
@@ -187,7 +188,8 @@ impl CronField {
         Ok(())
     }
 
-    /// Inserts each `step`-th value of a range. The range may run past the end of the field.
+    /// Inserts each `step`-th value from `first` to `last` into `set`. Values past the end of the
+    /// field wrap.
     fn put(&self, set: &mut Set, (first, last): (u16, u16), step: u16) {
         for value in (first..=last).step_by(usize::from(step)) {
             set.insert(self.folded(value) - self.base());
@@ -204,8 +206,8 @@ impl CronField {
         let (low, high) = base.split_once('-');
         let first = self.read_bound(low)?;
         let Some(high) = high else {
-            // A step makes a single value a range to the field's end. Vixie's cron does not do so,
-            // but everyone means it.
+            // With a step, a single value means a range to the end of the field: `5/10` is
+            // `5-59/10`. Vixie's cron differs here, but users expect this meaning.
             return Ok((first, if step.is_some() { self.max } else { first }));
         };
         let last = self.read_bound(high)?;
@@ -245,13 +247,13 @@ impl CronField {
             () if listed(MONTHS) => "is the name of a month",
             () if listed(WEEKDAYS) => "is the name of a weekday",
             () if self.kind == Kind::Weekday && text.eq_ignore_ascii_case("L") => {
-                "has no weekday before L (5L is the last Friday, 6 is Saturday)"
+                "has no weekday before the L (write 5L for the last Friday, 6 for Saturday)"
             }
             () if text.contains('=') => {
-                "sets a variable (the key tz or --tz sets the zone of a job)"
+                "sets a variable (set the zone of a job with the key tz or with --tz)"
             }
             () if text.contains('~') => {
-                "uses ~ for a random value (H(0-30) draws a fixed value for each job)"
+                "uses ~ for a random value (write H(0-30) for a fixed value of each job)"
             }
             () => "is not understood",
         };
@@ -265,7 +267,8 @@ impl CronField {
                 "{name} step {text:?} at character {at} is not a number, wanted 1 or more"
             )));
         }
-        // A step past the field's end is allowed, however far. It selects only the first value.
+        // A step of any size is allowed. A step past the end of the field selects only the first
+        // value.
         match text.parse::<u16>().unwrap_or(u16::MAX) {
             0 => Err(step.fault(format!(
                 "{name} step {text} at character {at} never advances, wanted 1 or more"
@@ -308,8 +311,8 @@ impl CronField {
         Ok(Some((first, last)))
     }
 
-    /// Returns a day named by its place in the month. Returns `None` if `piece` is a number, a
-    /// name, a range or an `H`.
+    /// Parses a day named by its place in the month, such as `L` or `5#2`. Returns `None` if
+    /// `piece` is a number, a name, a range or an `H`.
     fn read_letter(&self, piece: CronPiece<'_>) -> Result<Option<Letter>, CronFault> {
         match self.kind {
             Kind::Plain => Ok(None),

@@ -1,5 +1,4 @@
-//! Parts of a cron expression that know their position in the expression, so that every error can
-//! point at a character.
+//! Parts of a cron expression with their positions, for errors that point at a character.
 //!
 //! The text is ASCII here, so the position of a character is its byte offset plus one.
 
@@ -40,8 +39,8 @@ impl<'a> CronPiece<'a> {
         })
     }
 
-    /// Splits the part at the first `separator` into the text before `separator` and the text
-    /// after it.
+    /// Splits the part at the first `separator` into the text before and the text after. The second
+    /// result is `None` if the part has no `separator`.
     pub(super) fn split_once(self, separator: char) -> (CronPiece<'a>, Option<CronPiece<'a>>) {
         match self.text.split_once(separator) {
             Some((before, after)) => {
@@ -55,14 +54,16 @@ impl<'a> CronPiece<'a> {
         }
     }
 
-    /// Returns the text without `prefix`, which matches in any case (upper or lower).
+    /// Returns the part without `prefix`, or `None` if the part begins otherwise. The case of
+    /// letters does not matter.
     pub(super) fn without_prefix(self, prefix: &str) -> Option<CronPiece<'a>> {
         let (head, text) = self.text.split_at_checked(prefix.len())?;
         head.eq_ignore_ascii_case(prefix)
             .then_some(CronPiece { text, offset: self.offset + prefix.len() })
     }
 
-    /// Returns the text without `suffix`, which matches in any case (upper or lower).
+    /// Returns the part without `suffix`, or `None` if the part ends otherwise. The case of letters
+    /// does not matter.
     pub(super) fn without_suffix(self, suffix: &str) -> Option<CronPiece<'a>> {
         let (text, tail) =
             self.text.split_at_checked(self.text.len().checked_sub(suffix.len())?)?;

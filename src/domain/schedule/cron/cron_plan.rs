@@ -1,9 +1,8 @@
 //! The plan of a cron expression: its fields as a query to the `cron` crate for the next matching
 //! wall clock time.
 //!
-//! Invariant: the crate sees explicit numbers in its own counting, and no zone; a wall clock time
-//! is passed as if it were UTC. So neither the crate's dialect nor its handling of clock changes
-//! can reach a job.
+//! Invariant: the crate gets only explicit numbers, and wall clock times as if they were UTC. So
+//! neither its dialect nor its handling of clock changes affects a job.
 //!
 //! The crate has no syntax for some days (`L`, `15W`, `5#2`). If an expression names such days, the
 //! crate yields the times of every day, and [`CronDayRule`] selects the right days.
@@ -22,7 +21,10 @@ use super::hash_draw::Draw;
 use super::number_set::Set;
 use super::search_work;
 
-/// The plan of a checked cron expression.
+const PLAN_FAULT: &str =
+    "schedd cannot compute the times of this expression; please report this fault of schedd";
+
+/// A checked cron expression, prepared for the search of its times.
 #[derive(Debug, Default)]
 pub(super) struct CronPlan {
     /// The schedule of the `cron` crate, or two schedules if both day fields are restricted. A
@@ -37,12 +39,13 @@ pub(super) struct CronPlan {
 }
 
 impl CronPlan {
-    /// Returns the plan of `@reboot`, which has no time of any clock.
+    /// Returns the plan of `@reboot`, which matches no time.
     pub(super) fn at_boot() -> Self {
         Self { is_at_boot: true, ..Self::default() }
     }
 
-    /// Makes the plan of the fields `values`. The resulting plan may have no occurrence.
+    /// Creates the plan for `values`. The plan may have no occurrence, so the caller checks the
+    /// result.
     pub(super) fn of(values: CronFields) -> Result<Self, CronFault> {
         let CronFields { second, minute, hour, day, month, weekday, year } = &values;
         let clock =
@@ -64,7 +67,7 @@ impl CronPlan {
             .iter()
             .map(|text| ::cron::Schedule::from_str(text))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| CronFault { offset: 0, problem: "cannot be planned".to_owned() })?;
+            .map_err(|_| CronFault { offset: 0, problem: PLAN_FAULT.to_owned() })?;
         let wild = minute.starred || hour.starred;
         let is_drawn = [second, minute, hour, day, month, weekday]
             .iter()
@@ -103,7 +106,7 @@ impl Wall for CronPlan {
 }
 
 impl CronPlan {
-    /// Returns the days of a month that match. Bit 1 is day 1.
+    /// Returns a mask of the days of a month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.names_month(year, month) { self.days.days_of(Month::of(year, month)) } else { 0 }
     }
@@ -130,10 +133,10 @@ impl CronPlan {
         self.is_at_boot
     }
 
-    /// Returns the first matching day in a month after the month of `date`. The `cron` crate is
-    /// not used here, because that crate takes a microsecond for each month. Some days never come,
-    /// such as day 1 that is a last Friday. There are at most 28 kinds of month, and each kind is
-    /// examined once.
+    /// Returns the first matching day in a month after the month of `date`. Returns `None` if no
+    /// such day comes before 2100. The search examines each of the 28 kinds of month at most once.
+    /// The `cron` crate would be slow for days that never come, such as a day 1 that is a last
+    /// Friday.
     fn first_day_after_month_of(&self, date: NaiveDate) -> Option<NaiveDate> {
         let next = i64::from(date.year()) * 12 + i64::from(date.month());
         let mut empty = 0_u32;
@@ -223,12 +226,12 @@ fn wrong_count(fields: &[CronPiece<'_>]) -> CronFault {
     let (count, noun) = (fields.len(), if fields.len() == 1 { "field" } else { "fields" });
     let at = offset + 1;
     let place = if count > 7 {
-        format!("too many from character {at} on")
+        format!("the first extra field is at character {at}")
     } else {
-        format!("too few at character {at}")
+        format!("the text ends before character {at}")
     };
     let problem = format!(
-        "{count} {noun} found, {place}, wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years"
+        "the expression has {count} {noun} ({place}), wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years"
     );
     CronFault { offset, problem }
 }

@@ -17,8 +17,8 @@ pub const LONGEST_EXPRESSION: usize = 1_000;
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_PERIOD: Duration = Duration::from_secs(3_650 * 86_400);
 
-/// Returns the plan of an expression that has an occurrence. Each `H` gets the number of a job
-/// with an empty name.
+/// Parses a cron expression and checks that it has an occurrence. Each `H` gets the number of a job
+/// with an empty name, because the job is not known yet.
 pub(super) fn read(text: &str) -> Result<CronPlan, CronFault> {
     let words = words_of(text)?;
     let plan = plan_of(&words, Draw::Of(""))?;
@@ -32,8 +32,8 @@ pub(super) fn read(text: &str) -> Result<CronPlan, CronFault> {
     if possible.is_drawn() { plan_of(&words, Draw::Of("")) } else { Ok(possible) }
 }
 
-/// Returns the fault for an expression without an occurrence. The fault names the day of month if
-/// writing `*` for that day would help, else the weekday.
+/// Returns the fault for an expression without an occurrence. The fault points at the day of month
+/// if a `*` in its place would give occurrences, else at the weekday.
 fn never(words: &[CronPiece<'_>]) -> CronFault {
     let day = place_of_day(words);
     let any_day: Vec<CronPiece<'_>> = words
@@ -50,26 +50,26 @@ fn never(words: &[CronPiece<'_>]) -> CronFault {
     CronFault {
         offset,
         problem: format!(
-            "{name} {text} at character {at} has no day before 2100, wanted a day that exists"
+            "{name} {text} at character {at} matches no day before 2100, wanted a day that exists"
         ),
     }
 }
 
-/// Returns the index of the day of month among the words. The index of the weekday is greater by
-/// two.
+/// Returns the index of the day of month in `words`. The index of the weekday is greater by two.
 fn place_of_day(words: &[CronPiece<'_>]) -> usize {
     if words.len() > 5 { 3 } else { 2 }
 }
 
 /// Returns the texts of the day of month and the weekday of a checked expression, or `None` for a
-/// macro.
+/// macro such as `@daily`.
 pub(super) fn day_texts(text: &str) -> Option<(&str, &str)> {
     let words = words_of(text).ok()?;
     let day = place_of_day(&words);
     Some((words.get(day)?.text, words.get(day + 2)?.text))
 }
 
-/// Returns the fields of a checked expression without the numbers of `H`, or `None` for `@reboot`.
+/// Returns the values of the fields of a checked expression, or `None` for `@reboot`. An `H` adds
+/// no number to the values.
 pub(crate) fn fields_of(text: &str) -> Option<CronFields> {
     read_fields(&words_of(text).ok()?, Draw::Left).ok().flatten()
 }
@@ -79,8 +79,8 @@ pub(super) fn plan_drawn_of(text: &str, name: &str) -> Option<CronPlan> {
     plan_of(&words_of(text).ok()?, Draw::Of(name)).ok()
 }
 
-/// Returns the period of `@every 90s`, or `None` for any other text. A period may be 1 s to 10
-/// years long.
+/// Returns the period of a text such as `@every 90s`, or `None` if the text does not begin with
+/// `@every`. The error refuses a period outside 1 s to 10 years.
 pub fn period_of(text: &str) -> Option<Result<Duration, CronError>> {
     let word = CronPiece { text, offset: 0 }.words().into_iter().next()?;
     if !word.text.eq_ignore_ascii_case("@every") {
@@ -111,7 +111,7 @@ fn words_of(text: &str) -> Result<Vec<CronPiece<'_>>, CronFault> {
     if let Some((offset, stranger)) = stranger {
         let at = text.chars().take_while(|c| *c != stranger).count() + 1;
         let problem = format!(
-            "{stranger:?} at character {at} is not understood, wanted digits, names and * , - /"
+            "{stranger:?} at character {at} is not allowed, wanted letters of a-z, digits and the signs * , - / # ?"
         );
         return Err(CronFault { offset, problem });
     }
@@ -122,12 +122,12 @@ fn plan_of(words: &[CronPiece<'_>], draw: Draw<'_>) -> Result<CronPlan, CronFaul
     read_fields(words, draw)?.map_or_else(|| Ok(CronPlan::at_boot()), CronPlan::of)
 }
 
-/// Returns the fields that the words select, or `None` for `@reboot`.
+/// Parses the values of the fields in `words`, or returns `None` for `@reboot`.
 fn read_fields(words: &[CronPiece<'_>], draw: Draw<'_>) -> Result<Option<CronFields>, CronFault> {
     match words {
         [] => Err(CronFault {
             offset: 0,
-            problem: "is empty, wanted 5 fields as in \"30 2 * * *\"".to_owned(),
+            problem: "the expression is empty, wanted 5 fields as in \"30 2 * * *\"".to_owned(),
         }),
         [word, rest @ ..] if word.text.starts_with('@') => read_macro(*word, rest),
         fields => CronFields::read(fields, draw).map(Some),

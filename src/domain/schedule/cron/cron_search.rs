@@ -1,9 +1,8 @@
 //! The conversion of wall clock times to instants: the rule for clock changes, and the forward
 //! search.
 //!
-//! [`ClockChanges`] decides which times count in a gap and in a fold. The instants of an
-//! expression are a fixed set of whole seconds. So every search returns an instant at or after the
-//! instant from which the search began.
+//! [`ClockChanges`] decides which times count in a gap and in a fold. An instant is a Unix time in
+//! seconds here.
 
 use super::cron_stretch::{ClockStretchChange, CronStretch, LONGEST_OFFSET};
 use super::search_work;
@@ -23,7 +22,8 @@ pub(crate) trait Wall {
     fn first_local_from(&self, local: i64) -> Option<i64>;
 }
 
-/// Returns the first occurrence of `plan` at or after the second `from`.
+/// Returns the first occurrence of `plan` in `zone` at or after `from`, both as Unix times in
+/// seconds. Returns `None` if no occurrence comes before 2100. `rule` decides about clock changes.
 pub(crate) fn first_from<W: Wall>(
     plan: &W,
     zone: &Zone,
@@ -52,7 +52,8 @@ pub(crate) fn first_from<W: Wall>(
         let Some(end) = stretch.end else {
             return next.map(|next| next - stretch.offset).filter(|next| *next < END);
         };
-        // A time that the clock shows again in the second pass does not count in the first pass.
+        // With `Fold::Last`, a time that the clock shows again in the second pass does not count in
+        // the first pass.
         let clock_end = match fold {
             Fold::Last if end.is_seasonal() => end.clock_before.min(end.clock_after),
             _ => end.clock_before,
@@ -61,8 +62,8 @@ pub(crate) fn first_from<W: Wall>(
             Some(next) if next < clock_end => {
                 return Some(next - stretch.offset).filter(|next| *next < END);
             }
-            // Far from the end of the stretch, no clock change can bring back a time before `next`.
-            // So jump to a point near it.
+            // If the end of the stretch is far away, no clock change can repeat times before
+            // `next`. So the search jumps to a point near `next`.
             _ if end.at - at > LONGEST_OFFSET => end.at.max(next? - LONGEST_OFFSET),
             _ => end.at,
         };

@@ -1,5 +1,4 @@
-//! A stretch of real time during which the clock of a zone runs evenly, and the clock change at its
-//! start.
+//! A stretch of real time between two clock changes of a zone, and the clock change at its start.
 //!
 //! Invariant: within a stretch, wall clock = real time + `offset`. So dates are computed by
 //! addition alone.
@@ -11,11 +10,11 @@ use jiff::tz::TimeZone;
 /// same bound.
 pub(super) const LONGEST_OFFSET: i64 = 26 * 3600;
 
-/// The minimum size of a correction, in seconds. A larger change is not summer time: "the new time
-/// is used immediately" (cron(8) of Debian).
+/// The size, in seconds, from which a clock change is a correction and not summer time. After a
+/// correction, "the new time is used immediately" (cron(8) of Debian).
 pub(super) const CORRECTION: i64 = 3 * 3600;
 
-/// A part of a zone's time line without a clock change, as seen from an instant in this part.
+/// A stretch of time without a clock change in a zone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CronStretch {
     /// The seconds by which the wall clock is ahead of UTC.
@@ -23,8 +22,8 @@ pub(super) struct CronStretch {
     /// The change that ends the stretch. This change may affect only the abbreviation of the zone,
     /// and not the clock.
     pub(super) end: Option<ClockStretchChange>,
-    /// The clock change that began the stretch, if the change was less than [`CORRECTION`] before
-    /// the instant in question.
+    /// The clock change at the start of the stretch. `None` if the change was more than
+    /// [`CORRECTION`] seconds before the instant passed to [`CronStretch::around`].
     pub(super) start: Option<ClockStretchChange>,
 }
 
@@ -68,8 +67,8 @@ impl CronStretch {
     }
 }
 
-/// Returns the latest change of the clock itself at or before `at`. Zone data also lists changes
-/// of the abbreviation alone.
+/// Returns the latest change of the zone's offset at or before `at`. Changes of the abbreviation
+/// alone are skipped.
 fn start_of(rules: &TimeZone, at: i64) -> Option<ClockStretchChange> {
     rules.preceding(timestamp(at + 1)).find_map(|change| {
         let at = change.timestamp().as_second();
@@ -83,6 +82,6 @@ fn offset_at(rules: &TimeZone, at: i64) -> i64 {
 }
 
 fn timestamp(second: i64) -> Timestamp {
-    // The second is in range: all seconds asked for lie within days of 1970 to 2099.
+    // The second is in range, because all callers stay within a few days of 1970 to 2099.
     Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -20,10 +20,11 @@ pub(crate) enum Letter {
     LastOf { weekday: u8 },
 }
 
-/// The properties of a month that decide its days.
+/// The properties of a month that decide which day a letter selects: its first weekday and its
+/// length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Month {
-    /// The weekday of the first day of the month.
+    /// The weekday of the first day of the month, counted from Sunday = 0.
     pub(super) first: u8,
     pub(super) length: u8,
 }
@@ -39,8 +40,8 @@ impl Month {
         Self { first: narrow(first), length: narrow(days_in_month(year, month)) }
     }
 
-    /// Returns a mask with a single bit for the kind of this month. There are 28 kinds of month;
-    /// months of the same kind have the same days.
+    /// Returns a mask with a single bit for the kind of this month. Months with the same first
+    /// weekday and length are of the same kind, so there are 28 kinds.
     pub(super) fn bit(self) -> u32 {
         1 << (u32::from(self.first) * 4 + u32::from(self.length).saturating_sub(28)).min(31)
     }
@@ -52,7 +53,8 @@ impl Month {
 }
 
 impl Letter {
-    /// Returns the day of the month that this letter selects, if the month has it.
+    /// Returns the day of the month that this letter selects, or `None` if the month has no such
+    /// day.
     pub(super) fn day_in(self, month: Month) -> Option<u8> {
         let last = month.length;
         let day = match self {

@@ -1,5 +1,5 @@
-//! The number that replaces an `H`. The number is drawn from the job's name, so it is the same on
-//! every host, at every start and in every version.
+//! The number that replaces an `H`. The number depends only on the job's name and the field, so
+//! every host and every version of schedd gets the same number.
 //!
 //! The hash is the first eight bytes, in big-endian order, of the SHA-1 of `NAME:FIELD` (for
 //! example `backup:minute`). The fields of a job thus get independent numbers. Anybody can
@@ -8,17 +8,17 @@
 /// The source of the numbers for `H`.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Draw<'a> {
-    /// Each `H` gets the number of the job with this name.
+    /// Each `H` gets the number drawn from this job name.
     Of(&'a str),
-    /// Each `H` gets every number that could be drawn. This source serves to check that some such
-    /// date exists.
+    /// Each `H` selects every number of its range. This source serves to check that an expression
+    /// can have an occurrence.
     Each,
-    /// Each `H` is left out: the values contain no number for an `H`.
+    /// Each `H` selects no number, so the values have only the fixed numbers.
     Left,
 }
 
-/// Returns the number drawn for `field` of the job `name`. The caller takes the number modulo the
-/// number of choices.
+/// Returns the hash for `field` of the job `name`. The caller takes the hash modulo the size of the
+/// range.
 pub(super) fn number(name: &str, field: &str) -> u64 {
     let mut hash = sha1_smol::Sha1::new();
     for part in [name, ":", field] {

@@ -1,9 +1,9 @@
 //! Cron expressions: the crontab(5) language with its common additions (seconds, years, `L`, `W`,
 //! `#`, `?`, `H`).
 //!
-//! Invariant: a parsed expression has at least one occurrence before 2100. It means what Debian's
-//! crontab(5) and cron(8) say. The `cron` crate is the calendar engine behind `plan`; no other
-//! module sees that crate's own dialect.
+//! Invariant: a parsed expression other than `@reboot` has at least one occurrence before 2100. Its
+//! meaning is that of Debian's crontab(5) and cron(8). Only `cron_plan` uses the `cron` crate,
+//! because that crate has another dialect.
 
 mod cron_days;
 mod cron_error;
@@ -59,8 +59,8 @@ impl CronExpr {
         &self.text
     }
 
-    /// Returns the expression for the job `name`, with the job's own numbers for `H` and its rule
-    /// for clock changes.
+    /// Returns this expression with the numbers that the job `name` gets for each `H`, and with its
+    /// rule for clock changes.
     #[must_use]
     pub fn for_job(&self, name: &str, clock_changes: ClockChanges) -> Self {
         let text = self.text.clone();
@@ -84,14 +84,14 @@ impl CronExpr {
         }
     }
 
-    /// Returns the texts of the day of month and the weekday if both fields are restricted. A day
-    /// must then match at least one of the two fields, which surprises many people.
+    /// Returns the texts of the day of month and the weekday if both fields are restricted, else
+    /// `None`. A day must then match at least one of the two fields, which surprises many users.
     pub fn either_day(&self) -> Option<(&str, &str)> {
         cron_reader::day_texts(&self.text).filter(|_| self.plan.is_either_day())
     }
 
     /// Returns true if the expression is `@reboot`. The job then runs once after each boot of a
-    /// host, and at no time of a clock.
+    /// host, and the expression has no occurrences.
     pub fn is_at_boot(&self) -> bool {
         self.plan.is_at_boot()
     }
@@ -102,13 +102,13 @@ impl CronExpr {
         self.plan.is_wild()
     }
 
-    /// Returns the first occurrence in `zone` at or after the second `from`.
+    /// Returns the first occurrence in `zone` at or after `from`. Both are Unix times in seconds.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         cron_search::first_from(&*self.plan, zone, self.clock_changes, from)
     }
 
-    /// Returns the days of a month on which the expression may occur by the wall clock. Bit 1 is
-    /// day 1.
+    /// Returns a mask of the days of a month on which the expression may occur by the wall clock.
+    /// Bit 1 is day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         self.plan.days_of_month(year, month)
     }

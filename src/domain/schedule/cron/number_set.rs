@@ -1,5 +1,5 @@
-//! A set of small numbers as bits. The cost of an insertion does not depend on the size of the
-//! set. So no list of numbers is slow to parse.
+//! A set of small numbers as bits. An insertion takes constant time, so even a long list of numbers
+//! is fast to parse.
 
 use super::search_work;
 

@@ -1,5 +1,5 @@
-//! A second search of the same cron fields for tests: day by day, with bit masks and jiff's
-//! calendar. This search uses neither the `cron` crate nor the arithmetic of `days`.
+//! A second implementation of the cron search, for tests. The search goes day by day with bit masks
+//! and jiff's calendar, without the `cron` crate and without `cron_days`.
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Weekday};
@@ -144,8 +144,8 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 fn the_plan_and_its_twin_agree(text: &str, local: i64, name: &str) -> Result<(), TestCaseError> {
-    /// The range that this second search looks ahead, in seconds. The search walks day by day, so
-    /// the range is bounded.
+    /// The number of seconds that the second search looks ahead. The limit keeps its walk over days
+    /// short.
     const FAR: i64 = 12 * 366 * DAY;
     let words = CronPiece { text, offset: 0 }.words();
     let read = (

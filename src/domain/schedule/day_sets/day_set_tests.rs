@@ -25,7 +25,7 @@ fn a_set_of_days_has_one_text_however_it_was_written() {
 fn what_is_no_day_is_reported() {
     for (text, wanted) in [
         ("2026-02-30", "which is not a date"),
-        ("2026-12-26..2026-12-24", "ends before it begins"),
+        ("2026-12-26..2026-12-24", "whose end is before its start"),
         ("someday", "wanted a date"),
         ("", "wanted a date"),
         ("2026-12-24T10:00:00Z..2026-12-24T10:00:00Z", "is an empty range"),

@@ -21,7 +21,7 @@ const LONGEST_ENTRY: usize = 100;
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const ALL: u8 = 0b111_1111;
 
-/// The last day number that a schedule may name.
+/// The number of the last day that a schedule may name: 2099-12-31.
 pub(crate) const LAST_DAY: i64 = UnixMillis::END / 1_000 / DAY - 1;
 
 /// A set of days: weekdays, dates and spans of real time.
@@ -31,7 +31,7 @@ pub struct DaySet {
     weekdays: u8,
     /// The dates in the set, as ranges of day numbers with both ends included.
     dates: Vec<(i64, i64)>,
-    /// The spans in the set, in milliseconds, with the end excluded.
+    /// The spans of real time in the set, in Unix milliseconds, with the end excluded.
     spans: Vec<(i64, i64)>,
 }
 
@@ -84,7 +84,7 @@ impl FromStr for DayItem {
             return if first <= last {
                 Ok(Self::Dates(first, last))
             } else {
-                Err(refuse("which ends before it begins, "))
+                Err(refuse("whose end is before its start, "))
             };
         }
         let instant =
@@ -188,8 +188,8 @@ impl DaySet {
         weekdays.chain(dates).chain(spans).collect()
     }
 
-    /// Returns the days of a month that are in the set as whole days. Bit 1 is day 1, whose day
-    /// number is `first`. Spans are not considered.
+    /// Returns a mask of the days of a month that are in the set as weekdays or dates. Bit 1 is day
+    /// 1, whose day number is `first`.
     fn whole_days(&self, first: i64, length: i64) -> u32 {
         let behind = self.dates.partition_point(|(_, last)| *last < first);
         let dates = self.dates.iter().skip(behind).take_while(|(begin, _)| *begin < first + length);
@@ -199,7 +199,8 @@ impl DaySet {
         })
     }
 
-    /// Returns the days of a month that a span of the set may touch, in any zone. Bit 1 is day 1.
+    /// Returns a mask of the days of a month that a span of the set may touch, in any zone. Bit 1
+    /// is day 1.
     fn days_near_spans(&self, first: i64, length: i64) -> u32 {
         let day = |millis: i64| millis.div_euclid(DAY * 1_000) - first + 1;
         let behind = self.spans.partition_point(|(_, end)| day(*end) + 2 < 1);
@@ -208,14 +209,14 @@ impl DaySet {
         spans.fold(0, |days, (begin, end)| days | between(day(*begin) - 2, day(*end) + 2, length))
     }
 
-    /// Returns true if the whole local day `day` is in the set. Spans are not considered.
+    /// Returns true if the local day `day` is in the set as a weekday or a date.
     fn has_day(&self, day: i64) -> bool {
         self.weekdays >> weekday(day) & 1 == 1 || holds(&self.dates, day, 0).is_some()
     }
 }
 
-/// Returns the days `from` to `until`, both included, within a month of `length` days. Bit 1 is
-/// day 1.
+/// Returns a mask of the days `from` to `until`, both included, within a month of `length` days.
+/// Bit 1 is day 1.
 fn between(from: i64, until: i64, length: i64) -> u32 {
     let (from, until) = (from.max(1), until.min(length));
     if from > until { 0 } else { (u32::MAX >> (31 - (until - from))) << from }
@@ -244,14 +245,15 @@ fn merged(mut ranges: Vec<(i64, i64)>, gap: i64) -> Vec<(i64, i64)> {
     joined
 }
 
-/// Returns the range that contains `at`. The end of a range is included, unless `open` is 1.
+/// Returns the range that contains `at`. The end of a range is included if `open` is 0, and
+/// excluded if `open` is 1.
 fn holds(ranges: &[(i64, i64)], at: i64, open: i64) -> Option<(i64, i64)> {
     let behind = ranges.partition_point(|(first, _)| *first <= at);
     let range = ranges.get(behind.checked_sub(1)?)?;
     (at <= range.1 - open).then_some(*range)
 }
 
-/// The filter of `only_on` and `exclude`: it decides which instants count.
+/// The filter of `only_on` and `exclude`, which decides if an instant counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
     only_on: Option<DaySet>,
@@ -264,8 +266,8 @@ impl Filter {
         (only_on.is_some() || !exclude.is_empty()).then_some(Self { only_on, exclude })
     }
 
-    /// Returns the first instant at or after `millis` that may count. The result is `millis`
-    /// exactly if the instant `millis` counts.
+    /// Returns the first instant at or after `millis` that the filter allows, in Unix milliseconds.
+    /// Returns `None` if no such instant comes before 2100.
     pub(crate) fn first_allowed(&self, zone: &Zone, millis: i64) -> Option<i64> {
         if self.allows(zone, millis) {
             return Some(millis);
@@ -283,8 +285,8 @@ impl Filter {
         self.left_out_by(zone, millis).is_none()
     }
 
-    /// Returns which of the keys `only_on` and `exclude` excludes an instant. Returns `None` if
-    /// the instant counts.
+    /// Returns the key, `only_on` or `exclude`, that excludes an instant. Returns `None` if the
+    /// instant counts.
     pub(crate) fn left_out_by(&self, zone: &Zone, millis: i64) -> Option<LeftOut> {
         let day = local_day(zone, millis);
         let has = |days: &DaySet| days.has_day(day) || holds(&days.spans, millis, 1).is_some();
@@ -305,7 +307,7 @@ impl Filter {
         let day_from = |day: i64| {
             first_named(day, LAST_DAY + 2, |year, month| self.days_of_month(year, month))
         };
-        // The clock may have gone back over midnight, so that today begins a second time.
+        // If the clock goes back over midnight, today begins a second time.
         let midnight =
             std::iter::successors(day_from(local_day(zone, millis)), |day| day_from(day + 1))
                 .find_map(|day| midnights(zone, day).into_iter().find(|at| *at > millis));
@@ -316,8 +318,8 @@ impl Filter {
             .filter(|at| *at < UnixMillis::END)
     }
 
-    /// Returns the local days of a month on which the rules may let an occurrence through. Bit 1 is day 1. The mask
-    /// may have too many days, but never too few.
+    /// Returns a mask of the local days of a month on which the filter may allow an instant. Bit 1
+    /// is day 1. The mask may have too many days, but not too few.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         let (first, length) = (Date::new(year, month, 1).number(), days_in_month(year, month));
         let all = between(1, length, length);

@@ -28,7 +28,7 @@ pub(super) fn fields_in_words(fields: &DescribedFields) -> String {
     let mut words = time_of_day::words(&fields.second, &fields.minute, &fields.hour);
     match day_words::words(&fields.day, &fields.weekday) {
         Some(days) => words = format!("{words}, {days}"),
-        // `every day` is added only if the hours could be those of a single day.
+        // Hours alone could be read as the hours of a single day, so `every day` is added.
         None if !fields.hour.is_whole() => words.push_str(" every day"),
         None => {}
     }

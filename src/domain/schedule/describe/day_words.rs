@@ -19,12 +19,12 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Returns the days, for example `on day 1 of the month or on Mondays (either is enough)`. Returns
-/// `None` for every day.
+/// Describes the days, for example `on day 1 of the month or on Mondays (either is enough)`.
+/// Returns `None` for every day.
 pub(super) fn words(day: &DescribedField, weekday: &DescribedField) -> Option<String> {
     match (day.is_whole(), weekday.is_whole()) {
         (true, true) => None,
-        // If either field is enough, a field that matches every day lets every day through.
+        // Either field is enough here, so a field with every day makes every day match.
         (true, false) | (false, true) if !day.is_starred && !weekday.is_starred => None,
         (true, false) => Some(of_week(weekday)),
         (false, true) => Some(of_month(day)),

@@ -1,4 +1,4 @@
-//! Descriptions of schedules in plain English, so that users can check what they wrote.
+//! Descriptions of schedules in plain English, with which users check their schedules.
 //!
 //! Invariant: a description is exact rather than pretty. The description of a cron expression is
 //! made from the values of its fields. So two expressions with the same description have the same
@@ -49,12 +49,12 @@ pub struct Phrase {
     pub is_on_the_wall: bool,
 }
 
-/// Describes `schedule`, with a text for each schedule it consists of.
+/// Returns a description of each part of `schedule`.
 pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
     let by_itself = |words: String| vec![Phrase { words, is_on_the_wall: false }];
     let on_the_wall = |words: String, is_on_the_wall: bool| Phrase { words, is_on_the_wall };
     match schedule {
-        Schedule::Manual => by_itself("only when asked for".to_owned()),
+        Schedule::Manual => by_itself("only by request".to_owned()),
         Schedule::At(at) => by_itself(format!("once, on {}", moment(*at, of.zone))),
         Schedule::Every(period) => by_itself(match of.anchor {
             None => {

@@ -1,4 +1,4 @@
-//! The descriptions of the modifiers of a schedule in English, each on a line of its own.
+//! The descriptions of the modifiers of a schedule in English, one line for each modifier.
 
 use super::number_words::list;
 use crate::domain::schedule::day_sets::DaySet;
@@ -10,9 +10,8 @@ use crate::domain::time::zone::Zone;
 /// The maximum number of days that a description lists individually.
 const SHOWN_DAYS: usize = 10;
 
-/// Returns lines such as `never on 2026-12-24` or
-/// `delayed by up to 30s, drawn anew for each run`. The description of the schedule itself
-/// covers `anchor`.
+/// Returns lines such as `never on 2026-12-24` or `delayed by up to 30s, by a random time for each
+/// run`. There is no line for `anchor`, because the description of the schedule names this instant.
 pub fn shape_in_words(shape: &Shape, zone: &Zone) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(start) = shape.start {
@@ -22,8 +21,8 @@ pub fn shape_in_words(shape: &Shape, zone: &Zone) -> Vec<String> {
         lines.push(format!("not after {}", moment(end, zone)));
     }
     match shape.max_runs {
-        Some(1) => lines.push("one run in all".to_owned()),
-        Some(most) => lines.push(format!("{most} runs in all")),
+        Some(1) => lines.push("at most 1 run".to_owned()),
+        Some(most) => lines.push(format!("at most {most} runs")),
         None => {}
     }
     if let Some(days) = &shape.only_on {
@@ -43,7 +42,10 @@ pub fn shape_in_words(shape: &Shape, zone: &Zone) -> Vec<String> {
         ));
     }
     if let Some(late) = shape.skip_if_late {
-        lines.push(format!("skipped if it would start more than {} late", format_duration(late)));
+        lines.push(format!(
+            "skipped if the run would start more than {} late",
+            format_duration(late)
+        ));
     }
     lines
 }

@@ -1,6 +1,6 @@
 //! English texts for numbers and lists.
 
-/// The weekdays from Sunday on, as cron counts.
+/// The names of the weekdays in the order of cron: Sunday is 0.
 pub(super) const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
@@ -72,7 +72,7 @@ pub(super) fn step_of(values: &[u16]) -> Option<u16> {
         .then_some(step)
 }
 
-/// Returns the first and last value of each run of adjacent values.
+/// Returns the first and last value of each sequence of adjacent values.
 pub(super) fn runs(values: &[u16]) -> Vec<(u16, u16)> {
     let mut runs: Vec<(u16, u16)> = Vec::new();
     for value in values {
@@ -99,7 +99,7 @@ pub(super) fn counted(values: &[u16], unit: &str) -> String {
     format!("{unit}s {}", list(&stretches(values, u16::to_string)))
 }
 
-/// Describes runs of adjacent values as `1 to 5`, and lists the other values.
+/// Describes adjacent values as `1 to 5`, and lists the other values.
 pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<String> {
     let report = |(first, last): (u16, u16)| {
         if usize::from(last - first) + 1 >= RUN {
@@ -111,8 +111,8 @@ pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<St
     runs(values).into_iter().flat_map(report).collect()
 }
 
-/// Returns the first and last value if the values are a single run, which may wrap from `max` to
-/// `min`. Returns `None` if there are several runs, too few values, or all values.
+/// Returns the first and last value if all values are adjacent, where `min` follows `max`. Returns
+/// `None` for values with gaps, too few values, or all values.
 pub(super) fn round_run(values: &[u16], min: u16, max: u16) -> Option<(u16, u16)> {
     let count = usize::from(max - min) + 1;
     match *runs(values).as_slice() {

@@ -13,7 +13,7 @@ use super::time_of_day;
 use crate::domain::schedule::recurrence::{Freq, Recurrence, RecurrenceRule, Until};
 
 /// Returns the description of the rule, for example `at 09:00, on the last Friday of the month,
-/// from Monday 2026-01-05 on`.
+/// starting Monday 2026-01-05`.
 pub(super) fn words(recurrence: &Recurrence) -> String {
     let rule = recurrence.rule();
     let mut words = if rule.freq < Freq::Hourly { by_day(rule) } else { by_clock(rule) };
@@ -164,7 +164,7 @@ fn weeks(rule: &RecurrenceRule) -> Option<String> {
     (!phrase.is_empty()).then(|| format!("in {} of the year", list(&phrase)))
 }
 
-/// Describes the positions of `BYSETPOS`, for example `of these only the last in each month`.
+/// Describes the positions of `BYSETPOS`, for example `only the last of these times in each month`.
 fn positions(rule: &RecurrenceRule) -> Option<String> {
     let of_each = |number: &i64| format!("the {}", place(*number));
     let (back, forward): (Vec<i64>, Vec<i64>) =
@@ -179,7 +179,7 @@ fn positions(rule: &RecurrenceRule) -> Option<String> {
         Freq::Minutely => "minute",
         Freq::Secondly => "second",
     };
-    (!phrase.is_empty()).then(|| format!("only {} of these in each {period}", list(&phrase)))
+    (!phrase.is_empty()).then(|| format!("only {} of these times in each {period}", list(&phrase)))
 }
 
 /// Describes the start and the end of a rule. The first day of a week is added if that day affects
@@ -192,15 +192,15 @@ fn stretch(rule: &RecurrenceRule, start: DateTime) -> String {
         && rule.minutes == [minute]
         && rule.seconds == [second];
     let from = if is_its_time { start.strftime("%A %F").to_string() } else { moment(start) };
-    let mut words =
-        if rule.interval == 1 { format!("from {from} on") } else { format!("counted from {from}") };
+    let mut words = if rule.interval == 1 {
+        format!("starting {from}")
+    } else {
+        format!("counted from {from}")
+    };
     match (rule.until, rule.count) {
         (Some(Until::Local(last)), Some(count)) => {
-            let times = if count == 1 {
-                "once in all, on"
-            } else {
-                &format!("{count} times in all, the last on")
-            };
+            let times =
+                if count == 1 { "once, on" } else { &format!("{count} times in all, the last on") };
             words = format!("{words}, {times} {}", moment(local(last)));
         }
         (_, Some(count)) => words = format!("{words}, {count} times at most"),

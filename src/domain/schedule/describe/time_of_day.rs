@@ -46,7 +46,8 @@ fn one_by_one(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String>
     Some(format!("at {}", list(&times)))
 }
 
-/// Describes seconds and minutes that are evenly spaced all through an hour.
+/// Describes evenly spaced seconds or minutes, for example `every 15 minutes`. Returns `None` if
+/// the spacing is uneven.
 fn beat(seconds: &[u16], minutes: &[u16]) -> Option<String> {
     let even = |values: &[u16], unit: &str| match step_of(values)? {
         1 if values.len() == 60 => Some(format!("every {unit}")),

@@ -20,7 +20,7 @@ fn minutely() -> Timetable {
     )
 }
 
-/// A run due at `at(0)` that is judged at `now`.
+/// Returns a run due at `at(0)`, for a decision at `now`.
 fn met<'a>(timetable: &'a Timetable, catch_up: &'a CatchUp, now: UnixMillis) -> Due<'a> {
     Due {
         timetable,
@@ -240,8 +240,8 @@ fn what_is_known_of_a_range_is_left_out_of_it_at_its_ends_and_in_between() {
     // An instant that is no occurrence of this schedule was not counted.
     let between = at(2).saturating_add(Duration::from_secs(7));
     assert_eq!(without(&minutely(), at(-9), range(1, 6, 6), &[between]), Some(range(1, 6, 6)));
-    // An occurrence from the time of the earlier schedule was not counted either, though this
-    // schedule has it too.
+    // An occurrence before `since` was not counted either, although this schedule has the same
+    // occurrence.
     assert_eq!(without(&minutely(), at(3), range(1, 6, 4), &[at(2)]), Some(range(1, 6, 4)));
 }
 
@@ -275,7 +275,7 @@ fn an_occurrence_taken_out_of_a_range_leaves_the_others_reported_exactly() {
     assert_eq!(rest(known, range(1, 6, 1), at(3), &[]), Rest::All);
     assert_eq!(rest(Some(&later), range(1, 6, 4), at(2), &[]), Rest::All);
     assert_eq!(rest(Some(&later), range(1, 6, 4), at(1), &[]), Rest::Some(range(4, 6, 3)));
-    // The schedule by which the range was counted is not known.
+    // Here the schedule by which the range was counted is unknown.
     let moment = |minutes: i64, by: i64| UnixMillis::new(at(minutes).as_i64() + by).unwrap();
     assert_eq!(rest(None, range(1, 6, 6), at(3), &[]), Rest::Some(range(1, 6, 5)));
     assert_eq!(

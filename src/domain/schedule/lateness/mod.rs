@@ -22,7 +22,7 @@ pub enum Decision {
     Run {
         /// The first occurrence after the run.
         successor: Option<UnixMillis>,
-        /// True if the run was missed, and starts because of the catch-up rule.
+        /// True if the run was missed and starts only because of the catch-up rule.
         is_missed: bool,
     },
     /// The run and the occurrences after it up to `last` are skipped.
@@ -39,10 +39,10 @@ pub enum Decision {
 /// A due regular run, with all facts that decide about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Due<'a> {
-    /// The occurrences of the job that owes the run.
+    /// The timetable of the job.
     pub timetable: &'a Timetable,
-    /// The time from which the schedule is in force. A run owed from an earlier time counts alone,
-    /// and its successor is later than this time.
+    /// The time since which the schedule is in force. A run due before this time is from an older
+    /// schedule, so no other missed occurrences are counted up to this time.
     pub since: UnixMillis,
     /// The last occurrence that already has a record. The successor of the run is later than this
     /// occurrence.
@@ -68,7 +68,7 @@ pub fn judge(run: Due<'_>) -> Decision {
     let max_age = [catch_up.max_age, run.skip_if_late].into_iter().flatten().min();
     let is_too_old = max_age.is_some_and(|most| now.since(due) > most);
     if timetable.is_one_shot() {
-        // A run that is owed from an older schedule is followed by the one-shot that replaced that
+        // If the run is from an older schedule, its successor is the one-shot that replaced this
         // schedule.
         return if is_too_old {
             Decision::Skip { last: due, count: 1, successor: successor_after(base) }
@@ -117,7 +117,8 @@ pub fn judge(run: Due<'_>) -> Decision {
     }
 }
 
-/// The missed occurrences that are each to run, from the pending run of a job on.
+/// The missed occurrences of a job that each get a run. The first occurrence is the due time of the
+/// pending run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
     /// The oldest missed occurrences in order. The first of these occurrences is the pending run.
@@ -134,7 +135,7 @@ pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     let Due { timetable, due, now, .. } = run;
     let base = due.max(run.since);
     let newest = latest_after(timetable, base, now);
-    // The newest occurrence may be on time.
+    // The newest occurrence may be on time, and then it is not missed.
     let last = newest.and_then(|newest| {
         let is_late = now.since(newest) > run.late_after;
         if is_late {
@@ -153,8 +154,8 @@ pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
 }
 
 /// Returns the last occurrence and the number of occurrences that a pause skipped. The skipped
-/// range goes from `paused_run`, the run that the pause took out, up to now. Returns `None` if `paused_run` is
-/// due only in the future.
+/// range goes from `paused_run`, the due time of the run that the pause removed, up to `now`.
+/// Returns `None` if `paused_run` is later than `now`.
 pub fn paused_range(
     timetable: &Timetable,
     paused_run: UnixMillis,
@@ -180,9 +181,9 @@ pub struct SkippedRange {
     pub count: u64,
 }
 
-/// Returns a range without the occurrences in `known`, which is sorted. Returns `None` if no
-/// occurrence is left. After its first occurrence, the range contains only occurrences of the
-/// schedule in force since `since`.
+/// Returns `range` without the occurrences in `known`, a sorted list. Returns `None` if no
+/// occurrence is left. Only the first occurrence of `range` may come from a schedule before
+/// `since`.
 pub fn without(
     timetable: &Timetable,
     since: UnixMillis,
@@ -208,7 +209,7 @@ pub fn without(
     Some(SkippedRange { first, last, count })
 }
 
-/// The rest of a range when an occurrence with a record of its own is taken out.
+/// The rest of a skipped range after the removal of an occurrence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     /// The whole range is left, because the range did not contain the occurrence.
@@ -219,11 +220,11 @@ pub enum Rest {
     Nothing,
 }
 
-/// Takes the occurrence `at`, which has an end of its own, out of a range. `is_recorded` returns
-/// true for other occurrences that have a record.
+/// Removes the occurrence `at` from a skipped range, because the run of this occurrence has its own
+/// record. `is_recorded` returns true for every other occurrence with a record.
 ///
-/// `counted_by` has the schedules by which the range was counted. If these schedules are not
-/// known, each instant within the range counts as an occurrence.
+/// `counted_by` has the schedules by which the range was counted. If `counted_by` is `None`, each
+/// millisecond within the range counts as an occurrence.
 pub fn taken_out(
     counted_by: Option<&ScheduleVersions>,
     range: SkippedRange,
@@ -260,7 +261,7 @@ pub fn taken_out(
             last = latest_before(last).map_or(first, |before| before.max(first));
         }
     }
-    // A count past the exact limit stays, because one less may be wrong.
+    // A count above the limit is not exact, so it is not lowered.
     let count = if count > u64::from(Timetable::COUNTED) { count } else { count - 1 };
     Rest::Some(SkippedRange { first, last, count })
 }
@@ -272,8 +273,8 @@ fn is_recorded_before(
     move |at| at <= last && is_recorded(at)
 }
 
-/// Returns the occurrences after the run due at `owed` up to `now`. Returns `None` if this run is
-/// not due yet or no occurrence follows the run.
+/// Returns the range of occurrences after the run due at `owed`, up to `now`. Returns `None` if the
+/// run is not due yet, or if no occurrence follows the run.
 pub fn range_behind(
     timetable: &Timetable,
     owed: UnixMillis,
@@ -294,13 +295,13 @@ fn latest_after(timetable: &Timetable, after: UnixMillis, until: UnixMillis) -> 
     timetable.latest_in(one_after(after), until)
 }
 
-/// Returns the number of occurrences from the run at `base` up to `last`, with the run itself.
+/// Returns the number of occurrences from the run due at `base` up to `last`, including this run.
 fn range(timetable: &Timetable, base: UnixMillis, last: UnixMillis) -> u64 {
     if last <= base { 1 } else { timetable.count_in(one_after(base), last) + 1 }
 }
 
-/// Returns the first of the `most` newest occurrences. Returns `None` if there are at most `most`
-/// occurrences, counting the run itself.
+/// Returns the oldest of the `most` newest occurrences up to `now`. Returns `None` if there are at
+/// most `most` occurrences, including the run due at `base`.
 fn newest_of(
     timetable: &Timetable,
     base: UnixMillis,
@@ -311,8 +312,8 @@ fn newest_of(
     if behind < u64::from(most) { None } else { timetable.newest_in(one_after(base), now, most) }
 }
 
-/// Returns the first occurrence that is not older than `most`. Only mode `all` can have such an
-/// occurrence. The other modes run only the newest occurrence, which is too old already.
+/// Returns the first occurrence up to `now` that is not older than `most`. Returns `None` in modes
+/// other than `all`, because these modes run only the newest occurrence, which is too old.
 fn first_within(
     timetable: &Timetable,
     base: UnixMillis,

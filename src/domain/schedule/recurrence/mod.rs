@@ -1,12 +1,12 @@
 //! Recurrence rules of iCalendar (RFC 5545, section 3.3.10): a start on a wall clock and the text
 //! of an `RRULE`.
 //!
-//! Invariant: a parsed rule has at least one occurrence before 2100. No query costs more than
+//! Invariant: a parsed rule has at least one occurrence before 2100. No query takes more than
 //! [`recurrence_plan::MOST_STEPS`] steps.
 //!
-//! The wall clock times of a rule become instants by the same rule for clock changes as cron's. A
-//! rule that repeats hourly or more often follows real time, unless its job sets another rule. The
-//! start is an occurrence only if the rule matches it.
+//! Clock changes have the same effect as for cron expressions. A rule that repeats hourly or more
+//! often follows real time, unless its job has another rule for clock changes. The start is an
+//! occurrence only if the rule matches the start.
 
 mod recurrence_days;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use crate::domain::time::zone::Zone;
 use recurrence_plan::RecurrencePlan;
 pub(crate) use recurrence_rule::{Freq, RecurrenceRule, Until};
 
-/// The maximum lead of a wall clock over UTC, in seconds.
+/// The maximum number of seconds by which a wall clock is ahead of UTC.
 const LONGEST_OFFSET: i64 = 26 * 3_600;
 
 /// The maximum length of a rule, in bytes.
@@ -51,10 +51,10 @@ pub struct Recurrence {
 pub struct RecurrenceError {
     /// The text of the rule, cut if the text is long.
     pub text: String,
-    /// The fault, the character where it begins (counted from 1), and what was wanted.
+    /// The message: the fault, its position as a character counted from 1, and a valid form.
     pub problem: String,
-    /// The byte at which the fault begins. If a part is missing at the end, the length of the
-    /// text.
+    /// The byte at which the fault begins, or the length of the text if a part is missing at the
+    /// end.
     pub offset: usize,
 }
 
@@ -81,8 +81,8 @@ impl Recurrence {
             .is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local))
         {
             let problem = match plan.until {
-                Some(_) => "has no time before its UNTIL, wanted a later UNTIL",
-                None => "has no time before 2100, wanted a day that exists",
+                Some(_) => "the rule has no time before its UNTIL, wanted a later UNTIL",
+                None => "the rule has no time before 2100, wanted a day that exists",
             };
             return Err(refuse(0, problem.to_owned()));
         }
@@ -106,18 +106,18 @@ impl Recurrence {
 
     /// Returns the start of the rule, as the wall clock shows it.
     pub fn start(&self) -> jiff::civil::DateTime {
-        // The value is in range, because it was made from such a time.
+        // The value is in range, because it was converted from a `DateTime`.
         jiff::Timestamp::from_second(self.plan.start)
             .map_or(jiff::civil::DateTime::MIN, |at| jiff::tz::TimeZone::UTC.to_datetime(at))
     }
 
-    /// Returns the recurrence with the rule for clock changes of its job.
+    /// Returns this recurrence with `clock_changes` as its rule for clock changes.
     #[must_use]
     pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
         Self { clock_changes, ..self.clone() }
     }
 
-    /// Returns the first occurrence in `zone` at or after the second `from`.
+    /// Returns the first occurrence in `zone` at or after `from`. Both are Unix times in seconds.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         let found = first_from(&*self.plan, zone, self.clock_changes, from)?;
         match self.plan.until {
@@ -126,8 +126,8 @@ impl Recurrence {
         }
     }
 
-    /// Returns the days of a month among `asked` on which the rule may occur by the wall clock.
-    /// Bit 1 is day 1.
+    /// Returns a mask of the days among `asked` on which the rule may occur by the wall clock. Bit
+    /// 1 is day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         self.plan.days_of_month(year, month, asked)
     }
@@ -138,16 +138,15 @@ impl Recurrence {
         self.plan.first_local_from(local).filter(|found| self.is_before_its_end(zone, *found))
     }
 
-    /// Calls `see` with each wall clock time of the rule in `zone`, from the start of the rule on.
-    /// The times are in order, in seconds since 1970 by that clock. The walk ends when `see`
-    /// returns true or `steps` are used up. Each search of a day or a time is a step, and each
-    /// time is a step.
+    /// Calls `see` with each wall clock time of the rule in `zone`, in order. A time is in seconds
+    /// since 1970 by that clock. The walk ends when `see` returns true or `steps` reaches 0. Each
+    /// examined day and each time is a step.
     pub fn walk_local(&self, zone: &Zone, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
         self.plan.walk(steps, &mut |local| !self.is_before_its_end(zone, local) || see(local));
     }
 
-    /// Returns true if the wall clock time `local` is not after the end of the rule, for an end
-    /// given in real time.
+    /// Returns true unless the rule has an `UNTIL` in UTC that lies before the wall clock time
+    /// `local`.
     fn is_before_its_end(&self, zone: &Zone, local: i64) -> bool {
         let Some(Until::Real(until)) = self.plan.until else { return true };
         let shown = jiff::Timestamp::from_second(local)

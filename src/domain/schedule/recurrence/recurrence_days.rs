@@ -1,13 +1,14 @@
-//! The days that match the `BY` parts of a rule, as bits of a whole month, and the walk from a
+//! The days that match the `BY` parts of a rule, as a bit mask for each month, and the walk from a
 //! matching day to the next.
 
 use super::recurrence_rule::{Freq, RecurrenceRule};
 use crate::domain::time::civil::{Date, days_in_month, is_leap, weekday};
 
-/// Bits 0, 7, 14, 21 and 28: the days of a month with the same weekday.
+/// A mask of days with the same weekday: bits 0, 7, 14, 21 and 28.
 const WEEKLY: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 
-/// A set of numbers counted from the start and numbers counted from the end, as bits.
+/// A set of positions in a month or year, as bits. A position counts from the start, such as 2, or
+/// from the end, such as -1.
 #[derive(Debug, Clone, Copy)]
 struct Counted<const WORDS: usize> {
     from_start: [u64; WORDS],
@@ -27,7 +28,7 @@ impl<const WORDS: usize> Counted<WORDS> {
         (!numbers.is_empty()).then_some(bits)
     }
 
-    /// Returns true if `number`, out of `length` numbers, is in the set.
+    /// Returns true if the position `number` of `length` positions is in the set.
     fn has(&self, number: i64, length: i64) -> bool {
         let bit = |words: &[u64; WORDS], at: i64| {
             let at = usize::try_from(at).unwrap_or(0);
@@ -37,7 +38,7 @@ impl<const WORDS: usize> Counted<WORDS> {
     }
 }
 
-/// The days that a rule names.
+/// The `BY` parts of a rule that select days.
 #[derive(Debug)]
 pub(super) struct RuleDays {
     /// The months that the rule names. Bit 1 is January; 0 means every month.
@@ -46,8 +47,8 @@ pub(super) struct RuleDays {
     year_days: Option<Counted<6>>,
     weeks: Option<Counted<1>>,
     week_start: i64,
-    /// The weekdays that the rule names, with an entry for each weekday, Monday first. Bit 0 of an
-    /// entry means every such weekday; the numbered weekdays follow.
+    /// The weekdays that the rule names, with an entry for each weekday, Monday first. The number
+    /// of an entry is 1 if every such weekday matches. The set has the numbered weekdays.
     weekdays: Option<[(u64, Counted<1>); 7]>,
     /// True if weekdays are numbered within the year, false if they are numbered within the month.
     counts_in_year: bool,
@@ -73,7 +74,8 @@ impl RuleDays {
         }
     }
 
-    /// Returns the matching days of a month. Bit 1 is the first day, whose day number is `first`.
+    /// Returns a mask of the matching days of a month. Bit 1 is the first day, whose day number is
+    /// `first`.
     pub(super) fn of_month(&self, year: i64, month: i64, first: i64) -> u64 {
         if self.months != 0 && self.months >> month & 1 == 0 {
             return 0;
@@ -122,8 +124,8 @@ impl RuleDays {
     }
 }
 
-/// Returns the matching days of a month of `length` days that begins with weekday `begin`. Bit 1 is
-/// day 1.
+/// Returns a mask of the matching days of a month of `length` days that begins with weekday
+/// `begin`. Bit 1 is day 1.
 fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64) -> u64 {
     let mut days = 0;
     for (day, (every, numbered)) in (0_i64..).zip(weekdays) {
@@ -139,8 +141,8 @@ fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64)
     days
 }
 
-/// Returns true if the weekday of a day matches, either as every such weekday or by its number
-/// within the year.
+/// Returns true if the rule names the weekday of the day `number`, either for every week or with
+/// its number within the year.
 fn is_numbered(
     weekdays: &[(u64, Counted<1>); 7],
     number: i64,
@@ -154,8 +156,8 @@ fn is_numbered(
     })
 }
 
-/// The first days of the first weeks of a year and of its neighbouring years. The first week of a
-/// year has at least four days in that year.
+/// The numbers of the days on which the first week begins, for the year before a year, this year,
+/// and the two years after. The first week of a year has at least four days in that year.
 struct Weeks([i64; 4]);
 
 impl Weeks {
@@ -167,7 +169,7 @@ impl Weeks {
         }))
     }
 
-    /// Returns true if `counted` has the number of the week of day `number`.
+    /// Returns true if `counted` has the week of the year that contains the day `number`.
     fn has(&self, number: i64, counted: &Counted<1>) -> bool {
         let mut bounds = self.0.iter().zip(self.0.iter().skip(1));
         let own = bounds.find(|(begin, end)| (**begin..**end).contains(&number));
@@ -192,8 +194,8 @@ impl<'a> DayWalk<'a> {
         Self { rule, year: 0, month: 0, first: 0, end: i64::MIN, days: 0 }
     }
 
-    /// Returns the first matching day at or after `number` and before `end`. `number` must not
-    /// decrease from call to call.
+    /// Returns the first matching day at or after `number` and before `end`, or `None`. `number`
+    /// must not decrease from call to call.
     pub(super) fn next_from(&mut self, number: i64, end: i64) -> Option<i64> {
         if number >= self.end {
             let date = Date::of(number);

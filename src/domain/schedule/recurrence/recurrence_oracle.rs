@@ -1,5 +1,5 @@
-//! A slow and plain version of the search in `plan`, day by day and second by second, for
-//! comparison in tests.
+//! A slow and plain version of the search in `recurrence_plan`, day by day and second by second,
+//! for comparison in tests.
 
 use super::recurrence_rule::{Freq, RecurrenceRule, Until};
 use crate::domain::time::civil::{DAY, Date, days_in_month, is_leap, weekday};
@@ -17,7 +17,7 @@ struct Times<'a> {
     seconds: &'a [i64],
 }
 
-/// Returns the first occurrence at or after `local`, or `Err` if the search gave up.
+/// Returns the first occurrence at or after `local`, or `Err` after `MOST_STEPS` steps.
 pub(super) fn first_local_from(rule: &RecurrenceRule, local: i64) -> Result<Option<i64>, ()> {
     rule.first_local_from(local)
 }
@@ -44,7 +44,7 @@ impl RecurrenceRule {
                     };
                 }
                 Look::NotBefore(later) if later > begin => {
-                    // Go straight to the first period that reaches so far.
+                    // Skip to the first period that contains `later`.
                     let behind = self.period_of(later) - period;
                     period += (behind + self.interval - 1).div_euclid(self.interval).max(1)
                         * self.interval;

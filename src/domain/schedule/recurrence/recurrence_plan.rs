@@ -1,8 +1,8 @@
-//! A rule prepared for the search, and the search for the next wall clock time.
+//! A recurrence rule prepared for the search of its next wall clock time.
 //!
-//! A rule yields groups of times, in order. A group has the times of a matching day, or the times
-//! that `BYSETPOS` picks from a week, month or year. For a short frequency, a group has the times
-//! of every n-th hour, minute or second on a matching day.
+//! The search visits groups of times, in order. A group has the times of a matching day, or the
+//! times that `BYSETPOS` picks from a week, month or year. If the frequency is hourly, minutely or
+//! secondly, a group has the times of a single hour, minute or second.
 //!
 //! The cost is bounded: the search examines months, days and times of day as bits. No query takes
 //! more than [`MOST_STEPS`] steps, each a few nanoseconds.
@@ -13,11 +13,11 @@ use super::recurrence_times::RuleTimes;
 use crate::domain::schedule::cron::Wall;
 use crate::domain::time::civil::{DAY, Date};
 
-/// The maximum number of steps of a search. The bound allows a step for each day until 2100 and
-/// for each second of a day, which no search exceeds.
+/// The maximum number of steps of a search. The number of days before 2100 plus the number of
+/// seconds of a day is lower, so no valid search exceeds this bound.
 pub(super) const MOST_STEPS: u32 = 150_000;
 
-/// The last day searched. By then the year 2099 is over in every zone.
+/// The number of the last day that is searched. By then the year 2099 is over in every zone.
 const LAST_DAY: i64 = 4_102_444_800 / DAY + 2;
 
 /// A recurrence rule, prepared for the search of its times.
@@ -30,11 +30,12 @@ pub(super) struct RecurrencePlan {
     days: RuleDays,
     /// The times of day at which a period of less than a day may begin.
     begins: RuleTimes,
-    /// The times of a matching day, or of a shorter period counted from its start.
+    /// The times within a matching day, or within a shorter period, counted from its start.
     times: RuleTimes,
-    /// The positions of `BYSETPOS` that pick from several days, sorted.
+    /// The positions of `BYSETPOS` in a yearly, monthly or weekly rule, sorted. Empty for other
+    /// rules.
     positions: Vec<i64>,
-    /// The wall clock second from which the rule counts.
+    /// The start of the rule, in seconds since 1970 by the wall clock.
     pub(super) start: i64,
 }
 
@@ -75,8 +76,8 @@ impl RecurrencePlan {
             _ => ((1, 1, 1), (hours, minutes, seconds)),
         };
         let clock = |(hours, minutes, seconds)| RuleTimes::Clock { hours, minutes, seconds };
-        // In a period of a day or less, `BYSETPOS` picks the same times every time. So it is
-        // applied here, once.
+        // In a period of a day or less, `BYSETPOS` always picks the same times, so these times are
+        // computed here.
         let (of_days, of_times): (&[i64], &[i64]) =
             if rule.freq < Freq::Daily { (&rule.positions, &[]) } else { (&[], &rule.positions) };
         Self {
@@ -92,8 +93,8 @@ impl RecurrencePlan {
         }
     }
 
-    /// Returns the days of a month among `asked` that have a time of the rule. Bit 1 is day 1. The
-    /// mask may have too many days, but never too few.
+    /// Returns a mask of the days among `asked` that may have a time of the rule. Bit 1 is day 1.
+    /// The mask may have too many days, but not too few.
     pub(super) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         let first = Date::new(year, month, 1).number();
         let named =
@@ -112,8 +113,8 @@ impl RecurrencePlan {
             .fold(0, |days, day| days | 1 << day)
     }
 
-    /// Calls `see` with each time of the rule from its start on, in order. The walk ends when
-    /// `see` returns true or `steps` are used up.
+    /// Calls `see` with each wall clock time of the rule, in order. The walk ends when `see`
+    /// returns true or `steps` reaches 0.
     pub(super) fn walk(&self, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
         let last = if let Some(Until::Local(until)) = self.until { until } else { i64::MAX };
         let mut shown = 0_u32;
@@ -174,7 +175,7 @@ impl RecurrencePlan {
         }
     }
 
-    /// Visits every matching day of every period that counts.
+    /// Calls `see` with the times of each matching day, in the periods that `INTERVAL` selects.
     fn visit_days(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
         let mut walk = DayWalk::new(&self.days);
         let mut day = from.div_euclid(DAY);
@@ -194,7 +195,8 @@ impl RecurrencePlan {
         }
     }
 
-    /// Visits the times that `BYSETPOS` picks from every period that counts.
+    /// Calls `see` with the times that `BYSETPOS` picks from each week, month or year that
+    /// `INTERVAL` selects.
     fn visit_picked(
         &self,
         from: i64,
@@ -226,7 +228,7 @@ impl RecurrencePlan {
         }
     }
 
-    /// Returns the times that `BYSETPOS` picks from these days, each with `each` times.
+    /// Returns the times that `BYSETPOS` picks from the times of `days`. Each day has `each` times.
     fn picked(&self, days: &[i64], each: i64) -> RuleTimes {
         let total = i64::try_from(days.len()).unwrap_or(0) * each;
         let (low, high) = (
@@ -245,7 +247,8 @@ impl RecurrencePlan {
         RuleTimes::List(picked)
     }
 
-    /// Visits every period of hours, minutes or seconds that counts, on matching days.
+    /// Calls `see` with the times of each hour, minute or second that `INTERVAL` selects on a
+    /// matching day.
     fn visit_short(
         &self,
         from: i64,
@@ -302,7 +305,7 @@ impl RecurrencePlan {
         }
     }
 
-    /// Returns the number of the first period at or after `period` that counts.
+    /// Returns the number of the first period at or after `period` that `INTERVAL` selects.
     fn counting_from(&self, period: i64) -> i64 {
         let first = if self.freq >= Freq::Hourly {
             self.start.div_euclid(self.unit())
@@ -313,7 +316,7 @@ impl RecurrencePlan {
         if behind == 0 { period } else { period + self.interval - behind }
     }
 
-    /// Returns the length of a period of less than a day, in seconds.
+    /// Returns the length of an hourly, minutely or secondly period, in seconds.
     fn unit(&self) -> i64 {
         match self.freq {
             Freq::Hourly => 3_600,
@@ -336,7 +339,7 @@ impl RecurrencePlan {
         }
     }
 
-    /// Returns the first day of a period of a day or more.
+    /// Returns the number of the first day of the period `period`, for periods of a day or more.
     fn begin_of(&self, period: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::new(period, 1, 1).number(),
@@ -349,9 +352,9 @@ impl RecurrencePlan {
     }
 }
 
-/// The start offsets within a day that were already searched without a match. Equal offsets give
-/// equal days, so each offset is searched once. If the set has all possible offsets, the rule
-/// never occurs.
+/// The offsets, in seconds, from the start of a day to its first period, for which a search of the
+/// day found no match. Days with equal offsets are alike, so each offset is searched once. If the
+/// set has all possible offsets, the rule never occurs.
 struct Barren {
     seen: Vec<u64>,
     left: i64,

@@ -15,9 +15,9 @@ pub(crate) enum Freq {
 /// The last moment of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The rule ends at this second of the wall clock.
+    /// The rule ends at this wall clock time, in seconds since 1970 by that clock.
     Local(i64),
-    /// The rule ends at this second of real time.
+    /// The rule ends at this Unix time, in seconds.
     Real(i64),
 }
 
@@ -27,8 +27,8 @@ pub(crate) struct RecurrenceRule {
     pub(crate) freq: Freq,
     pub(crate) interval: i64,
     pub(crate) until: Option<Until>,
-    /// The total number of occurrences, if the rule names a number. The field `until` is then the
-    /// last occurrence.
+    /// The value of `COUNT`, the total number of occurrences. The field `until` is then the time of
+    /// the last occurrence.
     pub(crate) count: Option<i64>,
     /// The first day of a week, as a number. Monday is 0.
     pub(crate) week_start: i64,
@@ -36,13 +36,13 @@ pub(crate) struct RecurrenceRule {
     pub(crate) weeks: Vec<i64>,
     pub(crate) year_days: Vec<i64>,
     pub(crate) month_days: Vec<i64>,
-    /// The weekdays, each with its number within the month or year. Number 0 means every such
-    /// weekday.
+    /// The weekdays, each as its number within the month or year, and the weekday itself. Number 0
+    /// means every such weekday. Monday is 0.
     pub(crate) weekdays: Vec<(i64, i64)>,
     pub(crate) hours: Vec<i64>,
     pub(crate) minutes: Vec<i64>,
     pub(crate) seconds: Vec<i64>,
     pub(crate) positions: Vec<i64>,
-    /// The wall clock second from which the rule counts.
+    /// The start of the rule, in seconds since 1970 by the wall clock.
     pub(crate) start: i64,
 }

@@ -185,7 +185,7 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
     }
 }
 
-/// A rule of random parts that the standard allows together, without `COUNT`.
+/// Returns a rule of random parts that the standard allows together, without `COUNT`.
 fn random_rule(random: &mut fastrand::Rng) -> String {
     fn numbers(random: &mut fastrand::Rng, least: i64, most: i64) -> String {
         let number = |random: &mut fastrand::Rng| match random.i64(least..=most) {

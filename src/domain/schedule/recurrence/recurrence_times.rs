@@ -1,11 +1,10 @@
 //! The times of a rule within a day, an hour or a minute, in order. The times are bits of the
 //! clock, or a list that `BYSETPOS` selected.
 
-/// The times of a period, in seconds counted from the start of the period, in order.
+/// The times of a period, in seconds from the start of the period, in order.
 #[derive(Debug)]
 pub(super) enum RuleTimes {
-    /// The times with each of these hours, each of these minutes and each of these seconds. Bit n
-    /// means the number n.
+    /// All times with an hour, a minute and a second from these masks. Bit n means the number n.
     Clock { hours: u64, minutes: u64, seconds: u64 },
     /// The times that this list names, in seconds.
     List(Vec<i64>),
@@ -23,7 +22,7 @@ impl RuleTimes {
         }
     }
 
-    /// Returns the time that has `index` times before it. Returns `None` if `index` is negative.
+    /// Returns the time at `index`, counted from 0, or `None` if there is no such time.
     pub(super) fn nth(&self, index: i64) -> Option<i64> {
         match self {
             Self::Clock { .. } if index < 0 => None,
@@ -42,7 +41,7 @@ impl RuleTimes {
         }
     }
 
-    /// Returns the first time at or after `second`.
+    /// Returns the first time at or after `second`, or `None`.
     pub(super) fn first_from(&self, second: i64) -> Option<i64> {
         let second = second.max(0);
         match self {
@@ -64,7 +63,7 @@ impl RuleTimes {
         }
     }
 
-    /// Returns how many times come before `second`.
+    /// Returns the number of times before `second`.
     pub(super) fn count_before(&self, second: i64) -> i64 {
         let Some(found) = self.first_from(second) else { return self.count() };
         match self {
@@ -83,7 +82,7 @@ impl RuleTimes {
         }
     }
 
-    /// Returns the times at `positions`, counted from 1 or, if negative, from the end. Returns all
+    /// Returns the times at `positions`: 1 is the first time, -1 is the last time. Returns all
     /// times if `positions` is empty.
     pub(super) fn at_positions(self, positions: &[i64]) -> Self {
         if positions.is_empty() {
@@ -103,13 +102,14 @@ fn has(mask: u64, value: i64) -> bool {
     (0..64).contains(&value) && mask >> value & 1 == 1
 }
 
-/// Returns the lowest number of `mask` that is at least `least`.
+/// Returns the lowest set bit of `mask` at or above bit `least`, or `None`.
 fn from(mask: u64, least: i64) -> Option<i64> {
     let rest = if least > 63 { 0 } else { mask >> least << least };
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))
 }
 
-/// Returns the number of `mask` that has `index` numbers below it.
+/// Returns the number of the set bit of `mask` at `index`, counted from 0 for the lowest set bit.
+/// Returns `None` if `mask` has fewer set bits.
 fn bit(mut mask: u64, index: i64) -> Option<i64> {
     for _ in 0..index {
         mask &= mask.checked_sub(1)?;

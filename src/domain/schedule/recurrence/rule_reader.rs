@@ -12,7 +12,8 @@ pub(super) struct RuleFault {
     pub(super) problem: String,
 }
 
-/// The maximum `COUNT` of a rule. The parser walks through all counted occurrences.
+/// The maximum `COUNT` of a rule. The limit keeps parsing fast, because the parser computes all
+/// counted occurrences.
 const MOST_COUNTED: i64 = 10_000;
 /// The maximum number of days and times that the walk through the counted occurrences may examine.
 const MOST_COUNTING_STEPS: u32 = 40_000;
@@ -61,7 +62,7 @@ impl<'a> Piece<'a> {
             && digits.bytes().all(|byte| byte.is_ascii_digit());
         let number = if is_number { self.text.parse::<i64>().ok() } else { None };
         number.filter(|number| (least..=most).contains(number)).ok_or_else(|| {
-            self.fault(&format!("is not understood, wanted a number from {least} to {most}"))
+            self.fault(&format!("is not valid, wanted a number from {least} to {most}"))
         })
     }
 
@@ -69,7 +70,7 @@ impl<'a> Piece<'a> {
     /// the end.
     fn numbers(self, least: i64, most: i64) -> Result<Vec<i64>, RuleFault> {
         let number = |piece: Piece<'a>| match piece.number(least, most)? {
-            0 if least < 0 => Err(piece.fault("is not understood, wanted a number that is not 0")),
+            0 if least < 0 => Err(piece.fault("is not valid, wanted a number that is not 0")),
             number => Ok(number),
         };
         let mut numbers = self.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
@@ -79,7 +80,8 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Parses the rule that counts from `start`, and prepares its plan.
+/// Parses the rule `text` and prepares its plan. `start` is in seconds since 1970 by the wall
+/// clock.
 pub(super) fn read(text: &str, start: i64) -> Result<(RecurrenceRule, RecurrencePlan), RuleFault> {
     let mut rule = read_rule(text, start)?;
     let mut plan = RecurrencePlan::of(&rule);
@@ -87,7 +89,7 @@ pub(super) fn read(text: &str, start: i64) -> Result<(RecurrenceRule, Recurrence
         let last = plan.last_of(count, MOST_COUNTING_STEPS).map_err(|_| RuleFault {
             offset: 0,
             problem: format!(
-                "has COUNT={count}, which is too many to compute, wanted a smaller COUNT, or UNTIL"
+                "the rule has COUNT={count}, which takes too long to compute, wanted a smaller COUNT, or UNTIL"
             ),
         })?;
         rule.until = last.map(Until::Local);
@@ -96,8 +98,7 @@ pub(super) fn read(text: &str, start: i64) -> Result<(RecurrenceRule, Recurrence
     Ok((rule, plan))
 }
 
-/// Parses the rule as it is written, and fills in the parts that follow from the start of the
-/// rule.
+/// Parses the rule `text`, and takes parts that `text` does not name from the start of the rule.
 pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFault> {
     let prefix =
         if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("RRULE:")) { 6 } else { 0 };
@@ -105,7 +106,8 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
     if body.text.is_empty() {
         return Err(RuleFault {
             offset: text.len(),
-            problem: "is empty, wanted a rule such as \"FREQ=WEEKLY;BYDAY=MO,WE\"".to_owned(),
+            problem: "the rule is empty, wanted a rule such as \"FREQ=WEEKLY;BYDAY=MO,WE\""
+                .to_owned(),
         });
     }
     let mut seen: Vec<String> = Vec::new();
@@ -130,7 +132,7 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
     let mut day_part = None;
     for part in body.split(';') {
         let Some((name, value)) = part.text.split_once('=') else {
-            return Err(part.fault("is not understood, wanted NAME=VALUE"));
+            return Err(part.fault("has no =, wanted NAME=VALUE such as FREQ=DAILY"));
         };
         let value = Piece { text: value, offset: part.offset + name.len() + 1, whole: text };
         let name = name.to_ascii_uppercase();
@@ -216,12 +218,10 @@ fn refuse_misfits(
     }
     if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily)
     {
-        return Err(
-            body.fault("has BYYEARDAY, which is not allowed with FREQ=MONTHLY, WEEKLY or DAILY")
-        );
+        return Err(body.fault("has BYYEARDAY, wanted a FREQ other than MONTHLY, WEEKLY and DAILY"));
     }
     if !rule.month_days.is_empty() && rule.freq == Freq::Weekly {
-        return Err(body.fault("has BYMONTHDAY, which is not allowed with FREQ=WEEKLY"));
+        return Err(body.fault("has BYMONTHDAY, wanted a FREQ other than WEEKLY"));
     }
     let is_restricted = [
         &rule.months,
@@ -243,7 +243,7 @@ fn refuse_misfits(
     Ok(())
 }
 
-/// Fills in the parts that the rule does not name, from the start of the rule.
+/// Sets the days and times that the rule does not name to the day and time of its start.
 fn fill_in(rule: &mut RecurrenceRule) {
     let (number, second) = (rule.start.div_euclid(DAY), rule.start.rem_euclid(DAY));
     let date = Date::of(number);

@@ -1,11 +1,12 @@
-//! The stream of a job's occurrences: the next, the latest, and the number within a range.
+//! The timetable of a job: its next occurrence, its latest occurrence, and the number of
+//! occurrences in a range.
 //!
-//! Invariant: the occurrences are a fixed, strictly increasing set of instants, and every answer is
-//! about that set. An instant shared by two schedules is a single occurrence. Instants outside the
-//! window or on excluded days are no occurrences.
+//! Invariant: the occurrences are a fixed, strictly increasing list of instants, from which every
+//! query answers. An instant that two schedules share is a single occurrence. Instants before
+//! `start`, after `end` or on excluded days are not occurrences.
 //!
-//! A lone `every` needs only arithmetic. No query costs more for a longer range, except counting,
-//! which stops at [`Timetable::COUNTED`].
+//! The cost of a query does not grow with the length of the range. Only counting takes longer, up
+//! to [`Timetable::COUNTED`] occurrences.
 
 mod meeting;
 mod timetable_part;
@@ -24,7 +25,7 @@ use crate::domain::time::zone::Zone;
 use meeting::Meeting;
 use timetable_part::{PartBeat, PartBeats, TimetablePart};
 
-/// A schedule in its zone, counted from its anchor, that yields the occurrences of a job.
+/// The occurrences of a job: its schedule with the zone, the anchor and the modifiers.
 #[derive(Debug, Clone)]
 pub struct Timetable {
     schedule: Schedule,
@@ -37,11 +38,11 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// The maximum number of occurrences that are counted.
+    /// The number of occurrences at which counting stops.
     pub const COUNTED: u32 = 100_000;
 
-    /// The maximum number of jumps over excluded days before the search gives up. It is more than
-    /// the number of days before 2100.
+    /// The maximum number of jumps over excluded days in a search. A search cannot need more,
+    /// because fewer days than this lie between 1970 and 2100.
     const MOST_JUMPS: u32 = 100_000;
 
     /// Creates the timetable of the occurrences of `schedule` in `zone`. `every` counts from
@@ -57,7 +58,7 @@ impl Timetable {
     }
 
     /// Creates the timetable of the occurrences of `schedule` that the modifiers in `shape` allow.
-    /// An anchor in `shape` is an occurrence itself.
+    /// An anchor in `shape` replaces `anchor`, and is an occurrence itself.
     pub fn shaped(schedule: Schedule, shape: &Shape, zone: Zone, anchor: UnixMillis) -> Self {
         let mut timetable = Self::new(schedule, zone, anchor);
         if let Some(own) = shape.anchor {
@@ -74,8 +75,9 @@ impl Timetable {
         timetable
     }
 
-    /// Returns the timetable with only the first `most` occurrences after `from`, and all
-    /// occurrences up to `from`. If `most` is above 10,000, no occurrence is removed.
+    /// Returns this timetable, ended after the first `most` occurrences later than `from`. If
+    /// `most` is above 10,000, the timetable stays as it is, because finding the last occurrence
+    /// would take too long.
     #[must_use]
     pub fn ending_after(mut self, from: UnixMillis, most: u32) -> Self {
         const CUT: u32 = 10_000;
@@ -89,7 +91,7 @@ impl Timetable {
         self
     }
 
-    /// Returns true if the schedule has a single occurrence.
+    /// Returns true if the job is a one-shot: its schedule is `At`.
     pub fn is_one_shot(&self) -> bool {
         matches!(self.schedule, Schedule::At(_))
     }
@@ -127,7 +129,8 @@ impl Timetable {
         tables
     }
 
-    /// Returns the timetable on a wall clock that never changes, as if that clock were UTC.
+    /// Returns this timetable in UTC, without its start and end. The result has the wall clock
+    /// times of the schedule, as on a clock that never changes.
     pub(crate) fn on_an_even_clock(&self) -> Self {
         let parts = self.parts.iter().map(TimetablePart::without_zone).collect();
         Self { zone: Zone::utc(), parts, first: 0, last: UnixMillis::END - 1, ..self.clone() }
@@ -139,13 +142,13 @@ impl Timetable {
         self.from(from.as_i64() + 1).next()
     }
 
-    /// Returns the very first occurrence.
+    /// Returns the first of all occurrences.
     pub fn first(&self) -> Option<UnixMillis> {
         self.from(0).next()
     }
 
-    /// Returns true if the window and the days allow a start at `at`. This check is for runs that
-    /// come at no time of a clock.
+    /// Returns true if `start`, `end`, `only_on` and `exclude` allow a run at `at`. This check is
+    /// for `@reboot` runs, which are not occurrences.
     pub fn lets(&self, at: UnixMillis) -> bool {
         let millis = at.as_i64();
         let is_allowed = self
@@ -171,9 +174,8 @@ impl Timetable {
         self.filter.as_ref()?.left_out_by(&self.zone, millis)
     }
 
-    /// Returns the due time of the next run of a job that is applied or resumed at `now`: the
-    /// first occurrence after `now`. The runs of a job with a delay are not occurrences; each run
-    /// is planned at the end of the previous run. The first such run comes one delay after `now`.
+    /// Returns the due time of the next run of a job that is applied or resumed at `now`. This is
+    /// the first occurrence after `now`, or `now` plus the delay if the schedule is a delay.
     pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
         match &self.schedule {
             Schedule::Delay(delay) => Some(now.saturating_add(*delay)),
@@ -186,14 +188,12 @@ impl Timetable {
         self.newest_in(first, until, 1)
     }
 
-    /// Returns how many occurrences lie within `[first, until]`. The count is exact up to
-    /// [`Self::COUNTED`], where the counting stops.
+    /// Returns the number of occurrences within `[first, until]`, at most [`Self::COUNTED`].
     pub fn count_in(&self, first: UnixMillis, until: UnixMillis) -> u64 {
         self.count_up_to(first, until, Self::COUNTED)
     }
 
-    /// Returns how many occurrences lie within `[first, until]`. The count is exact up to `most`,
-    /// where the counting stops.
+    /// Returns the number of occurrences within `[first, until]`, at most `most`.
     pub fn count_up_to(&self, first: UnixMillis, until: UnixMillis, most: u32) -> u64 {
         if let Some(beats) = self.beats_alone() {
             let (low, high) =
@@ -238,9 +238,9 @@ impl Timetable {
         newest.pop_front()
     }
 
-    /// Returns an instant from which at least `at_most` occurrences, and not many more, come up to
-    /// `until`. Returns `first` if there are fewer occurrences. Each probe counts only up to a
-    /// bound. So a probe costs the same for a range of any length.
+    /// Returns an instant such that at least `at_most` occurrences, but not many more, lie between
+    /// this instant and `until`. Returns `first` if the range has fewer occurrences. Each step of
+    /// the search counts only up to a bound, so a long range is not slower.
     fn enough_from(&self, first: i64, until: i64, at_most: usize) -> i64 {
         let most = at_most.saturating_mul(2).saturating_add(16);
         let count =
@@ -281,23 +281,22 @@ impl Timetable {
     }
 }
 
-/// The occurrences from an instant on, the oldest first. The iterator keeps the next instant of
-/// each schedule and yields the earliest instant that counts.
+/// An iterator over the occurrences at or after an instant, oldest first. The iterator keeps the
+/// next instant of each schedule and yields the earliest instant that counts.
 struct Occurrences<'a> {
     table: &'a Timetable,
     heads: Vec<(&'a TimetablePart, Option<i64>)>,
-    /// The number of jumps, in which the schedules were moved on, since the last occurrence that
-    /// counted.
+    /// The number of jumps over excluded instants since the last yielded occurrence.
     jumps: u32,
     meeting: Option<Meeting<'a>>,
 }
 
 impl Occurrences<'_> {
-    /// The number of jumps after which the search changes its method. A search for days common to
-    /// schedules and filter is then cheaper than trying the next instant.
+    /// The number of jumps after which the search uses [`Meeting`]. Searching for days that the
+    /// schedules and the filter share is then cheaper than further jumps.
     const PLAIN_JUMPS: u32 = 16;
 
-    /// Moves every schedule whose next instant is before `millis` on to its first instant at or
+    /// Advances each schedule whose next instant is before `millis` to its first instant at or
     /// after `millis`.
     fn advance(&mut self, millis: i64) {
         for (part, head) in
@@ -346,8 +345,8 @@ impl Iterator for Occurrences<'_> {
     }
 }
 
-/// Formats how many occurrences were skipped together. Counting stops at 100,000, so from that
-/// number on there may be more.
+/// Formats the number of occurrences in a skipped range. Counting stops at 100,000, so a larger
+/// number is reported as `at least 100,000` or `more than 100,000`.
 pub fn skipped_count(count: u64) -> String {
     match count.cmp(&u64::from(Timetable::COUNTED)) {
         Ordering::Less => count.to_string(),

@@ -12,7 +12,7 @@ use crate::domain::time::zone::Zone;
 /// A single schedule that yields occurrences of a job.
 #[derive(Debug, Clone)]
 pub(super) enum TimetablePart {
-    /// A schedule of these instants, which are in order.
+    /// A schedule of these instants, sorted, in milliseconds.
     Instants(Vec<i64>),
     Beats(PartBeats),
     Cron(CronExpr),
@@ -20,7 +20,8 @@ pub(super) enum TimetablePart {
     Rule(Recurrence),
 }
 
-/// The counting of `every`: its instants are anchor + k * period, with k at least `first`.
+/// The start of an `every` schedule. The instants are anchor + k * period in milliseconds, for each
+/// k from `first`.
 #[derive(Clone, Copy)]
 pub(super) struct PartBeat {
     pub(super) anchor: i64,
@@ -44,7 +45,8 @@ impl TimetablePart {
         }
     }
 
-    /// Returns the schedule without a zone of its own. The result follows the zone of each query.
+    /// Returns this schedule without the zone that the schedule names. The result uses the zone of
+    /// each query.
     pub(super) fn without_zone(&self) -> Self {
         match self {
             Self::Calendar(expression) => Self::Calendar(expression.without_zone()),
@@ -54,7 +56,8 @@ impl TimetablePart {
 
     /// Returns the first instant of the schedule at or after `millis`.
     pub(super) fn first_from(&self, zone: &Zone, millis: i64) -> Option<i64> {
-        // This rounds up to the whole second.
+        // Cron expressions, calendar expressions and rules have instants of whole seconds, so this
+        // rounds up.
         let second = millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0);
         let found = match self {
             Self::Instants(list) => {
@@ -71,8 +74,8 @@ impl TimetablePart {
     }
 }
 
-/// The minimum and maximum number of days by which an occurrence may come later on a wall clock
-/// than on another wall clock.
+/// The minimum and maximum number of days from the date of an occurrence in the zone of its
+/// schedule to the date of the same occurrence in the zone of the timetable.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shift {
     pub(super) from: i64,
@@ -80,17 +83,17 @@ pub(super) struct Shift {
 }
 
 impl TimetablePart {
-    /// Returns the zone of the schedule if that zone differs from `zone`. The pair has the first
-    /// and last second of a day at which the schedule may occur in its zone.
+    /// Returns the zone that the schedule names, if this zone differs from `zone`. The pair is the
+    /// first and the last second of a day at which the schedule may occur in the named zone.
     pub(super) fn elsewhere(&self, zone: &Zone) -> Option<(&Zone, (i64, i64))> {
         let Self::Calendar(expr) = self else { return None };
         let own = expr.zone().filter(|own| own.name() != zone.name())?;
         Some((own, expr.ends_of_day()))
     }
 
-    /// Returns the days of a month among `asked`, on the clock of `zone`, on which the schedule
-    /// may occur. Bit 1 is day 1. Times that a gap of the clock delays are not considered. The
-    /// mask may have too many days, but never too few.
+    /// Returns a mask of the days among `asked` on which the schedule may occur by the clock of
+    /// `zone`. Bit 1 is day 1. The mask may have too many days, but not too few. Times that a gap
+    /// of the clock moves to the next day are left out.
     pub(super) fn days_of_month(
         &self,
         zone: &Zone,
@@ -108,7 +111,7 @@ impl TimetablePart {
             Self::Beats(_) | Self::Instants(_) => {
                 let first = Date::new(year, month, 1).number();
                 let length = days_in_month(year, month);
-                // No clock differs from another by two days.
+                // Two wall clocks differ by less than two days.
                 let within = ((first - 2) * DAY * 1_000, (first + length + 2) * DAY * 1_000);
                 let mut days = 0;
                 let mut from = within.0;
@@ -126,7 +129,8 @@ impl TimetablePart {
 /// The bit of day 1 of a month, in a mask that also covers the months before and after it.
 const FIRST: i64 = 40;
 
-/// Returns the days of a month on which the days of `of_month` fall after the shift.
+/// Returns a mask of the days of a month, after the days that `of_month` selects are moved by
+/// `shift`. Bit 1 is day 1.
 fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) -> u32) -> u32 {
     if (shift.from, shift.to) == (0, 0) {
         return of_month(year, month);
@@ -142,7 +146,8 @@ fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) 
     u32::try_from(all & ((1 << length) - 1)).unwrap_or(u32::MAX) << 1
 }
 
-/// Instants at a fixed period, in milliseconds.
+/// The instants of an `every` schedule: anchor + k * period in milliseconds, for each k from
+/// `first`.
 #[derive(Debug, Clone)]
 pub(super) struct PartBeats {
     anchor: i64,
@@ -152,8 +157,8 @@ pub(super) struct PartBeats {
 
 impl PartBeats {
     fn new(period: std::time::Duration, beat: PartBeat) -> Option<Self> {
-        // A period past the end of time never comes. A period below a millisecond counts as a
-        // millisecond.
+        // A period longer than the years 1970 to 2099 has no instant. A period below a millisecond
+        // counts as a millisecond.
         let period = i64::try_from(period.as_millis())
             .ok()
             .filter(|period| *period < UnixMillis::END)?
@@ -161,7 +166,7 @@ impl PartBeats {
         Some(Self { anchor: beat.anchor, period, first: beat.first })
     }
 
-    /// Returns instant number `k`, or `None` past the end of time.
+    /// Returns anchor + k * period, or `None` if this instant is outside 1970 to 2099.
     pub(super) fn number(&self, k: i64) -> Option<UnixMillis> {
         k.checked_mul(self.period)?.checked_add(self.anchor).and_then(UnixMillis::new)
     }

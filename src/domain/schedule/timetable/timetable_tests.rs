@@ -1,5 +1,4 @@
-//! Tests of the stream of occurrences, against known occurrences and against a walk over every
-//! second.
+//! Tests of timetables against known occurrences and against a walk over every second.
 
 use std::time::Duration;
 

@@ -5,8 +5,8 @@ use jiff::tz::Offset;
 
 use super::time_vocabulary::{TimeFault, TimeWord};
 
-/// Returns the time of day that `word` means, and how many of the following words belong to it
-/// (`9 am`).
+/// Returns the time of day that `word` means, and the number of following words that belong to this
+/// time. This number is 1 for `9 am`, else 0.
 pub(super) fn of_words(
     word: TimeWord<'_>,
     after: &[TimeWord<'_>],
@@ -34,7 +34,8 @@ pub(super) fn of_words(
     digital(word).map(|time| (time, 0))
 }
 
-/// Returns a hint how to write the time or date that bare digits may stand for.
+/// Returns a hint for a text of digits alone: a valid form of the time or date that the digits may
+/// mean.
 fn meant_by(digits: &str) -> String {
     match (digits.len(), decimal(digits), digits.split_at_checked(2)) {
         (1 | 2, Some(0..=12), _) => format!("write \"{digits}:00\" or \"{digits}am\""),
@@ -99,7 +100,8 @@ pub(super) fn basic(word: TimeWord<'_>) -> Result<Time, TimeFault> {
     Time::new(hour, minute, second, 0).map_err(|_| refuse())
 }
 
-/// Returns the nanoseconds of the digits after the point. Digits past the ninth are dropped.
+/// Returns the nanoseconds that the digits after the decimal point mean. Digits past the ninth are
+/// dropped.
 fn nanoseconds(digits: &str) -> Option<i32> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -272,7 +272,7 @@ fn of_a_local_time_that_comes_twice_the_first_is_taken_and_said_so() {
 
 #[test]
 fn a_time_of_day_in_a_fold_is_the_next_that_is_still_to_come() {
-    // The time is 02:40 in the first pass: 02:30 comes once more, 02:50 twice.
+    // The time is 02:40 in the first pass. 02:30 is still to come once, and 02:50 twice.
     assert_eq!(
         parse_at("02:30", "2026-10-25T00:40:00Z").unwrap().at.to_string(),
         "2026-10-25T01:30:00.000Z"

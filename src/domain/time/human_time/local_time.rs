@@ -14,7 +14,8 @@ pub(super) const RANGE: &str = "wanted a time from 1970 to 2099";
 pub struct Instant {
     /// The instant that the text means.
     pub at: UnixMillis,
-    /// A note for the user if the local time comes twice and the first was taken.
+    /// A note for the user if the local time comes twice. The note says which of the two instants
+    /// is used.
     pub note: Option<String>,
 }
 

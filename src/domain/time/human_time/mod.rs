@@ -3,7 +3,7 @@
 //! [`parse_fixed`] reads text that always means the same.
 //!
 //! Invariant: a text means a single instant or is refused. A local time that does not exist is
-//! never moved silently. For a local time that comes twice the first is taken, with a note. The
+//! never moved silently. If a local time comes twice, the first instant is used, with a note. The
 //! caller decides whether a past instant is allowed.
 
 mod clock_time;
@@ -36,7 +36,7 @@ const LONGEST_TEXT: usize = 200;
 pub struct InstantError {
     /// The refused text, cut if it is long.
     pub found: String,
-    /// The fault, and what was wanted.
+    /// The message: the fault, and a valid form.
     pub problem: String,
     /// The byte of the text at which the fault begins.
     pub offset: usize,
@@ -44,10 +44,10 @@ pub struct InstantError {
 
 /// Returns the instant that `text` means at the time `now` in `zone`.
 ///
-/// * A time of day alone is its next occurrence.
-/// * A weekday is the next such day whose time is still to come. With `next` it is never today.
+/// * A time of day alone means the next instant at which the clock shows this time.
+/// * A weekday is the next such day whose time is still to come. With `next`, today does not count.
 /// * A day of a month without a year is the next such day whose time is still to come.
-/// * A day alone is its midnight.
+/// * A day alone means 00:00 on this day.
 /// * `@` and digits, or 10 or 13 digits alone, count seconds since 1970. 13 digits count
 ///   milliseconds.
 ///
@@ -59,8 +59,9 @@ pub fn parse_instant(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant
     found.map_err(|fault| refused(text, fault))
 }
 
-/// Returns the instant that `text` means whenever the text is read: a date of numbers with a time,
-/// or `@` and seconds. A local time counts in `zone`.
+/// Returns the instant of a text whose meaning does not depend on the present time: a date of
+/// numbers with a time, or `@` and seconds since 1970. A local time is read in `zone`. Fails for a
+/// local time if `zone` is `None`.
 pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantError> {
     let lower = text.to_ascii_lowercase();
     let read = |words: Vec<TimeWord<'_>>| match words.as_slice() {
@@ -73,7 +74,7 @@ pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantEr
                 }
                 (Dated::Local(_), None) => {
                     let wanted = "wanted an offset after the time, such as \"Z\" or \"+01:00\"";
-                    Err(first.fault(format!("has no offset from UTC, {wanted}")))
+                    Err(first.fault(format!("the time has no offset from UTC, {wanted}")))
                 }
             }
         }
@@ -89,8 +90,7 @@ fn refused(text: &str, TimeFault { offset, problem }: TimeFault) -> InstantError
     InstantError { found: time_vocabulary::cut(text), problem, offset }
 }
 
-/// Splits a text into its words, of which there is at least one. Fails on a text that is too long
-/// or has no word.
+/// Splits a text into its words. Fails if the text is too long or has no word.
 fn split<'t>(lower: &'t str, forms: &str) -> Result<Vec<TimeWord<'t>>, TimeFault> {
     if lower.len() > LONGEST_TEXT {
         return Err(TimeFault {
@@ -100,7 +100,7 @@ fn split<'t>(lower: &'t str, forms: &str) -> Result<Vec<TimeWord<'t>>, TimeFault
     }
     let words = time_vocabulary::split(lower);
     if words.is_empty() {
-        Err(TimeFault { offset: 0, problem: format!("is empty, wanted {forms}") })
+        Err(TimeFault { offset: 0, problem: format!("the text is empty, wanted {forms}") })
     } else {
         Ok(words)
     }
@@ -152,7 +152,7 @@ fn length_in(lower: &str, start: usize, end: usize) -> Result<i64, TimeFault> {
 }
 
 fn out_of_range(offset: usize, place: &str) -> TimeFault {
-    TimeFault { offset, problem: format!("is {place}, {RANGE}") }
+    TimeFault { offset, problem: format!("the time is {place}, {RANGE}") }
 }
 
 /// Returns true if the word consists of digits that count seconds since 1970, as `date +%s`
@@ -161,8 +161,8 @@ fn is_epoch(word: &str) -> bool {
     matches!(word.len(), 10 | 13) && word.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Parses a number of seconds or milliseconds since 1970: `@1790000000` or `@1790000000123`, also
-/// without the `@`.
+/// Parses a number of seconds or milliseconds since 1970: `@1790000000` or `@1790000000123`. The
+/// `@` may be absent.
 fn since_1970(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Instant, TimeFault> {
     time_vocabulary::nothing_after(rest)?;
     let digits = word.text.strip_prefix('@').unwrap_or(word.text);
@@ -206,7 +206,7 @@ fn dated(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Dated, TimeFault> 
         return Ok(Dated::Local(date.at(0, 0, 0, 0)));
     }
     let [clock, after @ ..] = times.as_slice() else {
-        return Err(word.fault(format!("has no time, wanted {FORMS}")));
+        return Err(word.fault(format!("the text has no time, wanted {FORMS}")));
     };
     let (clock, zone_part) = clock_time::split_zone(*clock);
     let is_basic = date_word.text.len() == 8;
@@ -241,7 +241,7 @@ fn by_day_and_time(
     let Some(first) = words.first() else {
         return Err(TimeFault {
             offset: end(),
-            problem: format!("has no time of day, wanted {FORMS}"),
+            problem: format!("the text has no time of day, wanted {FORMS}"),
         });
     };
     if let Some((day, used)) = named_days::take(words, today)? {
@@ -254,7 +254,7 @@ fn by_day_and_time(
                 Err(TimeFault {
                     offset: end(),
                     problem: format!(
-                        "has no time of day after {shown}, wanted a time such as \"tomorrow 09:00\""
+                        "the text has no time of day after {shown}, wanted a time such as \"tomorrow 09:00\""
                     ),
                 })
             } else {
@@ -322,7 +322,8 @@ impl Here<'_> {
         }
     }
 
-    /// Returns `time` on `date` if it is still to come, else on the `next` date.
+    /// Returns the instant of `time` on `date` if this instant is still to come, else on the date
+    /// that `next` returns.
     fn coming(
         &self,
         word: TimeWord<'_>,

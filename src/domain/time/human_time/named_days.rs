@@ -9,14 +9,13 @@ use jiff::civil::{Date, Weekday};
 use super::clock_time::decimal;
 use super::time_vocabulary::{TimeFault, TimeWord};
 
-/// The day of an instant, as far as the words beside the time of day name a day.
+/// The day that the words beside the time of day name.
 #[derive(Clone, Copy)]
 pub(super) enum NamedDay {
     /// No day is named: the next occurrence of the time of day counts.
     Unsaid,
     Exactly(Date),
-    /// The day is the first of this date and the dates whole weeks later whose time of day is
-    /// still to come.
+    /// The day is this date, or the same weekday a week later if its time of day is past.
     Weekly(Date),
     /// The day is this month and day, in the first year in which that date exists and is still to
     /// come.
@@ -96,7 +95,7 @@ fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, us
         }
         (None, Some(month)) => match day_number(*first) {
             Ok(day) => (month, day, *first),
-            // The word is then a time of day.
+            // Here the first word is not a day, but a time of day.
             Err(_) => return Ok(None),
         },
         (None, None) => return Ok(None),
@@ -217,7 +216,7 @@ fn refuse_other_orders(word: TimeWord<'_>) -> Result<(), TimeFault> {
         Some(format!("{:?}", date.to_string()))
     };
     let without_year = |month: i8, day: i8| {
-        // A leap year has every possible day.
+        // The year 2000 is a leap year, so it has every day that a date may name.
         Date::new(2000, month, day).ok().map(|_| format!("\"{day} {}\"", short(month)))
     };
     let readings = match *parts.as_slice() {

@@ -1,6 +1,6 @@
 //! The words of a text with their positions, and the faults that point at a word.
 
-/// The forms of an instant that a message offers.
+/// The valid forms of an instant, for messages.
 pub(super) const FORMS: &str = "\"2026-12-24T09:00:00+01:00\", \"2026-12-24 09:00\", \"24 dec 9am\", \"09:00\", \"noon\", \"tomorrow 9am\", \
                      \"fri 17:00\", \"next fri\", \"in 2h30m\" or \"@1790000000\"";
 

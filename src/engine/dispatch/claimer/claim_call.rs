@@ -1,8 +1,8 @@
-//! The claim call, repeated with the same token while no answer comes.
+//! Sends a claim, and repeats it with the same token until Redis answers.
 //!
-//! Invariant: Redis may have carried out a call whose answer got lost. So the call is repeated as
-//! long as the lease that the call may have taken could still be used. After that time the claim is
-//! noted as abandoned.
+//! Invariant: Redis may have carried out a claim whose answer was lost. So the claim is repeated
+//! for as long as its lease would still be usable. After that time the claim is recorded as
+//! abandoned.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::engine::planning::planting;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, StoreError};
 
-/// The number of times a claim without an answer is repeated once the node is to stop.
+/// The number of times a claim without an answer is repeated after the node was asked to stop.
 const LAST_TRIES: u32 = 3;
 
 impl Claimer {
-    /// Claims the runs in `planned`, at most `slots` of them. The call is repeated with the same
-    /// token while no answer comes, because Redis may have carried out the call.
+    /// Claims at most `slots` of the runs in `planned`. A call without an answer is repeated with
+    /// the same token, because Redis may have carried out the call.
     pub(super) async fn send(
         &self,
         lane: &Lane,
@@ -51,7 +51,7 @@ impl Claimer {
                 .claim_runs_within(slots, &self.claimant, lane, token, orders)
                 .await
             {
-                // A poll finds out whether the replacing server knows of a call sent before.
+                // The new server may not know this claim. The next poll finds out.
                 Err(error @ StoreError::Replaced { .. }) => return Err(error),
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
                 other => return other,
@@ -62,7 +62,7 @@ impl Claimer {
                 }
                 last_tries -= 1;
             }
-            self.node.outage_log.failed(&error, "this node does not know the result of a claim");
+            self.node.outage_log.failed(&error, "the result of a claim is unknown");
             tokio::time::sleep(self.node.settings.tick.max(Duration::from_millis(50))).await;
         }
     }

@@ -1,11 +1,11 @@
 //! Decides about each due run, and makes a claim order for each run that is to start. The order
-//! includes the next occurrence of the job.
+//! also plans the next occurrence of the job.
 //!
 //! Invariants:
-//! - Each entry becomes an order, or is handled, or decided again, or counted as left. No entry is
-//!   forgotten.
-//! - Only a job's pending run is judged as missed or not. Any other run is owed: the run waited at a
-//!   gate, was spread before, or was handed back.
+//! - Each entry ends as an order, as handled, as one to decide about again, or as left in the due
+//!   set. No entry is lost.
+//! - Only the planned run of a job can be missed. Any other run in the due set must still run: it
+//!   waited at a gate, was spread earlier, or was handed back.
 
 use std::time::Duration;
 
@@ -25,32 +25,32 @@ use crate::engine::planning::far_plans;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, StoreError};
 
-/// The age below which a run counts as on time. An older run came due when no node could start that
-/// run. If its job makes up for all missed occurrences, the run then waits for the missed runs
-/// before it. The run waits although it does not count as missed itself.
+/// The delay up to which a run counts as on time. A run with a longer delay became due when no node
+/// could start the run. If the job catches up all missed occurrences, such a run waits for the
+/// missed runs before it, even if it is not missed itself.
 const ON_TIME: Duration = Duration::from_secs(1);
 
-/// The result of deciding about a due run.
+/// The decision about a due run.
 pub(super) enum Dealt {
     /// The run is to be claimed.
     ToClaim,
-    /// The run is to be claimed. No next run is planned, because this run is not the pending run of
-    /// its job.
+    /// The run is to be claimed without a next run, because this run is not the planned run of its
+    /// job.
     Owed,
-    /// The run must not start, because its record says that the run ran, or cannot be read. A claim
-    /// call passes over the run and plans the next run.
+    /// The run must not start, because its record says that the run was executed, or is unreadable.
+    /// The claim call removes the run from the due set and plans the next run.
     Over,
     /// The run was skipped or spread.
     Done,
-    /// The run is to be decided about again, because the job or its records changed meanwhile.
+    /// The run needs another decision, because the job or its records changed meanwhile.
     Again,
-    /// The run cannot be handled, and is left alone for a while.
+    /// The run cannot be handled, and stays in the due set for a while.
     Left,
 }
 
 impl Claimer {
     /// Decides about each due run in `open`: makes a claim order, or skips, spreads or ends the
-    /// run. Returns the orders. The runs to decide about again are in `report`.
+    /// run. Returns the orders. Adds the runs that need another decision to `report`.
     pub(super) async fn decide(
         &mut self,
         lane: &Lane,
@@ -62,8 +62,8 @@ impl Claimer {
         let unusable =
             self.definitions.read_missing(open.iter().map(|due_run| due_run.run.job())).await?;
         let mut planned = Vec::new();
-        // Collected before any run is handled: a definition forgotten on the way must not look like
-        // an unknown job.
+        // Looked up before any run is handled. A step may drop a definition from the cache, and the
+        // job must not then count as unknown.
         let definitions: Vec<_> =
             open.iter().map(|due_run| self.definitions.get(due_run.run.job())).collect();
         for (mut due_run, definition) in open.into_iter().zip(definitions) {
@@ -156,13 +156,13 @@ impl Claimer {
     }
 }
 
-/// Returns the last occurrence that is known to have a record, or the due time of `run` if that is
-/// later.
+/// Returns the due time of the last occurrence that is known to have a record, but at least the due
+/// time of `run`.
 fn taken_behind(run: &RunId, hints: &RunHints) -> UnixMillis {
     hints.occupied(run).map_or(run.due(), |taken| taken.max(run.due()))
 }
 
-/// Returns the facts by which the lateness of `run` is judged at `now`.
+/// Returns the facts that decide whether `run` is late or missed at `now`.
 pub(super) fn due<'a>(
     definition: &'a Definition,
     run: &RunId,

@@ -1,8 +1,8 @@
-//! Missed runs are handled before any claim. A range of missed occurrences is skipped, or the start
-//! times of missed runs are spread over a period.
+//! Handles missed runs before the claim: skips a range of missed occurrences, or spreads the start
+//! times of missed runs over a period.
 //!
-//! Invariant: only a job's pending run is judged as missed or not. Any other run is owed: the run
-//! waited at a gate, was spread before, or was handed back.
+//! Invariant: only the planned run of a job can be missed. Any other run in the due set must still
+//! run: it waited at a gate, was spread earlier, or was handed back.
 
 use std::time::Duration;
 
@@ -21,12 +21,13 @@ use crate::store::{
     SkipOrder, SkipReply, SpreadOrder, SpreadReply, SpreadWindow, StoreError, Successor,
 };
 
-/// The most missed runs that one call spreads.
+/// The most missed runs that one call adds to the due set with spread start times.
 const BATCH: usize = 100;
 
 impl Claimer {
-    /// Skips the `count` missed occurrences from `run` to `last`. Adds the run of the occurrence
-    /// `next` to the due set.
+    /// Skips the `count` missed occurrences from `run` to `last`, and adds the run of the
+    /// occurrence `next` to the due set. The range is cut before the first occurrence with a
+    /// record.
     pub(super) async fn skip(
         &mut self,
         definition: &Definition,
@@ -64,7 +65,7 @@ impl Claimer {
         };
         Ok(match reply {
             SkipReply::Skipped => {
-                warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences were skipped.");
+                warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences of the job were skipped.");
                 Dealt::Done
             }
             SkipReply::Stale => {
@@ -80,8 +81,8 @@ impl Claimer {
         })
     }
 
-    /// Plans the runs of the missed occurrences from `run` on, with ready times spread over the
-    /// period `within` from `now`.
+    /// Adds runs for the missed occurrences of the job to the due set, the first of which is `run`.
+    /// Their ready times are spread over the period `within`, which begins at `now`.
     pub(super) async fn spread(
         &mut self,
         definition: &Definition,
@@ -92,8 +93,8 @@ impl Claimer {
     ) -> Result<Dealt, StoreError> {
         let record = &definition.record;
         let missed = lateness::missed_from(due(definition, run, now, hints), BATCH);
-        // A window of a node that died begins anew. Otherwise the remaining runs would all start at
-        // once at its end.
+        // A period that began in the past is from a node that died, and starts again at `now`.
+        // Otherwise the remaining runs would all start at once.
         let window =
             record.window.as_ref().filter(|window| window.run == *run && window.from >= now);
         let (from, until) = window.map_or_else(
@@ -134,7 +135,8 @@ impl Claimer {
         Ok(match reply {
             SpreadReply::Spread => {
                 info!(job = %run.job(), from = %run.due(), count = order.runs.len(), until = %until, "Missed runs are spread over time.");
-                // The record of the job has another window now.
+                // The cached definition is outdated, because the call changed the spread period of
+                // the job.
                 self.definitions.forget(run.job());
                 Dealt::Done
             }
@@ -150,9 +152,8 @@ impl Claimer {
         })
     }
 
-    /// Leaves a run alone for a while after Redis refused a step. The cause is a key of the job
-    /// with the wrong type, or a lack of memory in Redis. Steps that only remove runs go on. Other
-    /// passing errors are returned.
+    /// Postpones a run after Redis refused a step, because a key of the job has the wrong type or
+    /// Redis has no memory left. Returns other passing errors, such as an outage.
     fn cannot(
         &self,
         run: &RunId,

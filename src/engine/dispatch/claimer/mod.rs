@@ -2,14 +2,14 @@
 //!
 //! - [`claim_plan`] decides about each run, and makes the claim order
 //! - [`missed_runs`] skips or spreads missed runs
-//! - [`claim_call`] is the claim call
+//! - [`claim_call`] sends the claim
 //! - [`quarantine_step`] handles entries that cannot be claimed
 //!
 //! Invariants:
-//! - Each claimed run is started, whatever else fails. No step that can fail lies between the
-//!   answer to a claim and the start of its runs.
-//! - A claim without an answer is repeated with the same token until Redis answers, as long as the
-//!   claimed lease could still be used.
+//! - Each claimed run is started. No step that can fail comes between the answer to a claim and the
+//!   start of its runs.
+//! - A claim without an answer is repeated with the same token for as long as its lease would still
+//!   be usable.
 
 mod claim_call;
 mod claim_plan;
@@ -52,14 +52,15 @@ struct Planned {
     definition: Arc<Definition>,
 }
 
-/// The entries of a claim that are handled after the claimed runs have started.
+/// The entries of a claim that are handled after its claimed runs have started.
 #[derive(Default)]
 struct Leftovers {
     /// The runs whose job is not known.
     orphans: Vec<DueEntry>,
-    /// The entries that go to quarantine, each with the reason.
+    /// The entries that go to quarantine, each with the reason as text.
     aside: Vec<(DueEntry, &'static str)>,
-    /// The one-shot jobs to remove from the list of jobs with gates, each with its entry.
+    /// The one-shot jobs to remove from the list of jobs with gates, each with its entry in that
+    /// list.
     unlisted: Vec<(JobName, String)>,
 }
 
@@ -83,12 +84,12 @@ impl Claimer {
     /// Logs that a key of a lane, or of the lane's queue, has the wrong type.
     pub(crate) fn report_wrong_type(&self, lane: &Lane, error: &StoreError) {
         if self.node.outage_log.is_new(&format!("bad lane {lane}")) {
-            error!(queue = %lane, "{error}. No run of this lane starts until the key is repaired.");
+            error!(queue = %lane, "{error}. No run of this lane starts until the key is repaired (schedctl doctor).");
         }
     }
 
-    /// Decides about the runs of `batch` at `now`, claims those that are to start, and starts the
-    /// claimed runs. The result is in `report`, even after an error.
+    /// Decides about the runs of `batch` at `now`, claims the runs that are to start, and starts
+    /// the claimed runs. `report` has the result, even after an error.
     pub(crate) async fn claim(
         &mut self,
         batch: ClaimBatch,
@@ -121,8 +122,8 @@ impl Claimer {
         Ok(())
     }
 
-    /// Handles the reply to one order. This function neither waits nor fails, because later replies
-    /// may have claimed runs that must start.
+    /// Handles the reply to one order. Must not wait or fail, because later replies may contain
+    /// claimed runs that must start.
     fn receive(
         &mut self,
         planned: Planned,
@@ -138,20 +139,20 @@ impl Claimer {
                 hints.forget_occupied(&due_run.run);
                 self.runner.loss_watch.journal().claimed(claim.fence.as_u64());
                 if definition.record.is_once {
-                    // One-shots are most of the definitions, and a one-shot is not read again after
-                    // its claim.
+                    // Most definitions are of one-shots, and the definition of a one-shot is not
+                    // needed after its claim.
                     self.definitions.forget(due_run.run.job());
                 }
                 self.runner.start(definition, claim, sent);
                 report.started += 1;
                 report.done += 1;
             }
-            // No slot was left for the run. A later poll shows the run again.
+            // All slots were taken by earlier runs. A later poll returns this run again.
             ClaimReply::Full => {}
             ClaimReply::Stale => {
                 self.definitions.forget(due_run.run.job());
-                // `is_owed` was found with the old definition. By the new definition the run may be
-                // the planned one.
+                // By the new definition, the run may be the planned run of its job. So `is_owed` is
+                // reset.
                 report.again.push(DueRun { is_owed: false, ..due_run });
             }
             ClaimReply::Occupied => {
@@ -181,28 +182,28 @@ impl Claimer {
                 report.left += 1;
             }
             ClaimReply::Blocked(how) => {
-                debug!(run = %due_run.run, ?how, "The run was not started.");
+                debug!(run = %due_run.run, ?how, "The run does not start now, because it is blocked.");
                 report.blocked += 1;
                 report.done += 1;
             }
             ClaimReply::Gone => report.done += 1,
-            // The run stays in its lane. A poll shows it again when its queue lets runs start.
+            // The run stays in its lane. A poll returns the run again when its queue has room.
             ClaimReply::NoRoom => report.has_no_room = true,
             ClaimReply::Early => report.left += 1,
         }
     }
 
-    /// Removes one-shot jobs from the list of jobs with gates. The run of each of these jobs was
-    /// claimed, or waits at its gate.
+    /// Removes one-shot jobs whose runs were claimed, or wait at a gate, from the list of jobs with
+    /// gates.
     async fn unlist_job_gates(&self, lane: &Lane, judged: &[(JobName, String)]) {
-        // If this fails, the entry is removed when a search meets it, or when its job is forgotten.
+        // A failure is harmless: a later search, or the removal of the job, removes the entry.
         if let Err(error) = self.node.store.unlist_job_gates(judged).await {
-            debug!(%lane, %error, "Jobs that have run stay listed with their gates.");
+            debug!(%lane, %error, "One-shot jobs that have started could not be removed from the list of jobs with gates.");
         }
     }
 }
 
-/// Returns the entry under which a one-shot job is listed with its first gate.
+/// Returns the entry of a one-shot job in the list of jobs with gates, or `None` for another job.
 fn gated_entry_of_once(definition: &Definition, lane: &Lane) -> Option<(JobName, String)> {
     let entry = definition
         .spec

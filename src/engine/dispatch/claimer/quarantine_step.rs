@@ -1,5 +1,5 @@
-//! Handles due entries that cannot be claimed. A run whose job is no longer known ends, and an
-//! entry that is no run goes to quarantine.
+//! Handles due entries that cannot be claimed. A run without a job record is cancelled, and an
+//! entry that is not a valid run goes to quarantine.
 
 use tracing::{error, info};
 
@@ -11,8 +11,8 @@ use crate::engine::dispatch::orphans;
 use crate::store::{DueEntry, Quarantined, StoreError};
 
 impl Claimer {
-    /// Ends the run of an entry whose job is not known. If the run cannot be ended, moves the entry
-    /// to quarantine.
+    /// Cancels the run of an entry whose job has no record. If the run cannot be cancelled, the
+    /// entry goes to quarantine.
     pub(super) async fn end_orphan(
         &self,
         lane: &Lane,
@@ -23,14 +23,14 @@ impl Claimer {
             && orphans::end_orphan(&self.node.store, &run).await?
         {
             report.done += 1;
-            info!(run = %run, "The run was cancelled, because its job was removed and its record is gone.");
+            info!(run = %run, "The run was cancelled, because its job was removed and has no record any more.");
             return Ok(());
         }
         self.set_aside(lane, entry, "the job of the run is unknown", report).await
     }
 
-    /// Moves an entry to quarantine, for the reason `why`. If Redis refuses the move, logs the
-    /// error and leaves the entry in place.
+    /// Moves an entry to quarantine, for the reason `why`. If Redis refuses the move, the entry
+    /// stays in the due set and the error is logged.
     pub(crate) async fn set_aside(
         &self,
         lane: &Lane,
@@ -41,23 +41,23 @@ impl Claimer {
         match self.node.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
                 report.done += 1;
-                error!(queue = %lane, entry = ?entry.member, "An invalid entry of a queue was moved to quarantine: {why}.");
+                error!(queue = %lane, entry = ?entry.member, "An invalid entry of this queue was moved to quarantine: {why}.");
                 Ok(())
             }
             Ok(Quarantined::Dropped) => {
                 report.done += 1;
                 let (entry, score) = (&entry.member, &entry.score);
-                error!(queue = %lane, entry = ?entry, score, "Quarantine is full. An invalid entry of a queue was removed, and only this line records it: {why}.");
+                error!(queue = %lane, entry = ?entry, score, "An invalid entry of this queue was deleted, because quarantine is full: {why}. Only this line records the entry.");
                 Ok(())
             }
-            // Another node was first.
+            // Another node already moved the entry.
             Ok(Quarantined::Gone) => {
                 report.left += 1;
                 Ok(())
             }
             Err(error) if error.is_passing() => Err(error),
             Err(error) => {
-                self.node.outage_log.failed(&error, "invalid entries stay in the queue");
+                self.node.outage_log.failed(&error, "invalid entries are not moved to quarantine");
                 report.left += 1;
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! The values that go into the dispatcher and come out of it: found entries, steps and results.
+//! The values that enter and leave the dispatcher: found entries, steps and results.
 
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane::Lane;
@@ -17,20 +17,20 @@ pub(crate) struct FoundQueue {
     pub(crate) lanes: Vec<(Lane, Vec<DueEntry>)>,
 }
 
-/// The due runs that a search found behind the blocked runs of a lane.
+/// The due runs that a search found in a lane after the blocked runs at its head.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundBehind {
     pub(crate) runs: Vec<DueEntry>,
-    /// True if the runs were found by gate, and not by walking the lane.
+    /// True if the runs were found by their gates. False if they were found by reading the lane.
     pub(crate) is_by_gate: bool,
 }
 
-/// The next step of a round.
+/// The next step of a dispatch round.
 #[derive(Debug)]
 pub(crate) enum DispatchStep {
-    /// The entry is no run, for the reason `why`. It goes to quarantine.
+    /// The entry is not a valid run, for the reason `why`, and goes to quarantine.
     SetAside { lane: Lane, entry: DueEntry, why: String },
-    /// The runs are to be decided about and claimed.
+    /// The runs of the batch are to be decided about and claimed.
     Claim(ClaimBatch),
 }
 
@@ -43,33 +43,33 @@ pub(crate) struct ClaimBatch {
     pub(crate) slots: usize,
 }
 
-/// The result of a step.
+/// The numbers and runs that a step reports to the dispatcher.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimReport {
     /// The number of runs that started. Each of these runs took one slot.
     pub(crate) started: usize,
     /// The number of entries that left the due set.
     pub(crate) done: usize,
-    /// The number of entries that stay in the due set, because they cannot be handled now.
+    /// The number of entries that stay in the due set because they could not be handled.
     pub(crate) left: usize,
-    /// The number of runs for which the claim call gave a reply.
+    /// The number of runs to which the claim call gave a reply.
     pub(crate) judged: usize,
-    /// The number of runs among these that are blocked and do not start now.
+    /// The number of runs in `judged` that are blocked and do not start now.
     pub(crate) blocked: usize,
-    /// True if the queue lets no further run start now.
+    /// True if the queue lets no more runs start now.
     pub(crate) has_no_room: bool,
-    /// The runs to decide about again, because their job or its records changed meanwhile.
+    /// The runs that need another decision, because their job or its records changed meanwhile.
     pub(crate) again: Vec<DueRun>,
 }
 
-/// How soon another round may claim more runs.
+/// The time at which another round may claim more runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum DispatchPace {
-    /// No run waits that this node could claim.
+    /// No run is due that this node could claim.
     #[default]
     Idle,
-    /// Due runs could not be claimed. A tick later, they may be possible.
+    /// Some due runs could not be claimed, and are tried again one tick later.
     NextTick,
-    /// More runs may have become due behind the claimed runs.
+    /// More runs may be due after the claimed runs, so the next round follows at once.
     AtOnce,
 }

@@ -1,16 +1,18 @@
-//! The dispatcher: decides which due runs a node claims next, and how many due entries a poll reads.
+//! The dispatcher: decides which due runs a node claims next, and how many due entries a poll
+//! reads.
 //!
-//! The dispatcher is pure: it reads no clock, calls no Redis and never waits. It is told what a poll
-//! saw, and answers step by step what to claim. The result of each step decides the next step.
+//! The dispatcher is pure: it reads no clock, calls no Redis and never waits. It gets the result of
+//! a poll, and returns step by step which runs to claim. The result of each step decides the next
+//! step.
 //!
-//! - [`dispatch_step`] has the values that go in and out
-//! - [`queue_round`] is the course of one queue in one round
-//! - [`walk_progress`] is the progress of a search behind blocked runs
-//! - [`run_hints`] has the hints that earlier replies gave about runs
+//! - [`dispatch_step`] has the values that enter and leave the dispatcher
+//! - [`queue_round`] has the steps for one queue in one round
+//! - [`walk_progress`] is the progress of a search past blocked runs
+//! - [`run_hints`] has facts about runs from earlier replies
 //!
 //! Invariants:
 //! - A run that cannot be handled delays no other run, and is not handled again at every poll.
-//! - Slots that a queue did not use go to queues that got none.
+//! - Slots that a queue did not use go to queues that got no slots.
 
 mod dispatch_step;
 mod queue_round;
@@ -33,13 +35,13 @@ use queue_round::{LaneCounts, QueueRound};
 use run_hints::RunHints;
 use walk_progress::LaneWalk;
 
-/// The lane behind whose head the present round claims runs.
+/// The lane in which the present round claims runs past the blocked runs at its head.
 struct Behind {
     lane: Lane,
-    /// The number of entries left at the head of the lane.
+    /// The number of entries that stayed at the head of the lane.
     left: usize,
     is_by_gate: bool,
-    /// True if the walk came to the last due run of the lane.
+    /// True if the search reached the last due run of the lane.
     is_through: bool,
 }
 
@@ -54,32 +56,32 @@ struct Round {
     unused: usize,
     current: Option<QueueRound>,
     behind: Option<Behind>,
-    /// The lanes with blocked runs, which are searched behind their heads.
+    /// The lanes whose runs past the blocked head are still to be searched.
     blocked: VecDeque<(QueueName, Lane)>,
     pace: DispatchPace,
 }
 
-/// The scheduling state of a node, and the decision which due runs to claim.
+/// The state from which a node decides which due runs to claim.
 #[derive(Default)]
 pub(crate) struct Dispatcher {
-    /// The shares of the queues, used while this node has fewer slots than the queues want.
+    /// The share of each queue, used while the queues want more slots than this node has.
     shares: Shares,
-    /// The count of each queue that decides whether the most urgent or the oldest run is next.
+    /// The counter of each queue that decides whether the most urgent or the oldest run is next.
     turns: HashMap<QueueName, LaneTurns>,
     /// The number of due entries of each lane that could not be handled.
     left: HashMap<Lane, usize>,
-    /// The lanes in which blocked runs were found lately.
+    /// The lanes in which a recent claim found blocked runs.
     blocked: HashSet<Lane>,
-    /// The search behind the head of each lane with blocked runs.
+    /// The progress of the search in each lane with blocked runs.
     walks: HashMap<Lane, LaneWalk>,
-    /// The hints that earlier replies gave about runs.
+    /// Facts about runs that earlier replies gave.
     pub(crate) hints: RunHints,
     round: Round,
 }
 
 impl Dispatcher {
-    /// Returns the requests for due entries of the offered lanes. Entries that could not be handled
-    /// must not hide the entries behind them, so as many further entries are read.
+    /// Returns the poll requests for the lanes of `offers`. A request also covers as many entries
+    /// as recently could not be handled, because these entries must not hide later entries.
     pub(crate) fn asks(&self, offers: &[Offer]) -> Vec<LaneAsk> {
         let ask =
             |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: self.left_in(lane) };
@@ -89,15 +91,16 @@ impl Dispatcher {
             .collect()
     }
 
-    /// Returns how many due runs of `lane` to read beyond the free slots. The number covers the
-    /// runs that the last poll could not handle, plus a batch if blocked runs were found.
+    /// Returns the number of due runs of `lane` to read in addition to the free slots. This is the
+    /// number of runs that the last poll could not handle. A batch is added if the lane has blocked
+    /// runs.
     fn left_in(&self, lane: &Lane) -> usize {
         let blocked = if self.blocked.contains(lane) { BATCH } else { 0 };
         self.left.get(lane).copied().unwrap_or(0) + blocked
     }
 
-    /// Begins a round with the due entries that a poll found. The node may take on `capacity` runs, of
-    /// all queues together.
+    /// Begins a round with the due entries that a poll found. The node may start at most `capacity`
+    /// runs in this round.
     pub(crate) fn begin_round(&mut self, found: Vec<FoundQueue>, capacity: usize) {
         self.round = Round::default();
         for queue in &found {
@@ -118,8 +121,8 @@ impl Dispatcher {
         self.round.granted = found.into_iter().zip(grants).collect();
     }
 
-    /// Returns the number of slots a queue wants for its due runs. The number is at least one,
-    /// because runs that could not be handled before may be possible now.
+    /// Returns the number of slots a queue wants for its due runs. At least one, because a run that
+    /// could not be handled before may start now.
     fn demand(&self, found: &FoundQueue) -> Demand {
         let takeable: usize = found
             .lanes
@@ -133,8 +136,8 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the next step of the round at `now`, or `None` if the round is over. The result of
-    /// the step before must have been noted.
+    /// Returns the next step of the round at `now`, or `None` if the round is over. The caller must
+    /// have passed the result of the previous step to `note`.
     pub(crate) fn next(&mut self, now: BootInstant) -> Option<DispatchStep> {
         loop {
             if let Some(current) = &mut self.round.current {
@@ -144,7 +147,8 @@ impl Dispatcher {
                 self.finish_queue();
             } else if let Some((found, slots)) = self.round.granted.pop_front() {
                 if slots == 0 {
-                    // Unless a slot is left over, the next freed slot wakes this node.
+                    // Such a queue gets slots only if another queue leaves some unused in this
+                    // round.
                     self.round.without.push(found);
                 } else {
                     self.round.current = Some(self.open(found.queue, found.lanes, slots, now));
@@ -170,7 +174,7 @@ impl Dispatcher {
     ) -> QueueRound {
         let (mut lanes, mut waiting, mut no_runs) =
             (Vec::with_capacity(found.len()), Vec::new(), VecDeque::new());
-        // A run listed twice would be claimed once and started twice.
+        // Without this check, a run listed in two lanes would be started twice.
         let mut met = HashSet::new();
         for (at, (lane, entries)) in found.into_iter().enumerate() {
             let mut counts = LaneCounts::default();
@@ -200,7 +204,7 @@ impl Dispatcher {
         QueueRound::new(queue, slots, turns, lanes, picks, no_runs)
     }
 
-    /// Notes the result of the last step.
+    /// Takes the result of the last step.
     pub(crate) fn note(&mut self, report: ClaimReport) {
         let Some(current) = &mut self.round.current else { return };
         let has_blocked = report.blocked > 0;
@@ -210,8 +214,8 @@ impl Dispatcher {
         }
     }
 
-    /// Gives up the queue of the last step, which failed with the result `report`. Returns the
-    /// queue. Its slots are not passed on.
+    /// Ends the turn of the queue whose last step failed with the result `report`, and returns the
+    /// queue. The slots of this queue are not given to other queues.
     pub(crate) fn give_up(&mut self, report: ClaimReport) -> Option<QueueName> {
         self.note(report);
         let current = self.round.current.take()?;
@@ -242,7 +246,7 @@ impl Dispatcher {
         self.round.pace = self.round.pace.max(pace);
     }
 
-    /// Returns the next lane that is to be searched behind its blocked runs, with its queue.
+    /// Returns the next lane whose runs past the blocked head are to be searched, with its queue.
     pub(crate) fn next_blocked(&mut self) -> Option<(QueueName, Lane)> {
         loop {
             let (queue, lane) = self.round.blocked.pop_front()?;
@@ -252,14 +256,14 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the progress of the search behind the head of `lane`. The search begins anew if
-    /// there is none, or if the last search left out runs and has rested.
+    /// Returns the progress of the search in `lane` past its blocked head. The search starts from
+    /// the beginning if none is under way, or if the last one left out runs and its rest is over.
     pub(crate) fn take_walk(&mut self, lane: &Lane, now: BootInstant) -> LaneWalk {
         self.walks.remove(lane).filter(|walk| !walk.is_to_begin_again(now)).unwrap_or_default()
     }
 
-    /// Begins to claim the runs that a search with the progress `walk` found behind the head of
-    /// `lane`, in up to `slots` slots.
+    /// Begins to claim the runs that a search in `lane` found past its blocked head, in up to
+    /// `slots` slots. `walk` is the new progress of this search.
     pub(crate) fn begin_behind(
         &mut self,
         (queue, lane): (QueueName, Lane),
@@ -283,9 +287,9 @@ impl Dispatcher {
         self.round.current = Some(self.open(queue, vec![(lane, runs)], slots, now));
     }
 
-    /// Notes that the runs behind the head of a lane were handled. `done` is the number of entries
-    /// that left the due set, or `None` after a failure. What was found at the head of the lane
-    /// stays known.
+    /// Ends the handling of runs past the blocked head of a lane. `done` is the number of entries
+    /// that left the due set, or `None` after a failure. The lane still counts as one with blocked
+    /// runs.
     fn note_behind(&mut self, behind: Behind, done: Option<usize>) -> DispatchPace {
         let Behind { lane, left, is_by_gate, is_through } = behind;
         if let Some(walk) = self.walks.get_mut(&lane) {
@@ -301,7 +305,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns how soon another round may claim more runs.
+    /// Returns the time at which another round may claim more runs.
     pub(crate) fn pace(&self) -> DispatchPace {
         self.round.pace
     }

@@ -1,8 +1,8 @@
-//! The course of one queue in one round: which of its due runs to claim, in which order, and for
+//! The steps for one queue in one round: which of its due runs to claim, in which order, and for
 //! how many slots.
 //!
 //! Invariant: each entry is claimed, handled, or counted as left. A run that does not start leaves
-//! its slot to the next run in turn.
+//! its slot to the next run.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,20 +14,20 @@ use crate::engine::dispatch::due_entry::DueRun;
 use crate::engine::dispatch::slots::BATCH;
 use crate::store::DueEntry;
 
-/// The most passes in which one round decides about the same run. After these passes the run is
-/// left to the next poll.
+/// The most times that one round decides about the same run. After that, the run waits for the next
+/// poll.
 const PASSES: usize = 5;
 
-/// The numbers of due entries of one lane by result.
+/// The numbers of due entries in one lane, by the result of handling them.
 #[derive(Debug, Default)]
 pub(super) struct LaneCounts {
     /// The number of entries that left the due set.
     pub(super) done: usize,
-    /// The number of entries that stay in the due set, because they cannot be handled now.
+    /// The number of entries that stay in the due set because they could not be handled.
     pub(super) left: usize,
-    /// The number of runs for which a claim call gave a reply.
+    /// The number of runs to which a claim call gave a reply.
     pub(super) judged: usize,
-    /// The number of runs among these that are blocked and do not start now.
+    /// The number of runs in `judged` that are blocked and do not start now.
     pub(super) blocked: usize,
 }
 
@@ -39,25 +39,25 @@ struct LanePass {
     passes: usize,
 }
 
-/// The course of one queue in one round.
+/// The state of one queue in one round.
 pub(super) struct QueueRound {
     pub(super) queue: QueueName,
-    /// The number of granted slots that no run took yet.
+    /// The number of granted slots that no run has taken yet.
     free: usize,
-    /// The count that decides whether the most urgent or the oldest run is next.
+    /// The counter that decides whether the most urgent or the oldest run is next.
     pub(super) turns: LaneTurns,
     /// The due runs in the order in which they are tried, each with the index of its lane.
     picks: VecDeque<Pick<(usize, DueRun)>>,
-    /// The entries that are no runs, each with the index of its lane and the reason.
+    /// The entries that are not valid runs, each with the index of its lane and the reason.
     no_runs: VecDeque<(usize, DueEntry, String)>,
     pub(super) lanes: Vec<(Lane, LaneCounts)>,
-    /// The number of runs from lanes with blocked runs that the round still tries.
+    /// The number of runs from lanes with blocked runs that this round may still try.
     patience: usize,
-    /// The picks tried together: true for each run that was picked for its age.
+    /// For each run that is tried now: true if the run was picked because it is the oldest.
     tried: Option<Vec<bool>>,
-    /// The lanes of these picks that are not tried yet.
+    /// The runs to try now that have not been tried yet, grouped by the index of their lane.
     together: VecDeque<(usize, Vec<DueRun>)>,
-    /// The number of these picks that started.
+    /// The number of runs tried now that have started.
     started: usize,
     pass: Option<LanePass>,
     /// The index of the lane of the last step.
@@ -89,8 +89,8 @@ impl QueueRound {
         }
     }
 
-    /// Returns the next step of this queue, or `None` if the queue is through. `blocked` has the
-    /// lanes in which blocked runs were found lately.
+    /// Returns the next step of this queue, or `None` if no step is left. `blocked` has the lanes
+    /// in which a recent claim found blocked runs.
     pub(super) fn next(&mut self, blocked: &HashSet<Lane>) -> Option<DispatchStep> {
         if let Some((at, entry, why)) = self.no_runs.pop_front() {
             self.at = at;
@@ -109,7 +109,7 @@ impl QueueRound {
                 continue;
             }
             if let Some(mut tried) = self.tried.take() {
-                // Some of the runs beyond the slots were not tried.
+                // Runs for which no slot was free were not tried, and do not count.
                 tried.truncate(self.free);
                 self.free = self.free.saturating_sub(self.started);
                 self.turns.note(&tried, self.started);
@@ -121,7 +121,7 @@ impl QueueRound {
         }
     }
 
-    /// Returns the next pass over the runs of the present lane. `None` ends the present lane.
+    /// Returns the next batch of runs of the present lane. `None` ends the present lane.
     fn next_pass(&mut self) -> Option<ClaimBatch> {
         let pass = self.pass.as_mut()?;
         let (lane, counts) = &mut self.lanes[self.at];
@@ -140,19 +140,19 @@ impl QueueRound {
         None
     }
 
-    /// Picks the runs that are tried together next, and groups them by lane.
+    /// Picks the runs to try together next, and groups them by lane.
     fn pick(&mut self, blocked: &HashSet<Lane>) {
         let is_blocked = |at: usize| blocked.contains(&self.lanes[at].0);
-        // In lanes with blocked runs, one call judges more runs than there are slots.
+        // If some runs may be blocked, one call tries more runs than there are free slots.
         let batch =
             if (0..self.lanes.len()).any(is_blocked) { BATCH.max(self.free) } else { self.free };
         let mut tried = Vec::new();
         while tried.len() < batch
             && let Some(Pick { item: (at, due_run), is_oldest }) = self.picks.pop_front()
         {
-            // One round tries at most a batch of runs from lanes with blocked runs. The next poll
-            // shows the rest again. So a mass of blocked runs delays runs of other lanes only
-            // briefly.
+            // A round tries at most a batch of runs from lanes with blocked runs, so that many
+            // blocked runs do not delay other lanes. The next poll returns the remaining runs
+            // again.
             if blocked.contains(&self.lanes[at].0) {
                 if self.patience == 0 {
                     continue;
@@ -168,7 +168,7 @@ impl QueueRound {
         (self.tried, self.started) = (Some(tried), 0);
     }
 
-    /// Notes the result of the last step. Returns the lane of the step.
+    /// Takes the result of the last step, and returns the lane of this step.
     pub(super) fn note(&mut self, report: ClaimReport) -> &Lane {
         let (lane, counts) = &mut self.lanes[self.at];
         counts.done += report.done;

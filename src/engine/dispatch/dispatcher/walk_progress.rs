@@ -1,8 +1,8 @@
-//! The progress of the search behind the blocked runs at the head of a lane.
+//! The progress of a search past the blocked runs at the head of a lane.
 //!
-//! Invariant: no run of a gate is taken before an earlier run of that gate. After the first few
-//! runs of a gate, further runs of that gate are left until the walk begins again. A run that was
-//! taken but found no slot is taken again first.
+//! Invariant: no run of a gate is taken before an earlier run of that gate. A search takes only the
+//! first few runs of a gate, and leaves out later ones until the search starts again. A run that
+//! was taken but got no slot is taken again first.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,42 +11,42 @@ use crate::domain::queue::gate::Gate;
 use crate::keeper::BootInstant;
 use crate::store::DueEntry;
 
-/// The number of runs of each gate taken in one walk. The number is more than one because a gate
-/// may have several free places.
+/// The most runs of one gate that a search takes. More than one, because a gate may have several
+/// free places.
 const FEW: usize = 5;
-/// The factor of rest. A walk that left out runs begins again after a rest of this many times its
-/// reading time. Reading a whole lane is expensive.
+/// The rest after a search that left out runs, as a multiple of the time that the search spent
+/// reading. Reading a whole lane is expensive for Redis.
 const REST: u32 = 10;
-/// The shortest rest before a walk that left out runs begins again.
+/// The shortest rest after a search that left out runs.
 const LEAST_REST: Duration = Duration::from_secs(1);
 
-/// The most gates remembered by one walk. A walk that met more gates begins again.
+/// The most gates that one search remembers. At more gates, the search starts again.
 const GATES: usize = 10_000;
 
-/// The progress of the search behind the head of a lane.
+/// The progress of the search in a lane past its blocked head.
 #[derive(Default)]
 pub(crate) struct LaneWalk {
-    /// The entry behind which the next call begins. This entry is the last of the entries that the
-    /// walk left in place before it took the first entry.
+    /// The entry after which the next call begins. It is the last entry that the search left in
+    /// place before the first entry that the search took.
     pub(crate) after: Option<String>,
-    /// The gate after which the next search by gate goes on.
+    /// The gate after which the next search by gates continues.
     pub(crate) after_gate: Option<Gate>,
-    /// True if the runs found by gate could not be handled. From then on the lane is only walked
-    /// entry by entry.
+    /// True if runs found by their gates could not be handled. From then on the search reads the
+    /// lane entry by entry.
     pub(crate) is_by_entries: bool,
-    /// The entries taken, listed by the gate of their runs.
+    /// The entries that the search took, by the gate of their runs.
     pub(super) taken: HashMap<Gate, Vec<String>>,
-    /// True if the walk left out any entry.
+    /// True if the search left out any entry.
     pub(super) has_left: bool,
-    /// The time the walk spent on reading entries.
+    /// The time that the search spent reading entries.
     pub(crate) spent: Duration,
-    /// The time at which the walk came to the last due run. `None` before that.
+    /// The time at which the search reached the last due run. `None` before that.
     pub(crate) arrived: Option<BootInstant>,
 }
 
 impl LaneWalk {
-    /// Takes entries into `chosen` until `chosen` has `most` entries. Entries that an earlier call
-    /// took, but that found no slot, are taken again before the entries behind them.
+    /// Adds entries to `chosen` until `chosen` has `most` entries. Entries of an earlier call that
+    /// got no slot are added again before later entries.
     pub(crate) fn choose(
         &mut self,
         entries: Vec<(DueEntry, Option<Gate>)>,
@@ -68,7 +68,7 @@ impl LaneWalk {
         }
     }
 
-    /// Returns true if `entry` is among the first few entries of `gate`, and counts `entry` as
+    /// Returns true if `entry` is among the first few entries of `gate`. Then `entry` counts as
     /// taken.
     pub(crate) fn may_take(&mut self, gate: Gate, entry: &DueEntry) -> bool {
         let taken = self.taken.entry(gate).or_default();

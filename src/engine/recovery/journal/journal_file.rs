@@ -1,8 +1,8 @@
-//! The file of the journal. The file is read once at the start, appended to by a thread of its own,
-//! and rewritten from memory when it has grown.
+//! The journal file. The file is read once at the start. A separate thread appends new facts, and
+//! rewrites the file from memory when it has grown.
 //!
-//! Invariant: a lock ensures that one process writes the file. Only the user of the process can
-//! read the file (mode 0600). After a crash, reading the file returns only facts that were written.
+//! Invariant: a lock ensures that only one process writes the file. Only the user of the process
+//! can read the file (mode 0600). After a crash, the file contains only facts that were recorded.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -17,29 +17,29 @@ use super::journal_memory::Memory;
 use super::journal_state::{AGE_MS, Desk, FileIs};
 use crate::domain::name::names::NodeName;
 
-/// The time for which lines are gathered before they are written.
+/// The time for which lines are collected before they are written together.
 const GATHER: Duration = Duration::from_millis(20);
-/// The wait after a failed write before the disk is tried again.
+/// The wait after a failed write before the next write.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
-/// The size at which the file is rewritten. The file must also have twice the size that it had
-/// after its last rewrite.
+/// The size in bytes at which the file is rewritten. The file must also have doubled since its last
+/// rewrite.
 pub(super) const GROWN: u64 = 4 << 20;
-/// The size of the largest file that is read, in bytes. No journal grows so large.
+/// The most bytes that are read of the file. No journal of schedd becomes so large.
 const READ_AT_MOST: u64 = 256 << 20;
 
 /// The journal file, open and locked by this process.
 pub(super) struct JournalFile {
     path: PathBuf,
     pub(super) open: fs::File,
-    /// Keeps the lock while this value lives.
+    /// The lock of the file, which is released when this value is dropped.
     _lock: fs::File,
     size: u64,
     size_when_new: u64,
 }
 
 impl JournalFile {
-    /// Opens and reads the journal of `node` in `namespace`, kept in the directory `dir`. The error
-    /// is a text that says why there is no journal.
+    /// Opens and reads the journal of `node` for `namespace` in the directory `dir`. The error is
+    /// the reason why this node has no journal, as text.
     pub(super) fn open(
         dir: &Path,
         namespace: &str,
@@ -47,7 +47,7 @@ impl JournalFile {
     ) -> Result<(Self, Memory), String> {
         let path = dir.join(format!("journal-{namespace}@{node}"));
         let cannot = |verb: &str, path: &Path, error: &io::Error| {
-            format!("{} cannot be {verb} ({error})", path.display())
+            format!("{} cannot be {verb}: {error}", path.display())
         };
         let lock_path = beside(&path, "lock");
         let lock = opened(&lock_path).map_err(|error| cannot("opened", &lock_path, &error))?;
@@ -63,14 +63,14 @@ impl JournalFile {
         let text = if size > READ_AT_MOST { Ok(Vec::new()) } else { fs::read(&path) };
         let text = text.map_err(|error| cannot("read", &path, &error))?;
         let (memory, bad) = read(&text);
-        // Only the last line can be torn by a crash. More bad lines mean damage.
+        // A crash can damage only the last line. More damaged lines have another cause.
         if bad > 1 || size > READ_AT_MOST {
             let aside = beside(&path, "damaged");
             let kept = fs::copy(&path, &aside).map_or_else(
-                |error| format!("no copy kept: {error}"),
-                |_| format!("copy kept as {}", aside.display()),
+                |error| format!("no copy was kept: {error}"),
+                |_| format!("a copy of the file is {}", aside.display()),
             );
-            warn!(file = %path.display(), lines = bad, "A part of the journal cannot be read and is ignored ({kept}).");
+            warn!(file = %path.display(), lines = bad, "A part of the journal cannot be read and is ignored; {kept}.");
         }
         let mut file = Self { path, open: file, _lock: lock, size, size_when_new: 0 };
         if bad > 0 || size > READ_AT_MOST {
@@ -85,13 +85,13 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Rewrites the file from memory. The text is first written to a file of another name, so that
-    /// a crash leaves the old file or the new file.
+    /// Rewrites the file from memory. The text is first written to a new file, which then replaces
+    /// the old file. So a crash leaves a complete file.
     fn write_anew(&mut self, memory: &Memory) -> io::Result<()> {
         let mut text = Vec::new();
         memory.lines().for_each(|line| line.encode(&mut text));
         let new = beside(&self.path, "new");
-        // A file left by a crash may be longer.
+        // A new file that an earlier crash left may be longer than the new text.
         let _ = fs::remove_file(&new);
         let mut file = opened(&new)?;
         file.write_all(&text)?;
@@ -108,7 +108,7 @@ impl JournalFile {
     }
 }
 
-/// Returns `path` with `ending` appended to its name.
+/// Returns `path` with `ending` appended to its file name.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -120,7 +120,7 @@ fn opened(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// Returns the facts in the text of a journal file, and the number of unreadable lines.
+/// Returns the facts in the text of a journal file, and the number of damaged lines.
 pub(super) fn read(text: &[u8]) -> (Memory, usize) {
     let mut memory = Memory::default();
     let mut bad = 0;
@@ -130,15 +130,15 @@ pub(super) fn read(text: &[u8]) -> (Memory, usize) {
             None => bad += 1,
         }
     }
-    // A last line without its line end has a good checksum. But the next append would continue that
-    // line.
+    // A last line without a line end has a correct checksum. Still the file is rewritten, because
+    // the next line would be appended to it.
     if bad == 0 && !text.is_empty() && !text.ends_with(b"\n") {
         bad = 1;
     }
     (memory, bad)
 }
 
-/// Writes the queued lines to the file until the journal is closed.
+/// Writes the waiting lines to the file until the journal is closed.
 pub(super) fn write(desk: &Desk, mut file: JournalFile) {
     let mut is_refused = false;
     loop {
@@ -166,7 +166,7 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
         });
         drop(state);
         if file_was == FileIs::Another {
-            // Best effort: if this fails, the old file is overwritten.
+            // If the file cannot be renamed, it is overwritten.
             let _ = fs::rename(&file.path, beside(&file.path, "aside"));
         }
         let written = match &anew {
@@ -188,9 +188,9 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
             }
             Err(error) => {
                 if !std::mem::replace(&mut is_refused, true) {
-                    warn!(file = %file.path.display(), "The journal cannot be written ({error}). This node runs jobs without the journal and tries again.");
+                    warn!(file = %file.path.display(), "The journal cannot be written: {error}. This node runs jobs without the journal and tries again.");
                 }
-                // The waiting tasks must not wait for a failed disk.
+                // The tasks that wait are woken, so that no run waits for a disk that fails.
                 drop(waiting);
                 if is_closing {
                     return;
@@ -201,14 +201,14 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
                     state.file_is = FileIs::Stale;
                 }
                 drop(state);
-                // A start mark requested meanwhile does not wait either.
+                // Start marks requested during the wait do not wait for the disk either.
                 rest(desk);
             }
         }
     }
 }
 
-/// Waits until the failed disk may be tried again, or the journal is closed.
+/// Waits until the next write may be tried, or the journal is closed.
 fn rest(desk: &Desk) {
     let end = std::time::Instant::now() + TRY_AGAIN;
     let mut state = desk.state();

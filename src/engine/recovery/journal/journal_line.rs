@@ -1,6 +1,6 @@
 //! The line format of the journal file: a checksum, a space, and one fact as JSON.
 //!
-//! Invariant: a torn or changed line is never read as another fact, because its checksum differs.
+//! Invariant: a damaged line is never read as a fact, because its checksum does not match.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,20 +13,21 @@ pub(crate) struct EndedRun {
     pub(crate) queue: String,
     #[serde(rename = "s")]
     pub(crate) state: String,
-    /// The reason of the end, as history shows the reason.
+    /// The reason of the end, in the form that history shows. Empty if no reason is known.
     #[serde(rename = "w", default, skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
-    /// The time at which the run ended, by Redis' clock, ms.
+    /// The time at which the run ended, in Unix ms by Redis' clock.
     #[serde(rename = "t")]
     pub(crate) ended_at: i64,
     #[serde(rename = "f")]
     pub(crate) fence: u64,
-    /// The attempt, the exit code, the status and similar facts, as fields of the run's record.
+    /// The attempt, exit code, status and similar facts, as fields of the run's record and their
+    /// values.
     #[serde(rename = "x", default)]
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// An at-most-once run whose start this node has recorded.
+/// The start mark of an at-most-once run: this node is about to start, or has started, the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClaimedRun {
     #[serde(rename = "r")]
@@ -37,19 +38,19 @@ pub(crate) struct ClaimedRun {
     pub(crate) attempt: u32,
     #[serde(rename = "f")]
     pub(crate) fence: u64,
-    /// The time of the claim, by Redis' clock, in ms.
+    /// The time of the claim, in Unix ms by Redis' clock.
     #[serde(rename = "t")]
     pub(crate) at: i64,
 }
 
-/// A job added by `schedctl`, as this node last saw the job.
+/// A job added by `schedctl`, as this node last read the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ApiJob {
     #[serde(rename = "n")]
     pub(crate) name: String,
     #[serde(rename = "h")]
     pub(crate) hash: String,
-    /// The schedule as the operator wrote it: `every 10m`.
+    /// The schedule as the operator wrote it, such as `every 10m`.
     #[serde(rename = "s")]
     pub(crate) schedule: String,
     #[serde(rename = "o")]
@@ -59,15 +60,15 @@ pub(crate) struct ApiJob {
 /// A fact that the journal records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum JournalLine {
-    /// The data in Redis has this epoch from now on.
+    /// The data in Redis has this epoch from this line on.
     #[serde(rename = "epoch")]
     Epoch(String),
-    /// The data in Redis was complete. Holds the highest fence, Redis' time in ms, and the address
-    /// of the server.
+    /// The data in Redis was complete. The values are the highest fence, Redis' time in Unix ms,
+    /// and the address of the server.
     #[serde(rename = "seen")]
     Seen(u64, i64, String),
-    /// The data is known to be on this Redis server. When the server was first met, it had nothing
-    /// newer than the data seen before.
+    /// The data is on the Redis server with this identity. When this node first met the server, the
+    /// server had all data that this node knew.
     #[serde(rename = "server")]
     Server(String),
     /// A run ended on this node.
@@ -76,7 +77,7 @@ pub(crate) enum JournalLine {
     /// An at-most-once run is about to start on this node.
     #[serde(rename = "claim")]
     Claimed(ClaimedRun),
-    /// The at-most-once run with this id did not start, although its start mark was written.
+    /// The at-most-once run with this id was not started, although its start mark was written.
     #[serde(rename = "unclaim")]
     Unclaimed(String),
     /// A job added by `schedctl` exists.
@@ -88,9 +89,9 @@ pub(crate) enum JournalLine {
 }
 
 impl JournalLine {
-    /// Appends this fact to `into` as a line of the file, with the line end.
+    /// Appends this fact to `into` as a line of the file, including the line end.
     pub(super) fn encode(&self, into: &mut Vec<u8>) {
-        // No fact can fail to become JSON. If that failed, the line would read back as torn.
+        // A fact can always be written as JSON. An empty text would be read as a damaged line.
         let json = serde_json::to_string(self).unwrap_or_default();
         into.extend_from_slice(checksum(&json).as_bytes());
         into.push(b' ');
@@ -98,7 +99,7 @@ impl JournalLine {
         into.push(b'\n');
     }
 
-    /// Returns the fact in a line, or `None` if the line is torn or changed.
+    /// Returns the fact in a line, or `None` if the line is damaged.
     pub(super) fn decode(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?;
         let (sum, json) = line.split_once(' ')?;

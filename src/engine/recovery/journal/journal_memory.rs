@@ -1,36 +1,36 @@
-//! The memory of a node: the epoch that the node last saw, the ends of runs that it executed, and
-//! the jobs added by `schedctl`.
+//! The facts that a node remembers: the epoch that it last saw, the ends of runs that it executed,
+//! and the jobs added by `schedctl`.
 //!
-//! Invariant: the memory never exceeds its bounds. The oldest entry is forgotten first.
+//! Invariant: the memory never exceeds its limits. The oldest entry is dropped first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::journal_line::{ApiJob, ClaimedRun, EndedRun, JournalLine};
 
-/// The most ended runs that are remembered. The bound holds for all jobs together and for one job.
+/// The most ended runs that are remembered. The limit applies to all jobs together and to each job.
 const ENDED: usize = 10_000;
 const ENDED_OF_A_JOB: usize = 1_000;
-/// The most start marks of at-most-once runs remembered.
+/// The most start marks of at-most-once runs that are remembered.
 const CLAIMED: usize = 1_000;
 /// The most jobs added by `schedctl` that are remembered.
 pub(crate) const JOBS: usize = 10_000;
-/// The most earlier epochs remembered.
+/// The most earlier epochs that are remembered.
 const PAST_EPOCHS: usize = 100;
 
-/// The memory of a node about the data in Redis.
+/// The facts that a node remembers about the data in Redis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// The epoch of the data. `None` if this node never saw an epoch.
+    /// The epoch of the data. `None` if this node has not seen any epoch.
     pub(crate) epoch: Option<String>,
     /// The earlier epochs, oldest first.
     pub(crate) past_epochs: Vec<String>,
     /// The highest fence that this node has seen.
     pub(crate) highest: u64,
-    /// The time at which the data was last seen complete, by Redis' clock, ms.
+    /// The time at which this node last saw the data complete, in Unix ms by Redis' clock.
     pub(crate) whole_at: i64,
-    /// The address of the Redis server at the time `whole_at`.
+    /// The address of the Redis server at which this node last saw the data complete.
     pub(crate) address: String,
-    /// The Redis server on which the data was last known. `None` if no server was recorded.
+    /// The identity of the Redis server that last had the data. `None` if no server was recorded.
     pub(crate) server: Option<String>,
     ended: BTreeMap<u64, EndedRun>,
     of_job: HashMap<String, VecDeque<u64>>,
@@ -93,7 +93,7 @@ impl Memory {
             && let Some((number, oldest)) = self.ended.pop_first()
             && let Some(of_job) = self.of_job.get_mut(job_of(&oldest.run))
         {
-            // The oldest run of all is also the oldest of its job.
+            // The oldest run of all jobs is also the oldest run of its own job.
             of_job.retain(|other| *other != number);
             if of_job.is_empty() {
                 self.of_job.remove(job_of(&oldest.run));
@@ -101,18 +101,18 @@ impl Memory {
         }
     }
 
-    /// Returns the ended runs, oldest first. A run that ended twice appears twice, and its later
-    /// end comes later.
+    /// Returns the ended runs, oldest first. If a run ended twice, its later end follows its
+    /// earlier end.
     pub(crate) fn ended(&self) -> impl Iterator<Item = &EndedRun> {
         self.ended.values()
     }
 
-    /// Returns the start marks of at-most-once runs whose end this node does not know.
+    /// Returns the start marks of at-most-once runs without a known end.
     pub(crate) fn claimed(&self) -> impl Iterator<Item = &ClaimedRun> {
         self.claimed.values()
     }
 
-    /// Forgets ends and start marks that are older than the time `before`, in ms.
+    /// Drops ends and start marks from before the time `before`, in Unix ms.
     pub(super) fn forget_before(&mut self, before: i64) {
         self.claimed.retain(|_, run| run.at >= before);
         let (ended, of_job) = (&mut self.ended, &mut self.of_job);
@@ -123,13 +123,14 @@ impl Memory {
         });
     }
 
-    /// Returns the whole memory as lines that restore it.
+    /// Returns the whole memory as lines. Reading these lines gives the same memory.
     pub(super) fn lines(&self) -> impl Iterator<Item = JournalLine> {
         let epochs = self.past_epochs.iter().chain(&self.epoch).cloned().map(JournalLine::Epoch);
         let ended = self.ended.values().cloned().map(JournalLine::Ended);
         let claimed = self.claimed.values().cloned().map(JournalLine::Claimed);
         let jobs = self.jobs.values().cloned().map(JournalLine::Job);
-        // Last, because this line is newer than the highest fence that the runs imply.
+        // This line comes last, because it must raise the highest fence above the fences of the
+        // runs.
         let seen = JournalLine::Seen(self.highest, self.whole_at, self.address.clone());
         let server = self.server.iter().cloned().map(JournalLine::Server);
         epochs.chain(server).chain(ended).chain(claimed).chain(jobs).chain([seen])

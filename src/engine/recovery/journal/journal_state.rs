@@ -1,4 +1,4 @@
-//! The state of a journal, shared by the node and the thread that writes the file.
+//! The state of a journal that the node shares with the thread that writes the file.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 use super::journal_line::JournalLine;
 use super::journal_memory::Memory;
 
-/// The most bytes of unwritten lines. Past this bound the file is rewritten from memory instead.
+/// The most bytes of waiting lines. If there are more, the file is rewritten from memory instead.
 const UNWRITTEN: usize = 1 << 20;
 /// The time for which ends of runs are remembered, in ms.
 pub(super) const AGE_MS: i64 = 30 * 24 * 3600 * 1000;
 
-/// The state shared by the node and the writing thread.
+/// The state of a journal that the node shares with the writing thread.
 #[derive(Default)]
 pub(super) struct Desk {
     state: Mutex<State>,
@@ -26,23 +26,23 @@ pub(super) struct State {
     /// True if the journal has a file.
     pub(super) has_file: bool,
     pub(super) unwritten: Vec<u8>,
-    /// The state of the file, which decides how it is written next.
+    /// The state of the file compared with the memory, which decides how the file is written next.
     pub(super) file_is: FileIs,
-    /// The tasks that wait until the unwritten lines are on disk.
+    /// The senders that wake tasks once all waiting lines are on disk.
     pub(super) waiting: Vec<oneshot::Sender<()>>,
     pub(super) is_closing: bool,
 }
 
-/// The state of the file compared with the memory.
+/// The state of the journal file compared with the memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum FileIs {
-    /// The file has everything but the unwritten lines.
+    /// The file contains all facts except the waiting lines.
     #[default]
     Current,
-    /// The file lacks facts, and must be rewritten from memory.
+    /// The file lacks some facts, so it must be rewritten from memory.
     Stale,
-    /// The file belongs to other data than the memory. The file must be kept under another name,
-    /// and a new file written.
+    /// The file belongs to other data in Redis than the memory. The file must be kept under another
+    /// name, and a new file written.
     Another,
 }
 

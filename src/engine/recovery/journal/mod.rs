@@ -1,14 +1,14 @@
 //! The journal of a node: facts about the data in Redis that Redis may lose. The facts are kept in
-//! memory, and in a small file across restarts.
+//! memory, and in a small file that outlives a restart.
 //!
 //! - [`journal_line`] is the line format of the file
-//! - [`journal_memory`] is what the node remembers, within bounds
-//! - [`journal_state`] is shared with the thread that writes the file
+//! - [`journal_memory`] has the facts that the node remembers, within limits
+//! - [`journal_state`] is the state shared with the thread that writes the file
 //! - [`journal_file`] is the file, and the thread that writes it
 //!
-//! Invariant: a disk that is slow, full or gone delays nothing. Facts enter the memory at once, and
-//! a separate thread writes them later. Only the start mark of an at-most-once run waits for the
-//! disk, for a short time.
+//! Invariant: a slow, full or missing disk delays no run. Facts enter the memory at once, and a
+//! separate thread writes them later. Only the start mark of an at-most-once run waits for the
+//! disk, for at most a quarter of a second.
 
 mod journal_file;
 mod journal_line;
@@ -31,24 +31,24 @@ use journal_state::{Desk, FileIs};
 
 /// The longest time for which an at-most-once run waits until its start mark is on disk.
 const MARK_PATIENCE: Duration = Duration::from_millis(250);
-/// The journal of one node, in memory and in a file.
+/// The journal of one node, in memory and, if possible, in a file.
 pub struct Journal {
     desk: Arc<Desk>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Journal {
-    /// Returns a journal without a file, which ends with this process.
+    /// Returns a journal that is only in memory and ends with this process.
     pub fn in_memory() -> Self {
         Self { desk: Arc::default(), writer: Mutex::default() }
     }
 
-    /// Opens the journal of `node` in `namespace`, kept in the directory `dir`. If the directory
-    /// cannot be used, logs the reason, and the node continues without a file.
+    /// Opens the journal of `node` for `namespace` in the directory `dir`. If the directory is
+    /// unusable, logs the reason and returns a journal that is only in memory.
     pub fn open(dir: Option<&Path>, namespace: &str, node: &NodeName) -> Self {
         let Some(dir) = dir else {
             warn!(
-                "This node has no journal: none of STATE_DIRECTORY, XDG_STATE_HOME and HOME is set. It cannot notice data that Redis loses while the node is down."
+                "This node has no journal: none of the variables STATE_DIRECTORY, XDG_STATE_HOME and HOME is set. The node cannot notice data that Redis loses while the node is down."
             );
             return Self::in_memory();
         };
@@ -63,32 +63,33 @@ impl Journal {
                 match writer {
                     Ok(writer) => return Self { desk, writer: Mutex::new(Some(writer)) },
                     Err(error) => warn!(
-                        "This node has no journal, because the journal thread cannot be started ({error})."
+                        "This node has no journal, because the journal thread cannot be started: {error}."
                     ),
                 }
                 Self::in_memory()
             }
             Err(why) => {
                 warn!(
-                    "This node has no journal: {why}. It cannot notice data that Redis loses while the node is down."
+                    "This node has no journal: {why}. The node cannot notice data that Redis loses while the node is down."
                 );
                 Self::in_memory()
             }
         }
     }
 
-    /// Calls `look` with the memory of this journal, and returns the result.
+    /// Calls `look` with the memory of this journal, and returns its result.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&Memory) -> T) -> T {
         look(&self.desk.state().memory)
     }
 
-    /// Adds facts to the memory. The facts are written to the file later.
+    /// Adds facts to the memory. The writing thread adds these facts to the file later.
     pub(crate) fn note(&self, lines: impl IntoIterator<Item = JournalLine>) {
         self.desk.state().take(lines);
         self.desk.wake.notify_one();
     }
 
-    /// Raises the highest fence in memory, without writing the fence to the file.
+    /// Raises the highest fence in memory. `whole_at` is Redis' time in Unix ms. The file is not
+    /// changed.
     pub(crate) fn raise(&self, fence: u64, whole_at: i64, address: &str) {
         let memory = &mut self.desk.state().memory;
         (memory.highest, memory.whole_at) =
@@ -98,13 +99,13 @@ impl Journal {
         }
     }
 
-    /// Notes the fence of a claim in memory, without writing the fence to the file.
+    /// Raises the highest fence in memory to the fence of a claim. The file is not changed.
     pub(crate) fn claimed(&self, fence: u64) {
         let memory = &mut self.desk.state().memory;
         memory.highest = memory.highest.max(fence);
     }
 
-    /// Adds the start mark of `run`, and waits briefly until the mark is on disk.
+    /// Adds the start mark of `run`, and waits at most `MARK_PATIENCE` until the mark is on disk.
     pub(crate) async fn mark_start(&self, run: ClaimedRun) {
         let (sender, written) = oneshot::channel();
         {
@@ -115,12 +116,12 @@ impl Journal {
             }
         }
         self.desk.wake.notify_one();
-        // The writing thread logs its failures.
+        // A failure of the writing thread is logged there and does not stop the run.
         let _ = tokio::time::timeout(MARK_PATIENCE, written).await;
     }
 
-    /// Starts an empty memory, because the remembered data is not the present data. The old file is
-    /// kept beside the new file.
+    /// Starts with an empty memory, because the remembered data is not the data in this Redis. The
+    /// old file is kept under another name.
     pub(crate) fn set_aside(&self) {
         let mut state = self.desk.state();
         state.memory = Memory::default();
@@ -130,8 +131,7 @@ impl Journal {
         self.desk.wake.notify_one();
     }
 
-    /// Writes the unwritten lines, as far as the disk allows within 2 seconds, and closes the
-    /// journal.
+    /// Closes the journal. Waiting lines are still written, for at most 2 seconds.
     pub(crate) async fn close(&self) {
         self.desk.state().is_closing = true;
         self.desk.wake.notify_one();

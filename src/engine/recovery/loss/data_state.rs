@@ -1,45 +1,45 @@
-//! Judges whether the data in Redis is the data that this node knows, and otherwise which data it
-//! is. A pure function.
+//! Judges whether the data in Redis is the data that this node knows, lost or replaced. The
+//! functions read and write nothing.
 
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{DataMarks, LossKind, LossRecord, Met, begun_at};
 
-/// The facts by which a node recognises its data in Redis.
+/// The facts by which a node recognizes its data in Redis.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Remembered {
-    /// The epoch of the data. `None` if this node never saw an epoch.
+    /// The epoch of the data. `None` if this node has not seen any epoch.
     pub(super) epoch: Option<String>,
     /// The earlier epochs of the data, oldest first.
     pub(super) past_epochs: Vec<String>,
     /// The highest fence that this node has seen.
     pub(super) highest: u64,
-    /// The time at which the data was last seen complete, by Redis' clock, ms.
+    /// The time at which this node last saw the data complete, in Unix ms by Redis' clock.
     pub(super) whole_at: i64,
-    /// The address of the Redis server at the time `whole_at`.
+    /// The address of the Redis server at which this node last saw the data complete.
     pub(super) address: String,
-    /// The identity of the Redis server at the time `whole_at`. `None` if the server is not known.
+    /// The identity of that Redis server. `None` if the server is not known.
     pub(super) server: Option<String>,
 }
 
-/// The verdict about the data.
+/// The result of comparing the data in Redis with the data that this node knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DataState {
-    /// The data is the data that this node knows.
+    /// The data is the data that this node knows, and complete.
     Same,
-    /// The data is empty, and this node has no data to miss.
+    /// Redis is empty, and this node has not seen any data before.
     FirstDay,
-    /// The data exists, and this node never saw any data before.
+    /// Redis has data, and this node has not seen any data before.
     New,
-    /// Part of the data is gone, and no node has reported it yet.
+    /// A part of the data is gone, and this node is the first to notice.
     Lost(LossKind),
-    /// Part of the data is gone, and another node has reported it.
+    /// A part of the data is gone, and another node has already reported the loss.
     Joined(LossKind),
-    /// The data belongs to another server or another installation.
+    /// The data is that of another Redis server or another installation.
     Another,
 }
 
-/// Judges the data at `address`. `losses` are the losses recorded in the data, which are needed if
-/// the epochs differ.
+/// Compares the data at `address` with the data that this node knows. `losses` are the data losses
+/// recorded in Redis. They are only needed if the epochs differ.
 pub(super) fn judge(
     known: &Remembered,
     found: &DataMarks,
@@ -68,8 +68,8 @@ pub(super) fn judge(
         LossKind::Unmarked
     };
     if found.epoch.is_empty() {
-        // Empty data at the known address is a loss. Empty data elsewhere means that an operator
-        // changed the address.
+        // If Redis is empty at the known address, the data was lost. At another address, an
+        // operator chose another Redis.
         return if is_same_place { DataState::Lost(gone) } else { DataState::Another };
     }
     if let Some(kind) = descent(epoch, &found.epoch, losses) {
@@ -78,30 +78,30 @@ pub(super) fn judge(
     if known.past_epochs.contains(&found.epoch) {
         return DataState::Lost(LossKind::Older);
     }
-    // The epoch began at the same address after the data was last seen complete. So the data was
-    // deleted, and a node without knowledge came first.
+    // The epoch began at the same address after this node last saw its data complete. So the data
+    // was deleted, and a node that did not know the old data began a new epoch.
     let is_younger = begun_at(&found.epoch)
         .zip(UnixMillis::new(known.whole_at))
         .is_some_and(|(begun, whole)| begun > whole);
     if is_same_place && is_younger { DataState::Lost(gone) } else { DataState::Another }
 }
 
-/// Returns the lowest value of the last fence since the data came to its server. If this node knew
-/// the data on that server already, the value is the present fence.
+/// Returns the lowest fence that the data had on its present server. This is the present fence,
+/// unless the data moved to this server after this node last saw it.
 fn lowest(known: &Remembered, found: &DataMarks) -> u64 {
     let has_moved = known.server.as_ref().is_some_and(|server| *server != found.server);
     match found.met {
-        // Other nodes may have claimed on this server before this node came.
+        // Other nodes may have raised the fence on this server before this node met the server.
         Met::At(fence) if has_moved => fence.min(found.fence),
         _ => found.fence,
     }
 }
 
-/// Returns the kind of loss by which the epoch `from` became `to`. Returns `None` if no losses lead
-/// from the first epoch to the second.
+/// Returns the kind of the data loss that replaced the epoch `from`, directly or in several steps
+/// up to `to`. Returns `None` if no recorded losses connect the two epochs.
 fn descent(from: &str, to: &str, losses: &[LossRecord]) -> Option<LossKind> {
     let mut epoch = to;
-    // Each step goes to an earlier loss, so there are at most as many steps as losses.
+    // Each step goes to an earlier loss. The limit also ends a circle in damaged records.
     for _ in 0..losses.len() {
         let loss = &losses.iter().find(|record| record.loss.epoch == epoch)?.loss;
         if loss.follows(from) {
@@ -179,7 +179,7 @@ mod tests {
         for met in [Met::At(50), Met::At(60), Met::Unknown] {
             assert_eq!(judge(&known("1-a"), &here(met), "here", &[]), DataState::Same, "{met:?}");
         }
-        // The server was not noted when the data was last seen, so it may have been this server.
+        // No server was recorded, so the data may have been on this server all the time.
         let noted = Remembered { server: None, ..known("1-a") };
         assert_eq!(judge(&noted, &here(Met::At(49)), "here", &[]), DataState::Same);
     }
@@ -226,7 +226,7 @@ mod tests {
             DataState::Joined(LossKind::Older)
         );
         assert_eq!(judge(&known("9-z"), &found("3-c", 60), "there", &losses), DataState::Another);
-        // The node that came first knew nothing. The node that marked the data says what it found.
+        // The first node did not know the old data. A later node recorded the epoch that it found.
         assert_eq!(
             judge(&known("5-fresh"), &found("6-f", 60), "x", &[loss("1-a", "5-fresh", "6-f")]),
             DataState::Joined(LossKind::Older)

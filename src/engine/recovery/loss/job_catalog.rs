@@ -1,8 +1,8 @@
 //! Keeps the names and schedules of jobs added by `schedctl`. No file restores these jobs, so after
-//! a loss the operator must learn which jobs are gone.
+//! a data loss the operator must learn which jobs are gone.
 //!
-//! Invariant: a missing job is removed from this catalog only after a look at data that this node
-//! knew to be complete.
+//! Invariant: a job is removed from this catalog only if it is missing in data that this node knows
+//! to be complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::store::{JobRecord, SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
-/// The number of names, hashes or definitions read in one call.
+/// The most names, hashes or definitions read in one call.
 const PAGE: usize = 1_000;
 const BATCH: usize = 200;
-/// The keys of a definition that hold its schedule.
+/// The keys of a definition that contain its schedule.
 const SCHEDULES: [&str; 7] = ["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
 
-/// The loop that keeps the names of jobs that no file would restore.
+/// The handles of the loop that keeps the names of jobs that no file would restore.
 pub(crate) struct JobCatalog {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) loss_watch: Arc<LossWatch>,
 }
 
-/// Updates the catalog of jobs at intervals, for ever.
+/// Updates the catalog of jobs at intervals. Never returns.
 pub(crate) async fn run(catalog: Arc<JobCatalog>) {
     let mut pause = Duration::from_secs(1);
     loop {
@@ -53,7 +53,7 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
         let page = store.list_jobs(names.len(), PAGE).await?;
         let before = names.len();
         names.extend(page);
-        // Jobs added or removed meanwhile shift the pages. The next look corrects that.
+        // Jobs added or removed meanwhile shift the pages. The next update corrects the result.
         if names.len() < before + PAGE {
             break;
         }
@@ -61,7 +61,7 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
     let known: BTreeMap<String, String> = journal.with(|memory| {
         memory.jobs.iter().map(|(name, job)| (name.clone(), job.hash.clone())).collect()
     });
-    // An edit does not notify this loop. The hash of the definition shows whether a job changed.
+    // An edit does not wake this loop. A changed hash of the definition shows an edited job.
     let (seen, mut unread): (Vec<JobName>, Vec<JobName>) =
         names.iter().cloned().partition(|name| known.contains_key(name.as_str()));
     for batch in seen.chunks(PAGE) {
@@ -85,7 +85,7 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
             if is_brought_back_by_none(&job) {
                 lines.push(JournalLine::Job(entry(&job)));
             } else if known.contains_key(job.name.as_str()) {
-                // A file defines the job now.
+                // A file now defines the job, so the job can be restored.
                 lines.push(JournalLine::JobOver(job.name.as_str().to_owned()));
             }
         }
@@ -94,7 +94,7 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
     let there: BTreeSet<&str> = names.iter().map(JobName::as_str).collect();
     let over = known.into_keys().filter(|name| all_read && !there.contains(name.as_str()));
     lines.extend(over.map(JournalLine::JobOver));
-    // Polled last: data lost during the reading must not count as jobs that are over.
+    // The poll comes last. It shows whether data was lost while the jobs were read.
     let poll = store.list_due(&[]).await?;
     if !lines.is_empty() && catalog.loss_watch.knows(&poll, known_now) {
         journal.note(lines);
@@ -102,8 +102,8 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns true if no node has a file that defines the job. Such a job was added by `schedctl`, or
-/// by a file that was applied.
+/// Returns true if no jobs file of a node defines the job. Such a job was added by `schedctl add`
+/// or `schedctl apply`.
 fn is_brought_back_by_none(job: &JobRecord) -> bool {
     let is_applied =
         |source: &String| source.parse::<SourceName>().is_ok_and(|source| source.is_applied());
@@ -127,8 +127,8 @@ fn entry(job: &JobRecord) -> ApiJob {
     }
 }
 
-/// Returns the jobs that this node knew and that Redis lacks. A one-shot whose run ended is not
-/// missing, whether this node or another node's journal recorded that end.
+/// Returns the jobs that this node knew and that are missing in Redis. A one-shot with a recorded
+/// end is not missing.
 pub(super) async fn missing(store: &Store, journal: &Journal) -> Result<Vec<ApiJob>, StoreError> {
     let (known, done) = journal.with(|memory| {
         let done: BTreeSet<String> =
@@ -158,7 +158,7 @@ async fn has_history(store: &Store, job: &str) -> Result<bool, StoreError> {
     match store.read_history(Some(&job), 0, 1).await {
         Ok(page) => Ok(!page.runs.is_empty()),
         Err(error) if error.is_passing() => Err(error),
-        // The history key of the job exists, though it cannot be read.
+        // The key of the history exists but is unreadable, so the job has a history.
         Err(_) => Ok(true),
     }
 }

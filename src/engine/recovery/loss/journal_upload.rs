@@ -1,4 +1,4 @@
-//! The restore orders that are made from the journal of this node.
+//! Makes restore orders from the journal of this node, and sends them to Redis.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::engine::recovery::restored_ends;
 use crate::engine::recovery::restored_ends::Given;
 use crate::store::{KnownRun, RestoreOrder, StoreError};
 
-/// The margin before the time at which the data was last seen complete. Notices about ends before
-/// this margin have already been sent.
+/// The time before the last complete state of the data. Ends of runs from before this time have
+/// already been notified.
 const REPORTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Sends restore orders to Redis. The node last saw the data complete at `whole_at`.
@@ -33,8 +33,8 @@ pub(super) async fn give_back(
     restored_ends::give_back(&node.store, &orders, failed).await
 }
 
-/// Restores the end of one run that Redis never received, and whose notices are still to be sent.
-/// Returns true if Redis recorded the end.
+/// Restores the end of one run that Redis never received, including its notices. Returns true if
+/// Redis recorded the end.
 pub(crate) async fn give_back_end(
     node: &NodeContext,
     loss_watch: &LossWatch,
@@ -49,8 +49,9 @@ pub(crate) async fn give_back_end(
     Ok(restored_ends::give_back(&node.store, &[order], failed).await?.restored > 0)
 }
 
-/// Returns restore orders for every run in the journal of `node`, under `epoch`. The order of a run that ended more than
-/// once has its last end. Ends older than `max_age` are left out.
+/// Returns a restore order for each run in the journal of `node`. The data has the new epoch
+/// `epoch`. If a run ended more than once, its last end is restored. Ends older than `max_age` are
+/// left out.
 pub(super) fn orders(
     journal: &Journal,
     node: &str,

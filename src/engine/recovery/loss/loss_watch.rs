@@ -1,6 +1,6 @@
-//! The check of each poll against the knowledge of this node about its data.
+//! Compares each poll with the data that this node knows.
 //!
-//! Invariant: a poll that does not match that knowledge is never acted on.
+//! Invariant: the node does not act on a poll that shows other data.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,22 +13,22 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::recovery::journal::{Journal, JournalLine};
 use crate::store::{DataMarks, Met, Poll, begun_at};
 
-/// The interval at which a higher fence is written to the journal.
+/// The shortest interval between two writes of the highest fence to the journal.
 const WRITE_SEEN: Duration = Duration::from_secs(5);
 
-/// The knowledge of this node about its data, and the check of each poll against that knowledge.
+/// The data that this node knows, and the comparison of each poll with this data.
 pub(crate) struct LossWatch {
     journal: Journal,
     address: String,
-    /// Unknown marks of data that wait to be judged.
+    /// The marks of unknown data that the recovery loop has not yet judged.
     found: Mutex<Option<FoundData>>,
     has_found: Notify,
-    /// The number of times that this node accepted data as known.
+    /// The number of times that this node accepted data as its own.
     accepted: AtomicU64,
     written: Mutex<(u64, Instant)>,
 }
 
-/// Data whose marks this node does not know.
+/// Data in Redis whose marks (epoch, fence and server) this node does not know.
 #[derive(Clone)]
 pub(super) struct FoundData {
     pub(super) marks: DataMarks,
@@ -36,7 +36,7 @@ pub(super) struct FoundData {
     pub(super) known: LossQuestion,
 }
 
-/// The knowledge of this node when a poll was sent. The answer to the poll is judged by this
+/// The knowledge of this node when a poll was sent. The answer to the poll is compared with this
 /// knowledge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LossQuestion {
@@ -62,7 +62,7 @@ impl LossWatch {
         &self.journal
     }
 
-    /// Returns the epoch of the data that this node knows.
+    /// Returns the epoch of the data that this node knows, or an empty text if none is known.
     pub(crate) fn epoch(&self) -> String {
         self.journal.with(|memory| memory.epoch.clone().unwrap_or_default())
     }
@@ -78,7 +78,7 @@ impl LossWatch {
         })
     }
 
-    /// Waits for unknown data, and returns it.
+    /// Waits until a poll finds unknown data, and returns the data.
     pub(super) async fn next_found(&self) -> FoundData {
         loop {
             self.has_found.notified().await;
@@ -93,7 +93,7 @@ impl LossWatch {
         &self.address
     }
 
-    /// Returns true if this node accepted data after `known` was taken.
+    /// Returns true if this node accepted data as its own after `known` was taken.
     pub(super) fn has_accepted_since(&self, known: LossQuestion) -> bool {
         self.accepted.load(Ordering::Acquire) != known.accepted
     }
@@ -102,19 +102,19 @@ impl LossWatch {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the present knowledge. The fence in the answer to a poll sent from now on may not
-    /// fall below this knowledge.
+    /// Returns the present knowledge, to be taken before a poll is sent. A lower fence in the
+    /// answer to that poll means a data loss.
     pub(crate) fn known_now(&self) -> LossQuestion {
         let accepted = self.accepted.load(Ordering::Acquire);
         LossQuestion { highest: self.journal.with(|memory| memory.highest), accepted }
     }
 
-    /// Returns true if a poll found the data that this node knows. `known` must be taken before the
-    /// poll was sent. After false, the caller may act on nothing in the poll.
+    /// Returns true if `poll` found the data that this node knows. `known` is the knowledge from
+    /// before the poll was sent. If the result is false, the caller must ignore the poll.
     pub(crate) fn knows(&self, poll: &Poll, known: LossQuestion) -> bool {
         if self.has_accepted_since(known) {
-            // The poll was sent before the last acceptance: the fence was lower then, and nothing
-            // is lost.
+            // The poll was sent before this node last accepted data. So a lower fence is not a data
+            // loss.
             return false;
         }
         let marks = &poll.marks;
@@ -148,8 +148,8 @@ impl LossWatch {
         true
     }
 
-    /// Returns the epoch to write back if the epoch key has a bad value and the data is otherwise
-    /// known. Known data has the same server and no fence below the highest fence seen.
+    /// Returns the epoch to write back if only the value of the epoch key is damaged. The server
+    /// must be the known one, and the fence not below the highest fence seen.
     pub(super) fn mark_to_write_back(&self, marks: &DataMarks, highest: u64) -> Option<String> {
         let is_damaged = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
         self.journal.with(|memory| {
@@ -163,7 +163,7 @@ impl LossWatch {
         JournalLine::Seen(fence, now.as_i64(), self.address.clone())
     }
 
-    /// Accepts the data with this epoch and fence, on this server, from now on.
+    /// Accepts the data with this epoch and fence, on this server, as the data of this node.
     pub(super) fn accept(&self, epoch: &str, fence: u64, server: &str, now: UnixMillis) {
         let server = JournalLine::Server(server.to_owned());
         self.journal.note([JournalLine::Epoch(epoch.to_owned()), server, self.seen(fence, now)]);

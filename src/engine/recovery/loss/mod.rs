@@ -1,24 +1,24 @@
 //! Data loss: detects it, reports it, and limits its damage.
 //!
-//! Every poll brings the marks of the data: epoch, fence and server. While they differ from what
-//! this node knows, it claims nothing. It reports the loss, begins a new epoch if it is the first
-//! to notice, and restores what its journal knows. Meanwhile no run is due for any node, for as
-//! long as a lease lasts. So nothing started before the loss is alive when claims begin again.
+//! Each poll returns the marks of the data: epoch, fence and server. If these marks differ from the
+//! marks that this node knows, the node claims nothing and reports the loss. The first node to
+//! notice begins a new epoch. Each node restores the facts in its journal. Meanwhile no run is due
+//! on any node, for the length of a lease. So when claims begin again, no run from before the loss
+//! is still executing.
 //!
-//! A failover, or a restart, may lose the last writes. A node that had not seen these writes cannot
-//! notice that, because the marks match its knowledge. So the first node to poll a Redis server of
-//! a new identity stores the last fence of that moment. The identity is the process of the server
-//! and the count of its promotions to primary. For 1.5 s nothing is due on that server. Each node
-//! polls at least each second, so any node that has seen a higher fence reports it in that time. A
-//! node that comes later compares with the stored fence. It notices the loss although fences have
-//! risen since. Claims and skips made from a poll go only to the polled server.
+//! A failover or restart may lose only the last writes. A node that did not see these writes cannot
+//! notice their loss. So the first node that meets a new Redis server stores the fence that the
+//! server then has. A server is new if its process changed, or if it was promoted to primary. For
+//! 1.5 s no run is due on a new server. Each node polls at least every second, so a node that has
+//! seen a higher fence reports the loss in this time. A node that comes later compares its fence
+//! with the stored fence. Claims and skips that follow a poll go only to the polled server.
 //!
-//! - [`data_state`] decides what the data is
+//! - [`data_state`] decides whether the data is known, lost or replaced
 //! - [`loss_watch`] checks each poll
-//! - [`journal_upload`] restores from the journal
+//! - [`journal_upload`] restores runs from the journal
 //! - [`job_catalog`] keeps the names of jobs that no file would restore
 //!
-//! Invariant: a journal never writes into data that is not its own.
+//! Invariant: a node never restores its journal into data of another installation.
 
 mod data_state;
 pub(crate) mod job_catalog;
@@ -41,34 +41,34 @@ use crate::store::{
 use data_state::{DataState, Remembered, judge};
 use loss_watch::{FoundData, LossWatch};
 
-/// The bounds of the time without claims after a loss. That time is the length of a lease. Redis
-/// accepts no more than the upper bound.
+/// The shortest and the longest time without claims after a loss. Between these limits, this is the
+/// length of a lease. Redis accepts no longer time.
 const SETTLE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
-/// The time for other nodes to restore what they know, before this node reports which jobs are
-/// gone. Nodes notice a loss within a second of each other.
+/// The time that other nodes get to restore their journals, before this node reports which jobs are
+/// gone. All nodes notice a loss within a second.
 const OTHERS_GIVE_BACK: Duration = Duration::from_millis(1500);
 /// The most jobs named in one log line.
 const NAMED_IN_LOG: usize = 20;
 
-/// The loop that judges unknown data and restores what a loss took.
+/// The handles of the loop that judges unknown data and restores lost data.
 pub(crate) struct LossRecovery {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) loss_watch: Arc<LossWatch>,
     pub(crate) retention: Arc<Retention>,
 }
 
-/// Judges unknown data that polls have found, for ever.
+/// Judges unknown data that polls have found. Never returns.
 pub(crate) async fn run(recovery: Arc<LossRecovery>) {
     let watch = &recovery.loss_watch;
     loop {
         let found = watch.next_found().await;
         match deal(&recovery, &found).await {
             Ok(()) => recovery.node.wakeups.ticker.notify_one(),
-            // The next poll finds it again.
+            // The next poll finds the unknown data again.
             Err(error) => {
                 recovery.node.outage_log.failed(
                     &error,
-                    "this node does not know whether data was lost, so it starts no runs",
+                    "this node cannot find out if data was lost and starts no runs",
                 );
             }
         }
@@ -83,7 +83,8 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
     let (known, marks) = (watch.remembered(), &found.marks);
     if marks.met == Met::No {
         store.record_server(&marks.server).await?;
-        // The next poll brings what the server had then, unless it has no epoch.
+        // The next poll shows the fence that this server had first. Without an epoch it shows
+        // nothing new.
         if !marks.epoch.is_empty() {
             return Ok(());
         }
@@ -100,7 +101,9 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
             if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await?
                 == EpochReply::Begun
             {
-                warn!("The epoch key had an invalid value. This node wrote the known epoch back.");
+                warn!(
+                    "The key `epoch` in Redis had an invalid value. This node replaced the value by the known epoch."
+                );
             }
             Ok(())
         }
@@ -130,7 +133,7 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
             warn!(
                 redis = watch.address(),
                 was_at = known.address,
-                "This Redis has data that this node does not know, so this node treats it as another server. The journal of the earlier data was set aside and is not restored here."
+                "This Redis has data that this node does not know, so this node treats it as another server. The node renamed its journal of the earlier data, and does not restore that journal here."
             );
             watch.journal().set_aside();
             Ok(())
@@ -155,7 +158,7 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
                 .await?
             {
                 EpochReply::Begun => mend(recovery, &loss.epoch, kind, &known, found).await,
-                // The next poll shows its epoch.
+                // Another node began an epoch first. The next poll shows this epoch.
                 EpochReply::Another => Ok(()),
             }
         }
@@ -163,7 +166,7 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
     }
 }
 
-/// Reports the loss, restores the facts in the journal, and accepts the data again.
+/// Reports the loss, restores the facts in the journal, and accepts the data as known.
 async fn mend(
     recovery: &LossRecovery,
     epoch: &str,
@@ -173,7 +176,7 @@ async fn mend(
 ) -> Result<(), StoreError> {
     let (watch, now) = (&recovery.loss_watch, found.now);
     let whole_at = UnixMillis::new(known.whole_at);
-    // Logged once, however many tries the restore takes.
+    // The loss is logged once, even if the restore takes several tries.
     if recovery.node.outage_log.is_new(&format!("loss {epoch}")) {
         error!(
             namespace = recovery.node.store.namespace(),
@@ -182,7 +185,7 @@ async fn mend(
             kind.words()
         );
     }
-    // A run here without a lease must be stopped before any node may start it again.
+    // Runs of this node without a lease must be stopped before another node may start them again.
     recovery.node.wakeups.lease_keeper.notify_one();
     recovery.node.wakeups.reconciler.notify_one();
     let (node, max_age) = (&recovery.node, recovery.retention.bounds().history.max_age);
@@ -210,7 +213,7 @@ async fn mend(
             watch.journal().note(gone.into_iter().map(|job| JournalLine::JobOver(job.name)));
             watch.accept(epoch, fence, &found.marks.server, now);
         }
-        // Lost again meanwhile: the next poll shows it.
+        // The data was lost once more. The next poll shows the new loss.
         ReportReply::Moved => {}
     }
     Ok(())

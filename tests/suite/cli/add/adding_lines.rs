@@ -46,7 +46,7 @@ fn what_is_doubtful_of_a_line_is_reported_with_its_number_and_only_so_often() {
     let each: Vec<&str> = reported.lines().collect();
     let wanted = [
         ("line 1: ping_url: ", "{jobb}"),
-        ("line 2: user: ", "no user \"no-such-user\" on this host"),
+        ("line 2: user: ", "this host has no user \"no-such-user\""),
         ("line 4: job d ", "no future time"),
         ("line 3: not_while: ", "no job nobody exists"),
     ];

@@ -43,13 +43,15 @@ fn a_second_add_is_a_conflict_that_names_the_first_and_what_it_is_doing() {
         .refused(4, &["held by job first"]);
     bench.try_add(&["--in", "1h", "--debounce", "customer-42"]).refused(4, &["held by job first"]);
     bench.ctl.run(&["pause", "first"]).good();
-    bench.try_add(&second).refused(4, &["which is paused since "]);
+    bench.try_add(&second).refused(4, &["which has been paused since "]);
     bench.add(&["--in", "1h", "--unique", "customer-43", "--", "true"]);
     assert_eq!(bench.jobs(), 2);
 
     bench.add(&["--name", "now", "--in", "0s", "--unique", "now", "--", "true"]);
     let claim = bench.node.claim("now");
-    bench.try_add(&["--unique", "now"]).refused(4, &["held by job now, which runs since "]);
+    bench
+        .try_add(&["--unique", "now"])
+        .refused(4, &["held by job now, which has been running since "]);
     bench.node.finish(&claim, RunState::Succeeded, &[]);
     assert!(bench.add(&["--unique", "now", "--", "true"]).starts_with("job-"));
 }
@@ -63,7 +65,7 @@ fn a_key_held_for_a_time_outlives_its_job_and_the_conflict_says_until_when() {
     bench.node.finish(&claim, RunState::Succeeded, &[]);
     bench
         .try_add(&add)
-        .refused(4, &["held by job a, which was over at ", "it holds the key until "]);
+        .refused(4, &["held by job a, which ended at ", "job a holds the key until "]);
     // Removed by hand it holds nothing.
     bench.add(&["--name", "b", "--in", "1h", "--unique", "l", "--unique-for", "1h", "--", "true"]);
     bench.ctl.run(&["cancel", "b"]).good();
@@ -162,7 +164,7 @@ fn a_debounced_add_onto_a_paused_job_says_that_it_is_paused_and_promises_no_time
     let again = ["add", "--in", "2s", "--debounce", "reindex", "--shell", "two"];
     let reported = bench.ctl.run(&again).good();
     assert!(
-        reported.stderr.contains("job first is paused since ")
+        reported.stderr.contains("job first has been paused since ")
             && reported.stderr.contains("schedctl resume first"),
         "{}",
         reported.stderr
@@ -302,7 +304,7 @@ fn lines_are_counted_as_added_and_as_there_already() {
         "{reported:?}"
     );
     assert!(
-        reported[1].contains("line 8: ") && reported[1].contains("wanted it together with unique"),
+        reported[1].contains("line 8: ") && reported[1].contains("found unique_for without unique"),
         "{reported:?}"
     );
     assert_eq!(reported[2..], ["6 added, 1 existed already"]);
@@ -358,7 +360,7 @@ fn what_cannot_be_meant_is_refused_by_the_flag() {
         (&["--debounce", "k", "--cron", "@daily"], &["--debounce: ", "--at"]),
         (
             &["--debounce", "k", "--in", "5s", "--unique-for", "1h"],
-            &["--unique-for: ", "no time beside it"],
+            &["--unique-for: ", "remove for (--unique-for)"],
         ),
         (&["--throttle", "k"], &["--throttle: ", "--unique-for"]),
         (&["--unique-for", "1h"], &["--unique"]),
@@ -400,7 +402,7 @@ fn any_text_a_user_can_read_is_a_key_and_show_prints_it() {
         assert_eq!(shown["definition"]["unique"]["key"], *key);
     }
     let shown = bench.ctl.run(&["show", "j0"]).good().stdout;
-    let line = "unique      \"Kunde Müller / 7\", until it is over; a second add is refused";
+    let line = "unique      \"Kunde Müller / 7\", until the job is over; a second add is refused";
     assert!(shown.lines().any(|shown| shown == line), "{shown}");
     bench.ctl.run(&["doctor"]).good();
 }

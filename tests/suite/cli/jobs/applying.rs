@@ -122,7 +122,10 @@ fn what_is_no_longer_in_the_file_stays_and_is_named_until_it_is_pruned() {
     bench.ctl.run(&["apply", "f.toml"]).good();
     write(&bench, "f.toml", B);
     let kept = bench.ctl.run(&["apply", "f.toml"]).good();
-    assert!(kept.stdout.contains("- a ") && kept.stdout.contains("--prune removes it"), "{kept:?}");
+    assert!(
+        kept.stdout.contains("- a ") && kept.stdout.contains("--prune removes the job"),
+        "{kept:?}"
+    );
     assert!(
         kept.stdout.contains("- queue mail")
             && kept.stdout.contains("1 kept that are no longer in the file"),
@@ -221,7 +224,7 @@ fn a_one_shot_whose_time_is_past_is_not_planted_and_no_difference() {
     );
     let applied = bench.ctl.run(&["apply", "f.toml"]).good();
     assert!(
-        applied.stderr.contains("job once: its last time is past, so it gets no run"),
+        applied.stderr.contains("job once gets no run, because its last time is past"),
         "{applied:?}"
     );
     assert_eq!(names(&bench), ["a"]);
@@ -242,7 +245,9 @@ fn an_applied_job_is_not_taken_out_by_hand_nor_by_another_source() {
     let differs = bench.ctl.run(&["diff", "two.toml"]);
     assert!(
         differs.code == 1
-            && differs.stdout.contains("also in the file applied as one: the last change wins"),
+            && differs
+                .stdout
+                .contains("also defined in the file applied as one; the last change wins"),
         "{differs:?}"
     );
     bench.ctl.run(&["apply", "two.toml"]).good();
@@ -361,7 +366,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
         Some(()).filter(|()| every == "1h" && limit == 2)
     });
     assert!(
-        files().contains("all files that nodes read were applied, and none differ"),
+        files().contains("all files that nodes read were applied, and no two files differ"),
         "{}",
         files()
     );
@@ -379,7 +384,7 @@ fn a_job_that_is_live_as_no_file_says_is_named_until_one_of_them_is_applied_agai
     let reported = bench.ctl.run(&["doctor"]).stdout;
     assert!(
         reported.contains(
-            "its live definition comes from a file that no longer has it, and the files of apply:one define it differently"
+            "the live definition comes from a file that no longer has this job, and the files of apply:one define the job differently"
         ),
         "{reported}"
     );
@@ -387,5 +392,5 @@ fn a_job_that_is_live_as_no_file_says_is_named_until_one_of_them_is_applied_agai
     assert!(applied.stdout.contains("1 changed"), "{applied:?}");
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "1h");
     let reported = bench.ctl.run(&["doctor"]).stdout;
-    assert!(!reported.contains("its live definition comes from a file"), "{reported}");
+    assert!(!reported.contains("the live definition comes from a file"), "{reported}");
 }

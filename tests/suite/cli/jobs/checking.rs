@@ -109,10 +109,10 @@ fn what_keeps_every_run_of_a_job_from_starting_here_is_reported_and_no_problem()
     let checked = ctl.run(&["check"]).good();
     let reported: Vec<&str> = checked.stderr.lines().collect();
     for wanted in [
-        "jobs.b.ping_url: \"{jb}\" means nothing and is sent as it is, wanted {job}",
+        "jobs.b.ping_url: found \"{jb}\", which schedd does not replace, wanted {job}",
         "jobs.a: env_file ",
-        "jobs.a.user: daemon is not among [daemon] users of this file, which lists nobody: its runs cannot start, unless schedd itself runs as daemon",
-        "open cannot be used: everybody can write it (mode 0666)",
+        "jobs.a.user: daemon is not among [daemon] users of this file, which lists nobody; the runs of the job cannot start, unless schedd itself runs as daemon",
+        "open cannot be used: everybody can write the file (mode 0666)",
     ] {
         assert!(reported.iter().any(|line| line.contains(wanted)), "no {wanted}: {reported:#?}");
     }

@@ -60,7 +60,7 @@ fn text_reports_local_time_utc_and_how_far_it_is() {
 #[test]
 fn what_never_comes_or_cannot_be_read_is_refused() {
     let alone = alone();
-    alone.run(&["next", "0 0 30 2 *"]).refused(2, &["has no day before 2100"]);
+    alone.run(&["next", "0 0 30 2 *"]).refused(2, &["matches no day before 2100"]);
     alone.run(&["next", "* * * *"]).refused(2, &["4 fields"]);
     alone.run(&["next", "-1 * * * *"]).refused(2, &["cron \"-1 * * * *\": minute", "wanted 0-59"]);
     alone.run(&["describe", "-1 * * * *"]).refused(2, &["cron \"-1 * * * *\": minute"]);
@@ -168,7 +168,7 @@ fn an_expression_of_systemd_is_shown_in_its_own_zone_and_refused_as_one() {
     for (text, wanted) in [
         ("Mon..Fri 25:00", "calendar \"Mon..Fri 25:00\": hour 25"),
         ("Mon *-*-* 09:00:00.5", "wanted whole seconds"),
-        ("0 9 * *", "4 fields found"),
+        ("0 9 * *", "the expression has 4 fields"),
         ("*/5", "1 field found"),
     ] {
         alone().run(&["next", text]).refused(2, &[wanted]);
@@ -237,9 +237,9 @@ fn a_job_is_described_with_the_zone_it_is_read_in() {
     for (job, wanted) in [
         (
             "backup",
-            "at 08:25 every day (H as drawn for backup) (UTC)\nnever on 2099-12-24\nskipped if it would start more than 1h late\n",
+            "at 08:25 every day (H as drawn for backup) (UTC)\nnever on 2099-12-24\nskipped if the run would start more than 1h late\n",
         ),
-        ("n", "every 1d, the first on Thursday 2099-12-24 at 09:00:00 CET\n3 runs in all\n"),
+        ("n", "every 1d, the first on Thursday 2099-12-24 at 09:00:00 CET\nat most 3 runs\n"),
         ("d", "1m30s after the end of each run\n"),
         (
             "r",
@@ -249,7 +249,7 @@ fn a_job_is_described_with_the_zone_it_is_read_in() {
         ("c", "at 09:00, Monday to Friday (Asia/Tokyo)\nat minute 0 of every hour (Asia/Tokyo)\n"),
         ("a", "once, on Thursday 2099-12-24 at 09:00:00 CET\n"),
         ("e", "every 1m30s, counted from the job's first apply\n"),
-        ("m", "only when asked for\n"),
+        ("m", "only by request\n"),
     ] {
         assert_eq!(bench.ctl.run(&["describe", job]).good().stdout, wanted);
     }
@@ -329,7 +329,7 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     let text = bench.ctl.run(&["show", "skips"]).good().stdout;
     assert!(
         text.contains(
-            "times that the clock leaves out are skipped, a time that comes twice runs twice"
+            "times that the clock skips do not run, a time that the clock shows twice runs both times"
         ),
         "{text}"
     );
@@ -350,7 +350,7 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     bench.add(&["--name", "beat", "--cron", "@every 90s", "--", "x"]);
     assert_eq!(bench.ctl.run(&["show", "beat", "--json"]).json()["schedule"], "every 1m30s");
     bench.add(&["--name", "boot", "--cron", "@reboot", "--", "x"]);
-    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot has no clock times"]);
+    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot has no next times"]);
     assert_eq!(bench.ctl.run(&["show", "boot", "--json"]).json()["state"], "scheduled");
-    bench.ctl.run(&["next", "@reboot"]).refused(2, &["has no clock times"]);
+    bench.ctl.run(&["next", "@reboot"]).refused(2, &["has no next times"]);
 }

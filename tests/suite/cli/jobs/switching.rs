@@ -7,7 +7,7 @@ fn a_paused_job_has_no_next_time_until_it_is_resumed() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--every", "1h", "--", "x"]);
     let before = bench.ctl.run(&["show", "a", "--json"]).json();
-    assert_eq!(bench.ctl.run(&["pause", "a"]).good().stdout, "a paused\n");
+    assert_eq!(bench.ctl.run(&["pause", "a"]).good().stdout, "job a paused\n");
     let paused = bench.ctl.run(&["show", "a", "--json"]).json();
     assert_eq!((&paused["state"], &paused["paused"]), (&"paused".into(), &true.into()));
     assert!(paused["next_due"].is_null());

@@ -135,10 +135,10 @@ fn a_found_file_where_everybody_may_write_is_refused_and_nothing_is_sent() {
         let trap = Trap::set();
         trap.chmod(name, mode);
         trap.assert_refused(&[
-            "jobs.toml: found here and not used",
+            "jobs.toml: found this file but did not use it",
             "everybody can write",
             &format!("(mode {mode:04o})"),
-            "named by --jobs",
+            "name the file by --jobs",
         ]);
         // Who names a Redis does not need the file.
         let bench = Bench::start();
@@ -155,7 +155,7 @@ fn a_found_file_of_a_stranger_or_in_a_directory_of_one_is_refused() {
         let trap = Trap::set();
         trap.chown(name, STRANGER);
         trap.assert_refused(&[
-            "jobs.toml: found here and not used",
+            "jobs.toml: found this file but did not use it",
             "belongs to user 65534, wanted chown to root",
         ]);
     }
@@ -165,7 +165,10 @@ fn a_found_file_of_a_stranger_or_in_a_directory_of_one_is_refused() {
         .unwrap();
     std::os::unix::fs::symlink("theirs/jobs.toml", trap.ctl.home().join("jobs.toml")).unwrap();
     trap.chown("theirs", STRANGER);
-    trap.assert_refused(&["jobs.toml: found here", "the directory ./theirs belongs to user 65534"]);
+    trap.assert_refused(&[
+        "jobs.toml: found this file",
+        "the directory ./theirs belongs to user 65534",
+    ]);
 }
 
 #[test]
@@ -178,7 +181,8 @@ fn root_refuses_a_file_of_a_stranger_that_is_named() {
     for args in [&["list", "--jobs", "jobs.toml"][..], &["check", "jobs.toml"]] {
         let finished = trap.ctl.run(args);
         assert!(
-            finished.code == 78 && finished.stderr.contains("as root: belongs to user 65534"),
+            finished.code == 78
+                && finished.stderr.contains("as root: the file belongs to user 65534"),
             "{args:?} {finished:?}"
         );
     }
@@ -194,7 +198,7 @@ fn root_refuses_a_file_of_a_stranger_that_is_named() {
         trap.ctl
             .run(&["check", "jobs.toml"])
             .stderr
-            .contains("group 65534 can write it (mode 0660), wanted chmod g-w")
+            .contains("group 65534 can write the file (mode 0660), wanted chmod g-w")
     );
     trap.chmod("jobs.toml", 0o640);
     trap.ctl.run(&["check", "jobs.toml"]).good();
@@ -227,7 +231,7 @@ fn a_user_is_warned_of_a_named_file_of_another_and_its_address_gets_no_credentia
     let reported = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(
         ended.status.code() == Some(78)
-            && reported.contains("no credential is sent to an address of this file"),
+            && reported.contains("no credential is sent to an address that another user may"),
         "{reported}"
     );
     trap.assert_nothing_was_sent();
@@ -237,7 +241,7 @@ fn a_user_is_warned_of_a_named_file_of_another_and_its_address_gets_no_credentia
     assert!(
         ended.status.success()
             && reported
-                .contains("warning: jobs.toml: somebody else can so run commands here: belongs to"),
+                .contains("warning: jobs.toml: another user may write this file and so run commands here: the file belongs to"),
         "{reported}"
     );
 }
@@ -252,11 +256,12 @@ fn what_this_host_would_refuse_of_a_job_is_warned_of_when_it_is_added() {
     let added = bench.ctl.run(&["add", "--env-file", file, "--", "x"]).good();
     assert!(
         added.stderr.contains("warning: --env-file: ")
-            && added.stderr.contains("everybody can write it (mode 0666)"),
+            && added.stderr.contains("everybody can write the file (mode 0666)"),
         "{added:?}"
     );
     let added = bench.ctl.run(&["add", "--user", "nobody:root", "--", "x"]).good();
-    let reported = "warning: --user: user \"nobody\" is no member of group \"root\" on this host";
+    let reported =
+        "warning: --user: user \"nobody\" is not a member of group \"root\" on this host";
     assert!(added.stderr.contains(reported), "{added:?}");
     let line = format!(
         "{{\"shell\": \"x\", \"user\": \"nobody:nosuchgroup\", \"env_file\": \"{file}\"}}\n"
@@ -264,7 +269,7 @@ fn what_this_host_would_refuse_of_a_job_is_warned_of_when_it_is_added() {
     let added = bench.ctl.run_with_input(&["add", "--stdin"], line.as_bytes()).good();
     assert!(
         added.stderr.contains("this host has no group \"nosuchgroup\"")
-            && added.stderr.contains("everybody can write it"),
+            && added.stderr.contains("everybody can write the file"),
         "{added:?}"
     );
     // What a person names as data may be anybody's.
@@ -289,7 +294,9 @@ fn a_calendar_of_a_stranger_is_refused_by_root() {
     let finished = ctl.run(&["check"]);
     assert!(
         finished.code == 78
-            && finished.stderr.contains("c.ics\" lets somebody else say when jobs of root run"),
+            && finished.stderr.contains(
+                "c.ics\" may be written by another user, so jobs of root cannot use the file"
+            ),
         "{finished:?}"
     );
 }

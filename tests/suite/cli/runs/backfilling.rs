@@ -53,7 +53,7 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     assert!(bench.ctl.run(&["show", &claim.run.to_string()]).good().stdout.contains("backfill"));
     assert!(bench.ctl.run(&["show", "a"]).good().stdout.contains("schedctl cancel a --backfill"));
     let given_up = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
-    assert!(given_up.stdout.contains("4 backfill runs of a cancelled"), "{given_up:?}");
+    assert!(given_up.stdout.contains("4 backfill runs of job a cancelled"), "{given_up:?}");
     let reported = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T02:00:00Z"]).good().stdout;
     assert!(reported.contains("The backfill of this occurrence was cancelled by "), "{reported}");
     let made_up = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T00:00:00Z"]).good().stdout;
@@ -62,8 +62,16 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     assert!(nothing.stdout.contains("a has no backfill runs to cancel"), "{nothing:?}");
     assert_eq!(shown()["next_due"], next);
     let text = bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO]).good();
-    assert!(text.stdout.contains("4 runs of a added; they run one after the other"), "{text:?}");
-    assert!(text.stderr.contains("not backfilled: 1 already backfilled"), "{text:?}");
+    assert!(
+        text.stdout.contains("4 runs of job a added; backfill runs start one after the other"),
+        "{text:?}"
+    );
+    assert!(
+        text.stderr.contains(
+            "not backfilled, because they are already backfilled, or wait for their backfill run: 1"
+        ),
+        "{text:?}"
+    );
 }
 
 #[test]
@@ -162,7 +170,7 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
     run(&["d", "--from", FROM])
         .refused(2, &["runs a delay after the end of each run", "schedctl run d"]);
     run(&["a"]).refused(2, &["--from"]);
-    run(&["a", "--from", "soon"]).refused(2, &["--from", "how long ago"]);
+    run(&["a", "--from", "soon"]).refused(2, &["--from", "a duration before now"]);
     run(&["a", "--from", FROM, "--to", "2090-01-01"]).refused(2, &["--to", "wanted a past time"]);
     run(&["a", "--from", "2090-01-01"]).refused(2, &["--from", "wanted a past time"]);
     run(&["a", "--from", TO, "--to", FROM]).refused(2, &["is not before --to"]);

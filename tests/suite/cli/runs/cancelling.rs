@@ -13,7 +13,10 @@ fn a_job_is_taken_out_once_and_again_without_harm() {
     bench.add(&["--name", "a", "--every", "1h", "--", "x"]);
     bench.add(&["--name", "once", "--in", "1h", "--", "x"]);
     for name in ["a", "once"] {
-        assert_eq!(bench.ctl.run(&["cancel", name]).good().stdout, format!("{name} cancelled\n"));
+        assert_eq!(
+            bench.ctl.run(&["cancel", name]).good().stdout,
+            format!("job {name} cancelled\n")
+        );
         assert!(bench.ctl.run(&["cancel", name]).good().stdout.contains("already cancelled"));
     }
     assert_eq!(bench.ctl.run(&["list", "--json"]).json(), serde_json::json!([]));
@@ -33,7 +36,7 @@ fn what_was_asked_for_by_hand_is_stopped_with_its_job_where_that_is_asked_for() 
     bench.ctl.run(&["run", "a"]).good();
     let runs = bench.node.claim("a").run.to_string();
     let cancelled = bench.ctl.run(&["cancel", "a", "--stop"]).good().stdout;
-    assert_eq!(cancelled, "a cancelled; its 2 runs are being stopped\n");
+    assert_eq!(cancelled, "job a cancelled; its 2 runs are being stopped\n");
     let reported = bench.ctl.run(&["history", "a", "--json"]).good().json();
     let state = |id: &str| {
         reported.as_array().unwrap().iter().find(|run| run["run_id"] == id).unwrap()["state"]
@@ -64,7 +67,7 @@ fn a_finished_one_shot_that_was_retried_by_hand_can_be_cancelled() {
     bench.ctl.run(&["retry", &claim.run.to_string()]).good();
     assert_eq!(
         bench.ctl.run(&["cancel", "once"]).good().stdout,
-        "once: its run is being stopped\n"
+        "job once: its run is being stopped\n"
     );
     let history = bench.ctl.run(&["history", "once", "--json"]).json();
     assert_eq!(history[0]["state"], "cancelled");
@@ -114,7 +117,7 @@ fn a_running_run_is_asked_to_stop_and_a_recurring_jobs_only_if_asked_for() {
     for (flags, said) in [
         (
             &[][..],
-            "continues (schedctl cancel b --stop stops it); a job added under this name with another definition ends its retries\n",
+            "continues (schedctl cancel b --stop stops the run); a job added under this name with another definition ends the retries\n",
         ),
         (&["--stop"], "is being stopped\n"),
     ] {
@@ -122,7 +125,7 @@ fn a_running_run_is_asked_to_stop_and_a_recurring_jobs_only_if_asked_for() {
         let claim = bench.node.claim("b");
         let reported = bench.ctl.run(&[&["cancel", "b"], flags].concat()).good().stdout;
         assert!(
-            reported.starts_with("b cancelled; its run ") && reported.ends_with(said),
+            reported.starts_with("job b cancelled; its run ") && reported.ends_with(said),
             "{reported}"
         );
         bench.node.finish(&claim, RunState::Succeeded, &[]);

@@ -112,8 +112,8 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
 fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let (bench, [f, t, l, s]) = scene();
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
-    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} runs it again")]);
-    assert_eq!(several.stdout, format!("{f} is ready again\n{t} is ready again\n"));
+    several.refused(4, &[&s, "succeeded", &format!("run it again with schedctl rerun {s}")]);
+    assert_eq!(several.stdout, format!("run {f} is ready again\nrun {t} is ready again\n"));
     bench.ctl.run(&["retry", "l@1"]).refused(3, &[&format!("similar ids: {l}")]);
     bench.ctl.run(&["retry", "nosuch@1"]).refused(3, &["nosuch"]);
     bench.ctl.run(&["retry"]).refused(2, &["ids of runs, or --dead", "schedctl retry --help"]);
@@ -132,7 +132,7 @@ fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     bench
         .ctl
         .run(&["retry", &claim.run.to_string()])
-        .refused(4, &["job gone no longer exists", "add it again"]);
+        .refused(4, &["job gone no longer exists", "add the job again"]);
     bench.add(&["--name", "gone", "--", "y"]);
     let earlier = bench.ctl.run(&["retry", &claim.run.to_string()]);
     earlier.refused(

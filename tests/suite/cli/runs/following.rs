@@ -114,7 +114,7 @@ fn a_run_that_is_tried_again_is_followed_into_its_next_attempt() {
     let follower = Follower::start(&bench, &[&first.run.to_string()]);
     follower.stdout.wait_for("first\n");
     bench.node.retry(&first, Duration::ZERO, 7);
-    follower.stderr.wait_for(&format!("attempt 1 of {} ended: exit code 7", first.run));
+    follower.stderr.wait_for(&format!("attempt 1 of run {} ended: exit code 7", first.run));
     let second = bench.node.claim("a");
     bench.node.write(&second, b"second\n", b"", 0);
     follower.stdout.wait_for("second\n");
@@ -122,7 +122,7 @@ fn a_run_that_is_tried_again_is_followed_into_its_next_attempt() {
     let (code, stdout, stderr) = follower.end();
     assert_eq!((code, stdout.as_str()), (Some(0), "first\nsecond\n"));
     assert!(
-        stderr.contains(&format!("attempt 2 of {} started on node web-1", first.run)),
+        stderr.contains(&format!("attempt 2 of run {} started on node web-1", first.run)),
         "{stderr}"
     );
     assert!(stderr.contains(&format!("{} succeeded after", first.run)), "{stderr}");
@@ -133,7 +133,7 @@ fn of_a_job_the_run_that_executes_is_followed_or_else_the_next_one() {
     let bench = Bench::start();
     bench.add(&["--name", "m", "--", "x"]);
     let follower = Follower::start(&bench, &["m"]);
-    follower.stderr.wait_for("no run of m is running; waiting for the next run");
+    follower.stderr.wait_for("no run of job m is running; waiting for the next run");
     bench.ctl.run(&["run", "m"]).good();
     let claim = bench.node.claim("m");
     bench.node.write(&claim, b"hello\n", b"", 0);
@@ -253,7 +253,7 @@ fn what_is_followed_cannot_steer_the_terminal_unless_it_may() {
         seen.contains("one\\u{1b}[2Jtwo\\rthree\\u{202e}\r\n") && !seen.contains('\u{1b}'),
         "{seen:?}"
     );
-    assert!(seen.contains("55 bytes here were not stored"), "{seen:?}");
+    assert!(seen.contains("the next 55 bytes of the output were not stored"), "{seen:?}");
     assert!(
         bench
             .ctl

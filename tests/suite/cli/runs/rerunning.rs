@@ -78,5 +78,5 @@ fn what_is_not_over_or_not_there_or_has_no_job_is_refused() {
     let old = bench.node.claim("a");
     bench.node.finish(&old, RunState::Failed, &[]);
     bench.ctl.run(&["cancel", "a"]).good();
-    run(&old.run.to_string()).refused(4, &["job a is over (cancelled)", "add it again"]);
+    run(&old.run.to_string()).refused(4, &["job a is over (cancelled)", "add the job again"]);
 }

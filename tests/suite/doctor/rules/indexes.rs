@@ -71,10 +71,10 @@ async fn counters_are_set_to_what_they_count() {
             .map(|mended| (mended.finding.subject.to_string(), mended.done))
             .collect();
         let key = |rest: &str| format!("key {}", desk.key(rest));
-        let bytes = (key("output_bytes"), vec!["bytes of output set to 10".to_owned()]);
+        let bytes = (key("output_bytes"), vec!["counter of output bytes set to 10".to_owned()]);
         assert_eq!(
             done,
-            [(key("counters"), vec!["waiting runs set to 0".to_owned()]), bytes],
+            [(key("counters"), vec!["counter of waiting runs set to 0".to_owned()]), bytes],
             "each under its own key"
         );
         assert_eq!(desk.get::<String>("GET", "output_bytes", &[]), "10");

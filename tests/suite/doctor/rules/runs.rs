@@ -34,7 +34,7 @@ async fn an_ended_lease_without_a_record_goes_to_quarantine_and_a_living_one_sta
     assert_eq!(desk.get::<i64>("HLEN", "quarantine", &[]), 1);
     let end = t(60_000).as_i64().to_string();
     desk.break_by("ZADD", "leases", &[&end, "a@5#7"]);
-    desk.leaves("extra:leases", "a@5", "once it has ended").await;
+    desk.leaves("extra:leases", "a@5", "when the lease has ended").await;
 }
 
 #[tokio::test]
@@ -101,11 +101,11 @@ async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_range() {
     assert!(
         reported.len() == 1
             && reported[0].contains("counts 5 occurrences")
-            && reported[0].contains("only 3 of them"),
+            && reported[0].contains("without their own record is 3"),
         "{reported:?}"
     );
     let mended = desk.mend("wrong:skipped_range", &run.to_string()).await;
-    assert_eq!(mended[0].done, ["it counts 3 now"]);
+    assert_eq!(mended[0].done, ["occurrences left in the range: 3"]);
     assert_eq!(desk.run(&run).await.skipped, Some((due(3).due(), 3)));
     assert_eq!(desk.total("skipped"), 3);
 }
@@ -138,11 +138,13 @@ async fn an_occurrence_with_a_record_that_the_ledger_says_of_too_is_taken_out_of
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
         reported.len() == 1
-            && reported[0].contains("it has a record, and the ledger counts it in 5 skipped from"),
+            && reported[0].contains(
+                "the run has a record, and the ledger counts the run as skipped in a range of 5"
+            ),
         "{reported:?}"
     );
     let mended = desk.mend("wrong:ledger", "a").await;
-    assert_eq!(mended[0].done, ["its ledger counts 2 less now"]);
+    assert_eq!(mended[0].done, ["occurrences removed from the ledger: 2"]);
     let left = desk.store.read_ledger(run.job()).await.unwrap().ranges;
     assert_eq!(
         (left.len(), left[0].from, left[0].to, left[0].count),
@@ -175,11 +177,11 @@ async fn an_occurrence_that_two_ranges_report_of_is_taken_out_of_the_wider() {
     assert!(
         reported.len() == 1
             && reported[0].contains("counts 6 occurrences from ")
-            && reported[0].contains("its schedule has 5;"),
+            && reported[0].contains("its schedule has 5 in that time;"),
         "{reported:?}"
     );
     let mended = desk.mend("wrong:ledger", "a").await;
-    assert_eq!(mended[0].done, ["its ledger counts 1 less now"]);
+    assert_eq!(mended[0].done, ["occurrences removed from the ledger: 1"]);
     let left: Vec<_> = desk
         .store
         .read_ledger(run.job())

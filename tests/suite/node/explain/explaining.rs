@@ -133,7 +133,7 @@ fn what_was_missed_while_its_only_node_was_dead_is_reported_for_each_occurrence(
     let skipped = first_in(&eye, "j", RunState::Skipped);
     let (to, count) = skipped.skipped.unwrap();
     assert!(count > 1, "{skipped:?}");
-    let all = format!("The same happened to all {count} occurrences");
+    let all = format!("For the same reason, all {count} occurrences");
     assert_says(
         &redis,
         &["j", "--at", &to.to_string()],
@@ -355,7 +355,7 @@ fn a_job_that_is_gone_is_explained_while_its_runs_are_kept_and_a_stranger_is_not
     ctl.run(&["add", "--name", "gone", "--every", "1s", "--shell", "true"]).good();
     eye.wait_for_history("gone", 1);
     ctl.run(&["cancel", "gone"]).good();
-    let removed = format!("The job is no longer defined: it was removed by {}", who());
+    let removed = format!("The job is no longer defined. The job was removed by {}", who());
     assert_says(
         &redis,
         &["gone", "--last"],

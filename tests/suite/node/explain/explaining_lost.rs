@@ -113,7 +113,7 @@ fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
         "Node n2 noticed on",
         "an older state came back",
         "Records made between",
-        "The journal of node n2 has no record of this occurrence, so nobody knows whether it ran.",
+        "The journal of node n2 has no record of this occurrence, so it is not known if the occurrence ran.",
         "Redis lost the data that shows whether the run started on time.",
         "catch_up = skip",
     ];
@@ -189,9 +189,9 @@ fn an_occurrence_before_a_flush_names_the_loss_or_its_end_if_a_journal_knew() {
     let gone = scene(Journal::Gone, flush);
     for at in [gone.before, gone.after] {
         let said = [
-            "The records are gone since Redis lost data.",
+            "Redis lost the records in a data loss.",
             "all data was deleted",
-            "so nobody knows whether it ran",
+            "so it is not known if the occurrence ran",
         ];
         assert_says(&gone.redis, &["j", "--at", &at.to_string()], &said);
     }
@@ -219,7 +219,7 @@ fn a_job_that_a_loss_took_is_explained_even_if_nothing_else_is_kept_of_it() {
     node.wait_for_log("Redis lost jobs that were added by schedctl");
     let said = [
         "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on",
-        "The records are gone since Redis lost data.",
+        "Redis lost the records in a data loss.",
     ];
     until("the node has reported it", LONG, || {
         (Schedctl::on(&redis).run(&["explain", "api"]).code == 0).then_some(())

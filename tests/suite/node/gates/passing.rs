@@ -132,7 +132,7 @@ fn what_a_run_waits_for_is_shown_and_a_job_taken_out_says_of_no_run_that_goes_on
     let shown = ctl.run(&["show", run]).good().stdout;
     assert!(shown.contains("waiting for key a b"), "{shown}");
     let said = ctl.run(&["cancel", "w"]).good().stdout;
-    assert_eq!(said.trim_end(), "w cancelled");
+    assert_eq!(said.trim_end(), "job w cancelled");
 }
 
 /// How many scripts Redis has run.

@@ -78,7 +78,7 @@ fn a_run_at_a_gate_ends_with_its_job_and_not_as_the_later_job() {
     let waiting =
         || scene.eye.ask(scene.eye.store().list_open(&"a".parse().unwrap())).unwrap().pop();
     let run = until("a run waits at the gate", LONG, waiting);
-    assert_eq!(scene.cancel(), "a cancelled\n");
+    assert_eq!(scene.cancel(), "job a cancelled\n");
     assert_eq!(
         scene.eye.run(&run.to_string()).unwrap().state,
         RunState::Cancelled,
@@ -97,7 +97,7 @@ fn a_run_asked_for_by_hand_ends_with_its_job_and_not_as_the_later_job() {
     scene.eye.add(&json!({"name": "a", "every": "1h", "shell": scene.old.shell("true")}));
     scene.ctl.run(&["queue", "pause", "default"]).good();
     let run = scene.ctl.run(&["run", "a"]).good().stdout.trim().to_owned();
-    assert_eq!(scene.cancel(), "a cancelled\n");
+    assert_eq!(scene.cancel(), "job a cancelled\n");
     assert_eq!(scene.eye.run(&run).unwrap().state, RunState::Cancelled, "it ended with its job");
     scene.add_again();
     scene.ctl.run(&["queue", "resume", "default"]).good();
@@ -120,7 +120,7 @@ fn a_retry_ends_if_a_later_job_of_its_name_has_another_definition() {
     let reported = scene.cancel();
     assert!(
         reported.contains("continues")
-            && reported.contains("with another definition ends its retries"),
+            && reported.contains("with another definition ends the retries"),
         "{reported}"
     );
     scene.add_again();

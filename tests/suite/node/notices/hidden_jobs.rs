@@ -31,7 +31,7 @@ fn notices_waiting_for_retry_leave_the_hidden_job_open_and_cancel_together() {
     let text = ctl.run(&["show", hidden]).good().stdout;
     assert!(!text.lines().any(|line| line.starts_with("ended")), "{text}");
     let cancelled = ctl.run(&["cancel", hidden]).good().stdout;
-    assert!(cancelled.contains("2 notices of work/on_failure cancelled"), "{cancelled}");
+    assert!(cancelled.contains("2 notices of job work/on_failure cancelled"), "{cancelled}");
     let ended = desk.eye.wait_for_history(hidden, 2);
     assert!(ended.iter().all(|run| run.state == RunState::Cancelled), "{ended:?}");
     let shown = ctl.run(&["show", hidden, "--json"]).good().json();
@@ -56,7 +56,7 @@ fn notices_of_a_cancelled_job_are_delivered_and_then_its_hidden_job_goes() {
     });
     let cancelled = ctl.run(&["cancel", "work"]).good().stdout;
     assert!(
-        cancelled.contains("work cancelled; a notice of it is still sent (schedctl cancel work/on_failure cancels it)"),
+        cancelled.contains("job work cancelled; a notice of the job is still sent (schedctl cancel work/on_failure cancels the notice)"),
         "{cancelled}"
     );
     let jobs = || -> Vec<String> {

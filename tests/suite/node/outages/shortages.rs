@@ -53,7 +53,7 @@ fn a_node_out_of_descriptors_fails_no_run_and_runs_them_when_it_has_some() {
     let doctor = ctl.run(&["doctor"]).stdout;
     let line = doctor
         .lines()
-        .find(|line| line.contains("takes no runs since"))
+        .find(|line| line.contains("has claimed no runs since"))
         .unwrap_or_else(|| panic!("{doctor}"));
     assert!(
         line.trim_start().starts_with("warn") && line.contains("Too many open files"),

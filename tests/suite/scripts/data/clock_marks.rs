@@ -34,7 +34,7 @@ async fn a_run_planned_too_late_gives_way_once_and_the_job_counts_from_before_th
     let before = world.job("a").await;
     assert_eq!(
         replant(&world, 0, 500).await,
-        MendReply::Mended(vec![format!("planted {} before it", run_of("a", 500))])
+        MendReply::Mended(vec![format!("run {} planned instead of a later run", run_of("a", 500))])
     );
     let job = world.job("a").await;
     assert_eq!(job.pending, Some(run_of("a", 500)));
@@ -85,7 +85,7 @@ async fn an_occurrence_recorded_as_missed_before_its_time_came_is_planned_again(
     assert_eq!(replant(&world, 500, 500).await, MendReply::Occupied, "its time has come");
     assert_eq!(
         replant(&world, 0, 500).await,
-        MendReply::Mended(vec![format!("planted {} before it", run_of("a", 500))])
+        MendReply::Mended(vec![format!("run {} planned instead of a later run", run_of("a", 500))])
     );
     assert_eq!(
         (world.store.read_run(&run_of("a", 500)).await.unwrap().is_none(), world.total("skipped")),

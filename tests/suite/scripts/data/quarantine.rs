@@ -177,10 +177,10 @@ async fn an_entry_that_cannot_be_used_or_has_its_place_taken_stays_in_quarantine
     refused("garbage", "not valid").await;
     refused("nobody@5", "the job of the run is unknown").await;
     refused("a@5#7", "does not execute").await;
-    refused("a@5#x", "no lease").await;
+    refused("a@5#x", "not a lease").await;
     refused(&run.to_string(), "Taken").await;
     world.win(0, &run).await;
-    refused(&run.to_string(), "the run is running").await;
+    refused(&run.to_string(), "the state of the run is running").await;
 }
 
 #[tokio::test]

@@ -263,7 +263,7 @@ async fn a_look_at_what_is_to_be_named_says_how_much_it_looked_at_and_goes_on_be
         .findings
         .iter()
         .map(ToString::to_string)
-        .filter(|text| text.contains("it is no notice"))
+        .filter(|text| text.contains("the entry is not a notice"))
         .collect();
     assert!(!reported.is_empty(), "{:#?}", exam.findings);
 }

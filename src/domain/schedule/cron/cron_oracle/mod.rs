@@ -1,6 +1,6 @@
 //! A second implementation of Debian's crontab(5) and cron(8), written independently of the code it
-//! checks. It draws random expressions whose values are known by construction. A walker then visits
-//! every real minute as the daemon of the manual page would.
+//! checks. The tests draw random expressions whose values are known by construction. A walker then
+//! visits every real minute, as the daemon of the manual page does.
 
 mod oracle_known;
 mod walker;
@@ -123,8 +123,7 @@ fn field(
     prop_oneof![starred_of_ten => Just(all), 10 - starred_of_ten => listed]
 }
 
-/// Generates the hours in which the clocks of the windows change. Half of the cases use these
-/// hours.
+/// Generates an hour field with the hours of most clock changes. Half of the cases use these hours.
 fn night_hour() -> impl Strategy<Value = OracleKnown> {
     select(vec![
         OracleKnown::of_numbers("2", [2], false),
@@ -214,7 +213,7 @@ proptest! {
 }
 
 /// Checks `expressions` random expressions at the clock changes of each zone of the system from
-/// 1990 to 2040. `only_each` selects a sample of the changes.
+/// 1990 to 2040. Only every `only_each`-th change is checked.
 fn every_zone(expressions: usize, only_each: usize) {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[5; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);

@@ -8,10 +8,10 @@ use super::oracle_known::OracleKnown;
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::time::zone::Zone;
 
-/// A clock change of at least this many minutes is a correction.
+/// The minimum size of a correction of the clock, in minutes.
 const CORRECTION: i64 = 180;
-/// The length of real time in a window before a clock change, and also after that change, in
-/// minutes.
+/// The number of minutes in a window before the clock change, and the number of minutes after the
+/// change.
 const HALF: i64 = 30 * 60;
 
 /// A window of two and a half days of real minutes around a clock change. Each minute has the time
@@ -22,8 +22,8 @@ pub(super) struct WalkWindow {
     clock: Vec<Shown>,
 }
 
-/// The time that the wall clock shows at a minute, and how many minutes the clock moved to this
-/// time. A flag says if the clock soon shows this time again.
+/// The time `now` that the wall clock shows at a minute. `step` is the number of minutes since the
+/// previous time. `comes_again` is true if the clock soon shows `now` again.
 struct Shown {
     now: DateTime,
     step: i64,

@@ -13,8 +13,7 @@ fn refusal(text: &str) -> String {
     text.parse::<CronExpr>().unwrap_err().to_string()
 }
 
-/// The first `count` occurrences after `from`, as the wall clock of the zone shows them, with its
-/// offset.
+/// Returns the first `count` occurrences after `from`, as local times with their offsets from UTC.
 fn occurrences(text: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
     occurrences_of(&text.parse().unwrap(), zone, from, count)
 }
@@ -152,27 +151,27 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         (
             "0 0 30 2 *",
             4,
-            "day of month 30 at character 5 has no day before 2100, wanted a day that exists",
+            "day of month 30 at character 5 matches no day before 2100, wanted a day that exists",
         ),
         (
             "0 0 31W 4,6,9,11 *",
             4,
-            "day of month 31W at character 5 has no day before 2100, wanted a day that exists",
+            "day of month 31W at character 5 matches no day before 2100, wanted a day that exists",
         ),
         (
             "0 0 */31 * 5L",
             4,
-            "day of month */31 at character 5 has no day before 2100, wanted a day that exists",
+            "day of month */31 at character 5 matches no day before 2100, wanted a day that exists",
         ),
         (
             "0 0 0 29 2 * 2027",
             6,
-            "day of month 29 at character 7 has no day before 2100, wanted a day that exists",
+            "day of month 29 at character 7 matches no day before 2100, wanted a day that exists",
         ),
         (
             "0 0 * * L",
             8,
-            "weekday \"L\" at character 9 has no weekday before L (5L is the last Friday, 6 is Saturday), wanted 0-7 or SUN-SAT",
+            "weekday \"L\" at character 9 has no weekday before the L (write 5L for the last Friday, 6 for Saturday), wanted 0-7 or SUN-SAT",
         ),
         ("0 0 * * MON#6", 12, "weekday ordinal \"6\" at character 13 is out of range, wanted 1-5"),
         ("0 0 * * 5#0", 10, "weekday ordinal \"0\" at character 11 is out of range, wanted 1-5"),
@@ -217,17 +216,17 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         (
             "CRON_TZ=UTC 0 0 * * *",
             0,
-            "second \"CRON_TZ=UTC\" at character 1 sets a variable (the key tz or --tz sets the zone of a job), wanted 0-59",
+            "second \"CRON_TZ=UTC\" at character 1 sets a variable (set the zone of a job with the key tz or with --tz), wanted 0-59",
         ),
         (
             "0~30 * * * *",
             0,
-            "minute \"0~30\" at character 1 uses ~ for a random value (H(0-30) draws a fixed value for each job), wanted 0-59",
+            "minute \"0~30\" at character 1 uses ~ for a random value (write H(0-30) for a fixed value of each job), wanted 0-59",
         ),
         (
             "0 0 * * \u{e9}",
             8,
-            "'\u{e9}' at character 9 is not understood, wanted digits, names and * , - /",
+            "'\u{e9}' at character 9 is not allowed, wanted letters of a-z, digits and the signs * , - / # ?",
         ),
         ("@hourly 5", 8, "\"5\" at character 9 follows @hourly, wanted the end of the text"),
     ] {
@@ -241,16 +240,25 @@ fn a_wrong_number_of_fields_is_counted() {
     let wanted = "wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years";
     assert_eq!(
         refusal("* * * *"),
-        format!("cron \"* * * *\": 4 fields found, too few at character 8, {wanted}")
+        format!(
+            "cron \"* * * *\": the expression has 4 fields (the text ends before character 8), {wanted}"
+        )
     );
     assert_eq!(
         refusal("******"),
-        format!("cron \"******\": 1 field found, too few at character 7, {wanted}")
+        format!(
+            "cron \"******\": the expression has 1 field (the text ends before character 7), {wanted}"
+        )
     );
     let eight = "* * * * * * * 5".parse::<CronExpr>().unwrap_err();
     assert_eq!(
         (eight.problem, eight.offset),
-        (format!("8 fields found, too many from character 15 on, {wanted}"), 14)
+        (
+            format!(
+                "the expression has 8 fields (the first extra field is at character 15), {wanted}"
+            ),
+            14
+        )
     );
     assert!(refusal(" ").contains("is empty, wanted 5 fields"));
     let long = format!("{} * * * *", "1,".repeat(499));
@@ -289,7 +297,7 @@ fn letters_stand_for_days_by_their_place_in_the_month() {
     assert_eq!(days("0 9 * * 7#1", 2), ["01-04", "02-01"]);
     assert_eq!(days("0 9 * * FRIL", 3), ["01-30", "02-27", "03-27"]);
     assert_eq!(days("0 9 * * 0l", 2), ["01-25", "02-22"]);
-    // Letters may stand in a list, and follow the rule of the two day fields.
+    // A list may have letters, and letters follow the rule of the two day fields.
     assert_eq!(days("0 9 15,L * *", 4), ["01-15", "01-31", "02-15", "02-28"]);
     assert_eq!(days("0 9 L * 5#2", 4), ["01-09", "01-31", "02-13", "02-28"]);
     assert_eq!(days("0 9 */2 * 5L", 2), ["02-27", "03-27"]);

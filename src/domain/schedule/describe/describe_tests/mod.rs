@@ -1,5 +1,5 @@
-//! Tests of a readable table of examples, and of two properties. A job runs at the described
-//! values. No two expressions with different times have the same description.
+//! Tests of a table of examples, and of two properties. A job runs at the described values. No two
+//! expressions with different times have the same description.
 
 mod other_forms;
 
@@ -56,7 +56,7 @@ fn the_other_forms_are_reported_too() {
         message.into_iter().map(|message| message.words).collect::<Vec<_>>().join("; ")
     };
     let message = |schedule: Schedule| phrases_of(schedule, None, None);
-    assert_eq!(message(Schedule::Manual), "only when asked for");
+    assert_eq!(message(Schedule::Manual), "only by request");
     assert_eq!(
         message(Schedule::Every(Duration::from_secs(5_400))),
         "every 1h30m, counted from the job's first apply"
@@ -91,7 +91,7 @@ fn the_other_forms_are_reported_too() {
         message(Schedule::of_cron("@reboot").unwrap()),
         "once on each host after each of its boots"
     );
-    // Computed with sha1sum, see `cron::draw`.
+    // Computed with sha1sum, see `cron::hash_draw`.
     let backup: JobName = "backup".parse().unwrap();
     for (text, wanted) in [
         ("H H * * *", "at 08:25 every day (H as drawn for backup)"),
@@ -128,12 +128,12 @@ fn what_shapes_a_schedule_is_reported_a_line_each() {
     let wanted = "\
 not before Tuesday 2026-12-01 at 00:00:00 UTC
 not after Monday 2027-02-01 at 00:00:00 UTC
-3 runs in all
+at most 3 runs
 only on mon, tue, wed, thu and fri
 never on sun and 2026-12-24 to 2027-01-01
 delayed by up to 10m, by the same time for all runs of the job
 delayed by up to 30s, by a random time for each run
-skipped if it would start more than 1h late";
+skipped if the run would start more than 1h late";
     assert_eq!(super::shape_in_words(&shape, &Zone::utc()).join("\n"), wanted);
     assert!(super::shape_in_words(&Shape::default(), &Zone::utc()).is_empty());
 }
@@ -154,7 +154,7 @@ fn meaning(fields: &DescribedFields) -> String {
     [second, minute, hour, month, year].map(set).join(" ") + &days
 }
 
-/// A random item of a field, drawn from few values so that equal items occur.
+/// Returns a random item of a field. There are few possible values, so equal items occur.
 fn item(random: &mut fastrand::Rng, (min, max): (u16, u16), wraps: bool) -> String {
     let low = random.u16(min..=max);
     let high = random.u16(if wraps { min } else { low }..=max);

@@ -1,5 +1,5 @@
-//! Tests of calendar expressions and iCalendar rules: readable tables, and that no two with
-//! different times have the same description.
+//! Tests of the descriptions of calendar expressions and iCalendar rules: tables of examples, and a
+//! check that equal descriptions mean equal times.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ fn rule(text: &str) -> Recurrence {
     Recurrence::new(text, START.parse().unwrap()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Fails with the whole corrected table.
+/// Checks each line of the table. A failure prints the whole corrected table.
 #[track_caller]
 fn assert_reported(table: &str, describe: impl Fn(&str) -> String) {
     let (mut right, mut is_wrong, mut count) = (String::new(), false, 0);
@@ -52,7 +52,7 @@ fn every_rule_is_reported_as_the_table_says() {
     assert_reported(RULES, |text| rule_words::words(&rule(text)));
 }
 
-/// The first times of a schedule.
+/// Returns the first times of a schedule.
 fn times(schedule: Schedule) -> Vec<UnixMillis> {
     let table = Timetable::new(schedule, Zone::utc(), UnixMillis::EPOCH);
     let next = |at: UnixMillis| table.next_after(at);

@@ -1,4 +1,5 @@
-//! Tests of the walk over months against a try of each occurrence, and of how few tries remain.
+//! Tests that compare the search over months with a check of each occurrence, and bound the number
+//! of its steps.
 
 use std::time::Duration;
 

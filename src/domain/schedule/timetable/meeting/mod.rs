@@ -1,8 +1,8 @@
-//! The search for days on which a schedule and its allowed days may meet. The search walks over
-//! months instead of checking each occurrence.
+//! The search for the next day that a schedule and its `only_on` and `exclude` days have in common.
+//! The search walks over months instead of checking each occurrence.
 //!
-//! Invariant: no day on which an occurrence counts is missed. The walk may yield days on which no
-//! occurrence counts, so each day is checked.
+//! Invariant: no day on which an occurrence counts is missed. The search may return a day on which
+//! no occurrence counts, so the caller checks each day.
 
 #[cfg(test)]
 mod meeting_tests;
@@ -18,10 +18,11 @@ pub(super) struct Meeting<'a> {
     zone: &'a Zone,
     parts: &'a [TimetablePart],
     filter: &'a Filter,
-    /// The shift of the days of each schedule on the clock of the timetable.
+    /// For each schedule, the number of days from dates in its own zone to dates in the zone of the
+    /// timetable.
     shifts: Vec<Shift>,
-    /// The local days that begin in a gap of the clock. Times of the previous day that fall into
-    /// the gap run on these days.
+    /// The numbers of the local days whose start falls into a gap of the clock. Times of the
+    /// previous day that fall into the gap run on such a day.
     entered_by_gaps: Vec<i64>,
 }
 
@@ -36,11 +37,12 @@ impl<'a> Meeting<'a> {
         Self { zone, parts, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
     }
 
-    /// Returns an instant at or after `millis` before which no instant counts. Returns `None` if
-    /// no instant from `millis` on counts.
+    /// Returns an instant at or after `millis`. No occurrence lies between `millis` and this
+    /// instant. Returns `None` if no occurrence at or after `millis` counts.
     pub(super) fn from(&self, millis: i64) -> Option<i64> {
         let zone = self.zone;
-        // If the clock is set back over midnight, the day before comes a second time.
+        // If the clock is set back over midnight, the day before comes a second time. So the search
+        // begins a day earlier.
         let day = first_named(local_day(zone, millis) - 1, LAST_DAY + 2, |year, month| {
             self.days_of_month(year, month)
         })?;
@@ -67,7 +69,7 @@ impl<'a> Meeting<'a> {
     }
 }
 
-/// The facts about a wall clock from 1970 on.
+/// The offsets and the gaps of a wall clock since 1970.
 struct Clock {
     /// The minimum and the maximum number of seconds by which the clock is ahead of UTC.
     offsets: (i64, i64),
@@ -94,11 +96,11 @@ impl Clock {
         clock
     }
 
-    /// Returns the number of days by which a time on the clock `own` may come later on this clock.
-    /// The time lies between the seconds `first` and `last` of a day.
+    /// Returns the number of days from a date on the clock `own` to the date on this clock, for
+    /// times between the seconds `first` and `last` of a day.
     fn shift_from(&self, own: &Self, (first, last): (i64, i64)) -> Shift {
-        /// The longest gap of a clock, in seconds. A time in a gap runs after the gap, so at most
-        /// this much later.
+        /// The longest gap of a clock, in seconds. A time in a gap runs right after the gap, so it
+        /// runs later by at most this many seconds.
         const LONGEST_GAP: i64 = 3 * 3_600;
         let from = first + self.offsets.0 - own.offsets.1;
         let to = last + LONGEST_GAP + self.offsets.1 - own.offsets.0;
