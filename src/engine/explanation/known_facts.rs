@@ -1,7 +1,8 @@
 //! The records of a job and of the nodes as they were read, and the facts that follow from these
 //! records alone.
 
-use super::live_state;
+use super::live_state::QueueState;
+use super::question_reads::QuestionReads;
 use crate::domain::explain::{
     Blocker, Facts, JobFacts, Loss, NodeFacts, PastSchedule, Source, Subject,
 };
@@ -27,6 +28,9 @@ pub(super) struct Known<'s> {
     pub(super) losses: &'s [Loss],
     /// The nodes that are running.
     pub(super) nodes: Vec<NodeRecord>,
+    /// The state of the queue of the job. `None` if the job has ended.
+    pub(super) queue: Option<QueueState>,
+    pub(super) reads: QuestionReads,
 }
 
 impl Known<'_> {
@@ -36,10 +40,15 @@ impl Known<'_> {
 
     /// Returns what blocks the ready run, or the pause that will keep the next run of the job.
     pub(super) async fn blockers(&self, facts: &Facts) -> Result<Vec<Blocker>, StoreError> {
-        let queue = self.record.as_ref().filter(|job| job.is_live()).map(|job| job.lane.queue());
-        match (facts.owed(), &facts.subject, queue) {
-            (Some(run), ..) => live_state::blockers(self.store, &run.lane, &self.nodes).await,
-            (None, Subject::Job { .. }, Some(queue)) => live_state::pause(self.store, queue).await,
+        match (facts.owed(), &facts.subject, &self.queue) {
+            (Some(run), _, Some(queue)) if queue.lane == run.lane => {
+                queue.blockers(self.store, &self.nodes).await
+            }
+            (Some(run), ..) => {
+                let queue = QueueState::read(self.store, &run.lane).await?;
+                queue.blockers(self.store, &self.nodes).await
+            }
+            (None, Subject::Job { .. }, Some(queue)) => Ok(queue.pause()),
             _ => Ok(Vec::new()),
         }
     }
