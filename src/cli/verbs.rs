@@ -160,7 +160,7 @@ pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8,
         Verb::Top => top(global, console).await,
         Verb::Nodes => nodes(global, console).await,
         Verb::Groups => groups(global, console).await,
-        Verb::Doctor(args) => doctor(global, &args, console).await,
+        Verb::Doctor(args) => Box::pin(doctor(global, &args, console)).await,
         Verb::DataLoss => data_loss(global, console).await,
         Verb::Completions(args) => completions(&args, console),
     }

@@ -133,7 +133,7 @@ pub(super) async fn clock_steps(
         });
         steps.collect::<Vec<_>>()
     };
-    let nodes = store.read_events(now).await?;
+    let nodes = store.read_events(&store.list_event_nodes().await?, now).await?;
     let Some(steps) =
         nodes.iter().map(steps).max_by_key(Vec::len).filter(|steps| !steps.is_empty())
     else {

@@ -68,7 +68,7 @@ pub(crate) async fn explain(
                 Ok(found) => (job, Ask::Run(found.run)),
                 // The ledger, a skipped range or a backfill may account for a run without a record.
                 Err(failure @ CliFailure::NotFound(_)) => {
-                    match gather(&store, &job, &Ask::Run(run.clone())).await? {
+                    match Box::pin(gather(&store, &job, &Ask::Run(run.clone()))).await? {
                         Some(Facts {
                             subject:
                                 Subject::NotDue { .. }
@@ -103,7 +103,7 @@ pub(crate) async fn explain(
             (name, ask)
         }
     };
-    let Some(facts) = gather(&store, &name, &ask).await? else {
+    let Some(facts) = Box::pin(gather(&store, &name, &ask)).await? else {
         return Err(no_such_job(&store, &name).await);
     };
     let findings = judge(&facts);

@@ -1,9 +1,12 @@
 //! Finds the subject of `schedctl explain`: a job as a whole, its last occurrence, an occurrence at
 //! a given time, or a run.
 
+use std::collections::BTreeSet;
+
 use futures_util::future::try_join_all;
 
 use super::known_facts::{Known, LOOKED_THROUGH};
+use super::question_reads::{OPEN_SHOWN, latest};
 use crate::domain::explain::Subject;
 use crate::domain::name::names::{RunId, RunKind};
 use crate::domain::run::run_state::RunState;
@@ -11,8 +14,6 @@ use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{RunRecord, StoreError};
 
-/// The most runs of each kind that are listed for a job.
-const OPEN_SHOWN: usize = 10;
 /// The most pages of history that are searched for a regular run.
 const PAGES: usize = 20;
 
@@ -32,34 +33,31 @@ pub enum Ask {
 impl Known<'_> {
     /// Returns true if Redis has no run of a job of this name in its history or ledger.
     pub(super) async fn has_no_past(&self) -> Result<bool, StoreError> {
-        let (history, ledger) = tokio::try_join!(
-            self.store.read_history(Some(self.name), 0, 1),
-            self.store.read_ledger(self.name)
-        )?;
+        let history = self.store.read_history(Some(self.name), 0, 1).await?;
+        let ledger = &self.reads.ledger;
         Ok(history.entries == 0 && ledger.ranges.is_empty() && ledger.until.is_none())
     }
 
-    /// Returns the subject of the question. `waiting` are the backfill runs of the job that are not
-    /// yet in the due set.
+    /// Returns the subject of the question. `newest` is the newest run, for [`Ask::Last`].
     pub(super) async fn subject(
         &self,
         ask: &Ask,
-        waiting: &[RunId],
+        newest: Option<&(UnixMillis, RunId)>,
     ) -> Result<Subject, StoreError> {
         let subject = match ask {
-            Ask::Job => Box::pin(self.job(waiting.first())).await?,
-            Ask::Last => Box::pin(self.last()).await?,
+            Ask::Job => Box::pin(self.job()).await?,
+            Ask::Last => Box::pin(self.last(newest)).await?,
             Ask::At(at) => Box::pin(self.at(*at)).await?,
             Ask::Run(run) => match self.run(run).await? {
                 Some(run) => Subject::Run(Box::new(run)),
                 None if !run.is_manual() => Box::pin(self.at(run.due())).await?,
-                None if waiting.contains(run) => Subject::ToMakeUp { at: run.due() },
+                None if self.reads.backfill.contains(run) => Subject::ToMakeUp { at: run.due() },
                 None => Subject::Unrecorded { at: run.due() },
             },
         };
         match subject {
             Subject::NotDue { at, .. } | Subject::Unrecorded { at } => {
-                Ok(self.made_up(at, waiting).await?.unwrap_or(subject))
+                Ok(self.made_up(at).await?.unwrap_or(subject))
             }
             other => Ok(other),
         }
@@ -67,15 +65,11 @@ impl Known<'_> {
 
     /// Returns the backfill run of the occurrence at `at` as the subject, or the fact that this run
     /// is still waiting. Returns `None` if no backfill run exists.
-    async fn made_up(
-        &self,
-        at: UnixMillis,
-        waiting: &[RunId],
-    ) -> Result<Option<Subject>, StoreError> {
+    async fn made_up(&self, at: UnixMillis) -> Result<Option<Subject>, StoreError> {
         let id = RunId::backfill(self.name.clone(), at);
         Ok(match self.run(&id).await? {
             Some(run) => Some(Subject::Run(Box::new(run))),
-            None => waiting.contains(&id).then_some(Subject::ToMakeUp { at }),
+            None => self.reads.backfill.contains(&id).then_some(Subject::ToMakeUp { at }),
         })
     }
 
@@ -83,7 +77,6 @@ impl Known<'_> {
     pub(super) async fn made_up_by(
         &self,
         subject: &Subject,
-        waiting: &[RunId],
     ) -> Result<Option<(RunId, RunState)>, StoreError> {
         let at = match subject {
             Subject::Run(run) if run.run.kind() == RunKind::Regular => run.run.due(),
@@ -93,44 +86,23 @@ impl Known<'_> {
             _ => return Ok(None),
         };
         let id = RunId::backfill(self.name.clone(), at);
-        let record = self.store.read_run(&id).await?;
+        let record = self.record_of(&id).await?;
         let state = record
             .map(|record| record.state)
-            .or_else(|| waiting.contains(&id).then_some(RunState::Scheduled));
+            .or_else(|| self.reads.backfill.contains(&id).then_some(RunState::Scheduled));
         Ok(state.map(|state| (id, state)))
     }
 
     /// Returns the present job as the subject: its open runs by due time, and the run that ended
     /// last.
-    async fn job(&self, made_up: Option<&RunId>) -> Result<Subject, StoreError> {
-        let (store, name) = (self.store, self.name);
-        let (mut ids, mut rest): (Vec<RunId>, Vec<RunId>) = (Vec::new(), Vec::new());
-        let (open, waiting, spread, manual, mut history) = tokio::try_join!(
-            store.list_open(name),
-            store.list_waiting(name),
-            store.list_spread(name),
-            store.list_manual(name),
-            store.read_history(Some(name), 0, 1),
-        )?;
-        for mut some in [open, waiting, spread] {
-            rest.extend(some.split_off(some.len().min(OPEN_SHOWN)));
-            ids.extend(some);
-        }
-        ids.extend(manual.into_iter().take(OPEN_SHOWN));
-        ids.extend(
-            self.record
-                .as_ref()
-                .and_then(|job| job.pending.clone())
-                .filter(|run| run.due() <= self.now),
-        );
-        ids.extend(made_up.cloned());
-        ids.sort_by(|a, b| a.due().cmp(&b.due()).then_with(|| a.cmp(b)));
-        ids.dedup();
-        rest.sort();
-        rest.dedup();
-        let more = rest.iter().filter(|run| !ids.contains(run)).count() as u64;
+    async fn job(&self) -> Result<Subject, StoreError> {
+        let ids = self.listed();
+        let lists = [&self.reads.open, &self.reads.waiting, &self.reads.spread];
+        let rest: BTreeSet<&RunId> =
+            lists.into_iter().flat_map(|runs| runs.iter().skip(OPEN_SHOWN)).collect();
+        let more = rest.into_iter().filter(|run| !ids.contains(run)).count() as u64;
         let last = async {
-            match history.runs.pop() {
+            match self.reads.ended.runs.first().cloned() {
                 Some(record) => Ok(Some(Box::new(Box::pin(self.of_record(record)).await?))),
                 None => Ok(None),
             }
@@ -138,6 +110,38 @@ impl Known<'_> {
         let (open, last) = tokio::try_join!(try_join_all(ids.iter().map(|id| self.run(id))), last)?;
         let open = open.into_iter().flatten().filter(|run| !run.state.is_final()).collect();
         Ok(Subject::Job { open, more, last })
+    }
+
+    /// Returns the runs of the job that have not ended, oldest due first: a few of each kind.
+    fn listed(&self) -> Vec<RunId> {
+        let reads = &self.reads;
+        let lists = [&reads.open, &reads.waiting, &reads.spread, &reads.manual];
+        let pending = self.record.as_ref().and_then(|job| job.pending.as_ref());
+        let mut ids: Vec<RunId> = lists
+            .into_iter()
+            .flat_map(|runs| runs.iter().take(OPEN_SHOWN))
+            .chain(pending.filter(|run| run.due() <= self.now))
+            .chain(reads.backfill.first())
+            .cloned()
+            .collect();
+        ids.sort_by(|a, b| a.due().cmp(&b.due()).then_with(|| a.cmp(b)));
+        ids.dedup();
+        ids
+    }
+
+    /// Returns the time around which the question needs node events.
+    pub(super) fn looked_at(&self, ask: &Ask, newest: Option<&(UnixMillis, RunId)>) -> UnixMillis {
+        let is_open = |run: &RunId| match self.reads.record(run).and_then(Option::as_ref) {
+            Some(record) => !record.state.is_final(),
+            None => self.planned() == Some(run),
+        };
+        let looked_at = match ask {
+            Ask::Job => self.listed().into_iter().find(is_open).map(|run| run.due()),
+            Ask::Last => newest.map(|(at, _)| *at),
+            Ask::At(at) => Some(*at),
+            Ask::Run(run) => Some(run.due()),
+        };
+        looked_at.unwrap_or(self.now)
     }
 
     /// Returns true if the schedule of the job has occurrences (it is neither manual nor
@@ -148,25 +152,21 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the last regular occurrence up to now. For a job without a schedule, returns its
-    /// last manual run.
-    async fn last(&self) -> Result<Subject, StoreError> {
-        let (store, name) = (self.store, self.name);
-        let mut ids: Vec<RunId> =
-            self.planned().filter(|run| run.due() <= self.now).cloned().into_iter().collect();
-        let (open, waiting, spread) = tokio::try_join!(
-            store.list_open(name),
-            store.list_waiting(name),
-            store.list_spread(name)
-        )?;
-        for some in [open, waiting, spread] {
-            ids.extend(some.into_iter().max_by_key(|run| (!run.is_manual(), run.due())));
-        }
-        let mut found: Vec<(UnixMillis, RunId)> =
-            ids.into_iter().map(|run| (run.due(), run)).collect();
+    /// Returns the newest regular run up to now with its last occurrence. For a job without a
+    /// schedule, a manual run counts too.
+    pub(super) async fn newest(&self) -> Result<Option<(UnixMillis, RunId)>, StoreError> {
+        let (store, name, reads) = (self.store, self.name, &self.reads);
+        let mut found: Vec<(UnixMillis, RunId)> = [&reads.open, &reads.waiting, &reads.spread]
+            .into_iter()
+            .filter_map(|runs| latest(runs))
+            .chain(self.planned().filter(|run| run.due() <= self.now))
+            .map(|run| (run.due(), run.clone()))
+            .collect();
         for page in 0..PAGES {
-            let ended =
-                store.read_history(Some(name), page * LOOKED_THROUGH, LOOKED_THROUGH).await?;
+            let ended = match page {
+                0 => reads.ended.clone(),
+                _ => store.read_history(Some(name), page * LOOKED_THROUGH, LOOKED_THROUGH).await?,
+            };
             let last = |record: &RunRecord| {
                 record.skipped.map_or_else(|| record.run.due(), |(last, _)| last)
             };
@@ -176,18 +176,21 @@ impl Known<'_> {
             }
         }
         let newest = found.into_iter().max_by_key(|(due, run)| (!run.is_manual(), *due));
-        match newest.filter(|(_, run)| !run.is_manual() || !self.has_times()) {
-            Some((at, id)) => Ok(match self.run(&id).await? {
-                Some(run) if at != id.due() => Subject::InRange { at, run: Box::new(run) },
+        Ok(newest.filter(|(_, run)| !run.is_manual() || !self.has_times()))
+    }
+
+    /// Returns the run `newest`, or the last occurrence of the ledger if there is no such run.
+    async fn last(&self, newest: Option<&(UnixMillis, RunId)>) -> Result<Subject, StoreError> {
+        if let Some((at, id)) = newest {
+            return Ok(match self.run(id).await? {
+                Some(run) if *at != id.due() => Subject::InRange { at: *at, run: Box::new(run) },
                 Some(run) => Subject::Run(Box::new(run)),
                 None => Subject::Never,
-            }),
-            None => {
-                match store.read_ledger(name).await?.ranges.iter().map(|range| range.to).max() {
-                    Some(at) => Box::pin(self.at(at)).await,
-                    None => Ok(Subject::Never),
-                }
-            }
+            });
+        }
+        match self.reads.ledger.ranges.iter().map(|range| range.to).max() {
+            Some(at) => Box::pin(self.at(at)).await,
+            None => Ok(Subject::Never),
         }
     }
 }

@@ -135,14 +135,14 @@ impl Known<'_> {
     }
 
     /// Returns the queues and labels that each running node serves.
-    fn serving(&self) -> Vec<Serving> {
+    pub(super) fn serving(&self) -> Vec<Serving> {
         self.nodes.iter().map(|node| node.serving.clone()).collect()
     }
 
     /// Returns true if the run has ended or has no record. Returns false for an unreadable record,
     /// which `schedctl doctor` reports.
     pub(super) async fn is_over(&self, run: &RunId) -> Result<bool, StoreError> {
-        match self.store.read_run(run).await {
+        match self.record_of(run).await {
             Ok(record) => Ok(record.is_none_or(|record| record.state.is_final())),
             Err(error) if error.is_passing() => Err(error),
             Err(_) => Ok(false),
@@ -152,7 +152,7 @@ impl Known<'_> {
     /// Returns the reason why a run with a place at its gate has not started. Returns `None` if a
     /// node may start the run at any moment.
     pub(super) async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
-        let Ok(Some(record)) = self.store.read_run(run).await else { return Ok(None) };
+        let Ok(Some(record)) = self.record_of(run).await else { return Ok(None) };
         if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
             return Ok(Some(format!("that run waits for a place at {}", gate.words())));
         }
@@ -160,7 +160,7 @@ impl Known<'_> {
     }
 
     /// Returns the gate through which a due run passed. A gate where the run gave up its place
-    /// again is preferred to a gate where the run still has its place.
+    /// again is preferred to a gate where the run still has its place. The caller sets `unserved`.
     pub(super) async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
         let places = self.store.read_let_in(&record.run, &record.places).await?;
         let mut found: Vec<(&Gate, LetIn)> = record
@@ -175,7 +175,6 @@ impl Known<'_> {
             LetIn::Since(since) => (Some(*since), None),
             LetIn::GaveUp => (None, self.store.read_holder(gate).await?),
         };
-        let unserved = Unserved::of(&record.lane, &self.serving()).map(|_| record.lane.clone());
-        Ok(Some(Passed { gate: gate.words(), since, holder, unserved }))
+        Ok(Some(Passed { gate: gate.words(), since, holder, unserved: None }))
     }
 }

@@ -1,7 +1,8 @@
 //! The records of a job and of the nodes, as read from Redis, and the facts that follow from these
 //! records alone.
 
-use super::live_state;
+use super::live_state::QueueState;
+use super::question_reads::QuestionReads;
 use crate::domain::explain::{
     Blocker, Facts, JobFacts, Loss, NodeFacts, PastSchedule, Source, Subject,
 };
@@ -27,6 +28,9 @@ pub(super) struct Known<'s> {
     pub(super) losses: &'s [Loss],
     /// The records of the running nodes.
     pub(super) nodes: Vec<NodeRecord>,
+    /// The state of the queue of the job. `None` if the job has ended.
+    pub(super) queue: Option<QueueState>,
+    pub(super) reads: QuestionReads,
 }
 
 impl Known<'_> {
@@ -37,10 +41,15 @@ impl Known<'_> {
     /// Returns the blockers of the ready run. Before a run is ready, returns the pause that will
     /// block the next run.
     pub(super) async fn blockers(&self, facts: &Facts) -> Result<Vec<Blocker>, StoreError> {
-        let queue = self.record.as_ref().filter(|job| job.is_live()).map(|job| job.lane.queue());
-        match (facts.owed(), &facts.subject, queue) {
-            (Some(run), ..) => live_state::blockers(self.store, &run.lane, &self.nodes).await,
-            (None, Subject::Job { .. }, Some(queue)) => live_state::pause(self.store, queue).await,
+        match (facts.owed(), &facts.subject, &self.queue) {
+            (Some(run), _, Some(queue)) if queue.lane == run.lane => {
+                queue.blockers(self.store, &self.nodes).await
+            }
+            (Some(run), ..) => {
+                let queue = QueueState::read(self.store, &run.lane).await?;
+                queue.blockers(self.store, &self.nodes).await
+            }
+            (None, Subject::Job { .. }, Some(queue)) => Ok(queue.pause()),
             _ => Ok(Vec::new()),
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::explain::{Blocker, Executing};
-use crate::domain::name::names::QueueName;
+use crate::domain::name::names::RunId;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::domain::queue::queue_rules::NoRoomReason;
@@ -16,53 +16,86 @@ const READ: usize = 500;
 /// The most executing runs that an explanation names.
 const NAMED: usize = 3;
 
-/// Returns the blockers of ready runs in `lane`. `nodes` are the running nodes.
-pub(super) async fn blockers(
-    store: &Store,
-    lane: &Lane,
-    nodes: &[NodeRecord],
-) -> Result<Vec<Blocker>, StoreError> {
-    if nodes.is_empty() {
-        return Ok(vec![Blocker::NoNode]);
+/// The state of a lane and of the queue of the lane.
+pub(super) struct QueueState {
+    pub(super) lane: Lane,
+    poll: Option<LanePoll>,
+    record: Option<QueueRecord>,
+    /// The runs of the queue that execute, at most `READ`, and their whole number.
+    executing: (Vec<RunId>, u64),
+}
+
+impl QueueState {
+    /// Reads the state of `lane` and of its queue in one round.
+    pub(super) async fn read(store: &Store, lane: &Lane) -> Result<Self, StoreError> {
+        let lanes = [LaneAsk::new(lane.clone(), 1)];
+        let (poll, mut records, executing) = tokio::try_join!(
+            store.list_due(&lanes),
+            store.read_queue_settings(std::slice::from_ref(lane.queue())),
+            store.list_running(lane.queue(), READ)
+        )?;
+        let (poll, record) = (poll.lanes.into_iter().next(), records.pop());
+        Ok(Self { lane: lane.clone(), poll, record, executing })
     }
-    let queue = lane.queue();
-    let poll = store.list_due(&[LaneAsk::new(lane.clone(), 1)]).await?;
-    let no_room = match poll.lanes.into_iter().next() {
-        Some(LanePoll::Due { no_room, .. }) => no_room,
-        Some(LanePoll::WrongType(error)) => {
-            return Ok(vec![Blocker::WrongType { why: error.to_string() }]);
+
+    /// Returns the blockers of ready runs in the lane. `nodes` are the running nodes.
+    pub(super) async fn blockers(
+        &self,
+        store: &Store,
+        nodes: &[NodeRecord],
+    ) -> Result<Vec<Blocker>, StoreError> {
+        if nodes.is_empty() {
+            return Ok(vec![Blocker::NoNode]);
         }
-        _ => return Ok(Vec::new()),
-    };
-    let Some(record) = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop() else {
-        return Ok(Vec::new());
-    };
-    let (ids, count) = store.list_running(queue, READ).await?;
-    let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count };
-    if let Some(hold) = no_room {
-        let (detail, since) = detail(&record, hold);
-        return Ok(vec![Blocker::Queue { hold, detail, since, running }]);
-    }
-    let mut by_node: BTreeMap<String, u32> = BTreeMap::new();
-    for run in store.read_runs(&ids).await?.into_iter().flatten().flatten() {
-        *by_node.entry(run.node.unwrap_or_default()).or_default() += 1;
-    }
-    let (mut found, mut full) = (Vec::new(), Vec::new());
-    for node in nodes.iter().filter(|node| node.serving.takes(lane)) {
-        if let Some((why, since)) = node.at_limit.clone() {
-            found.push(Blocker::NodeLimit { node: node.name.clone(), why, since });
-        } else if by_node.get(&node.name).is_some_and(|taken| *taken >= record.settings.concurrency)
-        {
-            full.push(node.name.clone());
-        } else {
-            // A node with a free slot may claim the run at any moment, so no blocker exists.
-            return Ok(Vec::new());
+        let no_room = match &self.poll {
+            Some(LanePoll::Due { no_room, .. }) => *no_room,
+            Some(LanePoll::WrongType(error)) => {
+                return Ok(vec![Blocker::WrongType { why: error.to_string() }]);
+            }
+            _ => return Ok(Vec::new()),
+        };
+        let Some(record) = &self.record else { return Ok(Vec::new()) };
+        let (ids, count) = &self.executing;
+        let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count: *count };
+        if let Some(hold) = no_room {
+            let (detail, since) = detail(record, hold);
+            return Ok(vec![Blocker::Queue { hold, detail, since, running }]);
         }
+        let mut by_node: BTreeMap<String, u32> = BTreeMap::new();
+        for run in store.read_runs(ids).await?.into_iter().flatten().flatten() {
+            *by_node.entry(run.node.unwrap_or_default()).or_default() += 1;
+        }
+        let (mut found, mut full) = (Vec::new(), Vec::new());
+        for node in nodes.iter().filter(|node| node.serving.takes(&self.lane)) {
+            if let Some((why, since)) = node.at_limit.clone() {
+                found.push(Blocker::NodeLimit { node: node.name.clone(), why, since });
+            } else if by_node
+                .get(&node.name)
+                .is_some_and(|taken| *taken >= record.settings.concurrency)
+            {
+                full.push(node.name.clone());
+            } else {
+                // A node with a free slot may claim the run at any moment, so no blocker exists.
+                return Ok(Vec::new());
+            }
+        }
+        if !full.is_empty() {
+            found.push(Blocker::Slots { nodes: full, running });
+        }
+        Ok(found)
     }
-    if !full.is_empty() {
-        found.push(Blocker::Slots { nodes: full, running });
+
+    /// Returns the pause of the queue, which will block the next run of a job. Returns no blocker if
+    /// the queue is not paused.
+    pub(super) fn pause(&self) -> Vec<Blocker> {
+        let described = |record: &QueueRecord| {
+            let (detail, since) = detail(record, NoRoomReason::Paused);
+            let running = Executing::default();
+            Blocker::Queue { hold: NoRoomReason::Paused, detail, since, running }
+        };
+        let paused = self.record.iter().filter(|record| record.paused.is_some());
+        paused.map(described).collect()
     }
-    Ok(found)
 }
 
 /// Returns a phrase for the reason why a ready run in `lane` does not start. Returns `None` if a
@@ -77,7 +110,8 @@ pub(super) async fn hindrance(
         return Ok(Some(why.to_string()));
     }
     let queue = lane.queue();
-    Ok(blockers(store, lane, nodes).await?.into_iter().next().map(|blocker| match blocker {
+    let state = QueueState::read(store, lane).await?;
+    Ok(state.blockers(store, nodes).await?.into_iter().next().map(|blocker| match blocker {
         Blocker::Queue { hold: NoRoomReason::Paused, detail, .. } if detail.is_empty() => {
             format!("queue {queue} is paused")
         }
@@ -93,17 +127,6 @@ pub(super) async fn hindrance(
         Blocker::NodeLimit { node, why, .. } => format!("node {node} claims no runs: {why}"),
         Blocker::NoNode => "no node is running".to_owned(),
     }))
-}
-
-/// Returns the pause of `queue`, which will block the next run of a job. Returns no blocker if the
-/// queue is not paused.
-pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Blocker>, StoreError> {
-    let record = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop();
-    let described = |record: QueueRecord| {
-        let (detail, since) = detail(&record, NoRoomReason::Paused);
-        Blocker::Queue { hold: NoRoomReason::Paused, detail, since, running: Executing::default() }
-    };
-    Ok(record.filter(|record| record.paused.is_some()).map(described).into_iter().collect())
 }
 
 fn detail(record: &QueueRecord, hold: NoRoomReason) -> (String, Option<UnixMillis>) {

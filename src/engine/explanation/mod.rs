@@ -5,6 +5,7 @@ mod gate_reader;
 mod known_facts;
 mod live_state;
 mod occurrence_reader;
+mod question_reads;
 mod record_reader;
 mod run_reader;
 
@@ -13,37 +14,47 @@ use super::maintenance::ledger_view::past_schedules;
 use super::maintenance::presence::GONE_AFTER;
 use crate::domain::explain::{Facts, Loss, Subject};
 use crate::domain::job::audit_entry::AuditEntry;
-use crate::domain::name::names::JobName;
+use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{LossRecord, NodeRecord, Store, StoreError};
 pub use explained_subject::Ask;
 pub use gate_reader::shut;
 use known_facts::Known;
-
-/// The most backfill runs of a job that may wait at a time.
-const WAITING: usize = 10_000;
+use question_reads::{QuestionReads, read_job};
 
 /// Returns the facts about the job `name` and the subject of the question. Returns `None` if Redis
 /// has no data about a job of this name.
 ///
-/// The data is read in three stages, each with simultaneous calls: first the job and the nodes,
-/// then the subject, and then node events and blockers. The last stage depends on the subject.
+/// Reads in three rounds, each of which sends its commands at once. The first round reads the job
+/// and the lists of its runs. The second round reads the records of these runs, the nodes and the
+/// queue. The third round reads the places of the runs, their notices and node events. A run that
+/// waits at a gate, or a run whose record does not name its place, takes further rounds.
 pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
-    let (now, record, (audit_log, audit_log_error), waiting, (losses, gone), past, nodes) =
-        Box::pin(async {
-            tokio::try_join!(
-                store.now(),
-                store.read_job(name),
-                audit_log(store, name),
-                store.list_backfill(name, WAITING),
-                losses(store, name),
-                past_schedules(store, name),
-                store.list_nodes(),
-            )
-        })
-        .await?;
+    let (
+        now,
+        (record, planned, queue),
+        (audit_log, audit_log_error),
+        (losses, gone),
+        past,
+        nodes,
+        event_nodes,
+        mut reads,
+    ) = Box::pin(async {
+        tokio::try_join!(
+            store.now(),
+            read_job(store, name),
+            audit_log(store, name),
+            losses(store, name),
+            past_schedules(store, name),
+            store.list_nodes(),
+            store.list_event_nodes(),
+            QuestionReads::read(store, name, ask),
+        )
+    })
+    .await?;
+    reads.keep(planned);
     let definition = record.clone().map(Definition::of);
-    let known = Known {
+    let mut known = Known {
         store,
         name,
         now,
@@ -53,6 +64,8 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         past: &past,
         losses: &losses,
         nodes: running(nodes),
+        queue,
+        reads,
     };
     let may_be_unknown = known.record.is_none()
         && gone.is_none()
@@ -61,7 +74,18 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     if may_be_unknown && known.has_no_past().await? {
         return Ok(None);
     }
-    let subject = Box::pin(known.subject(ask, &waiting)).await?;
+    let newest = match ask {
+        Ask::Last => known.newest().await?,
+        _ => None,
+    };
+    let looked_at = known.looked_at(ask, newest.as_ref());
+    let backfill = RunId::backfill(name.clone(), looked_at);
+    let (subject, mut events, record) = tokio::try_join!(
+        Box::pin(known.subject(ask, newest.as_ref())),
+        store.read_events(&event_nodes, looked_at),
+        known.record_of(&backfill),
+    )?;
+    known.reads.keep([(backfill, record)]);
     let mut facts = Facts {
         name: name.clone(),
         now,
@@ -73,19 +97,21 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         audit_log_error,
         losses: Vec::new(),
         gone,
-        making_up: u64::try_from(waiting.len()).unwrap_or(u64::MAX),
+        making_up: u64::try_from(known.reads.backfill.len()).unwrap_or(u64::MAX),
         made_up_by: None,
         nodes: Vec::new(),
         blockers: Vec::new(),
     };
-    let looked_at = match &facts.subject {
+    let found_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
     };
-    let (events, blockers, made_up_by) = tokio::try_join!(
-        Box::pin(store.read_events(looked_at)),
+    if found_at != looked_at {
+        events = store.read_events(&event_nodes, found_at).await?;
+    }
+    let (blockers, made_up_by) = tokio::try_join!(
         Box::pin(known.blockers(&facts)),
-        Box::pin(known.made_up_by(&facts.subject, &waiting)),
+        Box::pin(known.made_up_by(&facts.subject)),
     )?;
     facts.nodes = events.into_iter().map(|node| known.node(node)).collect();
     (facts.blockers, facts.made_up_by) = (blockers, made_up_by);

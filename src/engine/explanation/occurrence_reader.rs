@@ -13,7 +13,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::versions_of;
-use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
+use crate::store::{Ledger, LedgerRange, RunRecord, SkippedRecord, StoreError};
 
 /// The time for which history is kept. A younger occurrence has a run record, unless newer records
 /// of the job pushed it out.
@@ -25,14 +25,16 @@ impl Known<'_> {
         if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
             return Ok(Subject::Run(Box::new(run)));
         }
-        let (ended, recorded_at, open, ledger) = tokio::try_join!(
-            self.store.read_ended_from(self.name, at, LOOKED_THROUGH),
-            self.store.reported_at(self.name, at),
-            self.store.list_open(self.name),
-            self.store.read_ledger(self.name),
-        )?;
+        let (ended, recorded_at) = match &self.reads.at {
+            Some((read, ended, recorded)) if *read == at => (ended.clone(), recorded.clone()),
+            _ => tokio::try_join!(
+                self.store.read_ended_from(self.name, at, LOOKED_THROUGH),
+                self.store.reported_at(self.name, at)
+            )?,
+        };
+        let ledger = &self.reads.ledger;
         let mut candidates: Vec<RunId> = self.planned().cloned().into_iter().collect();
-        candidates.extend(open);
+        candidates.extend(self.reads.open.iter().cloned());
         candidates.extend(recorded_at.due);
         let schedule_then = self.schedule_then(at);
         let is_occurrence = schedule_then.is_occurrence(at);
@@ -40,7 +42,7 @@ impl Known<'_> {
             .fate_at(at)
             .is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
         let range_run = match recorded_at.skipped_range {
-            Some(first) if self.is_recorded_by(&first, at, is_occurrence).await? => {
+            Some((first, kept)) if self.is_recorded_by(&kept, at, is_occurrence) => {
                 self.run(&first).await?.map(|run| Subject::InRange { at, run: Box::new(run) })
             }
             _ => None,
@@ -77,7 +79,7 @@ impl Known<'_> {
             && (is_occurrence != Some(false) || range.ends_at(at))
         {
             let is_sure =
-                range.ends_at(at) || self.is_filled(&schedule_then, &ledger, range).await?;
+                range.ends_at(at) || self.is_filled(&schedule_then, ledger, range).await?;
             let (state, reason) =
                 (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
             return Ok(Subject::Ledger {
@@ -96,8 +98,8 @@ impl Known<'_> {
         if let Some(until) = ledger.until.filter(|until| *until >= at) {
             let counts = ledger
                 .before
-                .into_iter()
-                .map(|(state, count)| (state.replace('_', " "), count))
+                .iter()
+                .map(|(state, count)| (state.replace('_', " "), *count))
                 .collect();
             return Ok(Subject::BeforeLedger { at, counts, until });
         }
@@ -111,30 +113,24 @@ impl Known<'_> {
         Ok(Subject::Unrecorded { at })
     }
 
-    /// Returns true if the skipped range that begins at `first` and includes the time `at` has an
-    /// occurrence at `at`. This is decided by the schedule that counted the range. If that schedule
-    /// is not kept, the schedule at the time `at` decides.
-    async fn is_recorded_by(
+    /// Returns true if the skipped range `kept`, which includes the time `at`, has an occurrence at
+    /// `at`. The schedule that counted the range decides. If that schedule is not kept, the schedule
+    /// at the time `at` decides.
+    fn is_recorded_by(
         &self,
-        first: &RunId,
+        kept: &SkippedRecord,
         at: UnixMillis,
         is_occurrence: Option<bool>,
-    ) -> Result<bool, StoreError> {
-        let kept =
-            self.store.read_skipped_ranges(std::slice::from_ref(first)).await?.pop().flatten();
-        if kept
-            .as_ref()
-            .is_some_and(|kept| at == kept.skipped_range.first || at == kept.skipped_range.last)
-        {
-            return Ok(true);
+    ) -> bool {
+        if at == kept.skipped_range.first || at == kept.skipped_range.last {
+            return true;
         }
-        let counted_by = kept
-            .and_then(|kept| kept.counted_by)
-            .and_then(|by| definition::counted_by(self.name, &by).ok());
-        Ok(match counted_by {
+        let counted_by =
+            kept.counted_by.as_ref().and_then(|by| definition::counted_by(self.name, by).ok());
+        match counted_by {
             Some((timetable, since)) => since < at && timetable.latest_in(at, at) == Some(at),
             None => is_occurrence != Some(false),
-        })
+        }
     }
 
     /// Returns the schedule that the job had at the time `at`, if Redis keeps that schedule or the

@@ -5,6 +5,8 @@ use super::record_reader::{late_notice, run_facts};
 use crate::domain::explain::{LateNotice, Place, RunFacts};
 use crate::domain::job::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::name::names::RunId;
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::Unserved;
 use crate::store::{RunPlacement, RunRecord, StoreError};
 
 impl Known<'_> {
@@ -14,18 +16,30 @@ impl Known<'_> {
             let lane = self.record.as_ref().map(|job| job.lane.clone())?;
             (self.planned() == Some(run)).then(|| RunRecord::planted(run.clone(), lane))
         };
-        match self.store.read_run(run).await?.or_else(planned) {
+        match self.record_of(run).await?.or_else(planned) {
             Some(record) => Ok(Some(Box::pin(self.of_record(record)).await?)),
             None => Ok(None),
         }
     }
 
-    /// Returns the facts about the run of `record`, including its place in the indexes and the
-    /// notices about it.
+    /// Returns the record of a run. Reads Redis only if the record was not read yet.
+    pub(super) async fn record_of(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        match self.reads.record(run) {
+            Some(record) => Ok(record.clone()),
+            None => self.store.read_run(run).await,
+        }
+    }
+
+    /// Returns the facts about the run of `record`, including the place of the run in the indexes
+    /// and the notices about the run.
     pub(super) async fn of_record(&self, mut record: RunRecord) -> Result<RunFacts, StoreError> {
         let run = record.run.clone();
-        let (standing, late_notices) =
-            tokio::try_join!(self.standing(&mut record), self.late_notices(&run))?;
+        let passed = async {
+            if record.state.is_final() { Ok(None) } else { Box::pin(self.passed(&record)).await }
+        };
+        let ((standing, lane), late_notices, mut passed) =
+            tokio::try_join!(self.standing(&record), self.late_notices(&run), passed)?;
+        record.lane = lane;
         let waits_at = async {
             match &standing.gate {
                 Some(gate) => {
@@ -48,11 +62,12 @@ impl Known<'_> {
             (false, true) => Place::Paused,
             (false, false) => Place::Queue,
         };
-        let passed = async {
-            if place == Place::Queue { Box::pin(self.passed(&record)).await } else { Ok(None) }
-        };
-        let (waits_at, is_behind_over, passed) =
-            tokio::try_join!(waits_at, is_behind_over, passed)?;
+        passed = passed.filter(|_| place == Place::Queue);
+        if let Some(passed) = &mut passed {
+            passed.unserved =
+                Unserved::of(&record.lane, &self.serving()).map(|_| record.lane.clone());
+        }
+        let (waits_at, is_behind_over) = tokio::try_join!(waits_at, is_behind_over)?;
         // A run that has ended does not block this run any more.
         if is_behind_over {
             record.behind = None;
@@ -60,35 +75,27 @@ impl Known<'_> {
         Ok(RunFacts { passed, late_notices, ..run_facts(record, standing, place, waits_at) })
     }
 
-    /// Returns the place of a run in the indexes. If the run is in another lane than `record` says,
-    /// the lane in `record` is corrected.
-    async fn standing(&self, record: &mut RunRecord) -> Result<RunPlacement, StoreError> {
-        Ok(if record.state.is_final() {
-            RunPlacement { ready: None, is_waiting: false, gate: None, stop_asked_by: None }
-        } else {
-            let standing = self.store.standing(&record.run, &record.lane, &record.places).await?;
-            let is_elsewhere =
-                standing.ready.is_none() && !standing.is_waiting && standing.gate.is_none();
-            // After the end of the open run for which it waited, the run goes to the present lane
-            // of its job.
-            match self
-                .record
-                .as_ref()
-                .map(|job| &job.lane)
-                .filter(|lane| is_elsewhere && **lane != record.lane)
-            {
-                Some(lane) => {
-                    let there = self.store.standing(&record.run, lane, &record.places).await?;
-                    if there.ready.is_some() {
-                        record.lane = lane.clone();
-                        there
-                    } else {
-                        standing
-                    }
-                }
-                None => standing,
+    /// Returns the place of a run in the indexes, and the lane where the run is found.
+    async fn standing(&self, record: &RunRecord) -> Result<(RunPlacement, Lane), StoreError> {
+        let (run, recorded) = (&record.run, &record.lane);
+        if record.state.is_final() {
+            let none =
+                RunPlacement { ready: None, is_waiting: false, gate: None, stop_asked_by: None };
+            return Ok((none, recorded.clone()));
+        }
+        let standing = self.store.standing(run, recorded, &record.places).await?;
+        let is_elsewhere =
+            standing.ready.is_none() && !standing.is_waiting && standing.gate.is_none();
+        // After the end of the open run for which it waited, the run goes to the present lane of
+        // its job.
+        let moved = self.record.as_ref().map(|job| &job.lane);
+        if let Some(lane) = moved.filter(|lane| is_elsewhere && *lane != recorded) {
+            let there = self.store.standing(run, lane, &record.places).await?;
+            if there.ready.is_some() {
+                return Ok((there, lane.clone()));
             }
-        })
+        }
+        Ok((standing, recorded.clone()))
     }
 
     /// Returns the notices that reported the run as late. A notice itself has no such notices.

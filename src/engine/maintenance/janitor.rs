@@ -73,8 +73,9 @@ pub(crate) async fn run(janitor: Arc<Janitor>) {
 /// For a while after a step, the ages of records are computed from the time before the step.
 async fn recall(janitor: &Janitor) {
     let noted = async {
-        let now = janitor.node.store.now().await?;
-        Ok::<_, StoreError>((now, BootInstant::now(), janitor.node.store.read_events(now).await?))
+        let store = &janitor.node.store;
+        let (now, nodes) = tokio::try_join!(store.now(), store.list_event_nodes())?;
+        Ok::<_, StoreError>((now, BootInstant::now(), store.read_events(&nodes, now).await?))
     };
     let (now, instant, nodes) = match noted.await {
         Ok(noted) => noted,

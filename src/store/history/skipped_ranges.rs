@@ -29,8 +29,8 @@ const BEFORE: usize = 100;
 pub struct RecordedAt {
     /// The runs due within one second from the given time.
     pub due: Vec<RunId>,
-    /// The first run of the skipped range that contains the given time.
-    pub skipped_range: Option<RunId>,
+    /// The skipped range that contains the given time, with its first run.
+    pub skipped_range: Option<(RunId, SkippedRecord)>,
 }
 
 /// A skipped range with the schedule that was stored with it.
@@ -144,11 +144,11 @@ impl Store {
         before.sort_unstable_by_key(|run| std::cmp::Reverse(run.due()));
         before.truncate(BEFORE);
         let kept = self.read_skipped_ranges(&before).await?;
-        let covers = |kept: &Option<SkippedRecord>| {
-            kept.as_ref().is_some_and(|kept| kept.skipped_range.last >= at)
-        };
-        let skipped_range =
-            kept.iter().position(covers).and_then(|place| before.into_iter().nth(place));
+        let skipped_range = before
+            .into_iter()
+            .zip(kept)
+            .filter_map(|(first, kept)| Some((first, kept?)))
+            .find(|(_, kept)| kept.skipped_range.last >= at);
         Ok(RecordedAt { due, skipped_range })
     }
 

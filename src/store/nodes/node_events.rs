@@ -96,9 +96,8 @@ impl Store {
         Ok(answer.iter().filter_map(score).max())
     }
 
-    /// Returns the events around `at` of up to 50 nodes: live nodes and nodes with recent events.
-    /// Each node has at most 100 events that began at `at` or before, and at most 100 later events.
-    pub async fn read_events(&self, at: UnixMillis) -> Result<Vec<NodeEvents>, StoreError> {
+    /// Lists up to 50 nodes in the order of their names: live nodes and nodes with recent events.
+    pub async fn list_event_nodes(&self) -> Result<Vec<NodeName>, StoreError> {
         let mut pipeline = redis::pipe();
         for index in [self.keys.event_nodes(), self.keys.nodes()] {
             pipeline.cmd("ZRANGE").arg(index).arg(0).arg(NODES - 1).arg("REV");
@@ -111,11 +110,21 @@ impl Store {
         names.sort_unstable();
         names.dedup();
         names.truncate(NODES);
-        if names.is_empty() {
+        Ok(names)
+    }
+
+    /// Returns the events of these nodes around `at`. Each node has at most 100 events that began at
+    /// `at` or before, and at most 100 later events.
+    pub async fn read_events(
+        &self,
+        nodes: &[NodeName],
+        at: UnixMillis,
+    ) -> Result<Vec<NodeEvents>, StoreError> {
+        if nodes.is_empty() {
             return Ok(Vec::new());
         }
         let mut pipeline = redis::pipe();
-        for name in &names {
+        for name in nodes {
             let events = self.keys.events(name);
             pipeline.cmd("ZSCORE").arg(self.keys.nodes()).arg(name.as_str());
             pipeline.cmd("HGET").arg(self.keys.node(name)).arg("started_at");
@@ -138,7 +147,7 @@ impl Store {
         }
         let answers = self.link.query(&mut pipeline).await?;
         let instant = |value: &Value| number_of(value).and_then(UnixMillis::new);
-        let read = |(node, parts): (NodeName, &[Value])| {
+        let read = |(node, parts): (&NodeName, &[Value])| {
             let listed = |value: &Value| match value {
                 Value::Array(members) => {
                     members.iter().filter_map(text_of).filter_map(|member| event(&member)).collect()
@@ -150,14 +159,14 @@ impl Store {
             events.extend(listed(&parts[3]));
             let is_cut = number_of(&parts[4]).is_some_and(|count| count >= KEPT);
             NodeEvents {
-                node,
+                node: node.clone(),
                 last_seen: instant(&parts[0]),
                 started_at: instant(&parts[1]),
                 events,
                 is_cut,
             }
         };
-        Ok(names.into_iter().zip(answers.chunks_exact(5)).map(read).collect())
+        Ok(nodes.iter().zip(answers.chunks_exact(5)).map(read).collect())
     }
 }
 

@@ -263,10 +263,9 @@ impl Store {
     /// Lists the nodes by their last heartbeat, the latest first, at most 1,000. Also returns
     /// Redis' time.
     pub async fn list_nodes(&self) -> Result<(UnixMillis, Vec<NodeRecord>), StoreError> {
-        let now = self.now().await?;
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.nodes()).arg(0).arg(999).arg("REV").arg("WITHSCORES");
-        let answer = self.link.query(&mut pipeline).await?;
+        let (now, answer) = tokio::try_join!(self.now(), self.link.query(&mut pipeline))?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok((now, Vec::new())) };
         let seen: Vec<(NodeName, Option<UnixMillis>)> = flat
             .chunks_exact(2)

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use schedd::config;
+use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::domain::time::zone::Zone;
 use schedd::engine::planning::planting;
 use schedd::engine::planning::planting::{Applied, Request};
-use schedd::store::{Address, Existing, JobRecord, Keys, RunRecord, SourceKind, Store};
+use schedd::store::{Address, Existing, JobRecord, Keys, NodeEvents, RunRecord, SourceKind, Store};
 
 use super::redis::TestRedis;
 use super::wait::until;
@@ -31,6 +32,12 @@ impl Eye {
 
     pub(crate) fn ask<T>(&self, call: impl Future<Output = T>) -> T {
         self.runtime.block_on(call)
+    }
+
+    /// The events around `at` of each node that has some.
+    pub(crate) fn node_events(&self, at: UnixMillis) -> Vec<NodeEvents> {
+        let nodes = self.ask(self.store.list_event_nodes()).unwrap();
+        self.ask(self.store.read_events(&nodes, at)).unwrap()
     }
 
     pub(crate) fn job(&self, name: &str) -> Option<JobRecord> {

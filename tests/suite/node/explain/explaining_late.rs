@@ -152,7 +152,7 @@ fn slots_taken_by_short_runs_that_nothing_waits_for_keep_no_run() {
     // Notes are written in the order in which things happened to the node.
     let events = until("that the queue is at its rate is noted", LONG, || {
         let now = eye.ask(eye.store().now()).unwrap();
-        let events = eye.ask(eye.store().read_events(now)).unwrap().remove(0).events;
+        let events = eye.node_events(now).remove(0).events;
         events.iter().any(|event| event.what.word() == "queue_rated").then_some(events)
     });
     assert!(events.iter().all(|event| event.what.word() != "slots_taken"), "{events:?}");

@@ -29,7 +29,7 @@ async fn what_hit_a_node_reads_back_and_its_end_takes_the_place_of_its_beginning
     let before = world.snapshot();
     world.at(9).note_events(&node, &[over]).await.unwrap();
     assert_eq!(world.snapshot().keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
-    let read = world.at(9).read_events(t(4)).await.unwrap().remove(0);
+    let read = world.at(9).read_events(&[node], t(4)).await.unwrap().remove(0);
     assert_eq!((read.node.as_str(), read.last_seen), ("n1", None));
     assert_eq!(read.events, [started, away(5, Some(9))]);
     assert!(
@@ -48,6 +48,6 @@ async fn of_a_node_the_newest_thousand_are_kept_and_a_look_takes_a_hundred_on_ea
         world.at(batch).note_events(&node, &notes).await.unwrap();
     }
     assert_eq!(world.raw::<i64>("ZCARD", "events:n1", &[]), 1_000);
-    let read = world.at(0).read_events(t(700)).await.unwrap().remove(0);
+    let read = world.at(0).read_events(&[node], t(700)).await.unwrap().remove(0);
     assert_eq!((read.events.len(), read.events[99].clone()), (200, away(700, Some(700))));
 }

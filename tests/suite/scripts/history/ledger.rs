@@ -445,7 +445,8 @@ impl Play {
             if store.read_run(&RunId::regular(name("a"), *due)).await.unwrap().is_some() {
                 continue;
             }
-            let facts = gather(&store, &name("a"), &Ask::At(*due)).await.unwrap().unwrap();
+            let facts =
+                Box::pin(gather(&store, &name("a"), &Ask::At(*due))).await.unwrap().unwrap();
             let is_reported = match &facts.subject {
                 Subject::Ledger { state: reported, is_sure, .. } => {
                     *is_sure && reported == state.as_str()

@@ -1,6 +1,7 @@
 //! The scripts of ended runs and notices.
 
 pub(crate) mod deadlines;
+mod explain_rounds;
 pub(crate) mod folded;
 pub(crate) mod forgetting;
 pub(crate) mod ledger;
