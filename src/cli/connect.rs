@@ -189,7 +189,7 @@ fn nothing_found() -> CliFailure {
     }
     let places: Vec<String> = sockets.iter().map(|path| path.display().to_string()).collect();
     CliFailure::Unreachable(format!(
-        "schedd is not running: no Redis given and no private socket found (looked at {}); start schedd or give --redis URL",
+        "found no schedd: no Redis is given, and no schedd with a private Redis runs (looked at {}); start schedd or give --redis URL",
         places.join(", ")
     ))
 }

@@ -22,8 +22,8 @@ pub(super) struct Concealed {
 }
 
 impl Concealed {
-    /// Returns the new arguments if an argument of this process contains a password. Otherwise
-    /// returns `None`.
+    /// Returns the arguments of this process without `--redis`, and the URL apart, if the URL
+    /// contains a password. Otherwise returns `None`.
     pub(super) fn from_args() -> Option<Self> {
         Self::of(env::args_os())
     }

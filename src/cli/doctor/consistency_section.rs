@@ -17,8 +17,8 @@ use crate::engine::maintenance::background_check::EVERY;
 use crate::engine::maintenance::full_check::{Examination, Mended};
 use crate::store::{CheckLevel, CheckNote, NodeRecord, ServerCheck, Store};
 
-/// The time since the last check by any node from which `doctor` warns. A node checks a slice of
-/// the data each minute.
+/// The longest time since the last check by any node without a warning of `doctor`. Each node
+/// checks a slice of the data each minute.
 const OVERDUE: Duration = EVERY.saturating_mul(10);
 
 /// Returns a line about the data that this command checked, and a line about the background check

@@ -174,7 +174,7 @@ pub(super) async fn set_aside(
                     if record.state == crate::domain::run::run_state::RunState::Running
                         && record.fence.is_none() =>
                 {
-                    "the run executes without a fence".to_owned()
+                    "the record has the state running but no fence".to_owned()
                 }
                 Ok(Some(_)) => return Err(fine(what)),
                 Err(error) if error.is_passing() => return Err(error.into()),

@@ -207,7 +207,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
             }
             Second::Wins { max_wait } => {
                 let longest = max_wait.map_or_else(String::new, |longest| {
-                    format!(", at most {} after the first add", format_duration(longest))
+                    format!(", due at most {} after the first add", format_duration(longest))
                 });
                 format!(
                     "until the job starts; a later add replaces definition and time (debounce{longest})"

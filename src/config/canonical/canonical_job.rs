@@ -147,7 +147,7 @@ fn contradiction(spec: &JobSpec) -> Option<&'static str> {
         (spec.key.is_none() && spec.per_key != PerKey::default(), "found per_key without key"),
         (
             is_unmoved && !matches!(spec.schedule, Schedule::At(_)),
-            "found a debounced job without a single time",
+            "found debounce on a job that is not a one-shot",
         ),
         (has_loader_variable, "found variables of the dynamic loader together with user"),
     ];

@@ -43,7 +43,7 @@ pub(crate) fn compile_unique(
         if let Some(window) = window {
             window.fault(
                 problems,
-                "found unique_for without unique: add unique = \"customer-42\" or remove unique_for",
+                "found unique_for without unique: add a unique key such as \"customer-42\", or remove unique_for",
             );
         }
         return None;

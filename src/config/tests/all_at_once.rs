@@ -138,7 +138,7 @@ ping_url = 'ftp://h/'
     assert_faults(
         "[jobs.a]\nhttp = { method = 'GTE', expect = 3 }\noverlap = { mode = 'qeue', max = 0 }\nretry = { on = 3, delay = '2h', max_delay = '1h' }\n",
         &[
-            "jobs.toml:2:8: jobs.a.http: no url",
+            "jobs.toml:2:8: jobs.a.http: found no url",
             "jobs.toml:2:19: jobs.a.http.method: ",
             "jobs.toml:2:35: jobs.a.http.expect: ",
             "jobs.toml:3:20: jobs.a.overlap.mode: ",

@@ -173,9 +173,9 @@ fn a_unique_key_that_cannot_be_meant_is_refused_with_why() {
         (long.as_str(), "unique", "257 characters, wanted at most 256"),
         (r#""unique": "a\nb""#, "unique", "control character at position 2"),
         (r#""unique": 5"#, "unique", "wanted a string"),
-        (r#""unique_for": "1h""#, "unique_for", "wanted it together with unique"),
+        (r#""unique_for": "1h""#, "unique_for", "found unique_for without unique"),
         (r#""unique": "k", "unique_for": "99ms""#, "unique_for", "100ms to 365 days"),
-        (r#""unique": {"key": "k"}, "unique_for": "1h""#, "unique_for", "wanted for = inside it"),
+        (r#""unique": {"key": "k"}, "unique_for": "1h""#, "unique_for", "wanted for ="),
         (r#""unique": {"for": "1h"}"#, "unique", "no key"),
         (
             r#""unique": {"key": "k", "mode": "debunce"}, "in": "5s""#,

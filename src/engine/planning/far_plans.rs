@@ -260,8 +260,8 @@ fn ready_instead(
     (ready > latest.max(due).saturating_add(within)).then_some(instead)
 }
 
-/// Returns the corrected start time of each of these runs that waits longer than the rules of its
-/// job allow. Planned runs of jobs are left out.
+/// Returns a nearer ready time for each of these runs whose ready time is later than the rules of
+/// its job allow, as after a wrong clock. The next planned run of a job is left out.
 pub(crate) async fn ready_instead_of(
     store: &Store,
     runs: &[(RunId, UnixMillis)],

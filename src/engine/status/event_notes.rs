@@ -30,7 +30,8 @@ const AT_LIMIT_GAP: Duration = Duration::from_secs(10);
 /// The most characters that are kept of the reason why a jobs file was refused.
 const LONGEST_REASON: usize = 500;
 
-/// The events of a node that wait to be written, and the present conditions.
+/// The node events that wait to be written to Redis, and the conditions that still last, such as a
+/// node at its limit.
 pub(crate) struct Notes {
     state: Mutex<State>,
 }

@@ -103,7 +103,10 @@ impl RedisClock {
 
     /// Returns the time by which the ages of records are judged while Redis' clock shows `now`.
     pub(crate) fn for_ages(&self, now: UnixMillis) -> UnixMillis {
-        let instant = BootInstant::now();
+        self.for_ages_at(now, BootInstant::now())
+    }
+
+    fn for_ages_at(&self, now: UnixMillis, instant: BootInstant) -> UnixMillis {
         let state = self.state();
         let before = state.before.filter(|before| before.until > instant);
         before.map_or(now, |before| now.min(before.carried_on(instant)))
@@ -111,7 +114,11 @@ impl RedisClock {
 
     /// Returns true if this node saw Redis' clock run without a step for [`STEADY_FOR`].
     pub(crate) fn is_steady(&self) -> bool {
-        self.state().steady_since.is_some_and(|since| BootInstant::now().since(since) >= STEADY_FOR)
+        self.is_steady_at(BootInstant::now())
+    }
+
+    fn is_steady_at(&self, instant: BootInstant) -> bool {
+        self.state().steady_since.is_some_and(|since| instant.since(since) >= STEADY_FOR)
     }
 }
 
@@ -170,14 +177,13 @@ mod tests {
     #[test]
     fn after_an_hour_the_time_that_a_step_brought_counts() {
         let clock = RedisClock::default();
-        clock.hold(at(0), BootInstant::from_nanos(0));
-        assert!(!clock.is_steady(), "it was not seen at all");
-        clock.read(at(0), BootInstant::from_nanos(0), BootInstant::from_nanos(0));
-        assert!(clock.is_steady());
-        assert_eq!(
-            clock.for_ages(at(86_400_000)),
-            at(86_400_000),
-            "held an hour from the boot of this host, which is over"
-        );
+        let (day, hour) = (at(86_400_000), 3_600);
+        clock.hold(at(0), in_s(0));
+        assert!(!clock.is_steady_at(in_s(hour)), "it was not seen at all");
+        clock.read(at(0), in_s(0), in_s(0));
+        assert!(!clock.is_steady_at(in_s(hour - 1)));
+        assert!(clock.is_steady_at(in_s(hour)));
+        assert_eq!(clock.for_ages_at(day, in_s(hour - 1)), at(3_599_000));
+        assert_eq!(clock.for_ages_at(day, in_s(hour)), day);
     }
 }

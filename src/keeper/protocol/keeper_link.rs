@@ -164,7 +164,8 @@ impl KeeperLink {
         self.is_heard.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns the earliest deadline of the keeper's runs; `None` if the keeper has no run.
+    /// Returns the earliest end of a lease among the keeper's runs, by which the keeper must have
+    /// killed that run. Returns `None` if the keeper has no run.
     pub(crate) fn first_deadline(&self) -> Option<BootInstant> {
         self.open_processes()
             .iter()

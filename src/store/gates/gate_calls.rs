@@ -152,7 +152,7 @@ impl Store {
         }
         Err(StoreError::corrupt(
             "open_gate",
-            "the lanes or members of the gate changed during every call",
+            format!("the lanes or members of {} changed during {OPENINGS} calls", gate.words()),
         ))
     }
 

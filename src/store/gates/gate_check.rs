@@ -34,7 +34,7 @@ struct AtGate {
 }
 
 impl AtGate {
-    /// Returns the lane in which the run would be due.
+    /// Returns the lane of the run; the default lane if its record names no valid lane.
     fn lane(&self) -> Lane {
         self.lane.parse().unwrap_or_else(|_| Lane::default_lane())
     }

@@ -145,7 +145,7 @@ pub enum ApplyReply {
 }
 
 impl Store {
-    /// Adds a job, or changes the live job of that name.
+    /// Adds the job of `order`, or changes the live job of the same name.
     pub async fn apply_job(&self, order: &ApplyOrder) -> Result<ApplyReply, StoreError> {
         self.apply_jobs(std::slice::from_ref(order))
             .await?

@@ -21,6 +21,7 @@ pub enum LeaseWord {
 
 impl Store {
     /// Renews the leases of these claims until `lease` from now. Returns one result for each claim.
+    /// Uses the connection for claims if the connection for renewals fails.
     pub async fn renew_leases(
         &self,
         lease: Duration,
@@ -34,7 +35,11 @@ impl Store {
         for (run, fence) in claims {
             call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
         }
-        let mut reply = self.renewals.invoke(&call).await?;
+        let mut reply = match self.renewals.invoke(&call).await {
+            // A node without descriptors cannot connect again, but its first connection may live.
+            Err(StoreError::Unavailable { .. }) => self.link.invoke(&call).await?,
+            reply => reply?,
+        };
         if reply.word != "renewed" {
             return Err(reply.unknown());
         }

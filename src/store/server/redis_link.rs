@@ -85,7 +85,8 @@ pub(crate) struct OpenConnection {
 }
 
 impl OpenConnection {
-    /// Returns the identity of the connected server, see [`Findings::identity`].
+    /// Returns the run id and the replication id of the connected server, as `RUN_ID/REPLID`. The
+    /// text is empty if the server does not report both.
     pub(crate) fn identity(&self) -> &str {
         &self.findings.identity
     }

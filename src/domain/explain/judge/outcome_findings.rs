@@ -380,7 +380,9 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Finding {
         }
         (Place::Queue, _) if ready > facts.now && run.is_spread => (
             "spread_to",
-            format!("The run was missed. The spread of catch_up moved its start to {at}."),
+            format!(
+                "No node started the run in time. The spread of catch_up moved its start to {at}."
+            ),
         ),
         (Place::Queue, _) if ready > facts.now => return to_come(facts, ready),
         (Place::Queue, _) => match &run.passed {

@@ -135,7 +135,9 @@ fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
         }
         None if run.is_spread => finding(
             "late_spread",
-            format!("The run was missed. The spread of catch_up moved its start to {until}."),
+            format!(
+                "No node started the run in time. The spread of catch_up moved its start to {until}."
+            ),
         ),
         None if run.ready_at.since(run.run.due()) <= latest_shift(facts, run) => finding(
             "late_shifted",

@@ -147,7 +147,7 @@ fn an_open_run_says_what_it_waits_for() {
         .says("ask_at", "The run has not started: done_check unclear: exit code 2. The done_check is asked again on 12:16:00.");
     later(RunFacts { is_spread: true, ..fresh() }).says(
         "spread_to",
-        "The run was missed. The spread of catch_up moved its start to 12:16:00.",
+        "No node started the run in time. The spread of catch_up moved its start to 12:16:00.",
     );
     later(fresh()).says("to_come", "The run is planned for 12:16:00.");
     facts(Subject::ToCome { at: s(1020) }).says("to_come", "The run is planned for 12:17:00.");

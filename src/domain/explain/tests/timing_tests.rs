@@ -57,7 +57,7 @@ fn a_run_says_why_it_became_ready_late() {
     );
     about(RunFacts { is_spread: true, ..ready_late() }).says(
         "late_spread",
-        "The run was missed. The spread of catch_up moved its start to 12:00:20.",
+        "No node started the run in time. The spread of catch_up moved its start to 12:00:20.",
     );
     about(ready_late()).says("late_ready", "The run was not ready before 12:00:20.");
     about(ready_late())

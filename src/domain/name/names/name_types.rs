@@ -32,7 +32,7 @@ pub enum IdError {
     },
     /// A text without the form of a run id.
     #[error(
-        "run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a manual run"
+        "run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a run that is not regular"
     )]
     Run {
         /// The text found, cut to a length that fits in a line.

@@ -227,7 +227,8 @@ impl Times<'_> {
         Some(hour * 3_600 + minute * 60 + self.seconds.get(index % seconds.max(1))?)
     }
 
-    /// Returns the first time of day at or after `second`.
+    /// Returns the first of these times of day at or after `second`, both in seconds after
+    /// midnight. Returns `None` if all are earlier.
     fn first_from(&self, second: i64) -> Option<i64> {
         let from = |list: &[i64], least: i64| {
             list.get(list.partition_point(|value| *value < least)).copied()

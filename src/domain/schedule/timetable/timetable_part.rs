@@ -178,8 +178,8 @@ impl PartBeats {
             .max(self.first)
     }
 
-    /// Returns the first and the last k whose instants lie within the range. The last k is below
-    /// the first k if the range has no instant.
+    /// Returns the first and the last number k for which anchor + k * period is from `first` to
+    /// `until`, both in Unix ms and included. The last is below the first if there is no such k.
     pub(super) fn numbers_in(&self, first: i64, until: i64) -> (i64, i64) {
         (self.first_number(first), (until - self.anchor).div_euclid(self.period))
     }

@@ -6,9 +6,10 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::store::{Address, Keys, LeaseWord, Store, StoreError};
 
-use crate::scripts::world::{LEASE, World};
+use crate::scripts::world::{LEASE, World, t};
 use crate::support::redis::TestRedis;
 use crate::support::wait::LONG;
 
@@ -33,6 +34,28 @@ async fn until_it_works(store: &Store) {
         assert!(error.is_passing(), "{error}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test]
+async fn leases_are_renewed_over_the_first_connection_if_a_second_cannot_be_made() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let claim = world.win(0, &run).await;
+    // The store has one connection, and this test has the other.
+    let mut connection = world.redis.connection();
+    let set = ["SET", "maxclients", "2"];
+    let () = redis::cmd("CONFIG").arg(&set).query(&mut connection).unwrap();
+    let claims = [(run, claim.fence)];
+    for at in [1, 2] {
+        let words = world.at(at).renew_leases(LEASE, &claims).await.unwrap();
+        assert_eq!(words, [LeaseWord::Extended]);
+    }
+    let end: i64 = redis::cmd("ZSCORE")
+        .arg(world.key("leases"))
+        .arg(format!("{}#{}", claims[0].0, claims[0].1.as_u64()))
+        .query(&mut connection)
+        .unwrap();
+    assert_eq!(UnixMillis::new(end), Some(t(2).saturating_add(LEASE)));
 }
 
 #[tokio::test]
