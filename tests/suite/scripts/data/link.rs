@@ -211,7 +211,7 @@ async fn a_server_that_is_no_redis_is_reported_in_one_line() {
         [&b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n"]
     {
         let error = store_at(&stranger(answer)).read_stats().await.unwrap_err();
-        assert_one_line(&error, &["does not speak the Redis protocol"]);
+        assert_one_line(&error, &["does not use the Redis protocol"]);
     }
     let asked = Instant::now();
     let error = store_at(&stranger(b"")).read_stats().await.unwrap_err();
