@@ -75,6 +75,8 @@
 -- Reply occupied: the successor already has a record
 -- Reply skipped: reason
 -- Reply waiting: the run waits for an open run of its job
+-- Reply withdrawn: the run came here before its due time, because the clock was ahead; the run is
+--   planned again
 -- Reply at_gate: the gate at which the run waits
 -- Reply places: the gates at which the run has places; the caller must repeat the call with them
 -- Reply needs_own_gate: another job names this job in `not_while`, so the run has to pass the gate
@@ -272,6 +274,23 @@ local function notify_late(k, id, notify, due_ms, before)
   if late and now > last and not (before and tonumber(before) > last) then add_notice(k, 'on_late', id, 'start', now) end
 end
 
+-- Removes the record of a run that did not begin, and plans the run again for its due time. The run
+-- becomes the planned run of its job unless the job has an earlier planned run, whose successors
+-- reach this run.
+local function withdraw(k, a, job)
+  redis.call('DEL', k.run)
+  unwatch_planned(k, a.id)
+  if job[3] then return end
+  if job[4] then
+    if job[5] == '1' then redis.call('HSETNX', k.job, 'paused_run', a.id) end
+    return
+  end
+  local planned = job[2] or ''
+  if planned ~= '' and whole(string.match(planned, '@(%d+)'), PARKED) < tonumber(a.due_ms) then return end
+  plant_pending(k, a.job_name, a.id, a.due_ms, a.due_ms)
+  if planned ~= '' then redis.call('ZREM', k.job_due, planned) end
+end
+
 local claimed, slots = 0, tonumber(ARGV[8])
 -- The runs checked by this call. A run that is named twice gets the reply `gone`, unlike in a
 -- repeated call.
@@ -284,7 +303,7 @@ local function claim(k, a)
   if item_bad then return item_bad end
   local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
     'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at',
-    'delivery', 'started_at')
+    'delivery', 'started_at', 'retried_at')
   local ready = redis.call('ZSCORE', due, id)
   local is_named_twice = judged[id]
   judged[id] = true
@@ -300,7 +319,7 @@ local function claim(k, a)
   if run[2] and run[2] ~= 'scheduled' then return remove_from_due(k, a, run[2]) end
   if claimed >= slots then return {'full'} end
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched',
-    'skipped_behind', 'first_rev', 'same_since')
+    'skipped_behind', 'first_rev', 'same_since', 'delay')
   if not job[1] then return {'job_missing'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
@@ -339,6 +358,8 @@ local function claim(k, a)
   -- A run that has begun continues if the definition is unchanged.
   local is_of_former = is_former(run[15], first and job[10] or job[11])
   local begins = first and a.kind == 'regular'
+  -- Only a clock that was ahead lets a run wait for its turn before its due time.
+  local is_ahead = begins and not is_pending and not run[20] and (job[12] or '') == '' and tonumber(a.due_ms) > now
   local started, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
   local is_missed = a.kind == 'regular' and a.latest_start ~= '' and now > tonumber(a.latest_start)
@@ -352,6 +373,8 @@ local function claim(k, a)
     outcome, reason = 'cancelled', 'job removed'
   elseif is_of_former then
     outcome, reason = 'cancelled', 'of an earlier job of this name'
+  elseif is_ahead then
+    outcome = 'withdrawn'
   elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
     -- The run was planned before its job was paused: the run waited for its turn or was spread.
     outcome, reason = 'skipped', 'paused'
@@ -395,12 +418,12 @@ local function claim(k, a)
     redis.call('HDEL', k.run, 'ready')
     redis.call('HSETNX', k.run, 'waited_from', int(now))
     add_to_counter(k.counters, 'waiting', 1)
-  elseif outcome then
+  elseif outcome and outcome ~= 'withdrawn' then
     redis.call('HSET', k.run, unpack(base))
     end_run(k, id, outcome, reason, now, {'by', by})
     if begins and behind then watch_skipped(k, id, a.due_ms, job[7], behind, job[9]) end
     redis.call('HDEL', stop_requests, id)
-  else
+  elseif not outcome then
     local fence = next_fence(whole(run[4], FENCE - 1))
     local attempt = whole(run[1], COUNT) + 1
     local lease_end = now + tonumber(ARGV[5])
@@ -452,6 +475,7 @@ local function claim(k, a)
   end
   redis.call('ZREM', due, id)
   if is_spread then redis.call('ZREM', k.catch_up, id) end
+  if outcome == 'withdrawn' then withdraw(k, a, job) end
   if outcome and outcome ~= 'waiting' and not gate then
     release_blocked(k, id, now)
     end_or_plan_job(k, id, a.job_name, now)

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use futures_util::future::try_join_all;
 
-use super::known_facts::{Known, LOOKED_THROUGH};
-use super::question_reads::{OPEN_SHOWN, latest};
+use super::known_facts::Known;
+use super::question::Ask;
+use super::question_reads::{LOOKED_THROUGH, OPEN_SHOWN, latest};
 use crate::domain::explain::Subject;
 use crate::domain::name::names::{RunId, RunKind};
 use crate::domain::run::run_state::RunState;
@@ -16,19 +17,6 @@ use crate::store::{RunRecord, StoreError};
 
 /// The most pages of history that are searched for a regular run.
 const PAGES: usize = 20;
-
-/// The question that a user asks about a job or run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
-    /// The question about the present state of the job.
-    Job,
-    /// The question about the last occurrence of the job.
-    Last,
-    /// The question about the occurrence of the job at this time.
-    At(UnixMillis),
-    /// The question about this run.
-    Run(RunId),
-}
 
 impl Known<'_> {
     /// Returns true if Redis has no run of a job of this name in its history or ledger.

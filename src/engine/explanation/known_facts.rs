@@ -13,9 +13,6 @@ use crate::domain::time::zone::Zone;
 use crate::engine::dispatch::definition::{Definition, DefinitionError};
 use crate::store::{JobRecord, NodeEvents, NodeRecord, SourceKind, Store, StoreError};
 
-/// The number of ended runs on one page of history.
-pub(super) const LOOKED_THROUGH: usize = 50;
-
 /// The records of a job and of the nodes, as read from Redis.
 pub(super) struct Known<'s> {
     pub(super) store: &'s Store,

@@ -5,6 +5,7 @@ mod gate_reader;
 mod known_facts;
 mod live_state;
 mod occurrence_reader;
+mod question;
 mod question_reads;
 mod record_reader;
 mod run_reader;
@@ -17,9 +18,9 @@ use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{LossRecord, NodeRecord, Store, StoreError};
-pub use explained_subject::Ask;
 pub use gate_reader::shut;
 use known_facts::Known;
+pub use question::Ask;
 use question_reads::{QuestionReads, read_job};
 
 /// Returns the facts about the job `name` and the subject of the question. Returns `None` if Redis

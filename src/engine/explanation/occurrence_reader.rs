@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use super::known_facts::{Known, LOOKED_THROUGH};
+use super::known_facts::Known;
+use super::question_reads::LOOKED_THROUGH;
 use crate::domain::explain::{Place, RunFacts, ScheduleThen, Subject};
 use crate::domain::name::names::{RunId, RunKind};
 use crate::domain::time::unix_millis::UnixMillis;

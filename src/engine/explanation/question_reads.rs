@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::explained_subject::Ask;
-use super::known_facts::LOOKED_THROUGH;
 use super::live_state::QueueState;
+use super::question::Ask;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{HistoryPage, JobRecord, Ledger, RecordedAt, RunRecord, Store, StoreError};
 
 /// The most backfill runs of a job that may wait.
 const WAITING: usize = 10_000;
+/// The number of ended runs on one page of history.
+pub(super) const LOOKED_THROUGH: usize = 50;
 /// The number of runs of each kind that are listed for a job.
 pub(super) const OPEN_SHOWN: usize = 10;
 

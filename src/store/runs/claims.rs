@@ -127,6 +127,8 @@ pub enum Blocking {
     /// The run ended `cancelled`: it was asked to stop while it waited for a retry, or its job no
     /// longer exists.
     Cancelled,
+    /// The run came before its due time, because Redis' clock was ahead. The run is planned again.
+    Withdrawn,
     /// The run ended `failed`: its last attempt failed, and the next one would exceed the job's
     /// `max_age`.
     Failed,
@@ -323,6 +325,7 @@ fn claim_reply(
         "no_room" => ClaimReply::NoRoom,
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),
         "waiting" => ClaimReply::Blocked(Blocking::Waiting),
+        "withdrawn" => ClaimReply::Blocked(Blocking::Withdrawn),
         "at_gate" => ClaimReply::Blocked(Blocking::AtGate),
         "places" => ClaimReply::Places(Gate::all_in(&reply.text()?)),
         "needs_own_gate" => ClaimReply::NeedsOwnGate,

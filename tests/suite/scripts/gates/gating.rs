@@ -88,6 +88,52 @@ async fn a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_pla
 }
 
 #[tokio::test]
+async fn a_one_shot_that_a_clock_ahead_brought_to_a_gate_waits_for_its_time_after_all() {
+    let world = yard(&[("a", 0), ("b", 100_000)]).await;
+    let (a, b) = (run_of("a", 0), run_of("b", 100_000));
+    let held = world.win_at(1, &a, KEY).await;
+    wait_at(&world, 100_001, &b, KEY).await;
+    // The clock is right again, and the key is free.
+    world.succeed(10, &held).await;
+    assert_eq!(world.open(10, "key:k").await, 1);
+    let reply = try_at(&world, 11, &b, KEY).await;
+    assert!(matches!(reply, ClaimReply::Blocked(Blocking::Withdrawn)), "{reply:?}");
+    world.assert_sound();
+    assert!(!has_place(&world, "key:k", &b), "the key is free for others meanwhile");
+    assert_eq!(world.job("b").await.pending, Some(b.clone()));
+    assert_eq!(world.score("due:default", &b.to_string()), Some(100_000));
+    let claim = world.win_at(100_000, &b, KEY).await;
+    world.succeed(100_010, &claim).await;
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn runs_that_a_clock_ahead_had_wait_for_each_other_are_planned_again_in_order() {
+    let world = World::new();
+    world.plant("a", 0).await;
+    let one = Overlap::Queue { max: 2 };
+    let first = world.win_with(0, &run_of("a", 0), one, 50_000).await;
+    for due in [50_000, 60_000] {
+        let order = world.order_with(&run_of("a", due), one, due + 10_000).await;
+        let reply = world.claim(60_001, &order).await;
+        assert!(matches!(reply, ClaimReply::Blocked(Blocking::Waiting)), "{reply:?}");
+    }
+    world.assert_sound();
+    world.succeed(10, &first).await;
+    for due in [50_000, 60_000] {
+        let reply = world.claim(11, &world.order(&run_of("a", due)).await).await;
+        assert!(matches!(reply, ClaimReply::Blocked(Blocking::Withdrawn)), "{reply:?}");
+        world.assert_sound();
+    }
+    assert_eq!(world.job("a").await.pending, Some(run_of("a", 50_000)));
+    assert_eq!(world.score("due:default", "a@1790000070000"), None, "the later run is not due");
+    let held = world.win_with(50_000, &run_of("a", 50_000), one, 60_000).await;
+    world.succeed(50_010, &held).await;
+    world.win_with(60_000, &run_of("a", 60_000), one, 70_000).await;
+    world.assert_sound();
+}
+
+#[tokio::test]
 async fn a_later_run_does_not_take_the_place_an_earlier_one_was_woken_for() {
     let world = yard(&[("a", 0), ("b", 1), ("c", 2), ("d", 3)]).await;
     let held = world.win_at(5, &run_of("a", 0), KEY).await;
