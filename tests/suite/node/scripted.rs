@@ -138,7 +138,8 @@ fn a_run_whose_lease_is_lost_is_stopped_and_not_recorded_by_this_node() {
     scene.eye.add(&json!({"name": "a", "in": "0s", "shell": "work"}));
     scene.wait_for("work");
     let run = scene.script.runs().remove(0);
-    let () = redis::cmd("DEL").arg("schedd:leases").query(&mut scene.redis.connection()).unwrap();
+    let _: i64 =
+        redis::cmd("DEL").arg("{schedd}:leases").query(&mut scene.redis.connection()).unwrap();
     scene.node.wait_for_log("Another node will recover");
     let record = scene.eye.run(&run.to_string()).unwrap();
     assert_eq!(record.state, RunState::Running, "only recovery may decide about the run");

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use tracing::dispatcher::Dispatch;
 use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 /// The lines that a node has logged, in the form of the daemon. Repeated lines are not held back.
 #[derive(Clone, Default)]
@@ -26,10 +28,24 @@ impl NodeLog {
     }
 }
 
-impl<S: Subscriber> Layer<S> for NodeLog {
-    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for NodeLog {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut line = Line::default();
+        attributes.record(&mut line);
+        context.span(id).unwrap().extensions_mut().replace(line);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let span = context.span(id).unwrap();
+        values.record(span.extensions_mut().get_mut::<Line>().unwrap());
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut line = Line::default();
         event.record(&mut line);
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
+            line.fields.extend(span.extensions().get::<Line>().map(|span| span.fields.clone()));
+        }
         let level = event.metadata().level().as_str().to_lowercase();
         writeln!(
             self.0.lock().unwrap(),

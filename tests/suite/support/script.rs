@@ -177,6 +177,15 @@ impl Script {
     }
 }
 
+/// Returns the shell line of an action, or the words of its command as one line.
+fn line_of(action: &Action) -> String {
+    match action {
+        Action::Shell(line) => line.clone(),
+        Action::Command(words) => words.join(" "),
+        Action::Http(_) => "a request".to_owned(),
+    }
+}
+
 /// Returns the nanoseconds since 1970.
 fn now() -> u128 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos()
@@ -190,7 +199,7 @@ impl Execute for Script {
         output: &'a OutputBuffer,
     ) -> BoxFuture<'a, AttemptOutcome> {
         Box::pin(async move {
-            let Action::Shell(line) = &attempt.action else { panic!("scripts are for shell jobs") };
+            let line = &line_of(&attempt.action);
             let (place, act) = self.begin(attempt, line);
             let attended = match act {
                 Err(error) => {

@@ -141,6 +141,19 @@ impl ScriptedNode {
     pub(crate) fn crash(&mut self) {
         if let Some((_engine, runtime)) = self.running.take() {
             runtime.shutdown_timeout(LONG);
+            self.leave_journal();
+        }
+    }
+
+    /// Gives the files of the journal to the next start. The thread that writes the journal does not
+    /// end in a crash that the process survives. It keeps the former files locked.
+    fn leave_journal(&self) {
+        let journals = self.state_home().join("schedd");
+        let former = tempfile::tempdir_in(self.dir.path()).unwrap().keep();
+        std::fs::rename(&journals, &former).unwrap();
+        std::fs::create_dir(&journals).unwrap();
+        for file in former.read_dir().unwrap().flatten() {
+            std::fs::copy(file.path(), journals.join(file.file_name())).unwrap();
         }
     }
 
