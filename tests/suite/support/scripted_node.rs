@@ -214,7 +214,7 @@ async fn start(settings: &NodeBuilder, state_home: &Path) -> Engine {
     let store =
         Store::new(&Address::parse(&settings.url).unwrap(), Keys::new("schedd").unwrap()).unwrap();
     let host = HostFacts {
-        host: "h".to_owned(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         boot_id: "b".to_owned(),
         is_alive: |_| true,
         clock,
