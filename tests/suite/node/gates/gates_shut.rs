@@ -21,8 +21,7 @@ fn whoever_cannot_begin_keeps_nobody_out_of_a_group_a_key_or_a_job() {
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let turn = |job: &str, queue: &str| {
         format!(
-            "[jobs.{job}]\nevery = \"1s\"\ngroup = \"turns\"\nqueue = {queue:?}\nshell = {:?}\n",
-            "true"
+            "[jobs.{job}]\nevery = \"1s\"\ngroup = \"turns\"\nqueue = {queue:?}\nshell = \"true\"\n"
         )
     };
     let jobs = format!("{SECTIONS}{}{}", turn("c", "default"), turn("d", "other"));

@@ -158,7 +158,7 @@ fn a_run_won_while_the_node_stops_ends_or_goes_back_with_its_attempt() {
 fn a_redis_that_stands_still_for_three_seconds_under_load_loses_and_doubles_nothing() {
     let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let jobs = format!("[jobs.beat]\nevery = \"1s\"\nshell = {:?}\n", "true");
+    let jobs = "[jobs.beat]\nevery = \"1s\"\nshell = \"true\"\n";
     let nodes =
         ["one", "two"].map(|name| ScriptedNode::on(&redis, &script).node(name).jobs(&jobs).start());
     eye.wait_for_history("beat", 1);
@@ -189,7 +189,7 @@ fn two_hundred_runs_due_at_once_on_four_slots_run_once_each_and_the_oldest_first
     let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     for number in 0..200 {
-        eye.add(&json!({"name": format!("n{number}"), "in": "0s", "shell": "true"}));
+        eye.add(&json!({"name": format!("n{number}"), "in": "0s", "shell": "sleep 0.05"}));
     }
     let _node =
         ScriptedNode::on(&redis, &script).jobs("[queues.default]\nconcurrency = 4\n").start();

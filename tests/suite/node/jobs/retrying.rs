@@ -47,7 +47,7 @@ fn only_the_codes_a_job_lists_are_tried_again() {
         ("slow", json!({"limit": 1, "delay": "0s", "on": [124]}), "sleep 60", 2, None),
     ];
     for (name, retry, work, ..) in &cases {
-        let timeout = if *name == "slow" { "300ms" } else { "1m" };
+        let timeout = if *name == "slow" { "1500ms" } else { "1m" };
         eye.add(&json!({"name": name, "in": "0s", "shell": effects.shell(work), "retry": retry, "timeout": timeout}));
     }
     for (name, _, _, attempts, reason) in cases {

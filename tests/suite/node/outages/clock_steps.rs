@@ -47,7 +47,7 @@ fn file() -> String {
         ("mixed", "schedules = [{ every = \"2s\" }, { cron = \"0 0 1 1 *\" }]"),
     ];
     let section =
-        |(name, text): &(&str, &str)| format!("[jobs.{name}]\n{text}\nshell = {:?}\n", "true");
+        |(name, text): &(&str, &str)| format!("[jobs.{name}]\n{text}\nshell = \"true\"\n");
     sections.to_owned() + &keys.iter().map(section).collect::<String>()
 }
 

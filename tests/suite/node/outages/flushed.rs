@@ -72,7 +72,7 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
     let jobs = [
         QUICK.to_owned(),
         job("beat", "true", "catch_up = \"all\""),
-        format!("[jobs.tick]\ncron = \"* * * * * *\"\nshell = {:?}\n", "true"),
+        "[jobs.tick]\ncron = \"* * * * * *\"\nshell = \"true\"\n".to_owned(),
         job("long", "sleep 5", ""),
         job("once", "sleep 5", "delivery = \"at-most-once\""),
     ]
@@ -155,8 +155,7 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     let eye = Eye::on(&redis);
     // All of the stretch would run again, and the one-shots too.
     let jobs = format!(
-        "{QUICK}[jobs.beat]\nevery = \"1s\"\ncatch_up = \"all\"\noverlap = \"allow\"\nshell = {:?}\n",
-        "true"
+        "{QUICK}[jobs.beat]\nevery = \"1s\"\ncatch_up = \"all\"\noverlap = \"allow\"\nshell = \"true\"\n"
     );
     for number in 0..10 {
         eye.add(&json!({"name": format!("short{number}"), "in": format!("{}ms", 3_000 + number * 100), "shell": "true"}));

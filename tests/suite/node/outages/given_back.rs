@@ -16,7 +16,7 @@ use crate::support::wait::{LONG, until};
 fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     let (mut redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let jobs = format!("{QUICK}[jobs.beat]\nevery = \"1s\"\nshell = {:?}\n", "true");
+    let jobs = format!("{QUICK}[jobs.beat]\nevery = \"1s\"\nshell = \"true\"\n");
     let node = ScriptedNode::on(&redis, &script).node("one").jobs(&jobs).start();
     eye.wait_for_history("beat", 1);
     Schedctl::on(&redis).run(&["pause", "beat"]).good();
