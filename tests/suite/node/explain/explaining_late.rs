@@ -34,7 +34,7 @@ fn a_run_that_comes_from_waiting_into_a_paused_queue_is_reported_to_be_kept_by_i
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     script.set("held", &[Act::GoOn]);
     let job = "[queues.p]\n[jobs.j]\nevery = \"1s\"\noverlap = \"queue\"\nshell = \"held\"\n";
-    let node = ScriptedNode::on(&redis, &script).jobs(&job).start();
+    let node = ScriptedNode::on(&redis, &script).jobs(job).start();
     let waiting = || {
         let runs: Vec<String> = redis::cmd("ZRANGE")
             .arg("{schedd}:waiting:j")

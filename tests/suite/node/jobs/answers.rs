@@ -160,7 +160,7 @@ fn a_redis_that_stands_still_for_three_seconds_under_load_loses_and_doubles_noth
     let eye = Eye::on(&redis);
     let jobs = "[jobs.beat]\nevery = \"1s\"\nshell = \"true\"\n";
     let nodes =
-        ["one", "two"].map(|name| ScriptedNode::on(&redis, &script).node(name).jobs(&jobs).start());
+        ["one", "two"].map(|name| ScriptedNode::on(&redis, &script).node(name).jobs(jobs).start());
     eye.wait_for_history("beat", 1);
     for number in 0..80 {
         let delay = format!("{}ms", 500 + number * 40);

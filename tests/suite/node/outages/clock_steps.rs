@@ -208,8 +208,7 @@ fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
     let (redis, script) = (TestRedis::with_clock(FIVE_YEARS), Script::new());
     let section = |name: &str, work: &str| {
         format!(
-            "[jobs.{name}]\nevery = \"1s\"\ngroup = \"g\"\nqueue = \"{name}\"\nshell = {:?}\n",
-            work
+            "[jobs.{name}]\nevery = \"1s\"\ngroup = \"g\"\nqueue = \"{name}\"\nshell = {work:?}\n"
         )
     };
     let file = format!(

@@ -67,7 +67,7 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
     let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let job = |name: &str, work: &str, more: &str| {
-        format!("[jobs.{name}]\nevery = \"1s\"\nshell = {:?}\n{more}\n", work)
+        format!("[jobs.{name}]\nevery = \"1s\"\nshell = {work:?}\n{more}\n")
     };
     let jobs = [
         QUICK.to_owned(),
