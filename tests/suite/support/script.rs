@@ -29,8 +29,8 @@ pub(crate) enum Act {
 }
 
 impl Act {
-    /// Reads `true`, `false`, `exit N`, `sleep N`, and the last two behind a `sleep N;`. They do what
-    /// a shell does with them. Returns `None` for any other line.
+    /// Returns what a shell does with `true`, `false`, `exit N`, `sleep N`, or `sleep N; ` and one of
+    /// the first three. Returns `None` for any other line.
     fn of_shell(line: &str) -> Option<Self> {
         let (first, rest) = line.split_once("; ").unwrap_or((line, "true"));
         let seconds = first.strip_prefix("sleep ").map(|number| number.parse().ok());

@@ -132,19 +132,16 @@ fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
     let _node = ScriptedNode::on(&redis, &script).start();
     let none = eye.wait_for_history("none", 1);
     assert_eq!((none[0].state, none[0].skipped.unwrap().1), (RunState::Skipped, 43_200));
-    println!(
-        "none of 43,200 missed: settled {:?} after the start of the process",
-        started.elapsed()
-    );
+    println!("none of 43,200 missed: settled {:?} after the start of the node", started.elapsed());
     until("the newest has run", LONG, || Some(()).filter(|()| script.of("newest").len() == 1));
     println!(
-        "the newest of 43,200 missed: begun {:?} after the start of the process",
+        "the newest of 43,200 missed: begun {:?} after the start of the node",
         started.elapsed()
     );
     until("the other has run", LONG, || Some(()).filter(|()| script.of("other").len() == 1));
     let hundred = eye.wait_for_history("hundred", 101);
     println!(
-        "a hundred of 43,200, one after the other: {:?} after the start of the process",
+        "a hundred of 43,200, one after the other: {:?} after the start of the node",
         started.elapsed()
     );
     assert_eq!((hundred[0].state, hundred[0].skipped.unwrap().1), (RunState::Skipped, 43_100));
@@ -160,7 +157,7 @@ fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
         Some(runs).filter(|runs| runs.len() >= 1_000 && runs.iter().all(|run| run.state.is_final()))
     });
     println!(
-        "a thousand of 43,200 side by side: {:?} after the start of the process",
+        "a thousand of 43,200 side by side: {:?} after the start of the node",
         started.elapsed()
     );
     assert!(thousand.iter().filter(|run| run.state == RunState::Succeeded).count() >= 999);
