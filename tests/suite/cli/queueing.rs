@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
 fn queues(ctl: &Schedctl) -> Vec<Value> {
@@ -21,10 +21,9 @@ fn queue(ctl: &Schedctl, name: &str) -> Value {
 
 #[test]
 fn bad_input_changes_nothing_and_says_what_is_wanted() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    let node = Schedd::on(&redis).jobs("[queues.mail]\nlimit = 5\n").start();
-    node.wait_for_log("Started.");
+    let _node = ScriptedNode::on(&redis, &script).jobs("[queues.mail]\nlimit = 5\n").start();
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 5));
     for (words, code, wanted) in [
         (
@@ -64,17 +63,16 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
 
 #[test]
 fn queues_shows_what_holds_how_full_it_is_and_how_long_runs_take() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    let node = Schedd::on(&redis)
+    let _node = ScriptedNode::on(&redis, &script)
         .jobs("[queues.mail]\nlimit = 1\nrate = \"100/1m\"\nburst = 7\nconcurrency = 4\n")
         .start();
-    node.wait_for_log("Started.");
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["nodes"] == 1));
     eye.add(&json!({"name": "done", "in": "0s", "queue": "mail", "shell": "true"}));
     eye.wait_for_history("done", 1);
     for number in 0..3 {
-        eye.add(&json!({"name": format!("m{number}"), "in": "0s", "queue": "mail", "shell": effects.shell("sleep 600")}));
+        eye.add(&json!({"name": format!("m{number}"), "in": "0s", "queue": "mail", "shell": "sleep 600"}));
     }
     eye.add(&json!({"name": "later", "in": "1h", "queue": "mail", "shell": "true"}));
     let mail = until("it is full", LONG, || {
@@ -119,10 +117,9 @@ fn queues_shows_what_holds_how_full_it_is_and_how_long_runs_take() {
 
 #[test]
 fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    let node = Schedd::on(&redis).node("n1").jobs("[queues.mail]\n").start();
-    node.wait_for_log("Started.");
+    let _node = ScriptedNode::on(&redis, &script).node("n1").jobs("[queues.mail]\n").start();
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["nodes"] == 1));
     let paused = ctl.run(&["queue", "pause", "mail"]);
     assert_eq!((paused.code, paused.stdout.as_str()), (0, "queue mail paused\n"));
@@ -150,10 +147,9 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
 
 #[test]
 fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let ctl = Schedctl::on(&redis);
-    let node = Schedd::on(&redis).jobs("[queues.mail]\nlimit = 1\n").start();
-    node.wait_for_log("Started.");
+    let node = ScriptedNode::on(&redis, &script).jobs("[queues.mail]\nlimit = 1\n").start();
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 1));
     assert_eq!(
         ctl.run(&["queue", "set", "mail", "limit=3", "rate=10/s"]).stdout,
@@ -165,8 +161,7 @@ fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
         (&json!(3), &json!("10/1s"), &json!(10))
     );
     assert!(mail["set_by"].is_string() && mail["set_at"].is_string(), "{mail}");
-    std::fs::write(node.jobs_file(), "[queues.mail]\nlimit = 2\n").unwrap();
-    node.hup();
+    node.reload("[queues.mail]\nlimit = 2\n");
     let mail = until("the edit is taken", LONG, || {
         Some(queue(&ctl, "mail")).filter(|mail| mail["limit"] == 2)
     });
@@ -175,9 +170,9 @@ fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
 
 #[test]
 fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_named_by_doctor() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let ctl = Schedctl::on(&redis);
-    let node = Schedd::on(&redis)
+    let node = ScriptedNode::on(&redis, &script)
         .jobs("[groups.g]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n")
         .start();
     let groups = || ctl.run(&["groups", "--json"]).good().json();
@@ -187,8 +182,7 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_named_by_doctor
         ctl.run(&["add", "--name", name, "--group", group, "--every", "1h", "--shell", "true"])
             .good();
     }
-    std::fs::write(node.jobs_file(), "").unwrap();
-    node.hup();
+    node.reload("");
     until("no file has it", LONG, || Some(()).filter(|()| groups()[0]["declared"] == false));
     assert_eq!((&groups()[0]["group"], &groups()[0]["mode"]), (&json!("g"), &json!("exclusive")));
     let table = ctl.run(&["groups"]).good().stdout;
@@ -269,9 +263,11 @@ fn settings_that_cannot_be_read_are_reported_by_doctor() {
 
 #[test]
 fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let ctl = Schedctl::on(&redis);
-    let node = Schedd::on(&redis).jobs("[daemon]\nqueues = [\"default\"]\n[queues.mail]\n").start();
+    let node = ScriptedNode::on(&redis, &script)
+        .jobs("[daemon]\nqueues = [\"default\"]\n[queues.mail]\n")
+        .start();
     until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
     let add = |name: &str, queue: &str, work: &str| {
         let flags = [
@@ -304,8 +300,7 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
         line.contains(" open ") && line.ends_with(&format!("no node takes 2 runs: {why}")),
         "{table}"
     );
-    std::fs::write(node.jobs_file(), "[daemon]\nlabels = [\"gpu\"]\n[queues.mail]\n").unwrap();
-    node.hup();
+    node.reload("[daemon]\nlabels = [\"gpu\"]\n[queues.mail]\n");
     until("all are taken", LONG, || {
         let all = [queue(&ctl, "default"), queue(&ctl, "mail")];
         all.iter().all(|queue| queue["unserved"] == json!([]) && queue["depth"] == 0).then_some(())
@@ -316,9 +311,11 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
 
 #[test]
 fn a_queue_no_node_serves_is_unserved_before_a_run_of_it_is_due() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let ctl = Schedctl::on(&redis);
-    let node = Schedd::on(&redis).jobs("[daemon]\nqueues = [\"default\"]\n[queues.mail]\n").start();
+    let node = ScriptedNode::on(&redis, &script)
+        .jobs("[daemon]\nqueues = [\"default\"]\n[queues.mail]\n")
+        .start();
     until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
     ctl.run(&["add", "--name", "a", "--queue", "mail", "--in", "1h", "--shell", "true"]).good();
     let mail = queue(&ctl, "mail");
@@ -328,30 +325,28 @@ fn a_queue_no_node_serves_is_unserved_before_a_run_of_it_is_due() {
         "{mail}"
     );
     assert_eq!(queue(&ctl, "default")["state"], "open");
-    std::fs::write(node.jobs_file(), "[daemon]\nqueues = [\"mail\"]\n[queues.mail]\n").unwrap();
-    node.hup();
+    node.reload("[daemon]\nqueues = [\"mail\"]\n[queues.mail]\n");
     until("it is served", LONG, || (queue(&ctl, "mail")["state"] == "open").then_some(()));
 }
 
 #[test]
 fn of_a_queue_whose_nodes_all_claim_nothing_a_remark_says_so() {
-    let redis = TestRedis::start();
-    let (ctl, effects) = (Schedctl::on(&redis), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let ctl = Schedctl::on(&redis);
     let file = |most: &str| format!("[daemon]\n{most}\n[queues.mail]\n");
-    let nodes = ["n1", "n2"]
-        .map(|name| Schedd::on(&redis).node(name).jobs(&file("max_running = 1")).start());
+    let nodes = ["n1", "n2"].map(|name| {
+        ScriptedNode::on(&redis, &script).node(name).jobs(&file("max_running = 1")).start()
+    });
     until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
     for job in ["a", "b"] {
-        ctl.run(&["add", "--name", job, "--in", "0s", "--shell", &effects.shell("sleep 600")])
-            .good();
+        ctl.run(&["add", "--name", job, "--in", "0s", "--shell", "sleep 600"]).good();
     }
     let held = || queue(&ctl, "mail")["at_limit"].as_array().unwrap().clone();
     until("both are held", LONG, || (held().len() == 2).then_some(()));
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("mail")).unwrap();
     assert!(line.contains("all 2 nodes that serve the queue start no runs: n"), "{table}");
-    std::fs::write(nodes[0].jobs_file(), file("max_running = 9")).unwrap();
-    nodes[0].hup();
+    nodes[0].reload(&file("max_running = 9"));
     until("one claims", LONG, || held().is_empty().then_some(()));
     let table = ctl.run(&["queues"]).good().stdout;
     assert!(!table.contains("claim nothing"), "{table}");
@@ -359,10 +354,10 @@ fn of_a_queue_whose_nodes_all_claim_nothing_a_remark_says_so() {
 
 #[test]
 fn a_job_without_a_turn_is_refused_as_in_a_file() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let ctl = Schedctl::on(&redis);
     let file = "[groups.feed]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n";
-    let _node = Schedd::on(&redis).jobs(file).start();
+    let _node = ScriptedNode::on(&redis, &script).jobs(file).start();
     let add = |name: &str| {
         ctl.run(&["add", "--name", name, "--group", "feed", "--in", "1h", "--shell", "true"])
     };

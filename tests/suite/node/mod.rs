@@ -8,6 +8,7 @@ mod outages;
 mod process;
 mod scene;
 mod scripted;
+mod scripted_scene;
 
 /// A short lease, so that tests of recovery are short.
 const QUICK: &str = "[daemon]\nlease = \"2s\"\n";

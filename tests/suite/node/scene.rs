@@ -16,9 +16,9 @@ use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
 /// The runs that go on.
-const LONG_ONES: [&str; 2] = ["longa", "longb"];
+pub(crate) const LONG_ONES: [&str; 2] = ["longa", "longb"];
 /// Those that come due, one every 400 ms.
-const SHORT_ONES: usize = 10;
+pub(crate) const SHORT_ONES: usize = 10;
 
 pub(crate) struct Scene {
     pub(crate) redis: TestRedis,
@@ -32,15 +32,6 @@ impl Scene {
     pub(crate) fn with_lease(lease: &str) -> Self {
         let redis = TestRedis::durable();
         let url = redis.url();
-        Self::on(redis, |node, jobs| Schedd::at(&url).node(node).jobs(jobs).start(), lease)
-    }
-
-    /// The same, under a user of their own who may do everything.
-    pub(crate) fn with_lease_and_user(lease: &str, user: &str, password: &str) -> Self {
-        let redis = TestRedis::durable();
-        let rules = ["SETUSER", user, "on", &format!(">{password}"), "~*", "&*", "+@all"];
-        let () = redis::cmd("ACL").arg(&rules).query(&mut redis.connection()).unwrap();
-        let url = format!("{}?user={user}&pass={password}", redis.url());
         Self::on(redis, |node, jobs| Schedd::at(&url).node(node).jobs(jobs).start(), lease)
     }
 
@@ -156,34 +147,43 @@ impl Scene {
     /// Waits until all is done and the job of every second goes on; the attempts of each run.
     #[track_caller]
     fn settled(&self) -> BTreeMap<String, Vec<Effect>> {
-        let eye = self.eye();
-        let names = LONG_ONES
-            .iter()
-            .map(|name| (*name).to_owned())
-            .chain((0..SHORT_ONES).map(|n| format!("short{n}")));
-        for name in names {
-            let run = eye.wait_for_history(&name, 1).remove(0);
-            assert_eq!((run.state, run.failures), (RunState::Succeeded, 0), "{name}");
-            assert!(self.effects.of(&name).last().unwrap().ended.is_some(), "{name} did not end");
-        }
-        let beats = eye.history("beat").len();
-        // Not one second without its run, and not one with two. One given to a keeper that stands still ends after later ones.
-        until("every second has its one run", LONG, || {
-            let mut dues: Vec<i64> =
-                eye.history("beat").iter().map(|run| run.run.due().as_i64()).collect();
-            dues.sort_unstable();
-            let is_whole = dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000);
-            (is_whole && dues.len() >= beats + 3).then_some(())
-        });
-        for node in &self.nodes {
-            assert_calm(&node.log());
-        }
-        let mut by_run: BTreeMap<String, Vec<Effect>> = BTreeMap::new();
-        for effect in self.effects.all() {
-            by_run.entry(effect.run.clone()).or_default().push(effect);
-        }
-        by_run
+        let logs: Vec<String> = self.nodes.iter().map(Schedd::log).collect();
+        attempts_by_run(&self.eye(), || self.effects.all(), &logs)
     }
+}
+
+/// Waits until the runs of a scene are done and the job of every second goes on. Returns the
+/// attempts of each run.
+#[track_caller]
+pub(crate) fn attempts_by_run(
+    eye: &Eye,
+    effects: impl Fn() -> Vec<Effect>,
+    logs: &[String],
+) -> BTreeMap<String, Vec<Effect>> {
+    let short_ones = (0..SHORT_ONES).map(|number| format!("short{number}"));
+    for name in LONG_ONES.map(str::to_owned).into_iter().chain(short_ones) {
+        let run = eye.wait_for_history(&name, 1).remove(0);
+        assert_eq!((run.state, run.failures), (RunState::Succeeded, 0), "{name}");
+        let last = effects().into_iter().rfind(|effect| effect.run == run.run.to_string());
+        assert!(last.unwrap().ended.is_some(), "{name} did not end");
+    }
+    let beats = eye.history("beat").len();
+    // Not one second without its run, and not one with two. One given to a keeper that stands still ends after later ones.
+    until("every second has its one run", LONG, || {
+        let mut dues: Vec<i64> =
+            eye.history("beat").iter().map(|run| run.run.due().as_i64()).collect();
+        dues.sort_unstable();
+        let is_whole = dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000);
+        (is_whole && dues.len() >= beats + 3).then_some(())
+    });
+    for log in logs {
+        assert_calm(log);
+    }
+    let mut by_run: BTreeMap<String, Vec<Effect>> = BTreeMap::new();
+    for effect in effects() {
+        by_run.entry(effect.run.clone()).or_default().push(effect);
+    }
+    by_run
 }
 
 /// Holds a log to it that nothing is said twice within a second.

@@ -1,213 +1,250 @@
 //! A node in the test's own process whose executor follows a script: no process of a job starts.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
-use super::eye::Eye;
+use super::node_log::NodeLog;
 use super::redis::TestRedis;
+use super::script::Script;
 use super::wait::{LONG, until};
-use schedd::domain::job::job_spec::Action;
-use schedd::domain::job::ping::Ping;
-use schedd::domain::name::names::{NodeName, RunId};
-use schedd::domain::queue::lane_serving::Serving;
-use schedd::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd::config::{self, Config};
+use schedd::domain::name::names::NodeName;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::domain::time::zone::Zone;
-use schedd::engine::{self, Engine, EngineSettings, HostFacts, Journal, Naming, ServingChoice};
-use schedd::executor::{Attempt, Control, ExcerptStream, Execute, ExecutorAbilities, OutputBuffer};
-use schedd::keeper::{BootInstant, OutputBounds};
-use schedd::store::Store;
+use schedd::engine::{
+    self, Engine, EngineSettings, HostFacts, Journal, Naming, Removal, ServingChoice,
+};
+use schedd::keeper::OutputBounds;
+use schedd::store::{Address, Keys, Store};
 
-/// What a scripted attempt does.
-#[derive(Debug, Clone)]
-pub(crate) enum Act {
-    /// Ends at once with this outcome.
-    End(AttemptOutcome),
-    /// Prints the text and ends at once with this outcome.
-    Print(&'static str, AttemptOutcome),
-    /// Goes on until it is stopped or its lease has passed.
-    GoOn,
+/// The settings of a scripted node.
+pub(crate) struct NodeBuilder {
+    url: String,
+    name: NodeName,
+    jobs: Mutex<String>,
+    script: Script,
+    serving: ServingChoice,
+    state_home: Option<PathBuf>,
 }
 
-/// Returns the outcome of a process that exited with `code`.
-pub(crate) fn exit(code: i32) -> AttemptOutcome {
-    let ending = if code == 0 { Ending::Succeeded } else { Ending::Failed };
-    AttemptOutcome { exit_code: Some(code), ..AttemptOutcome::bare(ending) }
-}
-
-/// An executor that follows a script. An attempt without an act left succeeds.
-#[derive(Default)]
-pub(crate) struct ScriptedExecutor {
-    /// The acts that are left, by the text of the shell line.
-    acts: Mutex<HashMap<String, VecDeque<Act>>>,
-    /// The attempts made, each with its shell line.
-    made: Mutex<Vec<(String, RunId, u32)>>,
-}
-
-impl ScriptedExecutor {
-    /// Returns the numbers of the attempts made with this shell line.
-    pub(crate) fn made(&self, line: &str) -> Vec<u32> {
-        self.made
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|(made, ..)| made == line)
-            .map(|(.., number)| *number)
-            .collect()
+impl NodeBuilder {
+    pub(crate) fn node(mut self, name: &str) -> Self {
+        self.name = name.parse().unwrap();
+        self
     }
 
-    /// Returns all runs executed, in order.
-    pub(crate) fn runs(&self) -> Vec<RunId> {
-        self.made.lock().unwrap().iter().map(|(_, run, _)| run.clone()).collect()
+    /// Sets the text of its `jobs.toml`.
+    pub(crate) fn jobs(mut self, toml: &str) -> Self {
+        self.jobs = Mutex::new(toml.to_owned());
+        self
     }
 
-    fn next(&self, attempt: &Attempt) -> Act {
-        let Action::Shell(line) = &attempt.action else { panic!("scripts are for shell jobs") };
-        self.made.lock().unwrap().push((line.clone(), attempt.run.clone(), attempt.number));
-        let act = self.acts.lock().unwrap().get_mut(line).and_then(VecDeque::pop_front);
-        act.unwrap_or_else(|| Act::End(exit(0)))
-    }
-}
-
-impl Execute for ScriptedExecutor {
-    fn execute<'a>(
-        &'a self,
-        attempt: &'a Attempt,
-        mut control: Control,
-        output: &'a OutputBuffer,
-    ) -> BoxFuture<'a, AttemptOutcome> {
-        Box::pin(async move {
-            match self.next(attempt) {
-                Act::End(outcome) => outcome,
-                Act::Print(text, outcome) => {
-                    output.append(ExcerptStream::Stdout, text.as_bytes());
-                    outcome
-                }
-                Act::GoOn => loop {
-                    if let Some(reason) = *control.stop.borrow_and_update() {
-                        return AttemptOutcome::bare(reason.ending());
-                    }
-                    if BootInstant::now() >= *control.deadline.borrow_and_update() {
-                        return AttemptOutcome::bare(Ending::LeaseLost);
-                    }
-                    tokio::select! {
-                        _ = control.stop.changed() => {}
-                        _ = control.deadline.changed() => {}
-                        () = tokio::time::sleep(Duration::from_millis(100)) => {}
-                    }
-                },
-            }
-        })
+    /// Sets the queues that it serves, as `--queues` does.
+    pub(crate) fn queues(mut self, queues: &[&str]) -> Self {
+        self.serving.queues = Some(queues.iter().map(|name| name.parse().unwrap()).collect());
+        self
     }
 
-    fn ping<'a>(
-        &'a self,
-        _base: &'a str,
-        _run: &'a RunId,
-        _ping: Ping,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Ok(()) })
+    /// Sets the labels that it has, as `--labels` does.
+    pub(crate) fn labels(mut self, labels: &[&str]) -> Self {
+        let labels: BTreeSet<_> = labels.iter().map(|label| label.parse().unwrap()).collect();
+        self.serving.labels = Some(labels);
+        self
     }
 
-    fn are_ready(&self) -> bool {
-        true
+    /// Sets its `$XDG_STATE_HOME`.
+    pub(crate) fn state_home(mut self, dir: &Path) -> Self {
+        self.state_home = Some(dir.to_owned());
+        self
     }
 
-    fn short_of(&self) -> Option<String> {
-        None
-    }
-
-    fn note_claimed(&self, _action: &Action) {}
-
-    fn capacity(&self) -> usize {
-        usize::MAX
-    }
-
-    fn abilities(&self) -> ExecutorAbilities {
-        ExecutorAbilities::default()
+    pub(crate) fn start(self) -> ScriptedNode {
+        let mut node = ScriptedNode {
+            dir: tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap(),
+            settings: self,
+            log: NodeLog::default(),
+            running: None,
+        };
+        node.start_again();
+        node
     }
 }
 
-/// A running node with a scripted executor, and its Redis.
+/// A running node with a scripted executor. On drop it ends as in a crash.
 pub(crate) struct ScriptedNode {
-    pub(crate) redis: TestRedis,
-    pub(crate) eye: Eye,
-    pub(crate) executor: Arc<ScriptedExecutor>,
-    engine: Option<Engine>,
-    runtime: tokio::runtime::Runtime,
+    settings: NodeBuilder,
+    /// The directory of its journal, which lasts longer than the node.
+    dir: TempDir,
+    log: NodeLog,
+    running: Option<(Engine, Runtime)>,
 }
 
 impl ScriptedNode {
-    /// Starts a node whose executor follows `script`: a shell line with what its attempts do.
-    pub(crate) fn start(script: &[(&str, &[Act])]) -> Self {
-        let redis = TestRedis::start();
-        let eye = Eye::on(&redis);
-        let executor = Arc::new(ScriptedExecutor::default());
-        for (line, acts) in script {
-            executor.acts.lock().unwrap().insert((*line).to_owned(), acts.to_vec().into());
+    /// A node on `redis` that follows `script`.
+    pub(crate) fn on(redis: &TestRedis, script: &Script) -> NodeBuilder {
+        Self::at(&redis.url(), script)
+    }
+
+    /// A node on the Redis at this URL.
+    pub(crate) fn at(url: &str, script: &Script) -> NodeBuilder {
+        NodeBuilder {
+            url: url.to_owned(),
+            name: "scripted".parse().unwrap(),
+            jobs: Mutex::default(),
+            script: script.clone(),
+            serving: ServingChoice::default(),
+            state_home: None,
         }
+    }
+
+    /// Starts the node again, with the same settings and journal. It must have ended. The log
+    /// continues.
+    pub(crate) fn start_again(&mut self) {
+        assert!(self.running.is_none(), "the node still runs");
+        let (dispatcher, of_threads) = (self.log.dispatcher(), self.log.dispatcher());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            // The thread keeps its dispatcher to its end.
+            .on_thread_start(move || {
+                std::mem::forget(tracing::dispatcher::set_default(&of_threads));
+            })
             .enable_all()
             .build()
             .unwrap();
-        let engine = runtime.block_on(start(eye.store().clone(), executor.clone()));
-        Self { redis, eye, executor, engine: Some(engine), runtime }
+        let engine = tracing::dispatcher::with_default(&dispatcher, || {
+            runtime.block_on(start(&self.settings, &self.state_home()))
+        });
+        self.running = Some((engine, runtime));
     }
 
-    /// Waits until an attempt with this shell line was made.
-    #[track_caller]
-    pub(crate) fn wait_for(&self, line: &str) {
-        until(&format!("an attempt of {line}"), LONG, || {
-            (!self.executor.made(line).is_empty()).then_some(())
+    /// Applies this jobs file, as SIGHUP does.
+    pub(crate) fn reload(&self, toml: &str) {
+        self.configure(toml, Removal::Allowed);
+    }
+
+    /// Applies this jobs file, as a change of the file does.
+    pub(crate) fn rewrite(&self, toml: &str) {
+        self.configure(toml, Removal::Refused);
+    }
+
+    fn configure(&self, toml: &str, removal: Removal) {
+        toml.clone_into(&mut self.settings.jobs.lock().unwrap());
+        let (engine, _) = self.running.as_ref().unwrap();
+        engine.configure(&compile(toml), removal);
+    }
+
+    /// Ends the node as a crash would: nothing more is written to Redis.
+    pub(crate) fn crash(&mut self) {
+        if let Some((_engine, runtime)) = self.running.take() {
+            runtime.shutdown_timeout(LONG);
+            self.leave_journal();
+        }
+    }
+
+    /// Gives the files of the journal to the next start. The thread that writes the journal does not
+    /// end in a crash that the process survives. It keeps the former files locked.
+    fn leave_journal(&self) {
+        let journals = self.state_home().join("schedd");
+        let former = tempfile::tempdir_in(self.dir.path()).unwrap().keep();
+        std::fs::rename(&journals, &former).unwrap();
+        std::fs::create_dir(&journals).unwrap();
+        for file in former.read_dir().unwrap().flatten() {
+            std::fs::copy(file.path(), journals.join(file.file_name())).unwrap();
+        }
+    }
+
+    /// Stops the node and waits for its end, as SIGTERM does.
+    pub(crate) fn stop(&mut self) {
+        self.stop_with(std::future::pending());
+    }
+
+    /// Stops the node. Runs that go on are stopped at once, as a second SIGTERM does.
+    pub(crate) fn stop_at_once(&mut self) {
+        self.stop_with(std::future::ready(()));
+    }
+
+    fn stop_with(&mut self, urgent: impl Future<Output = ()>) {
+        let (engine, runtime) = self.running.take().unwrap();
+        tracing::dispatcher::with_default(&self.log.dispatcher(), || {
+            runtime.block_on(engine.stop(urgent));
         });
     }
 
-    /// Stops the node. Runs that go on are stopped at once.
-    pub(crate) fn stop(&mut self) {
-        if let Some(engine) = self.engine.take() {
-            self.runtime.block_on(engine.stop(std::future::ready(())));
-        }
+    /// The node's `$XDG_STATE_HOME`; its journal is in `schedd` below.
+    pub(crate) fn state_home(&self) -> PathBuf {
+        self.settings.state_home.clone().unwrap_or_else(|| self.dir.path().to_owned())
+    }
+
+    /// Returns its whole log.
+    pub(crate) fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// Waits until it has logged a line with `text` and returns the line.
+    #[track_caller]
+    pub(crate) fn wait_for_log(&self, text: &str) -> String {
+        until(&format!("the node logs {text:?}"), LONG, || {
+            self.log().lines().find(|line| line.contains(text)).map(str::to_owned)
+        })
     }
 }
 
 impl Drop for ScriptedNode {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.stop();
+        if std::thread::panicking() {
+            eprintln!("--- log of node {}\n{}", self.settings.name, self.log());
         }
+        self.crash();
     }
 }
 
-async fn start(store: Store, executor: Arc<ScriptedExecutor>) -> Engine {
+fn compile(toml: &str) -> Config {
+    config::compile_text(toml, "jobs.toml", &Zone::utc()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn clock() -> UnixMillis {
+    UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap()
+}
+
+async fn start(settings: &NodeBuilder, state_home: &Path) -> Engine {
+    let store =
+        Store::new(&Address::parse(&settings.url).unwrap(), Keys::new("schedd").unwrap()).unwrap();
     let host = HostFacts {
-        host: "h".to_owned(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         boot_id: "b".to_owned(),
         is_alive: |_| true,
-        clock: || UnixMillis::EPOCH,
+        clock,
         load: || None,
-        free_memory: || None,
+        free_memory: || Some(1 << 30),
     };
-    let (node, incarnation): (NodeName, _) = ("scripted".parse().unwrap(), "first");
+    let jobs = settings.jobs.lock().unwrap().clone();
+    let config = compile(&jobs);
+    let incarnation = format!("{:016x}", fastrand::u64(..));
+    let serving = settings.serving.over(&config.serving.serving);
     let announced =
-        engine::announce(&store, &node, Naming::Asked, incarnation, &host, &Serving::default())
-            .await;
-    let (node, started_at) = announced.unwrap();
-    let settings = EngineSettings {
+        engine::announce(&store, &settings.name, Naming::Asked, &incarnation, &host, &serving);
+    let (node, started_at) = announced.await.unwrap();
+    let journals = state_home.join("schedd");
+    std::fs::create_dir_all(&journals).unwrap();
+    let journal = Journal::open(Some(&journals), store.namespace(), &node);
+    let settings_of_engine = EngineSettings {
         node,
-        incarnation: incarnation.to_owned(),
+        incarnation,
         started_at,
         host,
         ended_mark: None,
-        tick: Duration::from_millis(100),
-        lease: Duration::from_secs(2),
-        shutdown_grace: Duration::from_secs(5),
-        output: OutputBounds::default(),
-        serving: ServingChoice::default(),
+        tick: config.daemon.tick,
+        lease: config.daemon.lease,
+        shutdown_grace: config.daemon.shutdown_grace,
+        output: OutputBounds { head: config.output.head, tail: config.output.tail },
+        serving: settings.serving.clone(),
         no_cgroups: None,
     };
-    Engine::start(store, executor, Journal::in_memory(), settings, Zone::utc(), None)
+    let executor = Arc::new(settings.script.clone());
+    let file = (!jobs.is_empty()).then_some(&config);
+    Engine::start(store, executor, journal, settings_of_engine, Zone::utc(), file)
 }

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::node::QUICK;
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 use schedd::store::RunRecord;
@@ -53,10 +54,12 @@ fn first_in(eye: &Eye, job: &str, state: RunState) -> RunRecord {
 
 #[test]
 fn a_run_on_time_is_reported_as_such_with_the_file_it_comes_from() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node =
-        Schedd::on(&redis).node("n1").jobs("[jobs.j]\nevery = \"1s\"\nshell = \"true\"\n").start();
+    let _node = ScriptedNode::on(&redis, &script)
+        .node("n1")
+        .jobs("[jobs.j]\nevery = \"1s\"\nshell = \"true\"\n")
+        .start();
     let run = eye.wait_for_history("j", 3).pop().unwrap();
     let at = run.run.due().to_string();
     let (text, document) = explained(&redis, &["j", "--at", &at]);
@@ -84,10 +87,10 @@ fn a_run_on_time_is_reported_as_such_with_the_file_it_comes_from() {
 
 #[test]
 fn of_a_job_with_many_open_runs_the_first_are_named_and_how_many_more_there_are() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let jobs = "[jobs.hold]\nkey = \"k\"\nshell = \"sleep 600\"\n\
         [jobs.j]\nevery = \"1s\"\noverlap = \"allow\"\nkey = \"k\"\nshell = \"true\"\n";
-    let _node = Schedd::on(&redis).node("n1").jobs(jobs).start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").jobs(jobs).start();
     let ctl = Schedctl::on(&redis);
     until("the key is asked for", LONG, || (ctl.run(&["run", "hold"]).code == 0).then_some(()));
     let (_, document) = until("more are open than are told of", LONG, || {
@@ -102,9 +105,9 @@ fn of_a_job_with_many_open_runs_the_first_are_named_and_how_many_more_there_are(
 
 #[test]
 fn an_overlap_names_the_run_that_was_open() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis)
+    let _node = ScriptedNode::on(&redis, &script)
         .node("n1")
         .jobs("[jobs.j]\nevery = \"1s\"\nshell = \"sleep 4\"\n")
         .start();
@@ -117,14 +120,14 @@ fn an_overlap_names_the_run_that_was_open() {
 
 #[test]
 fn what_was_missed_while_its_only_node_was_dead_is_reported_for_each_occurrence() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let jobs = format!(
         "{QUICK}[jobs.j]\nevery = \"1s\"\nshell = \"true\"\ncatch_up = \"skip\"\nlate_after = \"1s\"\n"
     );
-    let mut node = Schedd::on(&redis).node("n1").jobs(&jobs).start();
+    let mut node = ScriptedNode::on(&redis, &script).node("n1").jobs(&jobs).start();
     eye.wait_for_history("j", 1);
-    node.kill9();
+    node.crash();
     let last = eye.history("j").pop().unwrap().run.due().as_i64();
     until("some are missed", LONG, || {
         Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > last + 5_000)
@@ -149,9 +152,9 @@ fn what_was_missed_while_its_only_node_was_dead_is_reported_for_each_occurrence(
 
 #[test]
 fn a_pause_and_a_cancel_say_whose_they_were() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     ctl.run(&["add", "--name", "j", "--every", "1s", "--shell", "true"]).good();
     ctl.run(&["pause", "j"]).good();
     let by = format!("paused by {}", who());
@@ -200,9 +203,9 @@ fn a_pause_and_a_cancel_say_whose_they_were() {
 
 #[test]
 fn every_attempt_is_reported_and_the_rule_that_ended_them() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     let retry = json!({"limit": 1, "delay": "100ms", "jitter": false});
     eye.add(&json!({"name": "j", "in": "0s", "shell": "exit 3", "retry": retry}));
     eye.wait_for_history("j", 1);
@@ -221,18 +224,18 @@ fn every_attempt_is_reported_and_the_rule_that_ended_them() {
 
 #[test]
 fn a_run_recovered_from_a_dead_node_and_one_lost_with_it_say_so() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let jobs = format!("{QUICK}[queues.q]\nconcurrency = 4\n");
-    let mut one = Schedd::on(&redis).node("one").jobs(&jobs).start();
+    let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(&jobs).start();
     for (name, delivery) in [("again", "at-least-once"), ("never", "at-most-once")] {
         eye.add(&json!({"name": name, "in": "0s", "shell": "sleep 3", "queue": "q", "delivery": delivery}));
     }
     until("both run", LONG, || {
         Some(()).filter(|()| eye.ask(eye.store().list_leases(9)).unwrap().len() == 2)
     });
-    one.kill9();
-    let _two = Schedd::on(&redis).node("two").jobs(&jobs).start();
+    one.crash();
+    let _two = ScriptedNode::on(&redis, &script).node("two").jobs(&jobs).start();
     eye.wait_for_history("again", 1);
     eye.wait_for_history("never", 1);
     let recovered = [
@@ -349,9 +352,9 @@ fn a_run_whose_record_was_folded_is_reported_from_the_ledger() {
 
 #[test]
 fn a_job_that_is_gone_is_explained_while_its_runs_are_kept_and_a_stranger_is_not() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     ctl.run(&["add", "--name", "gone", "--every", "1s", "--shell", "true"]).good();
     eye.wait_for_history("gone", 1);
     ctl.run(&["cancel", "gone"]).good();
@@ -380,7 +383,7 @@ fn a_job_that_is_gone_is_explained_while_its_runs_are_kept_and_a_stranger_is_not
 
 #[test]
 fn a_run_by_hand_says_who_asked_for_it() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     ctl.run(&["add", "--name", "j", "--shell", "true"]).good();
     let run = ctl.run(&["run", "j"]).good().stdout.trim().to_owned();
@@ -389,7 +392,7 @@ fn a_run_by_hand_says_who_asked_for_it() {
         &["j"],
         &["The job has no schedule", &format!("Run {run} has been ready since")],
     );
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     eye.wait_for_history("j", 1);
     let asked = format!("The run was requested by hand by {}", who());
     assert_says(

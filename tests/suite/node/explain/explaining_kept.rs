@@ -8,9 +8,10 @@ use serde_json::json;
 use super::explaining::{assert_says, explained};
 use crate::node::jobs::catching_up::add_in_the_past;
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::name::names::RunId;
 use schedd::domain::time::unix_millis::UnixMillis;
@@ -64,9 +65,9 @@ fn a_run_without_a_record_is_reported_by_its_id_as_by_its_time() {
 
 #[test]
 fn a_time_behind_the_end_of_a_job_is_reported_as_that() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     ctl.run(&["add", "--name", "twice", "--every", "1s", "--max-runs", "2", "--shell", "true"])
         .good();
     ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
@@ -93,9 +94,9 @@ fn a_time_behind_the_end_of_a_job_is_reported_as_that() {
 
 #[test]
 fn the_last_occurrence_is_one_of_the_schedule_whatever_was_run_by_hand_since() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
     ctl.run(&["run", "j"]).good();
     eye.wait_for_history("j", 1);
@@ -120,9 +121,9 @@ fn a_job_whose_changes_are_damaged_is_explained_without_them() {
 
 #[test]
 fn a_check_asked_in_vain_is_reported_as_that_and_not_as_a_start() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     let retry = json!({"limit": 1, "delay": "100ms", "jitter": false});
     eye.add(
         &json!({"name": "j", "in": "0s", "shell": "true", "retry": retry, "done_check": {"shell": "exit 9", "on": "always"}}),
@@ -168,7 +169,7 @@ fn a_time_before_a_change_or_a_resume_is_judged_by_the_schedule_of_then() {
 
 #[test]
 fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let hour = Duration::from_secs(3600);
     add_in_the_past(
@@ -178,7 +179,7 @@ fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() 
     );
     let first = eye.job("j").unwrap().pending.unwrap().due();
     ctl.run(&["pause", "j"]).good();
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     for _ in 0..52 {
         ctl.run(&["run", "j"]).good();
     }
@@ -219,9 +220,9 @@ fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() 
 
 #[test]
 fn a_run_at_the_rate_limit_of_its_key_says_until_when_by_the_rate_of_its_own_job() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     let add = |name: &str, rate: &str| {
         ctl.run(&[
             "add",

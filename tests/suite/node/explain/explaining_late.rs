@@ -8,9 +8,10 @@ use serde_json::json;
 use super::explaining::{assert_says, explained};
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script};
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
 /// Waits until an explanation has this finding: nodes write theirs down within a second or two.
@@ -29,15 +30,11 @@ fn until_found(redis: &TestRedis, words: &[&str], code: &str) {
 
 #[test]
 fn a_run_that_comes_from_waiting_into_a_paused_queue_is_reported_to_be_kept_by_it() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let dir = tempfile::tempdir().unwrap();
-    let marker = dir.path().join("go");
-    let job = format!(
-        "[queues.p]\n[jobs.j]\nevery = \"1s\"\noverlap = \"queue\"\nshell = \"while [ ! -e {} ]; do sleep 0.05; done\"\n",
-        marker.display()
-    );
-    let node = Schedd::on(&redis).jobs(&job).start();
+    script.set("held", &[Act::GoOn]);
+    let job = "[queues.p]\n[jobs.j]\nevery = \"1s\"\noverlap = \"queue\"\nshell = \"held\"\n";
+    let node = ScriptedNode::on(&redis, &script).jobs(job).start();
     let waiting = || {
         let runs: Vec<String> = redis::cmd("ZRANGE")
             .arg("{schedd}:waiting:j")
@@ -49,12 +46,11 @@ fn a_run_that_comes_from_waiting_into_a_paused_queue_is_reported_to_be_kept_by_i
     };
     let run = until("a run waits for the open one", LONG, waiting);
     ctl.run(&["queue", "pause", "p"]).good();
-    std::fs::write(node.jobs_file(), format!("{job}queue = \"p\"\n")).unwrap();
-    node.hup();
+    node.reload(&format!("{job}queue = \"p\"\n"));
     until("the edit is taken", LONG, || {
         eye.job("j").filter(|job| job.lane.queue().as_str() == "p")
     });
-    std::fs::write(&marker, "").unwrap();
+    script.end("held");
     eye.wait_for_history("j", 1);
     until("explain says what keeps it", LONG, || {
         Some(()).filter(|()| {
@@ -65,13 +61,11 @@ fn a_run_that_comes_from_waiting_into_a_paused_queue_is_reported_to_be_kept_by_i
 
 #[test]
 fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_reason() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let mut node = Schedd::on(&redis).node("n1").start();
+    let mut node = ScriptedNode::on(&redis, &script).node("n1").start();
     // Before that it takes no TERM, and notes nothing of its end.
-    node.wait_for_log("Started.");
-    node.term();
-    node.wait_exit();
+    node.stop();
     eye.add(&json!({"name": "j", "in": "0s", "shell": "true"}));
     let due = eye.job("j").unwrap().pending.unwrap().due().as_i64();
     until("it is late", LONG, || {
@@ -101,9 +95,9 @@ fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_rea
 
 #[test]
 fn a_run_is_late_because_redis_was_away() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).node("n1").start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").start();
     until("the node is there", LONG, || eye.ask(eye.store().list_nodes()).unwrap().1.pop());
     eye.add(&json!({"name": "j", "in": "1s", "shell": "true"}));
     redis.stop_signal(Signal::STOP);
@@ -120,9 +114,10 @@ fn a_run_is_late_because_redis_was_away() {
 
 #[test]
 fn a_run_is_late_because_all_slots_were_taken() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).node("n1").jobs("[queues.q]\nconcurrency = 1\n").start();
+    let _node =
+        ScriptedNode::on(&redis, &script).node("n1").jobs("[queues.q]\nconcurrency = 1\n").start();
     eye.add(&json!({"name": "long", "in": "0s", "shell": "sleep 4", "queue": "q"}));
     until("it runs", LONG, || {
         Some(()).filter(|()| eye.ask(eye.store().list_leases(9)).unwrap().len() == 1)
@@ -140,9 +135,12 @@ fn a_run_is_late_because_all_slots_were_taken() {
 
 #[test]
 fn slots_taken_by_short_runs_that_nothing_waits_for_keep_no_run() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).node("n1").jobs("[queues.small]\nconcurrency = 1\n").start();
+    let _node = ScriptedNode::on(&redis, &script)
+        .node("n1")
+        .jobs("[queues.small]\nconcurrency = 1\n")
+        .start();
     until("the queue is known", LONG, || {
         Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty())
     });
@@ -160,10 +158,10 @@ fn slots_taken_by_short_runs_that_nothing_waits_for_keep_no_run() {
 
 #[test]
 fn a_run_is_late_because_it_waited_for_another() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let jobs = "[jobs.j]\nevery = \"1s\"\nshell = \"sleep 3\"\noverlap = \"queue\"\n";
-    let _node = Schedd::on(&redis).node("n1").jobs(jobs).start();
+    let _node = ScriptedNode::on(&redis, &script).node("n1").jobs(jobs).start();
     let waited = until("one has waited", LONG, || {
         eye.history("j").into_iter().find(|run| run.started_at.is_some() && run.behind.is_some())
     });
@@ -190,9 +188,9 @@ fn a_refused_file_is_reported_where_a_job_is_missed() {
 
 #[test]
 fn what_keeps_a_run_is_reported_from_the_moment_it_is_due() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis)
+    let _node = ScriptedNode::on(&redis, &script)
         .node("one")
         .jobs("[queues.few]\nlimit = 1\n[queues.narrow]\nconcurrency = 1\n[queues.slow]\nrate = \"1/1h\"\n[queues.shut]\npaused = true\n")
         .start();
@@ -200,9 +198,9 @@ fn what_keeps_a_run_is_reported_from_the_moment_it_is_due() {
         Some(()).filter(|()| eye.ask(eye.store().read_queues()).unwrap().len() >= 4)
     });
     for queue in ["few", "narrow", "slow"] {
-        let work = effects.shell(if queue == "slow" { "true" } else { "sleep 600" });
+        let work = if queue == "slow" { "true" } else { "sleep 600" };
         eye.add(&json!({"name": queue, "in": "0s", "queue": queue, "shell": work}));
-        until("it has begun", LONG, || effects.of(queue).into_iter().next());
+        until("it has begun", LONG, || script.of(queue).into_iter().next());
     }
     for (queue, code, wanted) in [
         ("few", "queue_now", "Queue few is full, at its limit of 1: few@"),

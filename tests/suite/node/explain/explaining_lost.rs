@@ -8,9 +8,10 @@ use serde_json::json;
 use super::explaining::{assert_says, explained};
 use crate::node::QUICK;
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 use schedd::domain::time::unix_millis::UnixMillis;
@@ -18,7 +19,7 @@ use schedd::domain::time::unix_millis::UnixMillis;
 /// Two nodes, of which only the first was there when the two occurrences ran; the second has seen that fences had risen.
 struct Scene {
     redis: TestRedis,
-    nodes: [Schedd; 2],
+    nodes: [ScriptedNode; 2],
     /// An occurrence that succeeded before the snapshot, and one that did after it.
     before: UnixMillis,
     after: UnixMillis,
@@ -46,12 +47,13 @@ fn scene(journal: Journal, lose: impl Fn(&mut TestRedis)) -> Scene {
 
 /// The same with what is missed caught up by this rule.
 fn scene_under(catch_up: &str, journal: Journal, lose: impl Fn(&mut TestRedis)) -> Scene {
-    let mut redis = TestRedis::start();
+    let (mut redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let job = format!(
         "[jobs.j]\nevery = \"1s\"\ncatch_up = \"{catch_up}\"\nlate_after = \"1s\"\nshell = \"true\"\n"
     );
-    let mut one = Schedd::on(&redis).node("n1").jobs(&format!("{QUICK}{job}")).start();
+    let mut one =
+        ScriptedNode::on(&redis, &script).node("n1").jobs(&format!("{QUICK}{job}")).start();
     let newest = |count: usize| {
         eye.wait_for_history("j", count).iter().map(|run| run.run.due()).max().unwrap()
     };
@@ -60,7 +62,7 @@ fn scene_under(catch_up: &str, journal: Journal, lose: impl Fn(&mut TestRedis)) 
     let count = eye.history("j").len();
     // Long enough after the snapshot that it cannot be in it.
     let after = newest(count + 3);
-    let two = Schedd::on(&redis).node("n2").jobs(QUICK).start();
+    let two = ScriptedNode::on(&redis, &script).node("n2").jobs(QUICK).start();
     until("the second node has seen it whole since", LONG, || {
         let home = two.state_home().join("schedd/journal-schedd@n2");
         fs::read_to_string(home).ok().filter(|text| text.contains("\"server\""))
@@ -69,7 +71,7 @@ fn scene_under(catch_up: &str, journal: Journal, lose: impl Fn(&mut TestRedis)) 
         let text = fs::read_to_string(one.state_home().join("schedd/journal-schedd@n1")).ok()?;
         text.contains(&format!("\"j@{}\"", after.as_i64())).then_some(())
     });
-    one.kill9();
+    one.crash();
     if journal == Journal::Gone {
         forget_journal(&one.state_home());
     }
@@ -207,9 +209,9 @@ fn an_occurrence_before_a_flush_names_the_loss_or_its_end_if_a_journal_knew() {
 
 #[test]
 fn a_job_that_a_loss_took_is_explained_even_if_nothing_else_is_kept_of_it() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).node("n1").jobs(QUICK).start();
+    let node = ScriptedNode::on(&redis, &script).node("n1").jobs(QUICK).start();
     eye.add(&json!({"name": "api", "every": "1h", "shell": "true"}));
     until("the journal knows the job", LONG, || {
         let text = fs::read_to_string(node.state_home().join("schedd/journal-schedd@n1")).ok()?;

@@ -4,18 +4,19 @@ use serde_json::{Value, json};
 
 use crate::node::explain::explaining::explained;
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
 const GROUPS: &str = "[groups.turns]\nmode = \"alternate\"\norder = [\"hold\", \"one\", \"two\"]\ngap = \"20m\"\nturn_timeout = \"10m\"\n";
 
 #[test]
 fn a_group_s_gap_and_patience_are_reported_to_those_that_wait_for_them() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    let _node = Schedd::on(&redis)
+    let _node = ScriptedNode::on(&redis, &script)
         .jobs(&format!("{GROUPS}[jobs.hold]\ngroup = \"turns\"\nshell = \"true\"\n"))
         .start();
     until("the file is taken", LONG, || eye.job("hold"));
@@ -70,10 +71,11 @@ fn a_group_s_gap_and_patience_are_reported_to_those_that_wait_for_them() {
 
 #[test]
 fn explain_names_the_run_let_in_that_did_not_begin_and_not_a_run_that_is_over() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    let _node =
-        Schedd::on(&redis).jobs("[queues.other]\n[groups.one]\nmode = \"exclusive\"\n").start();
+    let _node = ScriptedNode::on(&redis, &script)
+        .jobs("[queues.other]\n[groups.one]\nmode = \"exclusive\"\n")
+        .start();
     until("the group is known", LONG, || {
         (ctl.run(&["groups", "--json"]).good().json()[0]["group"] == "one").then_some(())
     });

@@ -1,47 +1,28 @@
 //! Which runs a node takes, and in which order: priorities, labels, the queues it serves, shares.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script};
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
-/// A file whose making lets a run end that holds up others.
-struct Gate {
-    dir: TempDir,
-}
-
-impl Gate {
-    fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
-    }
-
-    fn file(&self) -> PathBuf {
-        self.dir.path().join("open")
-    }
-
-    fn shell(&self) -> String {
-        format!("until [ -e {} ]; do sleep 0.05; done", self.file().display())
-    }
-
-    fn open(&self) {
-        fs::write(self.file(), "").unwrap();
-    }
+/// A script whose line `held` goes on until the test ends it.
+fn script_with_held() -> Script {
+    let script = Script::new();
+    script.set("held", &[Act::GoOn]);
+    script
 }
 
 /// The jobs whose runs have begun, in that order, once there are `count`.
 #[track_caller]
-fn began(effects: &Effects, count: usize) -> Vec<String> {
+fn began(script: &Script, count: usize) -> Vec<String> {
     let jobs = until(&format!("{count} runs have begun"), LONG, || {
-        Some(effects.all()).filter(|all| all.len() >= count)
+        Some(script.all()).filter(|all| all.len() >= count)
     });
     jobs.iter().map(|effect| effect.run.split('@').next().unwrap().to_owned()).collect()
 }
@@ -58,23 +39,25 @@ fn wait_for_queue(eye: &Eye, queue: &str) {
 
 #[test]
 fn a_backlog_goes_by_priority_and_each_tenth_slot_to_the_oldest() {
-    let (redis, effects, gate) = (TestRedis::start(), Effects::new(), Gate::new());
+    let (redis, script) = (TestRedis::start(), script_with_held());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).jobs("[queues.q]\nconcurrency = 1\n").start();
+    let _node = ScriptedNode::on(&redis, &script).jobs("[queues.q]\nconcurrency = 1\n").start();
     wait_for_queue(&eye, "q");
     let add = |name: &str, priority: i8, work: &str| {
-        eye.add(&json!({"name": name, "in": "0s", "queue": "q", "priority": priority, "shell": effects.shell(work)}));
+        eye.add(
+            &json!({"name": name, "in": "0s", "queue": "q", "priority": priority, "shell": work}),
+        );
     };
-    add("first", 0, &gate.shell());
-    began(&effects, 1);
+    add("first", 0, "held");
+    began(&script, 1);
     for number in 0..3 {
         add(&format!("low{number}"), -5, "true");
     }
     for number in 0..25 {
         add(&format!("high{number:02}"), 5, "true");
     }
-    gate.open();
-    let order = began(&effects, 29);
+    script.end("held");
+    let order = began(&script, 29);
     let high: Vec<&String> = order.iter().filter(|job| job.starts_with("high")).collect();
     assert!(high.is_sorted(), "among equals the order is that of their times: {order:?}");
     // Between two polls a slot may be taken when not all is in view yet, so where the first of these comes is not told exactly.
@@ -87,17 +70,17 @@ fn a_backlog_goes_by_priority_and_each_tenth_slot_to_the_oldest() {
 
 #[test]
 fn a_hundred_thousand_runs_of_low_priority_do_not_hold_up_an_urgent_one() {
-    let (redis, effects, gate) = (TestRedis::start(), Effects::new(), Gate::new());
+    let (redis, script) = (TestRedis::start(), script_with_held());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).jobs("[queues.q]\nconcurrency = 1\n").start();
+    let _node = ScriptedNode::on(&redis, &script).jobs("[queues.q]\nconcurrency = 1\n").start();
     wait_for_queue(&eye, "q");
     let add = |name: &str, priority: i8, when: &Value, work: &str| {
-        let mut job = json!({"name": name, "queue": "q", "priority": priority, "shell": effects.shell(work), "overlap": "allow"});
+        let mut job = json!({"name": name, "queue": "q", "priority": priority, "shell": work, "overlap": "allow"});
         job.as_object_mut().unwrap().extend(when.as_object().unwrap().clone());
         eye.add(&job);
     };
-    add("first", 0, &json!({"in": "0s"}), &gate.shell());
-    began(&effects, 1);
+    add("first", 0, &json!({"in": "0s"}), "held");
+    began(&script, 1);
     add("low", -10, &json!({}), "true");
     let mut connection = redis.connection();
     for thousand in 0..100 {
@@ -114,29 +97,29 @@ fn a_hundred_thousand_runs_of_low_priority_do_not_hold_up_an_urgent_one() {
         let () = pipeline.query(&mut connection).unwrap();
     }
     add("urgent", 10, &json!({"in": "0s"}), "true");
-    gate.open();
-    let order = began(&effects, 3);
+    script.end("held");
+    let order = began(&script, 3);
     assert!(order[1..3].contains(&"urgent".to_owned()), "{order:?}");
 }
 
 #[test]
 fn a_run_goes_only_to_a_node_that_carries_all_it_requires_and_serves_its_queue() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let ctl = Schedctl::on(&redis);
     let file =
         "[queues.q]\n[queues.r]\n[daemon]\nlabels = [\"eu\"]\nqueues = [\"default\", \"q\"]\n";
-    let plain = Schedd::on(&redis)
+    let plain = ScriptedNode::on(&redis, &script)
         .node("plain")
         .jobs("[queues.q]\n")
-        .env("SCHEDD_QUEUES", "default")
+        .queues(&["default"])
         .start();
-    let _eu = Schedd::on(&redis).node("eu").jobs(file).start();
-    let _both = Schedd::on(&redis)
+    let _eu = ScriptedNode::on(&redis, &script).node("eu").jobs(file).start();
+    let _both = ScriptedNode::on(&redis, &script)
         .node("both")
         .jobs(file)
-        .env("SCHEDD_LABELS", "eu,gpu")
-        .env("SCHEDD_QUEUES", "q")
+        .labels(&["eu", "gpu"])
+        .queues(&["q"])
         .start();
     until("all are there", LONG, || {
         Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 3)
@@ -192,20 +175,19 @@ fn a_run_goes_only_to_a_node_that_carries_all_it_requires_and_serves_its_queue()
             && reported.contains("Node eu does not take the run: the node does not have the label ssd"))
         .then_some(())
     });
-    fs::write(plain.jobs_file(), "[queues.q]\n[daemon]\nlabels = [\"ssd\"]\n").unwrap();
-    plain.hup();
+    plain.reload("[queues.q]\n[daemon]\nlabels = [\"ssd\"]\n");
     assert_eq!(eye.wait_for_history("far", 1)[0].node.as_deref(), Some("plain"));
 }
 
 #[test]
 fn queues_share_a_full_node_the_strict_first_and_the_others_by_weight() {
-    let (redis, effects, gate) = (TestRedis::start(), Effects::new(), Gate::new());
+    let (redis, script) = (TestRedis::start(), script_with_held());
     let eye = Eye::on(&redis);
     let file = "[daemon]\nmax_running = 1\n[queues.a]\nweight = 3\n[queues.b]\n[queues.c]\nstrict = true\n";
-    let _node = Schedd::on(&redis).jobs(file).start();
+    let _node = ScriptedNode::on(&redis, &script).jobs(file).start();
     wait_for_queue(&eye, "c");
-    eye.add(&json!({"name": "first", "in": "0s", "shell": effects.shell(&gate.shell())}));
-    began(&effects, 1);
+    eye.add(&json!({"name": "first", "in": "0s", "shell": "held"}));
+    began(&script, 1);
     until("the node says that it is full", LONG, || {
         let (_, nodes) = eye.ask(eye.store().list_nodes()).unwrap();
         nodes[0].at_limit.clone().filter(|(why, _)| why == "running 1 of 1")
@@ -213,13 +195,11 @@ fn queues_share_a_full_node_the_strict_first_and_the_others_by_weight() {
     for queue in ["a", "b", "c"] {
         for number in 0..if queue == "c" { 3 } else { 16 } {
             let name = format!("{queue}{number:02}");
-            eye.add(
-                &json!({"name": name, "in": "0s", "queue": queue, "shell": effects.shell("true")}),
-            );
+            eye.add(&json!({"name": name, "in": "0s", "queue": queue, "shell": "true"}));
         }
     }
-    gate.open();
-    let order = began(&effects, 20);
+    script.end("held");
+    let order = began(&script, 20);
     let queues: String = order[1..20].iter().map(|job| &job[..1]).collect();
     assert!(queues.starts_with("ccc"), "{queues}");
     let count = |queue: char| queues[3..19].chars().filter(|of| *of == queue).count();
@@ -228,7 +208,7 @@ fn queues_share_a_full_node_the_strict_first_and_the_others_by_weight() {
 
 #[test]
 fn a_run_nobody_can_deal_with_keeps_the_last_slot_of_a_node_from_no_other_queue() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let file = "[daemon]\nmax_running = 1\n[queues.urgent]\nstrict = true\n[queues.heavy]\nweight = 1000\n[queues.bulk]\n";
     // Written by a newer schedd.
@@ -245,12 +225,14 @@ fn a_run_nobody_can_deal_with_keeps_the_last_slot_of_a_node_from_no_other_queue(
             .exec(&mut redis.connection())
             .unwrap();
     }
-    let _node = Schedd::on(&redis).jobs(file).start();
+    let _node = ScriptedNode::on(&redis, &script).jobs(file).start();
     wait_for_queue(&eye, "urgent");
     for number in 0..3 {
-        eye.add(&json!({"name": format!("b{number}"), "in": "0s", "queue": "bulk", "shell": effects.shell("true")}));
+        eye.add(
+            &json!({"name": format!("b{number}"), "in": "0s", "queue": "bulk", "shell": "true"}),
+        );
     }
-    began(&effects, 3);
+    began(&script, 3);
     assert!(
         ["urgent", "heavy"].iter().all(|queue| eye.history(&format!("of-{queue}")).is_empty()),
         "they are still owed"
@@ -259,16 +241,17 @@ fn a_run_nobody_can_deal_with_keeps_the_last_slot_of_a_node_from_no_other_queue(
 
 #[test]
 fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
-    let (redis, effects, gate) = (TestRedis::start(), Effects::new(), Gate::new());
+    let (redis, script) = (TestRedis::start(), script_with_held());
     let eye = Eye::on(&redis);
     let ctl = Schedctl::on(&redis);
     let limited = "[daemon]\nlease = \"1s\"\nmin_free_memory = \"1000000GiB\"\n";
-    let node = Schedd::on(&redis).node("n1").jobs("[daemon]\nlease = \"1s\"\n").start();
+    let node =
+        ScriptedNode::on(&redis, &script).node("n1").jobs("[daemon]\nlease = \"1s\"\n").start();
     // A second one would take over what the first stopped renewing.
-    let other = Schedd::on(&redis).node("n2").jobs(limited).start();
-    eye.add(&json!({"name": "long", "in": "0s", "shell": effects.shell(&gate.shell())}));
-    began(&effects, 1);
-    fs::write(node.jobs_file(), limited).unwrap();
+    let other = ScriptedNode::on(&redis, &script).node("n2").jobs(limited).start();
+    eye.add(&json!({"name": "long", "in": "0s", "shell": "held"}));
+    began(&script, 1);
+    node.rewrite(limited);
     let at_limit = || {
         eye.ask(eye.store().list_nodes())
             .unwrap()
@@ -296,20 +279,18 @@ fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
             && reported.contains("Node n1 claimed no runs from"))
         .then_some(())
     });
-    gate.open();
+    script.end("held");
     let run = eye.wait_for_history("long", 1).remove(0);
-    assert_eq!((run.attempt, run.recoveries, effects.of("long").len()), (1, 0, 1));
-    fs::write(other.jobs_file(), "[daemon]\nlease = \"1s\"\n").unwrap();
+    assert_eq!((run.attempt, run.recoveries, script.of("long").len()), (1, 0, 1));
+    other.rewrite("[daemon]\nlease = \"1s\"\n");
     assert_eq!(eye.wait_for_history("next", 1)[0].node.as_deref(), Some("n2"));
 }
 
 #[test]
 fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
     const JOBS: usize = 80;
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let reported = tempfile::tempdir().unwrap();
-    let reported = reported.path().join("told");
     let file = |queues: &str, labels: &str| {
         format!(
             "[queues.q]\nconcurrency = 3\n[daemon]\nlease = \"1s\"\nqueues = [{queues}]\nlabels = [{labels}]\n"
@@ -321,20 +302,19 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
         ("n3", ("\"q\"", "\"gpu\", \"eu\"")),
         ("n4", ("\"default\", \"q\"", "\"gpu\", \"eu\"")),
     ]);
-    let mut nodes: Vec<Schedd> = kinds
+    let mut nodes: Vec<ScriptedNode> = kinds
         .iter()
         .map(|(name, (queues, labels))| {
-            Schedd::on(&redis).node(name).jobs(&file(queues, labels)).start()
+            ScriptedNode::on(&redis, &script).node(name).jobs(&file(queues, labels)).start()
         })
         .collect();
     wait_for_queue(&eye, "q");
     let requires: [&[&str]; 4] = [&[], &["gpu"], &["eu"], &["eu", "gpu"]];
     for number in 0..JOBS {
         let (queue, requires) = (["default", "q"][number % 2], requires[number / 2 % 4]);
-        let shell = format!("sleep 0.2; echo $SCHEDD_JOB $SCHEDD_NODE >> {}", reported.display());
         let priority = i32::try_from(number % 21).unwrap() - 10;
         eye.add(&json!({"name": format!("j{number}"), "in": "0s", "queue": queue, "requires": requires, "priority": priority,
-            "shell": shell}));
+            "shell": "sleep 0.2"}));
     }
     let mut dice = fastrand::Rng::with_seed(7);
     let ended =
@@ -342,7 +322,7 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
     for round in 1..=8 {
         until("some more have run", LONG, || (ended() >= (round * 5).min(JOBS)).then_some(()));
         let at = dice.usize(..nodes.len());
-        nodes[at].kill9();
+        nodes[at].crash();
         nodes[at].start_again();
     }
     until("all have run", LONG, || (ended() == JOBS).then_some(()));
@@ -352,8 +332,8 @@ fn many_nodes_that_are_killed_at_random_run_everything_where_it_belongs() {
         queues.contains(["default", "q"][number % 2])
             && requires[number / 2 % 4].iter().all(|label| labels.contains(label))
     };
-    for line in fs::read_to_string(&reported).unwrap().lines() {
-        let (job, node) = line.split_once(' ').unwrap();
+    for attempt in script.attempts() {
+        let (job, node) = (attempt.run.job().as_str(), attempt.node.as_str());
         assert!(may_run(job, node), "{job} ran on {node}");
     }
     assert!((0..JOBS).all(|number| eye.history(&format!("j{number}")).len() == 1));

@@ -8,10 +8,11 @@ use schedd::domain::queue::lane::Lane;
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::{Effect, Effects};
+use crate::support::effects::Effect;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
 const GROUPS: &str = "[daemon]\nlease = \"2s\"\n[groups.one]\nmode = \"exclusive\"\n\
@@ -19,13 +20,13 @@ const GROUPS: &str = "[daemon]\nlease = \"2s\"\n[groups.one]\nmode = \"exclusive
 
 /// Attempts that lie in each other's time, by their own word; of one that never told its end none is known.
 fn together(
-    effects: &[Effect],
+    script: &[Effect],
     are_apart: impl Fn(&str, &str) -> bool,
 ) -> Option<(&Effect, &Effect)> {
     let job = |effect: &Effect| effect.run.split('@').next().unwrap().to_owned();
-    effects.iter().enumerate().find_map(|(at, one)| {
+    script.iter().enumerate().find_map(|(at, one)| {
         let end = one.ended?;
-        let other = effects[at + 1..].iter().find(|other| {
+        let other = script[at + 1..].iter().find(|other| {
             let is_apart =
                 other.began >= end || other.ended.is_some_and(|ended| ended <= one.began);
             other.ended.is_some() && !is_apart && are_apart(&job(one), &job(other))
@@ -36,17 +37,17 @@ fn together(
 
 #[test]
 fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
-    let (redis, effects) = (TestRedis::durable(), Effects::new());
+    let (redis, script) = (TestRedis::durable(), Script::new());
     let eye = Eye::on(&redis);
     let turns = |job: &str| {
         format!(
             "[jobs.{job}]\nevery = \"1s\"\ngroup = \"turns\"\ncatch_up = \"skip\"\nshell = {:?}\n",
-            effects.shell("sleep 0.1")
+            "sleep 0.1"
         )
     };
     let jobs = format!("{GROUPS}{}{}", turns("ta"), turns("tb"));
-    let mut nodes: Vec<Schedd> = ["one", "two", "three"]
-        .map(|name| Schedd::on(&redis).node(name).jobs(&jobs).start())
+    let mut nodes: Vec<ScriptedNode> = ["one", "two", "three"]
+        .map(|name| ScriptedNode::on(&redis, &script).node(name).jobs(&jobs).start())
         .into();
     until("the groups are known", LONG, || eye.job("tb"));
     until("the groups are there", LONG, || {
@@ -54,17 +55,17 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
     });
     for number in 0..8 {
         let delay = format!("{}ms", number * 150);
-        eye.add(&json!({"name": format!("g{number}"), "in": delay, "group": "one", "shell": effects.shell("sleep 0.2")}));
+        eye.add(&json!({"name": format!("g{number}"), "in": delay, "group": "one", "shell": "sleep 0.2"}));
         eye.add(
-            &json!({"name": format!("k{number}"), "in": delay, "key": "a b", "per_key": 2, "shell": effects.shell("sleep 0.2")}),
+            &json!({"name": format!("k{number}"), "in": delay, "key": "a b", "per_key": 2, "shell": "sleep 0.2"}),
         );
-        eye.add(&json!({"name": format!("n{number}"), "in": delay, "not_while": ["owner"], "shell": effects.shell("sleep 0.1")}));
+        eye.add(&json!({"name": format!("n{number}"), "in": delay, "not_while": ["owner"], "shell": "sleep 0.1"}));
     }
-    eye.add(&json!({"name": "owner", "in": "400ms", "shell": effects.shell("sleep 0.5")}));
+    eye.add(&json!({"name": "owner", "in": "400ms", "shell": "sleep 0.5"}));
     for victim in [0, 1] {
-        let begun = effects.all().len();
-        until("some have begun", LONG, || Some(()).filter(|()| effects.all().len() >= begun + 3));
-        nodes[victim].kill9();
+        let begun = script.all().len();
+        until("some have begun", LONG, || Some(()).filter(|()| script.all().len() >= begun + 3));
+        nodes[victim].crash();
         nodes[victim].start_again();
     }
     let names: Vec<String> =
@@ -74,7 +75,7 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
             eye.history(name).into_iter().next()
         });
     }
-    let all = effects.all();
+    let all = script.all();
     let is = |kind: char, one: &str, other: &str| one.starts_with(kind) && other.starts_with(kind);
     assert_eq!(together(&all, |one, other| is('g', one, other)), None, "a group");
     assert_eq!(together(&all, |one, other| is('t', one, other)), None, "turns");
@@ -110,13 +111,11 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
 
 #[test]
 fn what_a_run_waits_for_is_shown_and_a_job_taken_out_says_of_no_run_that_goes_on() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    eye.add(
-        &json!({"name": "holder", "in": "0s", "key": "a b", "shell": effects.shell("sleep 600")}),
-    );
-    let _node = Schedd::on(&redis).start();
-    until("the key is taken", LONG, || effects.of("holder").into_iter().next());
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "a b", "shell": "sleep 600"}));
+    let _node = ScriptedNode::on(&redis, &script).start();
+    until("the key is taken", LONG, || script.of("holder").into_iter().next());
     eye.add(&json!({"name": "w", "every": "1s", "key": "a b", "per_key": {"limit": 1, "rate": "9/1m"}, "not_while": ["c", "d"],
         "shell": "true"}));
     let waits = || {
@@ -147,14 +146,12 @@ fn calls(redis: &TestRedis) -> u64 {
 #[test]
 fn runs_that_wait_at_a_gate_are_not_met_again_and_hide_no_free_run() {
     const BLOCKED: usize = 2_000;
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    eye.add(
-        &json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}),
-    );
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": "sleep 600"}));
     eye.add(&json!({"name": "mass", "key": "k", "overlap": "allow", "shell": "true"}));
-    let _node = Schedd::on(&redis).start();
-    until("the key is taken", LONG, || effects.of("holder").into_iter().next());
+    let _node = ScriptedNode::on(&redis, &script).start();
+    until("the key is taken", LONG, || script.of("holder").into_iter().next());
     // As many runs by hand, due before anything else.
     let mut plant = redis::pipe();
     let mut connection = redis.connection();
@@ -193,8 +190,8 @@ fn runs_that_wait_at_a_gate_are_not_met_again_and_hide_no_free_run() {
         "{to_block} calls to have {BLOCKED} runs wait"
     );
     let before = calls(&redis);
-    eye.add(&json!({"name": "free", "in": "0s", "shell": effects.shell("true")}));
-    until("the free run has run", LONG, || effects.of("free").into_iter().next());
+    eye.add(&json!({"name": "free", "in": "0s", "shell": "true"}));
+    until("the free run has run", LONG, || script.of("free").into_iter().next());
     let to_start = calls(&redis) - before;
     assert!(
         to_start < 60,
@@ -205,20 +202,20 @@ fn runs_that_wait_at_a_gate_are_not_met_again_and_hide_no_free_run() {
 
 #[test]
 fn groups_and_explain_report_whose_turn_it_is_and_what_a_run_waits_for() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let ctl = Schedctl::on(&redis);
     let jobs = format!(
         "{GROUPS}[jobs.ta]\ngroup = \"turns\"\nshell = {:?}\n[jobs.tb]\ngroup = \"turns\"\nshell = \"true\"\n[jobs.shy]\nnot_while = \"ta\"\nshell = \"true\"\n",
-        effects.shell("sleep 600")
+        "sleep 600"
     );
-    let _node = Schedd::on(&redis).jobs(&jobs).start();
+    let _node = ScriptedNode::on(&redis, &script).jobs(&jobs).start();
     until("the file is taken", LONG, || eye.job("shy"));
     until("the first turn is the first member's", LONG, || {
         Some(()).filter(|()| ctl.run(&["groups", "--json"]).good().json()[1]["turn"] == json!("ta"))
     });
     ctl.run(&["run", "ta"]).good();
-    until("it runs", LONG, || effects.of("ta").into_iter().next());
+    until("it runs", LONG, || script.of("ta").into_iter().next());
     ctl.run(&["run", "tb"]).good();
     ctl.run(&["run", "shy"]).good();
     let gates = [Gate::from_name("group:turns").unwrap(), Gate::from_name("job:ta").unwrap()];
@@ -276,26 +273,13 @@ fn groups_and_explain_report_whose_turn_it_is_and_what_a_run_waits_for() {
 
 #[test]
 fn what_waits_at_a_gate_is_scheduled_held_by_a_pause_and_freed_by_an_edit() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
-    eye.add(
-        &json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}),
-    );
-    let _node = Schedd::on(&redis).start();
-    until("the key is taken", LONG, || effects.of("holder").into_iter().next());
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": "sleep 600"}));
+    let _node = ScriptedNode::on(&redis, &script).start();
+    until("the key is taken", LONG, || script.of("holder").into_iter().next());
     let add = |name: &str| {
-        ctl.run(&[
-            "add",
-            "--name",
-            name,
-            "--in",
-            "0s",
-            "--key",
-            "k",
-            "--shell",
-            &effects.shell("true"),
-        ])
-        .good()
+        ctl.run(&["add", "--name", name, "--in", "0s", "--key", "k", "--shell", "true"]).good()
     };
     let gate = Gate::from_name("key:k").unwrap();
     let waiting = || eye.ask(eye.store().inspect_gate(&gate)).unwrap().queued.len();
@@ -309,29 +293,18 @@ fn what_waits_at_a_gate_is_scheduled_held_by_a_pause_and_freed_by_an_edit() {
     assert_eq!((state("holder"), state("held")), (json!("running"), json!("scheduled")));
     ctl.run(&["pause", "held"]).good();
     assert_eq!(waiting(), 1);
-    let freed = [
-        "add",
-        "--name",
-        "freed",
-        "--replace",
-        "--in",
-        "0s",
-        "--key",
-        "other",
-        "--shell",
-        &effects.shell("true"),
-    ];
+    let freed =
+        ["add", "--name", "freed", "--replace", "--in", "0s", "--key", "other", "--shell", "true"];
     ctl.run(&freed).good();
-    until("it runs with its new key", LONG, || effects.of("freed").into_iter().next());
+    until("it runs with its new key", LONG, || script.of("freed").into_iter().next());
     ctl.run(&["cancel", "holder"]).good();
     eye.wait_for_history("holder", 1);
-    let free =
-        ["add", "--name", "after", "--in", "0s", "--key", "k", "--shell", &effects.shell("true")];
+    let free = ["add", "--name", "after", "--in", "0s", "--key", "k", "--shell", "true"];
     ctl.run(&free).good();
-    until("the key is free for others", LONG, || effects.of("after").into_iter().next());
-    assert!(effects.of("held").is_empty(), "it is paused");
+    until("the key is free for others", LONG, || script.of("after").into_iter().next());
+    assert!(script.of("held").is_empty(), "it is paused");
     ctl.run(&["resume", "held"]).good();
-    until("it runs once it is resumed", LONG, || effects.of("held").into_iter().next());
+    until("it runs once it is resumed", LONG, || script.of("held").into_iter().next());
     assert_eq!(
         eye.wait_for_history("held", 1)[0].state,
         schedd::domain::run::run_state::RunState::Succeeded
@@ -347,11 +320,9 @@ fn what_waits_at_a_gate_is_scheduled_held_by_a_pause_and_freed_by_an_edit() {
 #[test]
 fn many_runs_moved_to_the_gate_of_one_key_delay_no_free_run() {
     const BLOCKED: usize = 3_000;
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    eye.add(
-        &json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}),
-    );
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": "sleep 600"}));
     let due = eye.ask(eye.store().now()).unwrap().as_i64() - 10_000;
     let at = |ms: i64| jiff::Timestamp::from_millisecond(ms).unwrap().to_string();
     for number in 0..BLOCKED {
@@ -374,17 +345,17 @@ fn many_runs_moved_to_the_gate_of_one_key_delay_no_free_run() {
     let mut free = Vec::new();
     for number in 1..=3 {
         let name = format!("zown{number}");
-        eye.add(&json!({"name": name, "at": at(due + number), "key": beside, "shell": effects.shell("true")}));
+        eye.add(&json!({"name": name, "at": at(due + number), "key": beside, "shell": "true"}));
         free.push(name);
     }
-    eye.add(&json!({"name": "zfree", "at": at(due + 1), "shell": effects.shell("true")}));
-    let _node = Schedd::on(&redis).start();
-    until("the free run has run", LONG, || effects.of("zfree").into_iter().next());
+    eye.add(&json!({"name": "zfree", "at": at(due + 1), "shell": "true"}));
+    let _node = ScriptedNode::on(&redis, &script).start();
+    until("the free run has run", LONG, || script.of("zfree").into_iter().next());
     assert!(queued() < BLOCKED / 2, "{} runs of a key went before a run without one", queued());
     until("the runs with a key of their own have run", LONG, || {
-        Some(()).filter(|()| free.iter().all(|name| !effects.of(name).is_empty()))
+        Some(()).filter(|()| free.iter().all(|name| !script.of(name).is_empty()))
     });
     assert!(queued() < BLOCKED, "all runs of a key went before those with a key of their own");
-    let began: Vec<u128> = free.iter().map(|name| effects.of(name)[0].began).collect();
+    let began: Vec<u128> = free.iter().map(|name| script.of(name)[0].began).collect();
     assert!(began.is_sorted(), "in due order: {began:?}");
 }

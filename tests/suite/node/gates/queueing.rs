@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::{Effect, Effects};
+use crate::support::effects::Effect;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
@@ -20,13 +21,10 @@ fn file(settings: &str) -> String {
     format!("{QUICK}[queues.q]\n{settings}\n[queues.other]\nconcurrency = 4\n")
 }
 
-fn nodes(redis: &TestRedis, file: &str) -> Vec<Schedd> {
-    let nodes: Vec<Schedd> =
-        ["n1", "n2", "n3"].map(|name| Schedd::on(redis).node(name).jobs(file).start()).into();
-    for node in &nodes {
-        node.wait_for_log("Started.");
-    }
-    nodes
+fn nodes(redis: &TestRedis, script: &Script, file: &str) -> Vec<ScriptedNode> {
+    ["n1", "n2", "n3"]
+        .map(|name| ScriptedNode::on(redis, script).node(name).jobs(file).start())
+        .into()
 }
 
 fn add(eye: &Eye, name: &str, queue: &str, shell: &str) {
@@ -44,28 +42,28 @@ fn most_at_once(all: &[Effect], unended_for: Duration) -> usize {
 
 #[test]
 fn never_more_than_its_limit_run_at_once_though_nodes_are_killed() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let mut nodes = nodes(&redis, &file("limit = 3"));
+    let mut nodes = nodes(&redis, &script, &file("limit = 3"));
     let ctl = Schedctl::on(&redis);
     until("the queue is known", LONG, || {
         Some(()).filter(|()| ctl.run(&["queues"]).stdout.contains("\nq "))
     });
     let runs = 60;
     for number in 0..runs {
-        add(&eye, &format!("j{number}"), "q", &effects.shell("sleep 0.4"));
+        add(&eye, &format!("j{number}"), "q", "sleep 0.4");
     }
     for round in 0..6 {
         let wanted = 4 + round * 6;
-        until("some have begun", LONG, || Some(()).filter(|()| effects.all().len() >= wanted));
+        until("some have begun", LONG, || Some(()).filter(|()| script.all().len() >= wanted));
         let node = &mut nodes[fastrand::usize(..3)];
-        node.kill9();
+        node.crash();
         node.start_again();
     }
     for number in 0..runs {
         assert_eq!(eye.wait_for_history(&format!("j{number}"), 1)[0].state, RunState::Succeeded);
     }
-    let all = effects.all();
+    let all = script.all();
     assert!(all.len() >= runs, "{}", all.len());
     // Those a kill ended are not told by themselves: they were gone within moments, long before their lease.
     let reported: Vec<Effect> =
@@ -82,16 +80,16 @@ fn never_more_than_its_limit_run_at_once_though_nodes_are_killed() {
 
 #[test]
 fn the_end_of_a_run_wakes_the_next_of_a_full_queue_without_a_poll() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _nodes = nodes(&redis, &file("limit = 1"));
+    let _nodes = nodes(&redis, &script, &file("limit = 1"));
     until("the queue is known", LONG, || {
         Some(()).filter(|()| {
             eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap())
         })
     });
     for number in 0..12 {
-        add(&eye, &format!("j{number}"), "q", &effects.shell("sleep 0.3"));
+        add(&eye, &format!("j{number}"), "q", "sleep 0.3");
     }
     let mut gaps: Vec<i64> = Vec::new();
     let mut runs = Vec::new();
@@ -111,11 +109,10 @@ fn the_end_of_a_run_wakes_the_next_of_a_full_queue_without_a_poll() {
 
 #[test]
 fn a_queue_that_is_full_paused_or_beyond_its_rate_delays_no_other() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let sections = "[queues.full]\nlimit = 1\n[queues.paused]\npaused = true\n[queues.rated]\nrate = \"1/1h\"\n[queues.narrow]\nconcurrency = 1\n";
-    let node = Schedd::on(&redis).jobs(&format!("{QUICK}{sections}")).start();
-    node.wait_for_log("Started.");
+    let _node = ScriptedNode::on(&redis, &script).jobs(&format!("{QUICK}{sections}")).start();
     until("the queues are known", LONG, || {
         Some(()).filter(|()| ctl.run(&["queues"]).stdout.contains("\nrated "))
     });
@@ -137,7 +134,7 @@ fn a_queue_that_is_full_paused_or_beyond_its_rate_delays_no_other() {
     until("three queues hold", LONG, || states(3));
     let mut late = Vec::new();
     for number in 0..10 {
-        add(&eye, &format!("free{number}"), "default", &effects.shell("true"));
+        add(&eye, &format!("free{number}"), "default", "true");
         let run = eye.wait_for_history(&format!("free{number}"), 1).remove(0);
         late.push(run.started_at.unwrap().as_i64() - run.run.due().as_i64());
     }
@@ -148,9 +145,9 @@ fn a_queue_that_is_full_paused_or_beyond_its_rate_delays_no_other() {
 
 #[test]
 fn over_a_long_time_several_nodes_begin_no_more_than_the_rate_and_one_burst() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _nodes = nodes(&redis, &file("rate = \"10/1s\"\nburst = 4"));
+    let _nodes = nodes(&redis, &script, &file("rate = \"10/1s\"\nburst = 4"));
     until("the queue is known", LONG, || {
         Some(()).filter(|()| {
             eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap())
@@ -158,7 +155,7 @@ fn over_a_long_time_several_nodes_begin_no_more_than_the_rate_and_one_burst() {
     });
     let runs = 80_i64;
     for number in 0..runs {
-        add(&eye, &format!("j{number}"), "q", &effects.shell("true"));
+        add(&eye, &format!("j{number}"), "q", "true");
     }
     let mut starts: Vec<i64> = (0..runs)
         .map(|number| {
@@ -183,10 +180,9 @@ fn over_a_long_time_several_nodes_begin_no_more_than_the_rate_and_one_burst() {
 
 #[test]
 fn a_limit_changed_by_reload_holds_up_and_down_while_runs_execute() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).jobs(&file("limit = 1")).start();
-    node.wait_for_log("Started.");
+    let node = ScriptedNode::on(&redis, &script).jobs(&file("limit = 1")).start();
     let limit = |wanted: u32| {
         until("the limit is taken", LONG, || {
             let record = eye
@@ -198,24 +194,22 @@ fn a_limit_changed_by_reload_holds_up_and_down_while_runs_execute() {
     };
     limit(1);
     for number in 0..8 {
-        add(&eye, &format!("j{number}"), "q", &effects.shell("sleep 3"));
+        add(&eye, &format!("j{number}"), "q", "sleep 3");
     }
-    until("one runs", LONG, || Some(()).filter(|()| effects.all().len() == 1));
+    until("one runs", LONG, || Some(()).filter(|()| script.all().len() == 1));
     let began = Instant::now();
-    std::fs::write(node.jobs_file(), file("limit = 4")).unwrap();
-    node.hup();
-    until("four run", LONG, || Some(()).filter(|()| effects.all().len() >= 4));
+    node.reload(&file("limit = 4"));
+    until("four run", LONG, || Some(()).filter(|()| script.all().len() >= 4));
     println!(
         "raised from 1 to 4: three more had begun {} ms after the reload",
         began.elapsed().as_millis()
     );
-    std::fs::write(node.jobs_file(), file("limit = 1")).unwrap();
-    node.hup();
+    node.reload(&file("limit = 1"));
     limit(1);
     for number in 0..8 {
         eye.wait_for_history(&format!("j{number}"), 1);
     }
-    let all = effects.all();
+    let all = script.all();
     assert_eq!(most_at_once(&all, Duration::ZERO), 4);
     let mut late: Vec<&Effect> = all.iter().collect();
     late.sort_by_key(|effect| effect.began);
@@ -225,24 +219,24 @@ fn a_limit_changed_by_reload_holds_up_and_down_while_runs_execute() {
 
 #[test]
 fn a_restart_of_redis_forgets_neither_the_limit_nor_what_runs_nor_the_rate() {
-    let (mut redis, effects) = (TestRedis::durable(), Effects::new());
+    let (mut redis, script) = (TestRedis::durable(), Script::new());
     let eye = Eye::on(&redis);
-    let _nodes = nodes(&redis, &file("limit = 2\nrate = \"2/1s\"\nburst = 2"));
+    let _nodes = nodes(&redis, &script, &file("limit = 2\nrate = \"2/1s\"\nburst = 2"));
     until("the queue is known", LONG, || {
         Some(()).filter(|()| {
             eye.ask(eye.store().read_queues()).unwrap().contains_key(&"q".parse().unwrap())
         })
     });
     for number in 0..10 {
-        add(&eye, &format!("j{number}"), "q", &effects.shell("sleep 0.8"));
+        add(&eye, &format!("j{number}"), "q", "sleep 0.8");
     }
-    until("some have begun", LONG, || Some(()).filter(|()| effects.all().len() >= 3));
+    until("some have begun", LONG, || Some(()).filter(|()| script.all().len() >= 3));
     redis.restart();
     until("it answers", LONG, || eye.ask(eye.store().now()).ok());
     for number in 0..10 {
         assert_eq!(eye.wait_for_history(&format!("j{number}"), 1)[0].state, RunState::Succeeded);
     }
-    let all = effects.all();
+    let all = script.all();
     assert!(most_at_once(&all, Duration::from_secs(1)) <= 2, "{all:?}");
     let mut began: Vec<u128> = all.iter().map(|effect| effect.began).collect();
     began.sort_unstable();

@@ -6,9 +6,10 @@ use std::fs;
 use serde_json::json;
 
 use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::queue::lane_serving::Serving;
 use schedd::domain::run::run_state::RunState;
@@ -17,23 +18,24 @@ use schedd::engine::{self, HostFacts, Naming};
 
 #[test]
 fn equal_nodes_share_the_work_and_each_run_is_done_once() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let jobs = "[queues.default]\nconcurrency = 4\n[jobs.j]\nevery = \"1h\"\nshell = \"true\"\n";
-    let _nodes: Vec<_> =
-        ["one", "two", "three"].map(|name| Schedd::on(&redis).node(name).jobs(jobs).start()).into();
+    let _nodes: Vec<_> = ["one", "two", "three"]
+        .map(|name| ScriptedNode::on(&redis, &script).node(name).jobs(jobs).start())
+        .into();
     until("all are there", LONG, || {
         Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 3)
     });
     for number in 0..60 {
-        eye.add(&json!({"name": format!("n{number}"), "in": "500ms", "shell": effects.shell("sleep 0.1")}));
+        eye.add(&json!({"name": format!("n{number}"), "in": "500ms", "shell": "sleep 0.1"}));
     }
     until("all have run", LONG, || {
-        let done = effects.all().iter().filter(|effect| effect.ended.is_some()).count();
+        let done = script.all().iter().filter(|effect| effect.ended.is_some()).count();
         Some(()).filter(|()| done >= 60)
     });
-    let runs: BTreeSet<String> = effects.all().into_iter().map(|effect| effect.run).collect();
-    assert_eq!((runs.len(), effects.all().len()), (60, 60));
+    let runs: BTreeSet<String> = script.all().into_iter().map(|effect| effect.run).collect();
+    assert_eq!((runs.len(), script.all().len()), (60, 60));
     let by: BTreeSet<_> =
         (0..60).filter_map(|n| eye.wait_for_history(&format!("n{n}"), 1)[0].node.clone()).collect();
     assert!(by.len() > 1, "one node did it all: {by:?}");
@@ -116,19 +118,20 @@ fn a_name_asked_for_that_another_live_node_has_is_refused() {
 
 #[test]
 fn a_queue_runs_no_more_at_once_than_its_concurrency() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).jobs("[queues.narrow]\nconcurrency = 2\n").start();
+    let _node =
+        ScriptedNode::on(&redis, &script).jobs("[queues.narrow]\nconcurrency = 2\n").start();
     until("the queue is known", LONG, || {
         Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty())
     });
     for number in 0..8 {
-        eye.add(&json!({"name": format!("n{number}"), "in": "0s", "queue": "narrow", "shell": effects.shell("sleep 0.3")}));
+        eye.add(&json!({"name": format!("n{number}"), "in": "0s", "queue": "narrow", "shell": "sleep 0.3"}));
     }
     for number in 0..8 {
         assert_eq!(eye.wait_for_history(&format!("n{number}"), 1)[0].state, RunState::Succeeded);
     }
-    let all = effects.all();
+    let all = script.all();
     for effect in &all {
         let beside = |other: &&crate::support::effects::Effect| {
             other.began <= effect.began && other.ended.unwrap() > effect.began

@@ -1,15 +1,13 @@
 //! Groups whose members take turns, with whole nodes: whom a turn passes over, and what becomes of turns when a place was taken by other
 //! rules. The order is judged by the jobs' own word, the gap by the instants Redis recorded.
 
-use std::fs;
-
 use serde_json::{Value, json};
 
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script, exit};
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
@@ -27,7 +25,7 @@ fn alternate(turn_timeout: &str) -> String {
 /// A Redis, what its jobs do there, and hands.
 struct Scene {
     redis: TestRedis,
-    effects: Effects,
+    script: Script,
     eye: Eye,
     ctl: Schedctl,
 }
@@ -35,21 +33,19 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let redis = TestRedis::durable();
-        Self { effects: Effects::new(), eye: Eye::on(&redis), ctl: Schedctl::on(&redis), redis }
+        Self { script: Script::new(), eye: Eye::on(&redis), ctl: Schedctl::on(&redis), redis }
     }
 
     /// A node that has taken its file.
-    fn node(&self, name: &str, file: &str) -> Schedd {
-        let node = Schedd::on(&self.redis).node(name).jobs(file).start();
+    fn node(&self, name: &str, file: &str) -> ScriptedNode {
+        let node = ScriptedNode::on(&self.redis, &self.script).node(name).jobs(file).start();
         until("the group is known", LONG, || Some(()).filter(|()| !self.group().is_null()));
         node
     }
 
     /// A member that runs once, so long from now, and does that.
     fn add(&self, job: &str, after: &str, work: &str) {
-        self.eye.add(
-            &json!({"name": job, "in": after, "group": "turns", "shell": self.effects.shell(work)}),
-        );
+        self.eye.add(&json!({"name": job, "in": after, "group": "turns", "shell": work}));
     }
 
     fn group(&self) -> Value {
@@ -76,7 +72,7 @@ impl Scene {
         self.add("tc", "0s", "true");
         self.wait_for_waiting(1);
         assert_eq!(self.group()["turn"], "tb");
-        assert!(self.effects.of("tc").is_empty(), "out of its turn");
+        assert!(self.script.of("tc").is_empty(), "out of its turn");
     }
 
     /// `tc` runs, though `tb` has the turn and its turn timeout lasts.
@@ -104,7 +100,7 @@ impl Scene {
 
     /// The jobs in the order in which they began.
     fn begun(&self) -> Vec<String> {
-        self.effects
+        self.script
             .all()
             .iter()
             .map(|effect| effect.run.split('@').next().unwrap().to_owned())
@@ -141,8 +137,7 @@ fn the_turn_of_a_member_no_file_lists_any_more_passes_on() {
     until("the member is there", LONG, || scene.eye.job("tb"));
     scene.until_tb_is_waited_for();
     for node in &nodes {
-        fs::write(node.jobs_file(), alternate("1h")).unwrap();
-        node.hup();
+        node.reload(&alternate("1h"));
     }
     scene.assert_turn_passes_to_tc();
     assert_eq!(scene.begun(), ["ta", "tc"]);
@@ -175,10 +170,11 @@ fn the_turn_of_a_member_without_a_live_node_passes_on_after_turn_timeout() {
     until("both are there", LONG, || {
         Some(()).filter(|()| scene.eye.ask(scene.eye.store().list_nodes()).unwrap().1.len() == 2)
     });
-    two.kill9();
+    two.crash();
     scene.add("ta", "0s", "sleep 0.2");
     scene.eye.wait_for_history("ta", 1);
-    let needs = json!({"name": "tb", "in": "0s", "group": "turns", "requires": ["gpu"], "shell": scene.effects.shell("true")});
+    let needs =
+        json!({"name": "tb", "in": "0s", "group": "turns", "requires": ["gpu"], "shell": "true"});
     scene.eye.add(&needs);
     scene.add("tc", "0s", "true");
     scene.assert_turn_passes_to_tc();
@@ -201,14 +197,15 @@ fn a_turn_that_ends_with_its_node_passes_on_and_what_it_began_is_done_at_the_nex
     until("both are there", LONG, || {
         Some(()).filter(|()| scene.eye.ask(scene.eye.store().list_nodes()).unwrap().1.len() == 2)
     });
-    let held = "[ $SCHEDD_ATTEMPT -gt 1 ] || sleep 600";
-    let needs = json!({"name": "ta", "in": "0s", "group": "turns", "requires": ["gpu"], "shell": scene.effects.shell(held)});
+    scene.script.set("held", &[Act::GoOn, Act::End(exit(0))]);
+    let needs =
+        json!({"name": "ta", "in": "0s", "group": "turns", "requires": ["gpu"], "shell": "held"});
     scene.eye.add(&needs);
-    until("it runs", LONG, || scene.effects.of("ta").into_iter().next());
+    until("it runs", LONG, || scene.script.of("ta").into_iter().next());
     scene.add("tb", "0s", "true");
     scene.add("tc", "0s", "true");
     scene.wait_for_waiting(2);
-    two.kill9();
+    two.crash();
     for job in ["tb", "tc"] {
         assert_eq!(scene.eye.wait_for_history(job, 1)[0].state, RunState::Succeeded);
     }
@@ -224,13 +221,15 @@ fn a_group_made_alternate_admits_nobody_beside_its_holder_then_takes_turns() {
         let scene = Scene::new();
         let exclusive = "[groups.turns]\nmode = \"exclusive\"\n";
         let nodes = ["one", "two"].map(|name| scene.node(name, exclusive));
-        let go = scene.ctl.home().join("go");
-        scene.add(holder, "0s", &format!("while ! [ -e {} ]; do sleep 0.05; done", go.display()));
-        until("it has the place", LONG, || scene.effects.of(holder).into_iter().next());
+        scene.script.set("held", &[Act::GoOn]);
+        scene.add(holder, "0s", "held");
+        until("it has the place", LONG, || scene.script.of(holder).into_iter().next());
         // Two of each wait, in no order of turns.
         for (number, job) in ["tc", "tc", "tb", "tb", "ta", "ta"].into_iter().enumerate() {
             if number % 2 == 0 && job != holder {
-                scene.eye.add(&json!({"name": job, "group": "turns", "overlap": "allow", "shell": scene.effects.shell("true")}));
+                scene.eye.add(
+                    &json!({"name": job, "group": "turns", "overlap": "allow", "shell": "true"}),
+                );
             }
             if job != holder {
                 scene.ctl.run(&["run", job]).good();
@@ -239,22 +238,21 @@ fn a_group_made_alternate_admits_nobody_beside_its_holder_then_takes_turns() {
         let waiting = if holder == "ta" { 4 } else { 6 };
         scene.wait_for_waiting(waiting);
         for node in &nodes {
-            fs::write(node.jobs_file(), alternate("1m")).unwrap();
-            node.hup();
+            node.reload(&alternate("1m"));
         }
         until("turns are taken", LONG, || {
             Some(()).filter(|()| scene.group()["mode"] == "alternate")
         });
         scene.wait_for_waiting(waiting);
         assert_eq!(scene.begun(), [holder], "beside the one that has the place");
-        fs::write(&go, "").unwrap();
+        scene.script.end("held");
         let wanted: &[&str] = if holder == "ta" {
             &["ta", "tb", "tc", "tb", "tc"]
         } else {
             &["other", "ta", "tb", "tc", "ta", "tb", "tc"]
         };
         until("all have run", LONG, || {
-            let done = scene.effects.all().iter().filter(|effect| effect.ended.is_some()).count();
+            let done = scene.script.all().iter().filter(|effect| effect.ended.is_some()).count();
             Some(()).filter(|()| done == wanted.len() && scene.group()["running"] == json!([]))
         });
         assert_eq!(scene.begun(), wanted);

@@ -8,11 +8,11 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::host::proxy::{Loss, Proxy};
 use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script, exit};
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
@@ -21,14 +21,15 @@ const OF_A_CLAIM: &str = "regular";
 const OF_AN_END: &str = "succeeded";
 
 fn loses(loss: Loss, word: &str) {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
-    let _node = Schedd::at(&proxy.url()).start();
+    let _node = ScriptedNode::at(&proxy.url(), &script).start();
     // The server knows the scripts from here on.
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     eye.wait_for_history("first", 1);
+    script.set("print", &[Act::Print("done\n".to_owned(), exit(0))]);
     proxy.lose_answer_to(word, loss);
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("echo done")}));
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "print"}));
     proxy.wait_lost();
     let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!(
@@ -41,7 +42,7 @@ fn loses(loss: Loss, word: &str) {
         let leases: i64 = redis.connection().zcard("{schedd}:leases").unwrap();
         Some(()).filter(|()| leases == 0)
     });
-    assert_eq!(effects.of("work").len(), 1, "it was executed twice");
+    assert_eq!(script.of("work").len(), 1, "it was executed twice");
     assert_eq!(eye.history("work").len(), 1);
     let succeeded: i64 = redis.connection().hget("{schedd}:counters", "succeeded").unwrap();
     assert_eq!(succeeded, 2, "a result was accepted twice");
@@ -59,38 +60,40 @@ fn a_claim_whose_answer_never_comes_starts_its_run_once() {
 
 #[test]
 fn an_at_most_once_claim_unanswered_for_half_a_lease_goes_back_and_runs_once() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
     // The first try takes a second, the second ends past half of the lease.
-    let node = Schedd::at(&proxy.url()).jobs("[daemon]\nlease = \"3s\"\n").start();
+    let node = ScriptedNode::at(&proxy.url(), &script).jobs("[daemon]\nlease = \"3s\"\n").start();
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     eye.wait_for_history("first", 1);
     proxy.lose_answer_to(OF_A_CLAIM, Loss::Silence);
-    eye.add(&json!({"name": "once", "in": "0s", "shell": effects.shell("true"), "delivery": "at-most-once"}));
+    eye.add(&json!({"name": "once", "in": "0s", "shell": "true", "delivery": "at-most-once"}));
     proxy.wait_lost();
     let run = eye.wait_for_history("once", 1).remove(0);
     assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
-    assert_eq!(effects.of("once").len(), 1);
+    assert_eq!(script.of("once").len(), 1);
     assert!(node.log().contains("the answer to its claim never came"), "{}", node.log());
 }
 
 #[test]
 fn a_stopping_node_hands_back_an_at_most_once_run_with_an_unanswered_claim() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
-    let mut node = Schedd::at(&proxy.url()).node("one").jobs("[daemon]\nlease = \"2s\"\n").start();
+    let mut node = ScriptedNode::at(&proxy.url(), &script)
+        .node("one")
+        .jobs("[daemon]\nlease = \"2s\"\n")
+        .start();
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     eye.wait_for_history("first", 1);
     proxy.lose_answer_to(OF_A_CLAIM, Loss::Silence);
-    eye.add(&json!({"name": "once", "in": "0s", "shell": effects.shell("true"), "delivery": "at-most-once"}));
+    eye.add(&json!({"name": "once", "in": "0s", "shell": "true", "delivery": "at-most-once"}));
     proxy.wait_lost();
-    node.term();
-    assert!(node.wait_exit().success());
-    assert!(effects.of("once").len() <= 1);
-    let _other = Schedd::on(&redis).node("two").start();
+    node.stop();
+    assert!(script.of("once").len() <= 1);
+    let _other = ScriptedNode::on(&redis, &script).node("two").start();
     let run = eye.wait_for_history("once", 1).remove(0);
     assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
-    assert_eq!(effects.of("once").len(), 1);
+    assert_eq!(script.of("once").len(), 1);
 }
 
 #[test]
@@ -105,11 +108,11 @@ fn an_end_whose_answer_never_comes_is_accepted_once() {
 
 #[test]
 fn a_renewal_whose_answer_never_comes_costs_no_run_its_lease() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
-    let _node = Schedd::at(&proxy.url()).start();
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 14")}));
-    until("it runs", LONG, || effects.of("work").into_iter().next());
+    let _node = ScriptedNode::at(&proxy.url(), &script).start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "sleep 14"}));
+    until("it runs", LONG, || script.of("work").into_iter().next());
     // The lease's length, which nothing but renewals speaks of while nothing is claimed.
     proxy.lose_answer_to("10000", Loss::Silence);
     proxy.wait_lost();
@@ -119,12 +122,12 @@ fn a_renewal_whose_answer_never_comes_costs_no_run_its_lease() {
 
 #[test]
 fn a_renewal_whose_answer_never_comes_costs_no_run_a_short_lease() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
     // Renewed each 2 s and stopped after 4.8 s without: the connection must be found dead at the first time-out.
-    let _node = Schedd::at(&proxy.url()).jobs("[daemon]\nlease = \"6s\"\n").start();
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 9")}));
-    until("it runs", LONG, || effects.of("work").into_iter().next());
+    let _node = ScriptedNode::at(&proxy.url(), &script).jobs("[daemon]\nlease = \"6s\"\n").start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "sleep 9"}));
+    until("it runs", LONG, || script.of("work").into_iter().next());
     proxy.lose_answer_to("6000", Loss::Silence);
     proxy.wait_lost();
     let run = eye.wait_for_history("work", 1).remove(0);
@@ -133,36 +136,37 @@ fn a_renewal_whose_answer_never_comes_costs_no_run_a_short_lease() {
 
 #[test]
 fn a_run_won_while_the_node_stops_ends_or_goes_back_with_its_attempt() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
     // A claim without an answer is asked for again after a tick: the stop comes in between.
-    let mut node =
-        Schedd::at(&proxy.url()).jobs("[daemon]\ntick = \"1s\"\nlease = \"20s\"\n").start();
+    let mut node = ScriptedNode::at(&proxy.url(), &script)
+        .jobs("[daemon]\ntick = \"1s\"\nlease = \"20s\"\n")
+        .start();
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     eye.wait_for_history("first", 1);
     proxy.lose_answer_to(OF_A_CLAIM, Loss::Cut);
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 1"), "delivery": "at-most-once"}));
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "sleep 1", "delivery": "at-most-once"}));
     proxy.wait_lost();
-    node.term();
-    assert!(node.wait_exit().success());
+    node.stop();
     let leases: i64 = redis.connection().zcard("{schedd}:leases").unwrap();
     assert_eq!(leases, 0, "a run was won and left");
     assert_eq!(eye.history("work")[0].state, RunState::Succeeded);
-    assert_eq!(effects.of("work").len(), 1);
+    assert_eq!(script.of("work").len(), 1);
 }
 
 #[test]
 fn a_redis_that_stands_still_for_three_seconds_under_load_loses_and_doubles_nothing() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let jobs = format!("[jobs.beat]\nevery = \"1s\"\nshell = {:?}\n", effects.shell("true"));
-    let nodes = ["one", "two"].map(|name| Schedd::on(&redis).node(name).jobs(&jobs).start());
+    let jobs = "[jobs.beat]\nevery = \"1s\"\nshell = \"true\"\n";
+    let nodes =
+        ["one", "two"].map(|name| ScriptedNode::on(&redis, &script).node(name).jobs(jobs).start());
     eye.wait_for_history("beat", 1);
     for number in 0..80 {
         let delay = format!("{}ms", 500 + number * 40);
-        eye.add(&json!({"name": format!("n{number}"), "in": delay, "shell": effects.shell("sleep 0.2")}));
+        eye.add(&json!({"name": format!("n{number}"), "in": delay, "shell": "sleep 0.2"}));
     }
-    until("the load has begun", LONG, || Some(()).filter(|()| effects.all().len() > 10));
+    until("the load has begun", LONG, || Some(()).filter(|()| script.all().len() > 10));
     redis.stop_signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(3));
     redis.stop_signal(Signal::CONT);
@@ -172,7 +176,7 @@ fn a_redis_that_stands_still_for_three_seconds_under_load_loses_and_doubles_noth
     }
     let beats = eye.history("beat").len();
     eye.wait_for_history("beat", beats + 2);
-    let all: Vec<String> = effects.all().into_iter().map(|effect| effect.run).collect();
+    let all: Vec<String> = script.all().into_iter().map(|effect| effect.run).collect();
     let different: BTreeSet<&String> = all.iter().collect();
     assert_eq!(different.len(), all.len(), "a run was done twice");
     for node in nodes {
@@ -182,17 +186,18 @@ fn a_redis_that_stands_still_for_three_seconds_under_load_loses_and_doubles_noth
 
 #[test]
 fn two_hundred_runs_due_at_once_on_four_slots_run_once_each_and_the_oldest_first() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     for number in 0..200 {
-        eye.add(&json!({"name": format!("n{number}"), "in": "0s", "shell": effects.shell("true")}));
+        eye.add(&json!({"name": format!("n{number}"), "in": "0s", "shell": "sleep 0.05"}));
     }
-    let _node = Schedd::on(&redis).jobs("[queues.default]\nconcurrency = 4\n").start();
+    let _node =
+        ScriptedNode::on(&redis, &script).jobs("[queues.default]\nconcurrency = 4\n").start();
     until("all have run", Duration::from_secs(90), || {
-        let done = effects.all().iter().filter(|effect| effect.ended.is_some()).count();
+        let done = script.all().iter().filter(|effect| effect.ended.is_some()).count();
         Some(()).filter(|()| done >= 200)
     });
-    let mut all = effects.all();
+    let mut all = script.all();
     let runs: BTreeSet<&str> = all.iter().map(|effect| &*effect.run).collect();
     assert_eq!((runs.len(), all.len()), (200, 200));
     for effect in &all {
@@ -210,21 +215,19 @@ fn two_hundred_runs_due_at_once_on_four_slots_run_once_each_and_the_oldest_first
 
 #[test]
 fn how_long_a_run_took_is_reported_apart_from_how_long_redis_did_not_take_its_end() {
-    let (redis, dir) = (TestRedis::start(), tempfile::tempdir().unwrap());
+    let (redis, script) = (TestRedis::start(), Script::new());
+    script.set("held", &[Act::GoOn]);
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let _node = Schedd::on(&redis).start();
-    let (begun, go) = (dir.path().join("begun"), dir.path().join("go"));
-    let line =
-        format!("touch {}; until [ -e {} ]; do sleep 0.02; done", begun.display(), go.display());
-    eye.add(&json!({"name": "work", "in": "0s", "shell": line}));
-    until("it has begun", LONG, || begun.exists().then_some(()));
+    let _node = ScriptedNode::on(&redis, &script).start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "held"}));
+    until("it has begun", LONG, || script.of("work").pop());
     let () = redis::cmd("CLIENT")
         .arg("PAUSE")
         .arg(4_000)
         .arg("WRITE")
         .query(&mut redis.connection())
         .unwrap();
-    std::fs::write(&go, "").unwrap();
+    script.end("held");
     let run = eye.wait_for_history("work", 1).remove(0);
     let found = ctl.run(&["history", "work", "--json"]).good().json()[0].clone();
     let ms = |field: &str| found[field].as_u64().unwrap();

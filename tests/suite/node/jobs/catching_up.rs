@@ -5,10 +5,10 @@ use std::time::Duration;
 use redis::Commands;
 use serde_json::{Value, json};
 
-use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
@@ -23,26 +23,26 @@ pub(crate) fn add_in_the_past(eye: &Eye, ago: Duration, job: &Value) {
 
 #[test]
 fn after_thirty_days_down_a_minutely_job_runs_once_and_the_rest_is_one_record() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     add_in_the_past(
         &eye,
         30 * DAY,
-        &json!({"name": "minutely", "cron": "* * * * *", "shell": effects.shell("true")}),
+        &json!({"name": "minutely", "cron": "* * * * *", "shell": "true"}),
     );
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     let runs = eye.wait_for_history("minutely", 2);
     let (to, count) = runs[0].skipped.unwrap();
     assert_eq!((runs[0].state, runs[0].reason.as_deref()), (RunState::Skipped, Some("missed")));
     assert!((43_198..=43_200).contains(&count), "{count}");
     assert_eq!(runs[1].state, RunState::Succeeded);
     assert_eq!(runs[1].run.due().since(to), Duration::from_secs(60));
-    assert_eq!(effects.of("minutely").len(), 1);
+    assert_eq!(script.of("minutely").len(), 1);
 }
 
 #[test]
 fn under_skip_none_of_the_missed_runs_and_under_all_each_does_one_after_the_other() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(5 * 3600 + 1800);
     add_in_the_past(
@@ -53,12 +53,12 @@ fn under_skip_none_of_the_missed_runs_and_under_all_each_does_one_after_the_othe
     add_in_the_past(
         &eye,
         ago,
-        &json!({"name": "all", "every": "1h", "shell": effects.shell("sleep 0.2"), "catch_up": "all"}),
+        &json!({"name": "all", "every": "1h", "shell": "sleep 0.2", "catch_up": "all"}),
     );
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     let runs = eye.wait_for_history("all", 5);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
-    let done = effects.of("all");
+    let done = script.of("all");
     assert_eq!(done.len(), 5);
     assert!(
         done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)),
@@ -75,9 +75,9 @@ fn under_skip_none_of_the_missed_runs_and_under_all_each_does_one_after_the_othe
 
 #[test]
 fn under_all_a_run_due_just_before_the_node_started_waits_for_missed_runs() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let shell = effects.shell("sleep 0.5");
+    let shell = "sleep 0.5";
     add_in_the_past(
         &eye,
         4 * Duration::from_secs(20),
@@ -91,24 +91,24 @@ fn under_all_a_run_due_just_before_the_node_started_waits_for_missed_runs() {
         (2_000..15_000).contains(&((now() - since()) % period)).then_some(())
     });
     let count = usize::try_from((now() - since()) / period + 1).unwrap();
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     let runs = eye.wait_for_history("all", count);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
 }
 
 #[test]
 fn a_one_shot_runs_however_late() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     add_in_the_past(&eye, 2 * DAY, &json!({"name": "late", "in": "1h", "shell": "true"}));
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     let run = until("it has run", LONG, || eye.history("late").into_iter().next());
     assert_eq!(run.state, RunState::Succeeded);
 }
 
 #[test]
 fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     for (name, catch_up) in [
         ("none", json!("skip")),
@@ -117,7 +117,7 @@ fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
         ("thousand", json!({"mode": "all", "max_count": 1000})),
     ] {
         // Half a minute from the last occurrence, so that none is on time, whenever this test starts.
-        let job = json!({"name": name, "every": "1m", "shell": effects.shell("true"), "catch_up": catch_up, "late_after": "1s"});
+        let job = json!({"name": name, "every": "1m", "shell": "sleep 0.01", "catch_up": catch_up, "late_after": "1s"});
         let job = if name == "thousand" {
             json!({"name": name, "cron": "* * * * *", "shell": "true", "overlap": "allow",
             "catch_up": catch_up, "queue": "default", "late_after": "1s"})
@@ -126,30 +126,27 @@ fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
         };
         add_in_the_past(&eye, 30 * DAY + Duration::from_secs(30), &job);
     }
-    let other = json!({"name": "other", "in": "1s", "shell": effects.shell("true")});
+    let other = json!({"name": "other", "in": "1s", "shell": "true"});
     eye.add(&other);
     let started = std::time::Instant::now();
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     let none = eye.wait_for_history("none", 1);
     assert_eq!((none[0].state, none[0].skipped.unwrap().1), (RunState::Skipped, 43_200));
+    println!("none of 43,200 missed: settled {:?} after the start of the node", started.elapsed());
+    until("the newest has run", LONG, || Some(()).filter(|()| script.of("newest").len() == 1));
     println!(
-        "none of 43,200 missed: settled {:?} after the start of the process",
+        "the newest of 43,200 missed: begun {:?} after the start of the node",
         started.elapsed()
     );
-    until("the newest has run", LONG, || Some(()).filter(|()| effects.of("newest").len() == 1));
-    println!(
-        "the newest of 43,200 missed: begun {:?} after the start of the process",
-        started.elapsed()
-    );
-    until("the other has run", LONG, || Some(()).filter(|()| effects.of("other").len() == 1));
+    until("the other has run", LONG, || Some(()).filter(|()| script.of("other").len() == 1));
     let hundred = eye.wait_for_history("hundred", 101);
     println!(
-        "a hundred of 43,200, one after the other: {:?} after the start of the process",
+        "a hundred of 43,200, one after the other: {:?} after the start of the node",
         started.elapsed()
     );
     assert_eq!((hundred[0].state, hundred[0].skipped.unwrap().1), (RunState::Skipped, 43_100));
     assert!(hundred[1..].iter().all(|run| run.state == RunState::Succeeded));
-    let done = effects.of("hundred");
+    let done = script.of("hundred");
     assert_eq!(done.len(), 100);
     assert!(
         done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)),
@@ -160,7 +157,7 @@ fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
         Some(runs).filter(|runs| runs.len() >= 1_000 && runs.iter().all(|run| run.state.is_final()))
     });
     println!(
-        "a thousand of 43,200 side by side: {:?} after the start of the process",
+        "a thousand of 43,200 side by side: {:?} after the start of the node",
         started.elapsed()
     );
     assert!(thousand.iter().filter(|run| run.state == RunState::Succeeded).count() >= 999);
@@ -168,19 +165,19 @@ fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
 
 #[test]
 fn missed_runs_that_are_spread_start_within_the_time_and_not_at_once() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(8 * 3600 + 1800);
-    let job = |name: &str, mode: &str| json!({"name": name, "every": "1h", "shell": effects.shell("true"), "catch_up": {"mode": mode, "spread": "4s"}});
+    let job = |name: &str, mode: &str| json!({"name": name, "every": "1h", "shell": "true", "catch_up": {"mode": mode, "spread": "4s"}});
     add_in_the_past(&eye, ago, &job("all", "all"));
     for number in 0..6 {
         add_in_the_past(&eye, ago, &job(&format!("latest{number}"), "latest"));
     }
-    let node = Schedd::on(&redis).start();
+    let node = ScriptedNode::on(&redis, &script).start();
     node.wait_for_log("Missed runs are spread");
     let runs = eye.wait_for_history("all", 8);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
-    let done = effects.of("all");
+    let done = script.of("all");
     let dues: Vec<&String> = done.iter().map(|effect| &effect.run).collect();
     assert!(dues.len() == 8 && dues.is_sorted(), "{dues:?}");
     // Each has its own eighth of the time: the first and the last are at least six of them apart.
@@ -196,7 +193,7 @@ fn missed_runs_that_are_spread_start_within_the_time_and_not_at_once() {
 
 #[test]
 fn missed_runs_that_find_no_memory_to_spread_block_no_other_run_of_the_queue() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(3600 + 1800);
     add_in_the_past(
@@ -212,7 +209,7 @@ fn missed_runs_that_find_no_memory_to_spread_block_no_other_run_of_the_queue() {
             .unwrap();
     };
     say("1");
-    let node = Schedd::on(&redis).start();
+    let node = ScriptedNode::on(&redis, &script).start();
     assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
     node.wait_for_log("out of memory");
     assert!(eye.ask(eye.store().list_spread(&"a".parse().unwrap())).unwrap().is_empty());
@@ -222,16 +219,16 @@ fn missed_runs_that_find_no_memory_to_spread_block_no_other_run_of_the_queue() {
 
 #[test]
 fn a_long_range_is_spread_over_one_time_by_whoever_is_left() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(350 * 60 + 30);
-    let job = json!({"name": "a", "every": "1m", "shell": effects.shell("true"), "overlap": "allow", "late_after": "1s",
+    let job = json!({"name": "a", "every": "1m", "shell": "true", "overlap": "allow", "late_after": "1s",
         "catch_up": {"mode": "all", "spread": "6s"}});
     add_in_the_past(&eye, ago, &job);
-    let mut one = Schedd::on(&redis).node("one").jobs(crate::node::QUICK).start();
+    let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(crate::node::QUICK).start();
     one.wait_for_log("Missed runs are spread");
-    one.kill9();
-    let _two = Schedd::on(&redis).node("two").jobs(crate::node::QUICK).start();
+    one.crash();
+    let _two = ScriptedNode::on(&redis, &script).node("two").jobs(crate::node::QUICK).start();
     let runs = eye.wait_for_history("a", 350);
     assert_eq!(
         runs.iter().filter(|run| run.state == RunState::Succeeded).count(),
@@ -240,13 +237,13 @@ fn a_long_range_is_spread_over_one_time_by_whoever_is_left() {
     );
     assert!(eye.ask(eye.store().list_spread(&"a".parse().unwrap())).unwrap().is_empty());
     let ids: std::collections::BTreeSet<String> =
-        effects.of("a").into_iter().map(|effect| effect.run).collect();
+        script.of("a").into_iter().map(|effect| effect.run).collect();
     assert_eq!(ids.len(), runs.len());
 }
 
 #[test]
 fn a_spread_run_is_shown_with_the_time_it_will_start_at_and_pausing_holds_it_back() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let ctl = crate::support::ctl::Schedctl::on(&redis);
     let ago = Duration::from_secs(3600 + 1800);
@@ -255,7 +252,7 @@ fn a_spread_run_is_shown_with_the_time_it_will_start_at_and_pausing_holds_it_bac
         ago,
         &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": {"spread": "1d"}}),
     );
-    let node = Schedd::on(&redis).start();
+    let node = ScriptedNode::on(&redis, &script).start();
     node.wait_for_log("Missed runs are spread");
     let shown = ctl.run(&["show", "a", "--json"]).good().json();
     let spread = &shown["runs"][0];
@@ -276,7 +273,7 @@ fn a_spread_run_is_shown_with_the_time_it_will_start_at_and_pausing_holds_it_bac
 
 #[test]
 fn a_range_of_missed_runs_leaves_out_the_one_that_a_journal_gave_back() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(5 * 3600 + 1800);
     add_in_the_past(
@@ -296,7 +293,7 @@ fn a_range_of_missed_runs_leaves_out_the_one_that_a_journal_gave_back() {
         let _: i64 =
             connection.zadd(format!("{{schedd}}:{index}"), format!("a@{due}"), due).unwrap();
     }
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     let runs = eye.wait_for_history("a", 3);
     let reported: Vec<(RunState, u64)> =
         runs.iter().map(|run| (run.state, run.skipped.map_or(1, |(_, count)| count))).collect();

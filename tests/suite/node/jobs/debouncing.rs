@@ -1,32 +1,33 @@
 //! Unique keys while nodes run and die: never two runs for one burst, never none, and the last definition of each.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 
+use schedd::domain::job::job_spec::Action;
 use schedd::engine::planning::planting::Applied;
+use schedd::executor::Attempt;
 use serde_json::json;
 
 use crate::node::QUICK;
-use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script, exit};
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
 const ADDS: u32 = 300;
 
 #[test]
 fn each_burst_that_races_with_its_claim_runs_once_by_its_last_definition() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _nodes = ["one", "two"].map(|node| Schedd::on(&redis).node(node).jobs(QUICK).start());
-    let done = tempfile::Builder::new().prefix("schedd-burst-").tempdir_in("/tmp").unwrap();
-    let file = done.path().join("done");
+    let _nodes =
+        ["one", "two"].map(|node| ScriptedNode::on(&redis, &script).node(node).jobs(QUICK).start());
     let mut last: BTreeMap<String, u32> = BTreeMap::new();
     for number in 0..ADDS {
         let name = format!("job-{number}");
-        let shell = format!("echo $SCHEDD_JOB {number} >> {}", file.display());
+        let shell = format!("work {number}");
+        script.set(&shell, &[Act::End(exit(0))]);
         let delay = format!("{}ms", [0, 1, 5, 20][number as usize % 4]);
         let applied =
             eye.add(&json!({"name": name, "in": delay, "shell": shell, "unique": {"key": "burst", "mode": "debounce"}}));
@@ -41,15 +42,12 @@ fn each_burst_that_races_with_its_claim_runs_once_by_its_last_definition() {
     until("all have run", LONG, || {
         Some(()).filter(|()| eye.ask(eye.store().list_jobs(0, 1)).unwrap().is_empty())
     });
-    let ran: Vec<(String, u32)> = fs::read_to_string(&file)
-        .unwrap()
-        .lines()
-        .map(|line| {
-            line.split_once(' ')
-                .map(|(job, number)| (job.to_owned(), number.parse().unwrap()))
-                .unwrap()
-        })
-        .collect();
+    let of = |attempt: Attempt| {
+        let Action::Shell(line) = attempt.action else { panic!("{attempt:?}") };
+        let number = line.strip_prefix("work ").unwrap().parse().unwrap();
+        (attempt.run.job().to_string(), number)
+    };
+    let ran: Vec<(String, u32)> = script.attempts().into_iter().map(of).collect();
     println!("{ADDS} adds, {} bursts", last.len());
     let mut sorted = ran.clone();
     sorted.sort_unstable();
@@ -62,18 +60,18 @@ fn each_burst_that_races_with_its_claim_runs_once_by_its_last_definition() {
 
 #[test]
 fn a_debounced_job_runs_again_after_the_run_under_way_and_never_beside_it() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).node("one").jobs(QUICK).start();
+    let _node = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
     let add = || {
         let unique = json!({"key": "sync", "mode": "debounce"});
-        eye.add(&json!({"name": "sync", "in": "0s", "shell": effects.shell("sleep 1"), "unique": unique}))
+        eye.add(&json!({"name": "sync", "in": "0s", "shell": "sleep 1", "unique": unique}))
     };
     assert!(matches!(add(), Applied::Created(_)));
-    until("it runs", LONG, || effects.of("sync").into_iter().next());
+    until("it runs", LONG, || script.of("sync").into_iter().next());
     assert!(matches!(add(), Applied::Updated(Some(_))));
     let done = until("it has run twice", LONG, || {
-        Some(effects.of("sync"))
+        Some(script.of("sync"))
             .filter(|done| done.iter().filter(|it| it.ended.is_some()).count() == 2)
     });
     assert!(done[0].ended.unwrap() <= done[1].began, "{done:?}");
@@ -84,20 +82,17 @@ fn a_debounced_job_runs_again_after_the_run_under_way_and_never_beside_it() {
 
 #[test]
 fn a_key_outlives_its_killed_node_and_frees_once_another_node_did_the_work() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let mut one = Schedd::on(&redis).node("one").jobs(QUICK).start();
-    let add = |name: &str| {
-        eye.add(
-            &json!({"name": name, "in": "0s", "shell": effects.shell("sleep 1"), "unique": "k"}),
-        )
-    };
+    let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
+    let add =
+        |name: &str| eye.add(&json!({"name": name, "in": "0s", "shell": "sleep 1", "unique": "k"}));
     assert!(matches!(add("first"), Applied::Created(_)));
-    until("it runs", LONG, || effects.of("first").into_iter().next());
-    one.kill9();
+    until("it runs", LONG, || script.of("first").into_iter().next());
+    one.crash();
     let taken = Applied::Taken("first".parse().unwrap());
     assert_eq!(add("second"), taken);
-    let _two = Schedd::on(&redis).node("two").jobs(QUICK).start();
+    let _two = ScriptedNode::on(&redis, &script).node("two").jobs(QUICK).start();
     let mut refused = 0;
     until("the second goes in", Duration::from_secs(60), || match add("second") {
         Applied::Created(_) => Some(()),
@@ -109,17 +104,16 @@ fn a_key_outlives_its_killed_node_and_frees_once_another_node_did_the_work() {
     });
     assert!(refused > 0);
     assert!(!eye.job("first").unwrap().is_live());
-    let done = effects.of("first");
+    let done = script.of("first");
     assert!(done.len() == 2 && done[1].ended.is_some(), "{done:?}");
     eye.wait_for_history("second", 1);
 }
 
 #[test]
 fn keys_nobody_holds_any_more_are_trimmed_by_a_node() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).jobs("[history]\nkeep_per_job = 1\n").start();
-    node.wait_for_log("Started.");
+    let _node = ScriptedNode::on(&redis, &script).jobs("[history]\nkeep_per_job = 1\n").start();
     for number in 0..250 {
         eye.add(&json!({"name": format!("j{number}"), "in": "0s", "shell": "true", "unique": format!("k{number}")}));
     }

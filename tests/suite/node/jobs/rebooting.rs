@@ -4,9 +4,10 @@ use redis::Commands as _;
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::run::run_state::RunState;
 
-use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
 const JOB: &str = "[jobs.warm-up]\ncron = \"@reboot\"\nshell = \"true\"\n";
@@ -16,17 +17,16 @@ fn this_host() -> Lane {
     Lane::of_host(&rustix::system::uname().nodename().to_string_lossy())
 }
 
-fn restart(node: &mut Schedd) {
-    node.term();
-    assert!(node.wait_exit().success());
+fn restart(node: &mut ScriptedNode) {
+    node.stop();
     node.start_again();
 }
 
 #[test]
 fn a_job_runs_once_after_a_boot_and_neither_after_a_restart_nor_an_edit() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let mut node = Schedd::on(&redis).node("one").jobs(JOB).start();
+    let mut node = ScriptedNode::on(&redis, &script).node("one").jobs(JOB).start();
     let ran = eye.wait_for_history("warm-up", 1);
     assert_eq!((ran[0].state, &ran[0].lane), (RunState::Succeeded, &this_host()));
     let mut connection = redis.connection();
@@ -37,10 +37,10 @@ fn a_job_runs_once_after_a_boot_and_neither_after_a_restart_nor_an_edit() {
     assert!(eye.job("warm-up").unwrap().is_live(), "it waits for the next boot");
 
     // Added since the boot, then a restart and a second node of the same host.
-    std::fs::write(node.jobs_file(), TWO_JOBS).unwrap();
+    node.rewrite(TWO_JOBS);
     until("the other job is there", LONG, || eye.job("late"));
     restart(&mut node);
-    let other = Schedd::on(&redis).node("two").jobs(TWO_JOBS).start();
+    let other = ScriptedNode::on(&redis, &script).node("two").jobs(TWO_JOBS).start();
     other.wait_for_log("All jobs of the jobs file are applied");
 
     // The next boot.
@@ -53,11 +53,11 @@ fn a_job_runs_once_after_a_boot_and_neither_after_a_restart_nor_an_edit() {
 
 #[test]
 fn a_boot_after_a_job_s_end_starts_nothing_of_it() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let over =
         "[jobs.over]\ncron = \"@reboot\"\nend = \"2020-01-01T00:00:00Z\"\nshell = \"true\"\n";
-    let _node = Schedd::on(&redis).node("one").jobs(&format!("{over}{JOB}")).start();
+    let _node = ScriptedNode::on(&redis, &script).node("one").jobs(&format!("{over}{JOB}")).start();
     eye.wait_for_history("warm-up", 1);
     let mut connection = redis.connection();
     let mut noted =
@@ -69,9 +69,9 @@ fn a_boot_after_a_job_s_end_starts_nothing_of_it() {
 
 #[test]
 fn a_run_for_another_host_is_left_to_it() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).node("one").jobs(JOB).start();
+    let _node = ScriptedNode::on(&redis, &script).node("one").jobs(JOB).start();
     let own = eye.wait_for_history("warm-up", 1).remove(0).run;
     let far =
         schedd::domain::name::names::RunId::manual(own.job().clone(), own.due(), "far").unwrap();
@@ -87,14 +87,14 @@ fn a_run_for_another_host_is_left_to_it() {
 
 #[test]
 fn what_a_job_requires_a_node_of_the_host_has_to_carry_for_its_run_after_a_boot() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let file = format!(
         "{JOB}[jobs.drivers]\ncron = \"@reboot\"\nrequires = [\"gpu\"]\npriority = 5\nshell = \"true\"\n"
     );
-    let _plain = Schedd::on(&redis).node("plain").jobs(&file).start();
+    let _plain = ScriptedNode::on(&redis, &script).node("plain").jobs(&file).start();
     eye.wait_for_history("warm-up", 1);
-    let _gpu = Schedd::on(&redis).node("gpu").jobs(&file).env("SCHEDD_LABELS", "gpu").start();
+    let _gpu = ScriptedNode::on(&redis, &script).node("gpu").jobs(&file).labels(&["gpu"]).start();
     let ran = eye.wait_for_history("drivers", 1);
     assert_eq!((ran[0].node.as_deref(), ran[0].lane.queue()), (Some("gpu"), this_host().queue()));
     let mut connection = redis.connection();

@@ -10,6 +10,8 @@ use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::host::http_sink::{Answer, HttpSink};
 use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script, exit};
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 use schedd::domain::time::unix_millis::UnixMillis;
@@ -45,7 +47,7 @@ fn only_the_codes_a_job_lists_are_tried_again() {
         ("slow", json!({"limit": 1, "delay": "0s", "on": [124]}), "sleep 60", 2, None),
     ];
     for (name, retry, work, ..) in &cases {
-        let timeout = if *name == "slow" { "300ms" } else { "1m" };
+        let timeout = if *name == "slow" { "1500ms" } else { "1m" };
         eye.add(&json!({"name": name, "in": "0s", "shell": effects.shell(work), "retry": retry, "timeout": timeout}));
     }
     for (name, _, _, attempts, reason) in cases {
@@ -123,20 +125,24 @@ fn an_answer_that_asks_to_be_left_alone_is_and_a_shorter_wait_is_not_taken() {
 
 #[test]
 fn lost_nodes_use_up_no_retries_and_a_failure_between_them_breaks_their_row() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let mut node = Schedd::on(&redis).node("only").jobs(QUICK).start();
+    let mut node = ScriptedNode::on(&redis, &script).node("only").jobs(QUICK).start();
     // Lost twice, failed once, lost three times: four in a row would be poison, two failures the end.
-    let work = "(case $SCHEDD_ATTEMPT in 3) exit 1;; 7) exit 0;; *) sleep 60;; esac)";
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell(work), "retry": {"limit": 1, "delay": "0s"}}));
+    let (lost, code) = (Act::GoOn, |code| Act::End(exit(code)));
+    let acts = [lost.clone(), lost.clone(), code(1), lost.clone(), lost.clone(), lost, code(0)];
+    script.set("work", &acts);
+    eye.add(
+        &json!({"name": "work", "in": "0s", "shell": "work", "retry": {"limit": 1, "delay": "0s"}}),
+    );
     for attempt in [1, 2, 4, 5, 6] {
-        let begun = || effects.of("work").into_iter().find(|effect| effect.attempt == attempt);
+        let begun = || script.of("work").into_iter().find(|effect| effect.attempt == attempt);
         until(&format!("attempt {attempt} begins"), LONG, begun);
-        node.kill9();
+        node.crash();
         node.start_again();
     }
     let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.attempt), (RunState::Succeeded, 7), "{run:?}");
     assert_eq!((run.failures, run.recoveries), (1, 3));
-    assert_eq!(effects.of("work").len(), 7);
+    assert_eq!(script.of("work").len(), 7);
 }

@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 use crate::node::QUICK;
 use crate::node::jobs::catching_up::add_in_the_past;
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::{Effect, Effects};
+use crate::support::effects::Effect;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
-fn job(name: &str, effects: &Effects, work: &str, rules: &Value) -> Value {
-    let mut job = json!({"name": name, "every": "2s", "shell": effects.shell(work)});
+fn job(name: &str, work: &str, rules: &Value) -> Value {
+    let mut job = json!({"name": name, "every": "2s", "shell": work});
     job.as_object_mut().unwrap().extend(rules.as_object().unwrap().clone());
     job
 }
@@ -27,24 +28,24 @@ fn are_apart(done: &[Effect]) -> bool {
 
 #[test]
 fn each_overlap_rule_survives_a_killed_node_and_a_redis_restart() {
-    let (mut redis, effects) = (TestRedis::durable(), Effects::new());
+    let (mut redis, script) = (TestRedis::durable(), Script::new());
     let eye = Eye::on(&redis);
     let rules = ["skip", "queue", "replace", "allow"];
     for rule in rules {
-        eye.add(&job(rule, &effects, "sleep 3", &json!({"overlap": rule})));
+        eye.add(&job(rule, "sleep 3", &json!({"overlap": rule})));
     }
-    let mut one = Schedd::on(&redis).node("one").jobs(QUICK).start();
+    let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
     until("each has begun", LONG, || {
-        Some(()).filter(|()| rules.iter().all(|rule| !effects.of(rule).is_empty()))
+        Some(()).filter(|()| rules.iter().all(|rule| !script.of(rule).is_empty()))
     });
     until("one waits", LONG, || {
         let waiting = eye.ask(eye.store().list_waiting(&"queue".parse().unwrap())).unwrap();
         Some(()).filter(|()| !waiting.is_empty())
     });
-    one.kill9();
+    one.crash();
     redis.restart();
     let eye = Eye::on(&redis);
-    let _two = Schedd::on(&redis).node("two").jobs(QUICK).start();
+    let _two = ScriptedNode::on(&redis, &script).node("two").jobs(QUICK).start();
     for rule in ["skip", "queue", "allow"] {
         let mut good = 0;
         until(&format!("{rule} goes on"), Duration::from_secs(60), || {
@@ -69,7 +70,7 @@ fn each_overlap_rule_survives_a_killed_node_and_a_redis_restart() {
     );
     // What the killed node ran was killed with it and has no end of its own: the others are apart.
     for rule in ["skip", "queue", "replace"] {
-        assert!(are_apart(&effects.of(rule)), "two of {rule} at once: {:?}", effects.of(rule));
+        assert!(are_apart(&script.of(rule)), "two of {rule} at once: {:?}", script.of(rule));
     }
     for rule in rules {
         let history = eye.history(rule);
@@ -81,26 +82,26 @@ fn each_overlap_rule_survives_a_killed_node_and_a_redis_restart() {
 
 #[test]
 fn catching_up_is_gone_on_with_by_another_node_without_losing_or_repeating_a_run() {
-    let (mut redis, effects) = (TestRedis::durable(), Effects::new());
+    let (mut redis, script) = (TestRedis::durable(), Script::new());
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(12 * 3600 + 1800);
     for (name, rule) in
         [("all", json!("all")), ("latest", json!("latest")), ("none", json!("skip"))]
     {
-        let job = json!({"name": name, "every": "1h", "shell": effects.shell("sleep 0.3"), "catch_up": rule});
+        let job = json!({"name": name, "every": "1h", "shell": "sleep 0.3", "catch_up": rule});
         add_in_the_past(&eye, ago, &job);
     }
-    let mut one = Schedd::on(&redis).node("one").jobs(QUICK).start();
-    until("some are caught up with", LONG, || Some(()).filter(|()| effects.of("all").len() >= 3));
-    one.kill9();
+    let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
+    until("some are caught up with", LONG, || Some(()).filter(|()| script.of("all").len() >= 3));
+    one.crash();
     redis.restart();
     let eye = Eye::on(&redis);
-    let _two = Schedd::on(&redis).node("two").jobs(QUICK).start();
+    let _two = ScriptedNode::on(&redis, &script).node("two").jobs(QUICK).start();
     let all = eye.wait_for_history("all", 12);
     assert!(all.iter().all(|run| run.state == RunState::Succeeded), "{all:?}");
     let dues: Vec<_> = all.iter().map(|run| run.run.due()).collect();
     assert!(all.len() == 12 && dues.is_sorted(), "{dues:?}");
-    let done = effects.of("all");
+    let done = script.of("all");
     assert!(are_apart(&done), "{done:?}");
     assert!(done.len() <= 13, "more than the one that was killed ran again: {done:?}");
     let latest = eye.wait_for_history("latest", 2);
@@ -111,30 +112,30 @@ fn catching_up_is_gone_on_with_by_another_node_without_losing_or_repeating_a_run
 
 #[test]
 fn a_pause_outlives_nodes_and_redis_and_a_resume_reports_what_passed() {
-    let (mut redis, effects) = (TestRedis::durable(), Effects::new());
+    let (mut redis, script) = (TestRedis::durable(), Script::new());
     let eye = Eye::on(&redis);
     let ctl = Schedctl::on(&redis);
-    eye.add(&job("a", &effects, "true", &json!({"overlap": "allow"})));
-    eye.add(&json!({"name": "once", "in": "3s", "shell": effects.shell("true")}));
+    eye.add(&job("a", "true", &json!({"overlap": "allow"})));
+    eye.add(&json!({"name": "once", "in": "3s", "shell": "true"}));
     let file = "[jobs.f]\nevery = \"1h\"\nshell = \"true\"\n";
-    let mut one = Schedd::on(&redis).node("one").jobs(file).start();
-    until("it has run", LONG, || Some(()).filter(|()| !effects.of("a").is_empty()));
+    let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(file).start();
+    until("it has run", LONG, || Some(()).filter(|()| !script.of("a").is_empty()));
     until("the file's job is there", LONG, || eye.job("f"));
     ctl.run(&["pause", "a", "once", "f"]).good();
     let held = eye.job("a").unwrap().paused_run.unwrap();
-    one.kill9();
+    one.crash();
     redis.restart();
     let eye = Eye::on(&redis);
     one.start_again();
     ctl.run(&["run", "a", "--wait"]).good();
-    let by_hand = effects.of("a").iter().filter(|effect| effect.run.contains('~')).count();
+    let by_hand = script.of("a").iter().filter(|effect| effect.run.contains('~')).count();
     assert_eq!(by_hand, 1, "a manual run of a paused job goes on");
     until("three have passed", LONG, || {
         let now = eye.ask(eye.store().now()).unwrap();
         Some(()).filter(|()| now.since(held.due()) > Duration::from_secs(5) && now > held.due())
     });
     assert!(
-        effects.of("once").is_empty()
+        script.of("once").is_empty()
             && ["a", "once", "f"].iter().all(|job| eye.job(job).unwrap().paused_at.is_some())
     );
     let ended = eye.history("a").len();
@@ -154,16 +155,16 @@ fn a_pause_outlives_nodes_and_redis_and_a_resume_reports_what_passed() {
 #[test]
 fn a_file_half_applied_by_a_killed_node_is_applied_in_full_and_once_by_the_next() {
     const JOBS: usize = 2_000;
-    let mut redis = TestRedis::durable();
+    let (mut redis, script) = (TestRedis::durable(), Script::new());
     let eye = Eye::on(&redis);
     let count = |eye: &Eye| eye.ask(eye.store().list_jobs(0, 10 * JOBS)).unwrap().len();
     let mut file = String::new();
     for number in 0..JOBS {
         writeln!(file, "[jobs.j{number}]\nevery = \"1h\"\nshell = \"true\"").unwrap();
     }
-    let mut one = Schedd::on(&redis).node("one").jobs(&file).start();
+    let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(&file).start();
     let half = until("some are applied", LONG, || Some(count(&eye)).filter(|count| *count > 0));
-    one.kill9();
+    one.crash();
     println!("killed after {half} of {JOBS} jobs");
     let before: Vec<_> = (0..JOBS).filter_map(|number| eye.job(&format!("j{number}"))).collect();
     redis.restart();
@@ -182,10 +183,9 @@ fn a_file_half_applied_by_a_killed_node_is_applied_in_full_and_once_by_the_next(
     // Half changed and killed again: each is as the file says in the end, and those it did not change are as they were.
     let unchanged = eye.job("j0").unwrap();
     let changed = file.replace("\"1h\"", "\"3h\"").replacen("\"3h\"", "\"1h\"", 1);
-    std::fs::write(one.jobs_file(), changed).unwrap();
-    one.hup();
+    one.reload(&changed);
     until("some are changed", LONG, || eye.job("j1").filter(|job| job.definition.contains("3h")));
-    one.kill9();
+    one.crash();
     redis.restart();
     let eye = Eye::on(&redis);
     one.start_again();

@@ -7,12 +7,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::{Effect, Effects};
+use crate::support::effects::Effect;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script, exit};
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
+use schedd::engine::planning::job_operations;
 
 const DAY: i64 = 86_400;
 const FIVE_YEARS: i64 = 1_826 * DAY;
@@ -25,7 +27,7 @@ const RECURRING: [&str; 11] = [
     "mixed",
 ];
 
-fn file(effects: &Effects) -> String {
+fn file() -> String {
     let sections = "[daemon]\nlease = \"2s\"\n[queues.slow]\nrate = \"2/1s\"\n[groups.turns]\nmode = \"alternate\"\n\
                     order = [\"turna\", \"turnb\"]\ngap = \"100ms\"\nturn_timeout = \"3s\"\n";
     let keys = [
@@ -44,9 +46,8 @@ fn file(effects: &Effects) -> String {
         ("splayed", "every = \"2s\"\nsplay = \"1s\"\njitter = \"500ms\""),
         ("mixed", "schedules = [{ every = \"2s\" }, { cron = \"0 0 1 1 *\" }]"),
     ];
-    let section = |(name, text): &(&str, &str)| {
-        format!("[jobs.{name}]\n{text}\nshell = {:?}\n", effects.shell("true"))
-    };
+    let section =
+        |(name, text): &(&str, &str)| format!("[jobs.{name}]\n{text}\nshell = \"true\"\n");
     sections.to_owned() + &keys.iter().map(section).collect::<String>()
 }
 
@@ -56,9 +57,9 @@ fn now() -> u128 {
 
 /// Waits until each of these jobs has begun so often after `since`.
 #[track_caller]
-fn until_begun(effects: &Effects, jobs: &[&str], since: u128, times: usize, limit: Duration) {
+fn until_begun(script: &Script, jobs: &[&str], since: u128, times: usize, limit: Duration) {
     let lacking = || {
-        let all = effects.all();
+        let all = script.all();
         let begun = |job: &str| {
             let is_its = |effect: &&Effect| {
                 effect.run.split('@').next() == Some(job) && effect.began > since
@@ -82,9 +83,9 @@ fn until_begun(effects: &Effects, jobs: &[&str], since: u128, times: usize, limi
 }
 
 #[track_caller]
-fn assert_none_twice(effects: &Effects) {
+fn assert_none_twice(script: &Script) {
     let mut seen = BTreeSet::new();
-    for effect in effects.all() {
+    for effect in script.all() {
         assert!(seen.insert((effect.run.clone(), effect.attempt)), "begun twice: {effect:?}");
     }
 }
@@ -105,29 +106,28 @@ fn assert_sound_and_reported(redis: &TestRedis) {
 
 #[test]
 fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds() {
-    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let (redis, script) = (TestRedis::with_clock(0), Script::new());
     let eye = Eye::on(&redis);
-    let nodes =
-        ["one", "two"].map(|name| Schedd::on(&redis).node(name).jobs(&file(&effects)).start());
-    until_begun(&effects, &RECURRING, 0, 2, LONG);
+    let nodes = ["one", "two"]
+        .map(|name| ScriptedNode::on(&redis, &script).node(name).jobs(&file()).start());
+    until_begun(&script, &RECURRING, 0, 2, LONG);
     redis.set_clock(DAY);
-    eye.add(
-        &json!({"name": "again", "in": "0s", "shell": effects.shell("test $SCHEDD_ATTEMPT = 2"),
-        "retry": {"limit": 3, "delay": "5s", "jitter": false}}),
-    );
-    eye.add(&json!({"name": "far", "at": "2031-01-01T00:00:00Z", "shell": effects.shell("true")}));
-    eye.add(&json!({"name": "yearly", "cron": "0 0 1 1 *", "tz": "UTC", "shell": effects.shell("true")}));
+    script.set("again", &[Act::End(exit(1)), Act::End(exit(0))]);
+    eye.add(&json!({"name": "again", "in": "0s", "shell": "again",
+        "retry": {"limit": 3, "delay": "5s", "jitter": false}}));
+    eye.add(&json!({"name": "far", "at": "2031-01-01T00:00:00Z", "shell": "true"}));
+    eye.add(&json!({"name": "yearly", "cron": "0 0 1 1 *", "tz": "UTC", "shell": "true"}));
     let yearly = eye.job("yearly").unwrap().pending;
     sleep(Duration::from_secs(4));
-    until_begun(&effects, &["again"], 0, 1, LONG);
+    until_begun(&script, &["again"], 0, 1, LONG);
     redis.set_clock(0);
     let right = now();
-    until_begun(&effects, &RECURRING, right, 3, SOON);
-    until_begun(&effects, &["again"], right, 1, SOON);
+    until_begun(&script, &RECURRING, right, 3, SOON);
+    until_begun(&script, &["again"], right, 1, SOON);
     assert_eq!(eye.wait_for_history("again", 1)[0].state, RunState::Succeeded);
     assert_eq!(eye.job("far").unwrap().pending.unwrap().to_string(), "far@1924992000000");
     assert_eq!(eye.job("yearly").unwrap().pending, yearly);
-    assert_none_twice(&effects);
+    assert_none_twice(&script);
     assert_sound_and_reported(&redis);
     for node in &nodes {
         node.wait_for_log("The clock of Redis was set forward by 1d");
@@ -153,19 +153,19 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
 #[test]
 fn a_redis_that_was_behind_for_a_while_costs_nothing_and_repeats_nothing() {
     for (seconds, job) in [(-3_600, "every"), (-FIVE_YEARS, "all")] {
-        let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+        let (redis, script) = (TestRedis::with_clock(0), Script::new());
         let jobs = format!(
             "[jobs.every]\nevery = \"1s\"\nshell = {0:?}\n[jobs.all]\nevery = \"1s\"\nshell = {0:?}\ncatch_up = {{ mode = \"all\" }}\n",
-            effects.shell("true")
+            "true"
         );
-        let _node = Schedd::on(&redis).jobs(&jobs).start();
-        until_begun(&effects, &["every", "all"], 0, 4, LONG);
+        let _node = ScriptedNode::on(&redis, &script).jobs(&jobs).start();
+        until_begun(&script, &["every", "all"], 0, 4, LONG);
         redis.set_clock(seconds);
         sleep(Duration::from_secs(4));
         redis.set_clock(0);
         let right = now();
-        until_begun(&effects, &["every", "all"], right, 5, SOON);
-        assert_none_twice(&effects);
+        until_begun(&script, &["every", "all"], right, 5, SOON);
+        assert_none_twice(&script);
         let dues: Vec<i64> =
             Eye::on(&redis).history(job).iter().map(|run| run.run.due().as_i64()).collect();
         assert_eq!(dues.len(), dues.iter().collect::<BTreeSet<_>>().len(), "{dues:?}");
@@ -176,13 +176,13 @@ fn a_redis_that_was_behind_for_a_while_costs_nothing_and_repeats_nothing() {
 #[test]
 fn a_host_that_boots_five_years_ahead_goes_on_in_time_once_it_is_set_right() {
     for with_restart in [false, true] {
-        let (mut redis, effects) = (TestRedis::with_clock(FIVE_YEARS), Effects::new());
+        let (mut redis, script) = (TestRedis::with_clock(FIVE_YEARS), Script::new());
         let eye = Eye::on(&redis);
-        let mut node = Schedd::on(&redis).node("n").jobs(&file(&effects)).start();
-        until_begun(&effects, &RECURRING, 0, 1, LONG);
-        eye.add(&json!({"name": "hourly", "cron": "0 * * * *", "tz": "UTC", "shell": effects.shell("true")}));
+        let mut node = ScriptedNode::on(&redis, &script).node("n").jobs(&file()).start();
+        until_begun(&script, &RECURRING, 0, 1, LONG);
+        eye.add(&json!({"name": "hourly", "cron": "0 * * * *", "tz": "UTC", "shell": "true"}));
         if with_restart {
-            node.kill9();
+            node.crash();
         }
         redis.set_clock(0);
         if with_restart {
@@ -191,7 +191,7 @@ fn a_host_that_boots_five_years_ahead_goes_on_in_time_once_it_is_set_right() {
         }
         let right = now();
         until_begun(
-            &effects,
+            &script,
             &RECURRING,
             right,
             3,
@@ -199,17 +199,16 @@ fn a_host_that_boots_five_years_ahead_goes_on_in_time_once_it_is_set_right() {
         );
         let next = Eye::on(&redis).job("hourly").unwrap().pending.unwrap().due().as_i64();
         assert!(next - i64::try_from(right / 1_000_000).unwrap() <= 3_600_000 + 60_000, "{next}");
-        assert_none_twice(&effects);
+        assert_none_twice(&script);
     }
 }
 
 #[test]
 fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
-    let (redis, effects) = (TestRedis::with_clock(FIVE_YEARS), Effects::new());
+    let (redis, script) = (TestRedis::with_clock(FIVE_YEARS), Script::new());
     let section = |name: &str, work: &str| {
         format!(
-            "[jobs.{name}]\nevery = \"1s\"\ngroup = \"g\"\nqueue = \"{name}\"\nshell = {:?}\n",
-            effects.shell(work)
+            "[jobs.{name}]\nevery = \"1s\"\ngroup = \"g\"\nqueue = \"{name}\"\nshell = {work:?}\n"
         )
     };
     let file = format!(
@@ -217,8 +216,8 @@ fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
         section("first", "sleep 3"),
         section("second", "true")
     );
-    let _node = Schedd::on(&redis).jobs(&file).start();
-    until_begun(&effects, &["first", "second"], 0, 1, LONG);
+    let _node = ScriptedNode::on(&redis, &script).jobs(&file).start();
+    until_begun(&script, &["first", "second"], 0, 1, LONG);
     // A run of `second` waits for the group. The group lets it in, and the paused queue keeps it from starting.
     let is_at = |key: &str, to: &str| {
         let runs = redis::cmd("ZRANGEBYSCORE")
@@ -228,43 +227,48 @@ fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
             .query::<Vec<String>>(&mut redis.connection());
         runs.unwrap().iter().any(|run| run.starts_with("second@")).then_some(())
     };
-    until_begun(&effects, &["first"], now(), 1, LONG);
+    until_begun(&script, &["first"], now(), 1, LONG);
     until("a run of second waits", LONG, || is_at("{schedd}:gate_waiters:group:g", "+inf"));
     assert_eq!(Schedctl::on(&redis).run(&["queue", "pause", "second"]).code, 0);
     until("a run of second is let in", LONG, || is_at("{schedd}:gate_holders:group:g", "(0"));
     redis.set_clock(0);
     assert_eq!(Schedctl::on(&redis).run(&["queue", "resume", "second"]).code, 0);
-    until_begun(&effects, &["first", "second"], now(), 2, SOON + Duration::from_secs(5));
-    assert_none_twice(&effects);
+    until_begun(&script, &["first", "second"], now(), 2, SOON + Duration::from_secs(5));
+    assert_none_twice(&script);
     assert_sound_and_reported(&redis);
 }
 
 #[test]
 fn what_a_clock_ahead_trimmed_into_the_ledger_is_neither_left_out_nor_repeated() {
-    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let (redis, script) = (TestRedis::with_clock(0), Script::new());
+    script.set("print", &[Act::Print("much\n".repeat(2_000), exit(0))]);
     // So much output has the history trimmed after each run.
     let section = |(name, schedule): (&str, &str)| {
-        format!("[jobs.{name}]\n{schedule}\nshell = {:?}\n", effects.shell("seq 2000"))
+        format!("[jobs.{name}]\n{schedule}\nshell = {:?}\n", "print")
     };
     let jobs =
         [("every", "every = \"1s\""), ("cron", "cron = \"* * * * * *\"")].map(section).concat();
     let kept = "[history]\nkeep_per_job = 2\n[output]\nkeep_bytes_per_job = \"1KiB\"\n";
-    let _node = Schedd::on(&redis).jobs(&format!("{kept}{jobs}")).start();
+    let _node = ScriptedNode::on(&redis, &script).jobs(&format!("{kept}{jobs}")).start();
     let names = ["every", "cron"];
     let count =
         |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
-    until_begun(&effects, &names, 0, 2, LONG);
-    redis.set_clock(25);
+    until_begun(&script, &names, 0, 2, LONG);
+    redis.set_clock(12);
     until("runs are trimmed", LONG, || {
         names.iter().all(|job| count(&format!("{{schedd}}:ledger:{job}")) >= 2).then_some(())
     });
-    until_begun(&effects, &names, now(), 3, LONG);
+    until_begun(&script, &names, now(), 3, LONG);
+    let eye = Eye::on(&redis);
+    let ahead = eye.ask(eye.store().now()).unwrap();
     redis.set_clock(0);
-    until_begun(&effects, &names, now(), 3, SOON);
-    // Until what ran early is due, and then behind that.
-    sleep(Duration::from_secs(28));
-    until_begun(&effects, &names, now(), 2, SOON);
-    assert_none_twice(&effects);
+    until_begun(&script, &names, now(), 3, SOON);
+    until("what ran early is due, and some seconds pass", LONG, || {
+        let behind = ahead.saturating_add(Duration::from_secs(3));
+        (eye.ask(eye.store().now()).unwrap() > behind).then_some(())
+    });
+    until_begun(&script, &names, now(), 2, SOON);
+    assert_none_twice(&script);
     assert_sound_and_reported(&redis);
     until("the history is trimmed as before", LONG, || {
         (count("{schedd}:history:every") <= 4).then_some(())
@@ -273,15 +277,14 @@ fn what_a_clock_ahead_trimmed_into_the_ledger_is_neither_left_out_nor_repeated()
 
 #[test]
 fn nothing_is_forgotten_by_a_time_that_just_jumped() {
-    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let (redis, script) = (TestRedis::with_clock(0), Script::new());
     let eye = Eye::on(&redis);
-    let jobs = "[daemon]\nlease = \"2s\"\n[history]\nmax_age = \"30d\"\n";
-    let mut node = Schedd::on(&redis).node("n").jobs(jobs).start();
+    let jobs = "[daemon]\nlease = \"2s\"\n[history]\nmax_age = \"30d\"\nkeep_per_job = 1\n";
+    let mut node = ScriptedNode::on(&redis, &script).node("n").jobs(jobs).start();
     for number in 0..3 {
-        let work = format!("echo {number}; exit {}", i32::from(number == 2));
-        eye.add(
-            &json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}),
-        );
+        let work = format!("young {number}");
+        script.set(&work, &[Act::Print(format!("{number}\n"), exit(i32::from(number == 2)))]);
+        eye.add(&json!({"name": format!("young{number}"), "in": "0s", "shell": work}));
     }
     for number in 0..3 {
         eye.wait_for_history(&format!("young{number}"), 1);
@@ -291,17 +294,13 @@ fn nothing_is_forgotten_by_a_time_that_just_jumped() {
     node.wait_for_log("The clock of Redis was set forward by 40d");
     // What is old by the time before the step goes: so it is known that the round came.
     let control = old_run(&redis, &eye, 40 * DAY);
-    until("a round forgets what is old", Duration::from_secs(60), || {
-        eye.run(&control).is_none().then_some(())
-    });
+    until_forgotten(&eye, &control);
     still_there();
     // Nor by a node that did not see the step, but knows of it.
-    node.kill9();
+    node.crash();
     node.start_again();
     let control = old_run(&redis, &eye, 40 * DAY);
-    until("a round forgets what is old", Duration::from_secs(60), || {
-        eye.run(&control).is_none().then_some(())
-    });
+    until_forgotten(&eye, &control);
     still_there();
     redis.set_clock(0);
 }
@@ -332,6 +331,20 @@ fn old_run(redis: &TestRedis, eye: &Eye, ahead: i64) -> String {
     run
 }
 
+/// Waits until a round of a janitor forgets this run. A history that is too long wakes the janitor.
+#[track_caller]
+fn until_forgotten(eye: &Eye, run: &str) {
+    eye.add(&json!({"name": "loud", "shell": "true", "overlap": "allow"}));
+    for _ in 0..60 {
+        eye.ask(job_operations::run_by_hand(eye.store(), &"loud".parse().unwrap()))
+            .unwrap()
+            .unwrap();
+    }
+    until("a round forgets what is old", Duration::from_secs(60), || {
+        eye.run(run).is_none().then_some(())
+    });
+}
+
 /// Demands that three runs are there with their output, and one of them as a dead letter.
 #[track_caller]
 fn assert_young_are_there(redis: &TestRedis, eye: &Eye) {
@@ -345,30 +358,26 @@ fn assert_young_are_there(redis: &TestRedis, eye: &Eye) {
 
 #[test]
 fn nothing_is_forgotten_by_a_time_met_at_a_start_after_every_node_left_in_order() {
-    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let (redis, script) = (TestRedis::with_clock(0), Script::new());
     let eye = Eye::on(&redis);
-    let jobs = "[daemon]\nlease = \"2s\"\n[history]\nmax_age = \"30d\"\n";
-    let mut node = Schedd::on(&redis).node("n").jobs(jobs).start();
+    let jobs = "[daemon]\nlease = \"2s\"\n[history]\nmax_age = \"30d\"\nkeep_per_job = 1\n";
+    let mut node = ScriptedNode::on(&redis, &script).node("n").jobs(jobs).start();
     for number in 0..3 {
-        let work = format!("echo {number}; exit {}", i32::from(number == 2));
-        eye.add(
-            &json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}),
-        );
+        let work = format!("young {number}");
+        script.set(&work, &[Act::Print(format!("{number}\n"), exit(i32::from(number == 2)))]);
+        eye.add(&json!({"name": format!("young{number}"), "in": "0s", "shell": work}));
     }
     for number in 0..3 {
         eye.wait_for_history(&format!("young{number}"), 1);
     }
-    node.term();
-    assert!(node.wait_exit().success());
+    node.stop();
     redis.set_clock(40 * DAY);
     // Also a node of another name.
-    let other = Schedd::on(&redis).node("other").jobs(jobs).start();
+    let other = ScriptedNode::on(&redis, &script).node("other").jobs(jobs).start();
     node.start_again();
     for _ in 0..2 {
         let control = old_run(&redis, &eye, 40 * DAY);
-        until("a round forgets what is old", Duration::from_secs(60), || {
-            eye.run(&control).is_none().then_some(())
-        });
+        until_forgotten(&eye, &control);
         assert_young_are_there(&redis, &eye);
     }
     drop(other);

@@ -4,16 +4,16 @@ use redis::Commands;
 use serde_json::json;
 
 use crate::node::QUICK;
-use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script, exit};
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
 #[test]
 fn entries_that_are_no_runs_are_moved_aside_and_the_others_run() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let mut connection = redis.connection();
     let due = "{schedd}:due:default";
@@ -28,7 +28,7 @@ fn entries_that_are_no_runs_are_moved_aside_and_the_others_run() {
             redis::cmd("ZADD").arg(due).arg(score).arg(member).query(&mut connection).unwrap();
     }
     let _: i64 = connection.zadd("{schedd}:leases", "no lease at all", 5).unwrap();
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     eye.add(&json!({"name": "good", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("good", 1)[0].state, RunState::Succeeded);
     let aside: Vec<String> = until("all six are aside", LONG, || {
@@ -42,13 +42,13 @@ fn entries_that_are_no_runs_are_moved_aside_and_the_others_run() {
 
 #[test]
 fn a_run_whose_record_has_no_state_there_is_is_moved_aside_and_its_job_goes_on() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     eye.add(&json!({"name": "beat", "every": "1s", "shell": "true"}));
     let run = eye.job("beat").unwrap().pending.unwrap().to_string();
     let _: i64 =
         redis.connection().hset(format!("{{schedd}}:run:{run}"), "state", "sched").unwrap();
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     let why: String = until("it is aside", LONG, || {
         redis.connection().hget::<_, _, Option<String>>("{schedd}:quarantine", &run).unwrap()
     });
@@ -60,7 +60,7 @@ fn a_run_whose_record_has_no_state_there_is_is_moved_aside_and_its_job_goes_on()
 
 #[test]
 fn a_missed_run_whose_record_is_over_keeps_its_end_and_its_job_goes_on() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     eye.add(&json!({"name": "beat", "every": "1s", "shell": "true"}));
     let run = eye.job("beat").unwrap().pending.unwrap();
@@ -68,7 +68,7 @@ fn a_missed_run_whose_record_is_over_keeps_its_end_and_its_job_goes_on() {
     let is_missed =
         |eye: &Eye| eye.ask(eye.store().now()).unwrap().as_i64() > run.due().as_i64() + 3_000;
     until("it is missed", LONG, || is_missed(&eye).then_some(()));
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     until("the next runs", LONG, || {
         eye.history("beat").iter().any(|run| run.state == RunState::Succeeded).then_some(())
     });
@@ -80,10 +80,10 @@ fn a_missed_run_whose_record_is_over_keeps_its_end_and_its_job_goes_on() {
 
 #[test]
 fn a_due_set_of_another_type_stops_its_queue_only_and_is_named() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let _: () = redis.connection().set("{schedd}:due:default", "not a set").unwrap();
-    let node = Schedd::on(&redis).jobs("[queues.other]\nconcurrency = 2\n").start();
+    let node = ScriptedNode::on(&redis, &script).jobs("[queues.other]\nconcurrency = 2\n").start();
     until("the queue is known", LONG, || {
         Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty())
     });
@@ -96,7 +96,7 @@ fn a_due_set_of_another_type_stops_its_queue_only_and_is_named() {
 
 #[test]
 fn a_definition_nobody_here_understands_is_not_run_and_hides_no_other() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     for (name, definition) in [
         ("newer", r#"{"every":"1h","shell":"true","from_the_future":1}"#),
@@ -106,7 +106,8 @@ fn a_definition_nobody_here_understands_is_not_run_and_hides_no_other() {
         let _: i64 =
             redis.connection().hset(format!("{{schedd}}:job:{name}"), "def", definition).unwrap();
     }
-    let node = Schedd::on(&redis).jobs("[queues.default]\nconcurrency = 1\n").start();
+    let node =
+        ScriptedNode::on(&redis, &script).jobs("[queues.default]\nconcurrency = 1\n").start();
     node.wait_for_log("newer");
     eye.add(&json!({"name": "good", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("good", 1)[0].state, RunState::Succeeded);
@@ -115,9 +116,11 @@ fn a_definition_nobody_here_understands_is_not_run_and_hides_no_other() {
 
 #[test]
 fn a_flushed_redis_gets_the_jobs_of_the_file_again_and_the_loss_is_said() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).jobs("[jobs.a]\nevery = \"1s\"\nshell = \"true\"\n").start();
+    let node = ScriptedNode::on(&redis, &script)
+        .jobs("[jobs.a]\nevery = \"1s\"\nshell = \"true\"\n")
+        .start();
     eye.wait_for_history("a", 1);
     let _: () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
     node.wait_for_log("Redis lost data");
@@ -126,9 +129,9 @@ fn a_flushed_redis_gets_the_jobs_of_the_file_again_and_the_loss_is_said() {
 
 #[test]
 fn a_lost_or_damaged_fence_counter_is_rebuilt_and_goes_on_rising() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     let mut last = eye.wait_for_history("first", 1)[0].fence.unwrap();
     for (name, value) in
@@ -158,7 +161,7 @@ fn calls(redis: &TestRedis) -> u64 {
 
 #[test]
 fn a_job_with_a_wrong_type_key_delays_no_other_and_floods_no_log_nor_redis() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     // The one cannot be claimed, the other's missed occurrences cannot be skipped.
     eye.add(&json!({"name": "claims", "in": "0s", "shell": "true"}));
@@ -170,7 +173,8 @@ fn a_job_with_a_wrong_type_key_delays_no_other_and_floods_no_log_nor_redis() {
         let now = eye.ask(eye.store().now()).unwrap();
         Some(()).filter(|()| now.since(due).as_millis() > 1_200)
     });
-    let node = Schedd::on(&redis).jobs("[queues.default]\nconcurrency = 1\n").start();
+    let node =
+        ScriptedNode::on(&redis, &script).jobs("[queues.default]\nconcurrency = 1\n").start();
     eye.add(&json!({"name": "good", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("good", 1)[0].state, RunState::Succeeded);
     let before = calls(&redis);
@@ -196,16 +200,17 @@ fn a_job_with_a_wrong_type_key_delays_no_other_and_floods_no_log_nor_redis() {
 
 #[test]
 fn an_expired_lease_that_cannot_be_taken_back_holds_up_no_other() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let mut first = Schedd::on(&redis).node("first").jobs(QUICK).start();
+    let mut first = ScriptedNode::on(&redis, &script).node("first").jobs(QUICK).start();
+    script.set("again", &[Act::GoOn, Act::End(exit(0))]);
     for name in ["bad", "good"] {
-        eye.add(&json!({"name": name, "in": "0s", "shell": effects.shell("sleep $((SCHEDD_ATTEMPT > 1 ? 0 : 60))")}));
-        until("it runs", LONG, || effects.of(name).into_iter().next());
+        eye.add(&json!({"name": name, "in": "0s", "shell": "again"}));
+        until("it runs", LONG, || script.of(name).into_iter().next());
     }
-    first.kill9();
+    first.crash();
     spoil(&redis, "history", "bad");
-    let second = Schedd::on(&redis).node("second").jobs(QUICK).start();
+    let second = ScriptedNode::on(&redis, &script).node("second").jobs(QUICK).start();
     assert_eq!(eye.wait_for_history("good", 1)[0].state, RunState::Succeeded);
     second.wait_for_log("{schedd}:history:bad");
     let _: () =
@@ -221,13 +226,13 @@ fn an_expired_lease_that_cannot_be_taken_back_holds_up_no_other() {
 
 #[test]
 fn an_end_refused_by_a_wrong_type_key_is_written_once_mended_without_a_rerun() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis)
+    let node = ScriptedNode::on(&redis, &script)
         .jobs("[daemon]\nlease = \"2s\"\n[queues.default]\nconcurrency = 1\n")
         .start();
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 1")}));
-    until("it runs", LONG, || effects.of("work").into_iter().next());
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "sleep 1"}));
+    until("it runs", LONG, || script.of("work").into_iter().next());
     spoil(&redis, "history", "work");
     node.wait_for_log("{schedd}:history:work");
     // Its slot is free for others meanwhile.
@@ -237,12 +242,12 @@ fn an_end_refused_by_a_wrong_type_key_is_written_once_mended_without_a_rerun() {
         redis.connection().rename("{schedd}:history:work", "{schedd}:history:work:aside").unwrap();
     let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.attempt), (RunState::Succeeded, 1));
-    assert_eq!(effects.of("work").len(), 1);
+    assert_eq!(script.of("work").len(), 1);
 }
 
 #[test]
 fn a_redis_out_of_memory_is_said_once_and_not_for_an_outage() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let set = |most: &str| {
         let _: () = redis::cmd("CONFIG")
@@ -254,7 +259,9 @@ fn a_redis_out_of_memory_is_said_once_and_not_for_an_outage() {
     };
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     set("1mb");
-    let node = Schedd::on(&redis).jobs("[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n").start();
+    let node = ScriptedNode::on(&redis, &script)
+        .jobs("[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n")
+        .start();
     node.wait_for_log("out of memory");
     // What is there goes on.
     assert_eq!(eye.wait_for_history("first", 1)[0].state, RunState::Succeeded);

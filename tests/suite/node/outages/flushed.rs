@@ -11,15 +11,17 @@ use serde_json::{Value, json};
 use crate::node::QUICK;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
-use crate::support::effects::{Effect, Effects};
+use crate::support::effects::Effect;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
 /// Every attempt of every run so far.
-fn by_run(effects: &Effects) -> BTreeMap<String, Vec<Effect>> {
+fn by_run(script: &Script) -> BTreeMap<String, Vec<Effect>> {
     let mut runs: BTreeMap<String, Vec<Effect>> = BTreeMap::new();
-    for effect in effects.all() {
+    for effect in script.all() {
         runs.entry(effect.run.clone()).or_default().push(effect);
     }
     runs
@@ -62,29 +64,29 @@ fn gone(losses: &Value) -> Vec<&str> {
 
 #[test]
 fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let job = |name: &str, work: &str, more: &str| {
-        format!("[jobs.{name}]\nevery = \"1s\"\nshell = {:?}\n{more}\n", effects.shell(work))
+        format!("[jobs.{name}]\nevery = \"1s\"\nshell = {work:?}\n{more}\n")
     };
     let jobs = [
         QUICK.to_owned(),
         job("beat", "true", "catch_up = \"all\""),
-        format!("[jobs.tick]\ncron = \"* * * * * *\"\nshell = {:?}\n", effects.shell("true")),
+        "[jobs.tick]\ncron = \"* * * * * *\"\nshell = \"true\"\n".to_owned(),
         job("long", "sleep 5", ""),
         job("once", "sleep 5", "delivery = \"at-most-once\""),
     ]
     .concat();
     eye.add(&json!({"name": "api", "every": "1h", "shell": "true"}));
     eye.add(&json!({"name": "tomorrow", "in": "24h", "shell": "true"}));
-    eye.add(&json!({"name": "done", "in": "0s", "shell": effects.shell("true")}));
-    let nodes: Vec<Schedd> = ["one", "two", "three"]
+    eye.add(&json!({"name": "done", "in": "0s", "shell": "true"}));
+    let nodes: Vec<ScriptedNode> = ["one", "two", "three"]
         .iter()
-        .map(|node| Schedd::on(&redis).node(node).jobs(&jobs).start())
+        .map(|node| ScriptedNode::on(&redis, &script).node(node).jobs(&jobs).start())
         .collect();
     eye.wait_for_history("done", 1);
     eye.wait_for_history("beat", 2);
-    let homes: Vec<_> = nodes.iter().map(Schedd::state_home).collect();
+    let homes: Vec<_> = nodes.iter().map(ScriptedNode::state_home).collect();
     let homes: Vec<&Path> = homes.iter().map(AsRef::as_ref).collect();
     for home in &homes {
         until("its journal knows the jobs of the command line", LONG, || {
@@ -95,7 +97,7 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
             (text.contains("\"n\":\"api\"") && text.contains("\"n\":\"tomorrow\"")).then_some(())
         });
     }
-    let open = |job: &str| effects.of(job).into_iter().rev().find(|effect| effect.ended.is_none());
+    let open = |job: &str| script.of(job).into_iter().rev().find(|effect| effect.ended.is_none());
     let (long, once) = until("both are at work", LONG, || open("long").zip(open("once")));
     let last = eye.history("beat").last().unwrap().run.to_string();
     until_journaled(&homes, &last);
@@ -124,9 +126,9 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
             .is_some_and(|why| why.starts_with("restored by the journal of "))
     );
     // What goes on is new.
-    let began = effects.of("beat").len();
+    let began = script.of("beat").len();
     until("the file's jobs go on", LONG, || {
-        (effects.of("beat").len() >= began + 3 && effects.of("tick").len() >= 3).then_some(())
+        (script.of("beat").len() >= began + 3 && script.of("tick").len() >= 3).then_some(())
     });
     let ended = until("the run cut short is done", LONG, || {
         eye.history("long").into_iter().find(|run| run.run.to_string() == long.run)
@@ -138,7 +140,7 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
     // It had no end that could be lost.
     let why = unknown.reason.as_deref().unwrap();
     assert!(why.starts_with("Redis lost the record of the start; the journal of "), "{why}");
-    for (run, attempts) in by_run(&effects) {
+    for (run, attempts) in by_run(&script) {
         if run == long.run {
             assert_eq!((attempts.len(), attempts[0].ended), (2, None), "{attempts:?}");
         } else {
@@ -149,19 +151,19 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
 
 #[test]
 fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
-    let (mut redis, effects) = (TestRedis::start(), Effects::new());
+    let (mut redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     // All of the stretch would run again, and the one-shots too.
     let jobs = format!(
-        "{QUICK}[jobs.beat]\nevery = \"1s\"\ncatch_up = \"all\"\noverlap = \"allow\"\nshell = {:?}\n",
-        effects.shell("true")
+        "{QUICK}[jobs.beat]\nevery = \"1s\"\ncatch_up = \"all\"\noverlap = \"allow\"\nshell = \"true\"\n"
     );
     for number in 0..10 {
-        eye.add(&json!({"name": format!("short{number}"), "in": format!("{}ms", 3_000 + number * 100), "shell": effects.shell("true")}));
+        eye.add(&json!({"name": format!("short{number}"), "in": format!("{}ms", 3_000 + number * 100), "shell": "true"}));
     }
-    eye.add(&json!({"name": "once", "in": "3s", "shell": effects.shell("true"), "delivery": "at-most-once"}));
-    eye.add(&json!({"name": "later", "in": "30s", "shell": effects.shell("true")}));
-    let nodes = ["one", "two"].map(|node| Schedd::on(&redis).node(node).jobs(&jobs).start());
+    eye.add(&json!({"name": "once", "in": "3s", "shell": "true", "delivery": "at-most-once"}));
+    eye.add(&json!({"name": "later", "in": "30s", "shell": "true"}));
+    let nodes =
+        ["one", "two"].map(|node| ScriptedNode::on(&redis, &script).node(node).jobs(&jobs).start());
     eye.wait_for_history("beat", 1);
     let _: () = redis::cmd("SAVE").query(&mut redis.connection()).unwrap();
     assert!(eye.history("once").is_empty(), "the snapshot came too late");
@@ -170,7 +172,7 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     }
     let count = eye.history("beat").len();
     let beats = eye.wait_for_history("beat", count + 1);
-    let homes = nodes.each_ref().map(Schedd::state_home);
+    let homes = nodes.each_ref().map(ScriptedNode::state_home);
     until_journaled(&homes.each_ref().map(AsRef::as_ref), &beats.last().unwrap().run.to_string());
     redis.restart();
     for node in &nodes {
@@ -178,9 +180,9 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
         node.wait_for_log("has restored the runs of its journal");
     }
     let eye = Eye::on(&redis);
-    let began = effects.of("beat").len();
-    until("it goes on", LONG, || (effects.of("beat").len() >= began + 3).then_some(()));
-    for (run, attempts) in by_run(&effects) {
+    let began = script.of("beat").len();
+    until("it goes on", LONG, || (script.of("beat").len() >= began + 3).then_some(()));
+    for (run, attempts) in by_run(&script) {
         assert_eq!(attempts.len(), 1, "{run} was done again: {attempts:?}");
     }
     // Each second has its run, those given back and those since.
@@ -209,25 +211,25 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
 
 #[test]
 fn a_run_that_ended_while_redis_was_away_and_came_back_older_is_named_as_it_ended() {
-    let (mut redis, effects) = (TestRedis::start(), Effects::new());
+    let (mut redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).jobs("[daemon]\nlease = \"20s\"\n").start();
+    let node = ScriptedNode::on(&redis, &script).jobs("[daemon]\nlease = \"20s\"\n").start();
     let jobs = [("work", "at-least-once"), ("once", "at-most-once")];
     for (job, delivery) in jobs {
-        eye.add(&json!({"name": job, "in": "2s", "shell": effects.shell("sleep 2"), "delivery": delivery}));
+        eye.add(&json!({"name": job, "in": "2s", "shell": "sleep 2", "delivery": delivery}));
     }
     let _: () = redis::cmd("SAVE").query(&mut redis.connection()).unwrap();
-    assert!(effects.all().is_empty(), "the snapshot came too late");
+    assert!(script.all().is_empty(), "the snapshot came too late");
     for (job, _) in jobs {
-        until("it has begun", LONG, || effects.of(job).first().map(drop));
+        until("it has begun", LONG, || script.of(job).first().map(drop));
     }
     redis.kill9();
     for (job, _) in jobs {
-        until("it has ended", LONG, || effects.of(job)[0].ended);
+        until("it has ended", LONG, || script.of(job)[0].ended);
     }
     let home = node.state_home();
     for (job, _) in jobs {
-        until_journaled(&[home.as_ref()], &effects.of(job)[0].run);
+        until_journaled(&[home.as_ref()], &script.of(job)[0].run);
     }
     redis.restart();
     let eye = Eye::on(&redis);
@@ -239,23 +241,23 @@ fn a_run_that_ended_while_redis_was_away_and_came_back_older_is_named_as_it_ende
             Some("finished"),
             "it is not planned any more"
         );
-        assert_eq!(effects.of(job).len(), 1);
+        assert_eq!(script.of(job).len(), 1);
     }
 }
 
 #[test]
 fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
     for is_flush in [true, false] {
-        let (mut redis, effects) = (TestRedis::start(), Effects::new());
+        let (mut redis, script) = (TestRedis::start(), Script::new());
         let eye = Eye::on(&redis);
-        let mut one = Schedd::on(&redis).node("one").jobs(QUICK).start();
-        eye.add(&json!({"name": "work", "in": "2s", "shell": effects.shell("true")}));
+        let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
+        eye.add(&json!({"name": "work", "in": "2s", "shell": "true"}));
         eye.add(&json!({"name": "api", "every": "1h", "shell": "true"}));
         until_marked(&redis);
         let _: () = redis::cmd("SAVE").query(&mut redis.connection()).unwrap();
         let run = eye.wait_for_history("work", 1).remove(0).run.to_string();
         until_journaled(&[&one.state_home()], &run);
-        one.kill9();
+        one.crash();
         if is_flush {
             flush(&redis);
         } else {
@@ -269,7 +271,7 @@ fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
         // Long enough for it to have been claimed, had it been due.
         eye.add(&json!({"name": "next", "in": "0s", "shell": "true"}));
         eye.wait_for_history("next", 1);
-        assert_eq!(effects.of("work").len(), 1, "flush {is_flush}");
+        assert_eq!(script.of("work").len(), 1, "flush {is_flush}");
         assert_eq!(
             losses(&redis)[0]["what"].as_str(),
             Some(if is_flush { "flushed" } else { "older_data" })
@@ -279,22 +281,25 @@ fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
 
 #[test]
 fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_last_node() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
     let mut nodes = ["one", "two"].map(|node| {
-        Schedd::on(&redis).node(node).jobs(&format!("{QUICK}labels = [{node:?}]\n")).start()
+        ScriptedNode::on(&redis, &script)
+            .node(node)
+            .jobs(&format!("{QUICK}labels = [{node:?}]\n"))
+            .start()
     });
     for label in ["one", "two"] {
-        eye.add(&json!({"name": label, "in": "0s", "shell": effects.shell("true"), "requires": [label]}));
+        eye.add(&json!({"name": label, "in": "0s", "shell": "true", "requires": [label]}));
         let run = eye.wait_for_history(label, 1).remove(0).run.to_string();
-        let homes = nodes.each_ref().map(Schedd::state_home);
+        let homes = nodes.each_ref().map(ScriptedNode::state_home);
         until_journaled(&homes.each_ref().map(AsRef::as_ref), &run);
         // What one has seen is not to be what the other has seen last.
         if label == "one" {
-            nodes[0].kill9();
+            nodes[0].crash();
         }
     }
-    nodes[1].kill9();
+    nodes[1].crash();
     flush(&redis);
     for node in &mut nodes {
         node.start_again();
@@ -314,8 +319,8 @@ fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_last_node() {
 
 #[test]
 fn a_job_that_is_gone_is_reported_with_the_schedule_it_had_last() {
-    let redis = TestRedis::start();
-    let mut node = Schedd::on(&redis).node("one").start();
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let mut node = ScriptedNode::on(&redis, &script).node("one").start();
     let ctl = Schedctl::on(&redis);
     let until_known = |home: &Path, schedule: &str| {
         let entry = format!("\"s\":\"{schedule}\"");
@@ -328,8 +333,7 @@ fn a_job_that_is_gone_is_reported_with_the_schedule_it_had_last() {
     ctl.run(&["add", "--name", "edited", "--every", "4h", "--shell", "true"]).good();
     until_known(&node.state_home(), "every 4h");
     // A node looks soon after its start.
-    node.term();
-    node.wait_exit();
+    node.stop();
     ctl.run(&["add", "--name", "edited", "--every", "7h", "--replace", "--shell", "true"]).good();
     node.start_again();
     until_known(&node.state_home(), "every 7h");
@@ -347,32 +351,30 @@ fn a_job_that_is_gone_is_reported_with_the_schedule_it_had_last() {
 
 #[test]
 fn another_server_is_not_given_what_this_one_lost() {
-    let (first, second, effects) = (TestRedis::start(), TestRedis::start(), Effects::new());
+    let (first, second, script) = (TestRedis::start(), TestRedis::start(), Script::new());
     let home = tempfile::Builder::new().prefix("schedd-home-").tempdir_in("/tmp").unwrap();
-    let state = home.path().to_str().unwrap();
     let eye = Eye::on(&first);
-    let mut node = Schedd::on(&first).node("one").env("XDG_STATE_HOME", state).start();
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("true")}));
+    let mut node = ScriptedNode::on(&first, &script).node("one").state_home(home.path()).start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "true"}));
     let run = eye.wait_for_history("work", 1).remove(0).run.to_string();
     until_journaled(&[home.path()], &run);
-    node.term();
-    node.wait_exit();
+    node.stop();
     // One with data of its own, then one that is empty.
     let eye = Eye::on(&second);
-    drop(Schedd::on(&second).node("other").start());
+    drop(ScriptedNode::on(&second, &script).node("other").start());
     for is_empty in [false, true] {
         if is_empty {
             flush(&second);
         }
         let journal = home.path().join("schedd/journal-schedd@one");
         let before = fs::read_to_string(&journal).unwrap();
-        let mut node = Schedd::on(&second).node("one").env("XDG_STATE_HOME", state).start();
+        let mut node =
+            ScriptedNode::on(&second, &script).node("one").state_home(home.path()).start();
         node.wait_for_log("treats it as another server");
         eye.add(&json!({"name": "theirs", "in": "0s", "shell": "true"}));
         eye.wait_for_history("theirs", 1);
         assert!(eye.history("work").is_empty() && losses(&second).as_array().unwrap().is_empty());
-        node.term();
-        node.wait_exit();
+        node.stop();
         let aside =
             fs::read_to_string(home.path().join("schedd/journal-schedd@one.aside")).unwrap();
         assert!(aside.starts_with(before.lines().next().unwrap()) && aside.contains(&run));
@@ -382,15 +384,15 @@ fn another_server_is_not_given_what_this_one_lost() {
 
 #[test]
 fn a_node_that_knew_nothing_and_came_first_after_a_flush_does_not_make_it_another_s() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let mut one = Schedd::on(&redis).node("one").jobs(QUICK).start();
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("true")}));
+    let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "true"}));
     let run = eye.wait_for_history("work", 1).remove(0).run.to_string();
     until_journaled(&[&one.state_home()], &run);
-    one.kill9();
+    one.crash();
     flush(&redis);
-    let fresh = Schedd::on(&redis).node("fresh").jobs(QUICK).start();
+    let fresh = ScriptedNode::on(&redis, &script).node("fresh").jobs(QUICK).start();
     until_marked(&redis);
     one.start_again();
     one.wait_for_log("has restored the runs of its journal");
@@ -403,11 +405,11 @@ fn a_node_that_knew_nothing_and_came_first_after_a_flush_does_not_make_it_anothe
 
 #[test]
 fn a_node_without_a_journal_says_so_once_and_still_notices_a_loss() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node =
         Schedd::on(&redis).node("one").jobs(QUICK).env("XDG_STATE_HOME", "/dev/null").start();
-    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("true")}));
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "true"}));
     eye.wait_for_history("work", 1);
     // Redis has the end a moment before the node's memory does.
     node.wait_for_log("Run succeeded");
@@ -419,13 +421,13 @@ fn a_node_without_a_journal_says_so_once_and_still_notices_a_loss() {
 
 #[test]
 fn a_journal_that_is_garbage_is_kept_aside_and_the_node_starts() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let mut node = Schedd::on(&redis).node("one").jobs(QUICK).start();
+    let mut node = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
     eye.add(&json!({"name": "a", "in": "0s", "shell": "true"}));
     eye.wait_for_history("a", 1);
     let journal = node.state_home().join("schedd/journal-schedd@one");
-    node.kill9();
+    node.crash();
     fs::write(&journal, b"\xff\xfe\0garbage\nand more\nwithout end").unwrap();
     node.start_again();
     node.wait_for_log("A part of the journal cannot be read");
@@ -441,9 +443,9 @@ fn a_journal_that_is_garbage_is_kept_aside_and_the_node_starts() {
 
 #[test]
 fn marks_deleted_or_damaged_by_hand_stop_nothing_for_long() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).node("one").jobs(QUICK).start();
+    let node = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
     eye.add(&json!({"name": "a", "in": "0s", "shell": "true"}));
     eye.wait_for_history("a", 1);
     let _: i64 = redis.connection().del("{schedd}:epoch").unwrap();
@@ -460,9 +462,9 @@ fn marks_deleted_or_damaged_by_hand_stop_nothing_for_long() {
 
 #[test]
 fn a_damaged_mark_is_written_back_by_a_node_that_knew_it_and_is_no_loss() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).node("one").jobs(QUICK).start();
+    let node = ScriptedNode::on(&redis, &script).node("one").jobs(QUICK).start();
     eye.add(&json!({"name": "a", "in": "0s", "shell": "true"}));
     eye.wait_for_history("a", 1);
     let marked: String = redis.connection().get("{schedd}:epoch").unwrap();

@@ -6,18 +6,18 @@ use serde_json::json;
 use super::flushed::until_journaled;
 use crate::node::QUICK;
 use crate::support::ctl::Schedctl;
-use crate::support::daemon::Schedd;
-use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 
 #[test]
 fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
-    let (mut redis, effects) = (TestRedis::start(), Effects::new());
+    let (mut redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let jobs = format!("{QUICK}[jobs.beat]\nevery = \"1s\"\nshell = {:?}\n", effects.shell("true"));
-    let node = Schedd::on(&redis).node("one").jobs(&jobs).start();
+    let jobs = format!("{QUICK}[jobs.beat]\nevery = \"1s\"\nshell = \"true\"\n");
+    let node = ScriptedNode::on(&redis, &script).node("one").jobs(&jobs).start();
     eye.wait_for_history("beat", 1);
     Schedctl::on(&redis).run(&["pause", "beat"]).good();
     let held = eye.job("beat").unwrap().paused_run.unwrap().due().as_i64();
@@ -72,17 +72,17 @@ fn reported(eye: &Eye, job: &str, first: i64, last: i64) -> u64 {
 
 /// A node that runs a job of each second, of which Redis forgot what came after a snapshot, and the first occurrence it forgot.
 /// The node is dead; its journal knows at least three runs since.
-fn forgotten(redis: &mut TestRedis, effects: &Effects) -> (Schedd, i64) {
+fn forgotten(redis: &mut TestRedis, script: &Script) -> (ScriptedNode, i64) {
     let eye = Eye::on(redis);
-    let mut node = Schedd::on(redis).node("one").jobs(QUICK).start();
-    eye.add(&json!({"name": "beat", "every": "1s", "shell": effects.shell("true")}));
+    let mut node = ScriptedNode::on(redis, script).node("one").jobs(QUICK).start();
+    eye.add(&json!({"name": "beat", "every": "1s", "shell": "true"}));
     eye.wait_for_history("beat", 1);
     let _: () = redis::cmd("SAVE").query(&mut redis.connection()).unwrap();
     let count = eye.history("beat").len();
     let last =
         eye.wait_for_history("beat", count + 4).iter().map(|run| run.run.due()).max().unwrap();
     until_journaled(&[&node.state_home()], &format!("beat@{}", last.as_i64()));
-    node.kill9();
+    node.crash();
     redis.restart();
     let pending = Eye::on(redis).job("beat").unwrap().pending.unwrap().due().as_i64();
     (node, pending)
@@ -90,10 +90,10 @@ fn forgotten(redis: &mut TestRedis, effects: &Effects) -> (Schedd, i64) {
 
 #[test]
 fn a_node_coming_back_takes_its_runs_out_of_the_range_written_as_skipped() {
-    let (mut redis, effects) = (TestRedis::start(), Effects::new());
-    let (mut node, first) = forgotten(&mut redis, &effects);
-    let executed: Vec<String> = effects.of("beat").into_iter().map(|effect| effect.run).collect();
-    let _other = Schedd::on(&redis).node("two").jobs(QUICK).start();
+    let (mut redis, script) = (TestRedis::start(), Script::new());
+    let (mut node, first) = forgotten(&mut redis, &script);
+    let executed: Vec<String> = script.of("beat").into_iter().map(|effect| effect.run).collect();
+    let _other = ScriptedNode::on(&redis, &script).node("two").jobs(QUICK).start();
     let eye = Eye::on(&redis);
     let skipped = until("the other node skips what it takes for missed", LONG, || {
         eye.run(&format!("beat@{first}"))
@@ -126,13 +126,13 @@ fn a_node_coming_back_takes_its_runs_out_of_the_range_written_as_skipped() {
 
 #[test]
 fn a_run_given_back_leaves_the_range_that_a_change_of_the_schedule_reported() {
-    let (mut redis, effects) = (TestRedis::start(), Effects::new());
-    let (mut node, first) = forgotten(&mut redis, &effects);
+    let (mut redis, script) = (TestRedis::start(), Script::new());
+    let (mut node, first) = forgotten(&mut redis, &script);
     let eye = Eye::on(&redis);
     until("some more pass", LONG, || {
         (eye.ask(eye.store().now()).unwrap().as_i64() > first + 8_000).then_some(())
     });
-    eye.add(&json!({"name": "beat", "every": "7s", "shell": effects.shell("true")}));
+    eye.add(&json!({"name": "beat", "every": "7s", "shell": "true"}));
     // What is owed by the old schedule stays planned, and what passed behind it is told.
     let skipped = eye.run(&format!("beat@{}", first + 1_000)).unwrap();
     let (last, count) = skipped.skipped.unwrap();

@@ -7,6 +7,7 @@ use redis::Connection;
 use rustix::process::Signal;
 
 use crate::node::scene::Scene;
+use crate::node::scripted_scene::ScriptedScene;
 use crate::support::wait::{LONG, until};
 
 /// Longer than the faults here last: nothing may be begun again.
@@ -41,7 +42,7 @@ fn connections_killed_again_and_again_cost_no_run() {
 
 #[test]
 fn scripts_forgotten_under_load_are_loaded_again_in_silence() {
-    let scene = Scene::with_lease(LEASE);
+    let scene = ScriptedScene::with_lease(LEASE);
     let mut admin = scene.redis.connection();
     for _ in 0..40 {
         let () = say(&mut admin, &["SCRIPT", "FLUSH"]);
@@ -61,7 +62,7 @@ fn scripts_forgotten_under_load_are_loaded_again_in_silence() {
 
 #[test]
 fn a_redis_busy_with_a_script_of_somebody_costs_no_run() {
-    let scene = Scene::with_lease(LEASE);
+    let scene = ScriptedScene::with_lease(LEASE);
     let mut admin = scene.redis.connection();
     let () = say(&mut admin, &["CONFIG", "SET", "busy-reply-threshold", "100"]);
     let loops = "local s = redis.call('TIME')[1] + 4 while redis.call('TIME')[1] + 0 < s do end";
@@ -72,7 +73,7 @@ fn a_redis_busy_with_a_script_of_somebody_costs_no_run() {
 
 #[test]
 fn a_redis_that_loads_its_data_costs_no_run() {
-    let scene = Scene::with_lease(LEASE);
+    let scene = ScriptedScene::with_lease(LEASE);
     let mut admin = scene.redis.connection();
     let fill = "for n = 1, 3000 do redis.call('SET', 'filler:' .. n, string.rep('x', 200)) end";
     let () = say(&mut admin, &["EVAL", fill, "0"]);
@@ -86,7 +87,7 @@ fn a_redis_that_loads_its_data_costs_no_run() {
 
 #[test]
 fn a_primary_made_a_replica_for_a_while_costs_no_run() {
-    let scene = Scene::with_lease(LEASE);
+    let scene = ScriptedScene::with_lease(LEASE);
     let mut admin = scene.redis.connection();
     // Of nobody: its data stays as it is.
     let () = say(&mut admin, &["REPLICAOF", "127.0.0.1", "1"]);
@@ -98,7 +99,7 @@ fn a_primary_made_a_replica_for_a_while_costs_no_run() {
 
 #[test]
 fn a_replica_that_lost_its_primary_and_answers_nothing_costs_no_run() {
-    let scene = Scene::with_lease(LEASE);
+    let scene = ScriptedScene::with_lease(LEASE);
     let mut admin = scene.redis.connection();
     let () = say(&mut admin, &["CONFIG", "SET", "replica-serve-stale-data", "no"]);
     let () = say(&mut admin, &["REPLICAOF", "127.0.0.1", "1"]);
@@ -110,7 +111,7 @@ fn a_replica_that_lost_its_primary_and_answers_nothing_costs_no_run() {
 
 #[test]
 fn a_primary_without_its_replicas_takes_nothing_and_costs_no_run() {
-    let scene = Scene::with_lease(LEASE);
+    let scene = ScriptedScene::with_lease(LEASE);
     let mut admin = scene.redis.connection();
     let () = say(&mut admin, &["CONFIG", "SET", "min-replicas-to-write", "1"]);
     scene.until_logged("too few replicas");
@@ -121,7 +122,7 @@ fn a_primary_without_its_replicas_takes_nothing_and_costs_no_run() {
 
 #[test]
 fn a_redis_that_takes_no_more_connections_costs_no_run() {
-    let scene = Scene::with_lease(LEASE);
+    let scene = ScriptedScene::with_lease(LEASE);
     let mut admin = scene.redis.connection();
     let () = say(&mut admin, &["CONFIG", "SET", "maxclients", "1"]);
     cut_all(&mut admin);
@@ -133,7 +134,7 @@ fn a_redis_that_takes_no_more_connections_costs_no_run() {
 
 #[test]
 fn rights_taken_away_are_named_and_given_back_the_nodes_go_on() {
-    let scene = Scene::with_lease_and_user(LEASE, "node", "pw");
+    let scene = ScriptedScene::with_lease_and_user(LEASE, "node", "pw");
     let mut admin = scene.redis.connection();
     for (less, named, more) in [
         ("-evalsha", "EVALSHA", "+evalsha"),
@@ -158,7 +159,7 @@ fn a_redis_killed_and_back_after_a_second_costs_no_run() {
 
 #[test]
 fn a_redis_that_stands_still_for_half_a_lease_costs_no_run() {
-    let scene = Scene::with_lease("6s");
+    let scene = ScriptedScene::with_lease("6s");
     scene.redis.stop_signal(Signal::STOP);
     last(Duration::from_secs(3));
     scene.redis.stop_signal(Signal::CONT);
@@ -189,7 +190,7 @@ fn jobs_die_before_the_lease_ends_when_redis_hangs_and_all_run_again() {
 
 #[test]
 fn a_redis_without_memory_takes_nothing_new_and_what_is_there_goes_on() {
-    let scene = Scene::with_lease(LEASE);
+    let scene = ScriptedScene::with_lease(LEASE);
     let ctl = crate::support::ctl::Schedctl::on(&scene.redis);
     let mut admin = scene.redis.connection();
     let () = say(&mut admin, &["CONFIG", "SET", "maxmemory", "1"]);
@@ -200,9 +201,9 @@ fn a_redis_without_memory_takes_nothing_new_and_what_is_there_goes_on() {
         "{refused:?}"
     );
     // The next of a job that recurs is planted all the same, again and again.
-    let before = scene.effects.of("beat").len();
+    let before = scene.script.of("beat").len();
     until("the beat goes on", LONG, || {
-        Some(()).filter(|()| scene.effects.of("beat").len() >= before + 4)
+        Some(()).filter(|()| scene.script.of("beat").len() >= before + 4)
     });
     let () = say(&mut admin, &["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(ctl.run(&["add", "--name", "late", "--in", "0s", "--", "true"]).code, 0);

@@ -6,6 +6,8 @@ use crate::support::daemon::Schedd;
 use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::script::Script;
+use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 use schedd::engine::planning::job_operations;
@@ -81,11 +83,11 @@ fn a_job_that_takes_too_long_is_killed_and_recorded_as_timed_out() {
 
 #[test]
 fn under_skip_a_run_due_while_another_is_open_is_skipped_and_under_allow_it_runs() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).start();
-    eye.add(&json!({"name": "skips", "every": "1s", "shell": effects.shell("sleep 2.5")}));
-    eye.add(&json!({"name": "allows", "every": "1s", "shell": effects.shell("sleep 2.5"), "overlap": "allow"}));
+    let _node = ScriptedNode::on(&redis, &script).start();
+    eye.add(&json!({"name": "skips", "every": "1s", "shell": "sleep 2.5"}));
+    eye.add(&json!({"name": "allows", "every": "1s", "shell": "sleep 2.5", "overlap": "allow"}));
     let runs = eye.wait_for_history("skips", 4);
     let skipped = runs.iter().filter(|run| run.state == RunState::Skipped).count();
     assert!(skipped >= 2 && runs.iter().any(|run| run.state == RunState::Succeeded), "{runs:?}");
@@ -95,7 +97,7 @@ fn under_skip_a_run_due_while_another_is_open_is_skipped_and_under_allow_it_runs
             .all(|run| run.reason.as_deref() == Some("overlap"))
     );
     let overlapping = |job: &str| {
-        let mut effects = effects.of(job);
+        let mut effects = script.of(job);
         effects.sort_by_key(|effect| effect.began);
         effects.windows(2).any(|pair| pair[0].ended.is_none_or(|end| end > pair[1].began))
     };
@@ -105,16 +107,16 @@ fn under_skip_a_run_due_while_another_is_open_is_skipped_and_under_allow_it_runs
 
 #[test]
 fn under_queue_a_run_waits_for_the_open_one_and_then_runs() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).start();
-    eye.add(&json!({"name": "queues", "every": "1s", "shell": effects.shell("sleep 1.4"), "overlap": "queue"}));
+    let _node = ScriptedNode::on(&redis, &script).start();
+    eye.add(&json!({"name": "queues", "every": "1s", "shell": "sleep 1.4", "overlap": "queue"}));
     until("three runs have run one after the other", LONG, || {
         let done: Vec<_> =
-            effects.of("queues").into_iter().filter(|effect| effect.ended.is_some()).collect();
+            script.of("queues").into_iter().filter(|effect| effect.ended.is_some()).collect();
         Some(()).filter(|()| done.len() >= 3)
     });
-    let effects = effects.of("queues");
+    let effects = script.of("queues");
     assert!(
         effects.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)),
         "{effects:?}"
@@ -143,9 +145,9 @@ fn a_running_run_is_stopped_by_a_cancel_within_a_second_or_so() {
 
 #[test]
 fn a_paused_job_does_not_run_and_its_pause_is_one_record() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     eye.add(&json!({"name": "p", "every": "1s", "shell": "true"}));
     eye.wait_for_history("p", 1);
     let name = "p".parse().unwrap();
@@ -166,9 +168,9 @@ fn a_paused_job_does_not_run_and_its_pause_is_one_record() {
 
 #[test]
 fn a_manual_run_leaves_the_schedule_alone() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     eye.add(&json!({"name": "m", "cron": "0 0 1 1 *", "shell": "true"}));
     let pending = eye.job("m").unwrap().pending;
     let run =
@@ -180,9 +182,9 @@ fn a_manual_run_leaves_the_schedule_alone() {
 
 #[test]
 fn of_many_attempts_the_last_twenty_are_kept() {
-    let redis = TestRedis::start();
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     eye.add(&json!({"name": "fails", "in": "0s", "shell": "exit 1", "retry": {"limit": 25, "delay": "0s"}}));
     let run = eye.wait_for_history("fails", 1).remove(0);
     assert_eq!(run.attempt, 26);
@@ -192,14 +194,14 @@ fn of_many_attempts_the_last_twenty_are_kept() {
 
 #[test]
 fn a_one_shot_added_again_for_the_instant_it_ran_at_is_not_done_twice() {
-    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (redis, script) = (TestRedis::start(), Script::new());
     let eye = Eye::on(&redis);
-    let _node = Schedd::on(&redis).start();
+    let _node = ScriptedNode::on(&redis, &script).start();
     let at = eye.ask(eye.store().now()).unwrap();
-    let job = json!({"name": "again", "at": at.to_string(), "shell": effects.shell("true")});
+    let job = json!({"name": "again", "at": at.to_string(), "shell": "true"});
     assert_eq!(eye.add(&job), Applied::Created(Some(at)));
     eye.wait_for_history("again", 1);
     until("its name is free", LONG, || Some(()).filter(|()| !eye.job("again").unwrap().is_live()));
     assert_eq!(eye.add(&job), Applied::Done(at));
-    assert_eq!(effects.of("again").len(), 1);
+    assert_eq!(script.of("again").len(), 1);
 }
