@@ -322,7 +322,7 @@ fn a_file_with_the_address_that_everybody_can_read_is_warned_of() {
         let daemon = Schedd::with_private_redis().jobs(&section).start();
         daemon.wait_for_log("Started.");
         assert_eq!(
-            daemon.log().contains("has a password and everybody can read the file"),
+            daemon.log().contains("has a password, and every user of this host can read the file"),
             is_open,
             "{}",
             daemon.log()

@@ -119,7 +119,7 @@ fn no_redis_at_all_is_reported_with_where_it_was_looked_for() {
         let finished = alone.run(args);
         finished.refused(
             69,
-            &["schedd is not running", place.to_str().unwrap(), "/var/lib/schedd", "--redis URL"],
+            &["found no schedd", place.to_str().unwrap(), "/var/lib/schedd", "--redis URL"],
         );
         assert_eq!(finished.stdout, "");
     }

@@ -255,7 +255,8 @@ fn settings_that_cannot_be_read_are_reported_by_doctor() {
     }
     let reported = ctl.run(&["doctor"]).stdout;
     assert!(
-        reported.contains("group y") && reported.contains("its stored mode, gap cannot be read"),
+        reported.contains("group y")
+            && reported.contains("stored settings that cannot be read count as not set: mode, gap"),
         "{reported}"
     );
     assert_eq!(queue(&ctl, "default")["limit"], Value::Null);

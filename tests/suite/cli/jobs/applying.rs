@@ -344,7 +344,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
     let files = || bench.ctl.run(&["doctor"]).stdout;
     let warned = files();
     for what in ["a", "queue mail"] {
-        let wanted = "the files of apply:o, web1 define it differently";
+        let wanted = "defined differently in the files of apply:o, web1";
         assert!(
             warned.lines().any(|line| line.contains(what) && line.contains(wanted)),
             "{warned}"

@@ -25,7 +25,7 @@ fn every_flag_takes_every_form_and_refuses_with_the_same_words() {
     for call in FLAGS {
         let with = |text: &str| alone.run(&[call, &[text]].concat());
         for good in ["90s", "2m30s", "1h", "PT1M30S", "1.5m", "10 minutes"] {
-            with(good).refused(69, &["schedd is not running"]);
+            with(good).refused(69, &["found no schedd"]);
         }
         let flag = call.last().unwrap();
         with("30").refused(2, &[flag, "\"30s\""]);

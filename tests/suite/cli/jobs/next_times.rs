@@ -72,7 +72,7 @@ fn what_never_comes_or_cannot_be_read_is_refused() {
         .run(&["next", "0 0 0 1 1 * 2027", "--from", "2028-01-01"])
         .refused(2, &["no time after", "2100"]);
     alone.run(&["next", "@daily", "-n", "0"]).refused(2, &["--count", "1..=100000"]);
-    alone.run(&["next", "backup"]).refused(69, &["schedd is not running"]);
+    alone.run(&["next", "backup"]).refused(69, &["found no schedd"]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn an_expression_of_systemd_is_shown_in_its_own_zone_and_refused_as_one() {
         ("Mon..Fri 25:00", "calendar \"Mon..Fri 25:00\": hour 25"),
         ("Mon *-*-* 09:00:00.5", "wanted whole seconds"),
         ("0 9 * *", "the expression has 4 fields"),
-        ("*/5", "1 field found"),
+        ("*/5", "the expression has 1 field"),
     ] {
         alone().run(&["next", text]).refused(2, &[wanted]);
     }

@@ -138,9 +138,8 @@ async fn an_occurrence_with_a_record_that_the_ledger_says_of_too_is_taken_out_of
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
         reported.len() == 1
-            && reported[0].contains(
-                "the run has a record, and the ledger counts the run as skipped in a range of 5"
-            ),
+            && reported[0]
+                .contains("as a record, and in the ledger as skipped in a range of 5 occurrences"),
         "{reported:?}"
     );
     let mended = desk.mend("wrong:ledger", "a").await;

@@ -128,7 +128,7 @@ fn a_file_s_job_takes_its_name_when_the_api_job_that_held_it_is_gone() {
     let node = ScriptedNode::on(&redis, &script)
         .jobs("[jobs.a]\nevery = \"2h\"\nshell = \"true\"\n")
         .start();
-    node.wait_for_log("The job of the file was not applied");
+    node.wait_for_log("The job of the jobs file was not applied");
     Schedctl::on(&redis).run(&["cancel", "a"]).good();
     let is_its = || eye.job("a").filter(|job| job.is_live() && job.definition.contains("2h"));
     until("the file's job is there", LONG, is_its);

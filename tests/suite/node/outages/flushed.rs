@@ -473,7 +473,7 @@ fn a_damaged_mark_is_written_back_by_a_node_that_knew_it_and_is_no_loss() {
         redis.connection().get::<_, String>("{schedd}:epoch").ok().filter(|epoch| *epoch == marked)
     };
     until("the mark is what it was", LONG, read);
-    node.wait_for_log("wrote the known epoch back");
+    node.wait_for_log("replaced the value by the known epoch");
     eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
     assert!(losses(&redis).as_array().unwrap().is_empty());

@@ -67,7 +67,7 @@ fn a_redis_busy_with_a_script_of_somebody_costs_no_run() {
     let () = say(&mut admin, &["CONFIG", "SET", "busy-reply-threshold", "100"]);
     let loops = "local s = redis.call('TIME')[1] + 4 while redis.call('TIME')[1] + 0 < s do end";
     let () = say(&mut admin, &["EVAL", loops, "0"]);
-    assert!(scene.logged("busy with a script"));
+    assert!(scene.logged("busy with a long Lua script"));
     scene.assert_all_done_once();
 }
 
@@ -114,7 +114,7 @@ fn a_primary_without_its_replicas_takes_nothing_and_costs_no_run() {
     let scene = ScriptedScene::with_lease(LEASE);
     let mut admin = scene.redis.connection();
     let () = say(&mut admin, &["CONFIG", "SET", "min-replicas-to-write", "1"]);
-    scene.until_logged("too few replicas");
+    scene.until_logged("fewer replicas than min-replicas-to-write");
     last(Duration::from_secs(1));
     let () = say(&mut admin, &["CONFIG", "SET", "min-replicas-to-write", "0"]);
     scene.assert_all_done_once();

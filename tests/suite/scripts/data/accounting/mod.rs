@@ -146,7 +146,7 @@ async fn doctor_sees_a_range_that_reports_otherwise_than_the_schedule_of_then_ha
     play.now += 1;
     let exam = examine(&play.world.at(play.now)).await.unwrap();
     let reported: Vec<String> = exam.findings.iter().map(ToString::to_string).collect();
-    let wanted = format!("its schedule has {};", range.count);
+    let wanted = format!("its schedule has {} in that time", range.count);
     assert!(reported.len() == 1 && reported[0].contains(&wanted), "{reported:?}");
 }
 
