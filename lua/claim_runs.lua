@@ -24,6 +24,7 @@
 -- KEYS 15 not_while_recent
 -- KEYS 16 notices
 -- KEYS 17 deadlines
+-- KEYS 18 job_gates
 -- KEYS* run
 -- KEYS* job
 -- KEYS* open
@@ -89,7 +90,7 @@ local now, micros = clock(ARGV[1])
 local due, leases, fence_key, stop_requests, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
 local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stop_requests, 'hash', KEYS[6], 'zset',
   KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'hash', KEYS[13], 'hash',
-  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'zset', KEYS[17], 'zset'})
+  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'zset', KEYS[17], 'zset', KEYS[18], 'zset'})
 if bad then return bad end
 local gates, last_key = gates_of(ARGV[7])
 local has_not_while = redis.call('EXISTS', KEYS[14]) == 1
@@ -289,6 +290,8 @@ local function withdraw(k, a, job)
   if planned ~= '' and whole(string.match(planned, '@(%d+)'), PARKED) < tonumber(a.due_ms) then return end
   plant_pending(k, a.job_name, a.id, a.due_ms, a.due_ms)
   if planned ~= '' then redis.call('ZREM', k.job_due, planned) end
+  local gate = gate_names(a.gates)[1]
+  if gate then set_gate_entry(KEYS[18], k.job, job[13] .. ' ' .. gate .. ' ' .. a.job_name) end
 end
 
 local claimed, slots = 0, tonumber(ARGV[8])
@@ -319,7 +322,7 @@ local function claim(k, a)
   if run[2] and run[2] ~= 'scheduled' then return remove_from_due(k, a, run[2]) end
   if claimed >= slots then return {'full'} end
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched',
-    'skipped_behind', 'first_rev', 'same_since', 'delay')
+    'skipped_behind', 'first_rev', 'same_since', 'delay', 'queue')
   if not job[1] then return {'job_missing'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
@@ -485,7 +488,7 @@ local function claim(k, a)
 end
 
 local reply = {'items', now, is_fence_wrong and 1 or 0}
-local run_at, arg_at = 18, 9
+local run_at, arg_at = 19, 9
 while run_at <= last_key do
   local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], counters = KEYS[8], nudge = nudge, dead = KEYS[10], gates = gates,
     leases = leases, not_while_recent = KEYS[15], notices = KEYS[16], deadlines = KEYS[17],

@@ -217,6 +217,7 @@ impl Store {
             .key("not_while_recent", keys.not_while_recent())
             .key("notices", keys.notices())
             .key("deadlines", keys.deadlines())
+            .key("job_gates", keys.job_gates())
             .arg("now", self.now_arg())
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)

@@ -107,6 +107,11 @@ const TESTS: &[(&str, &str, &str)] = &[
         "at_gate",
         "a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_place",
     ),
+    (
+        "claim_runs",
+        "withdrawn",
+        "a_one_shot_that_a_clock_ahead_brought_to_a_gate_waits_for_its_time_after_all",
+    ),
     ("claim_runs", "places", "places_a_definition_needs_no_more_are_given_up_at_the_claim"),
     (
         "claim_runs",

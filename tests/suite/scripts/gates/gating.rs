@@ -102,6 +102,8 @@ async fn a_one_shot_that_a_clock_ahead_brought_to_a_gate_waits_for_its_time_afte
     assert!(!has_place(&world, "key:k", &b), "the key is free for others meanwhile");
     assert_eq!(world.job("b").await.pending, Some(b.clone()));
     assert_eq!(world.score("due:default", &b.to_string()), Some(100_000));
+    let listed: Vec<String> = world.raw("ZRANGE", "job_gates", &["0", "-1"]);
+    assert_eq!(listed, ["default key:k b"], "nodes find the run behind others of the key");
     let claim = world.win_at(100_000, &b, KEY).await;
     world.succeed(100_010, &claim).await;
     world.assert_sound();
