@@ -48,7 +48,8 @@ pub enum CanonicalError {
     },
     /// The text has a key that this version does not know.
     #[error(
-        "definition has the key {key:?}, which this version does not know: it was written by a newer schedd"
+        "definition has the key {key:?}, which this version of schedd does not know: \
+         a newer schedd wrote the definition"
     )]
     Newer {
         /// The unknown key, with the names of the tables around it.
@@ -138,7 +139,7 @@ fn contradiction(spec: &JobSpec) -> Option<&'static str> {
     let has_loader_variable =
         spec.process.user.is_some() && spec.env.keys().any(|name| name.starts_with("LD_"));
     let found = [
-        (is_misshapen, "the schedule cannot have these modifiers"),
+        (is_misshapen, "found a key such as start or anchor that this schedule cannot have"),
         (shape.start.zip(shape.end).is_some_and(|(start, end)| start > end), "end is before start"),
         (
             spec.delivery == Delivery::AtMostOnce && spec.retry.limit > 0,

@@ -96,7 +96,11 @@ fn compile_served(
         served.insert(queue);
     }
     if served.is_empty() && is_whole {
-        return spot.wanted(problems, "at least one queue; remove the key to serve all queues");
+        spot.fault(
+            problems,
+            "found an empty list, wanted at least one queue; remove the key to serve all queues",
+        );
+        return None;
     }
     is_whole.then_some(served)
 }

@@ -47,7 +47,7 @@ pub fn change_queue(
             "paused" => problems.fault(
                 "paused",
                 None,
-                "not a setting: use schedctl queue pause or schedctl queue resume",
+                "paused cannot be set here: use schedctl queue pause or schedctl queue resume",
             ),
             // A burst that belongs to the old rate must not survive with a new rate.
             "rate" => drop(table.remove("burst")),
@@ -197,7 +197,10 @@ mod tests {
                 "zebra: unknown key, wanted concurrency, limit, rate, burst, weight or strict",
             ),
             ("burst=5", "burst: burst has no effect without a rate"),
-            ("paused=true", "paused: not a setting: use schedctl queue pause or schedctl"),
+            (
+                "paused=true",
+                "paused: paused cannot be set here: use schedctl queue pause or schedctl",
+            ),
             ("rate=", "rate: rate \"\" has no /"),
             ("limit=3 limit=4", "limit: found this key twice, wanted each key once"),
             ("weight=3 strict=true", "strict: a strict queue is served before all other queues"),

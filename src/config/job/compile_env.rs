@@ -51,7 +51,9 @@ pub(crate) fn compile_env_files(
         None => vec![spot.clone()],
     };
     if spots.len() > MOST_FILES {
-        return spot.wanted(problems, format_args!("at most {MOST_FILES} files"));
+        let count = spots.len();
+        spot.fault(problems, format!("found {count} files, wanted at most {MOST_FILES} files"));
+        return None;
     }
     let mut files = Vec::new();
     for spot in &spots {
@@ -64,7 +66,7 @@ pub(crate) fn compile_env_files(
             problems.warning(
                 &spot.path,
                 spot.span(),
-                format!("file {path} does not exist on this host, so runs will fail to start"),
+                format!("file {path} does not exist on this host, so runs here will fail to start"),
             );
         }
         files.push(file);
@@ -84,7 +86,7 @@ pub(crate) fn compile_cwd(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<
             &spot.path,
             spot.span(),
             format!(
-                "directory {} does not exist on this host, so runs will fail to start",
+                "directory {} does not exist on this host, so runs here will fail to start",
                 quoted(&path.to_string_lossy())
             ),
         );

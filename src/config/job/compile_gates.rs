@@ -70,7 +70,10 @@ pub(crate) fn compile_not_while(
         None => return spot.wanted(problems, "names of jobs such as [\"backup\"]"),
     };
     if names.iter().any(JobName::is_hidden) {
-        return spot.wanted(problems, "names of jobs, because runs of notices cannot block a job");
+        return spot.wanted(
+            problems,
+            "job names without /: a name with / belongs to notices, which cannot block a job",
+        );
     }
     let count = names.len();
     let mut distinct = BTreeSet::new();

@@ -175,13 +175,14 @@ fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap
             problems.fault(
                 &spot.path,
                 name_span,
-                "header not allowed, because schedd sets this header from the URL and the body",
+                "header not allowed, because schedd sets it from the URL and the body: \
+                 remove this header",
             );
         } else if headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
             problems.fault(
                 &spot.path,
                 name_span,
-                "found this header twice, because case does not matter in header names",
+                "found this header twice (case does not matter in header names), wanted it once",
             );
         }
         if let Some(value) = spot.text("schedd", problems) {

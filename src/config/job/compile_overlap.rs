@@ -71,7 +71,11 @@ pub(crate) fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Optio
             let max = max.integer(&(1..=MOST_WAITING), problems)?;
             mode.map(|_| Overlap::Queue { max })
         }
-        (Some(_), Some(max)) => max.wanted(problems, "no max, except with mode = \"queue\""),
+        (Some(_), Some(max)) => {
+            let message = "max applies only to mode = \"queue\": change the mode or remove max";
+            max.fault(problems, message);
+            None
+        }
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn compile_user(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     if matches!(origin, Origin::File { .. })
         && let Some(lack) = account_lack(&run_as)
     {
-        let message = format!("{lack}, so runs will fail to start");
+        let message = format!("{lack}, so runs here will fail to start");
         problems.warning(&spot.path, spot.span(), message);
     }
     Some(run_as)
@@ -137,7 +137,7 @@ pub(crate) fn compile_shell_program(spot: &Spot<'_>, reading: &mut Reading<'_>) 
         problems.warning(
             &spot.path,
             spot.span(),
-            format!("program {shown} does not exist on this host, so runs will fail to start"),
+            format!("program {shown} does not exist on this host, so runs here will fail to start"),
         );
     }
     Some(path)

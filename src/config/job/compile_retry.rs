@@ -71,7 +71,9 @@ pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
     {
         spot.fault(
             reading.problems,
-            format!("found {code} in on and in never_on, wanted {code} in only one list"),
+            format!(
+                "found code {code} in both on and never_on, wanted it in only one of these lists"
+            ),
         );
     }
     if let Some(spot) = table.get("max_delay") {

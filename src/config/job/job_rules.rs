@@ -80,7 +80,8 @@ pub(crate) fn refuse_contradictions(
         && spec.kill_grace > spec.timeout
         && let Some(spot) = table.get("kill_grace")
     {
-        let message = "kill_grace is longer than timeout: a job that ignores SIGTERM would take longer to stop than it may run";
+        let message = "kill_grace is longer than timeout: a job that ignores SIGTERM would take \
+                       longer to stop than it may run; wanted a shorter kill_grace";
         problems.warning(&spot.path, spot.span(), message);
     }
 }
@@ -96,7 +97,11 @@ fn refuse_loader_variables(
     if let (Some(_), Some(name), Some(spot)) =
         (user, found, table.get("env").or_else(|| table.get("user")))
     {
-        spot.fault(problems, format!("{name} together with user: variables of the dynamic loader are refused for a job of another user"));
+        let message = format!(
+            "found {name} together with user: a job of another user cannot have variables of the \
+             dynamic loader (LD_...); remove {name} or user"
+        );
+        spot.fault(problems, message);
     }
 }
 
@@ -163,7 +168,8 @@ pub(crate) fn refuse_late_without_notice(
     if let Some(spot) = spot.filter(|_| !is_reported) {
         spot.fault(
             problems,
-            "a missed deadline would notify nobody: add on_late = { shell = \"mail -s late me\" }",
+            "nobody would be notified when a run passes its deadline: \
+             add on_late = { shell = \"mail -s late me\" }",
         );
     }
 }

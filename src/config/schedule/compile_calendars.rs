@@ -95,7 +95,7 @@ fn compile_item(spot: &Spot<'_>, problems: &mut Problems) -> Option<DayItem> {
         return spot.wanted(problems, "a date such as \"2026-12-25\"");
     };
     if text.starts_with("calendar:") {
-        let why = "but a calendar cannot name another calendar, wanted its days; \
+        let why = "but a calendar cannot name another calendar, wanted dates; \
                    a job can name both, such as exclude = [\"calendar:A\", \"calendar:B\"]";
         spot.fault(problems, format!("found {}, {why}", quoted(text)));
         return None;

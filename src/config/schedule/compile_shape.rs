@@ -198,7 +198,9 @@ fn calendar_named(
     let names: Vec<&str> = calendars.keys().map(String::as_str).collect();
     let hint = match nearest(name, names.iter().copied()) {
         Some(meant) => format!("did you mean {meant:?}?"),
-        None if names.is_empty() => "and no calendar is".to_owned(),
+        None if names.is_empty() => {
+            "and no other calendar is declared: add a table [calendars.NAME]".to_owned()
+        }
         None => format!("wanted {}", one_of(&names)),
     };
     spot.fault(

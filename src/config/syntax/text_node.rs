@@ -169,7 +169,7 @@ fn from_value<'t>(
 
 /// Returns the message for a text nested deeper than [`MAX_DEPTH`].
 pub(crate) fn too_deep() -> String {
-    format!("found values nested deeper than {MAX_DEPTH} levels, wanted at most {MAX_DEPTH}")
+    format!("found values nested deeper than {MAX_DEPTH} levels, wanted at most {MAX_DEPTH} levels")
 }
 
 fn integer(digits: &str, radix: u32) -> i128 {

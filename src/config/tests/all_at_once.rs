@@ -129,7 +129,7 @@ ping_url = 'ftp://h/'
             "jobs.toml:5:12: jobs.a.max_runs: ",
             "jobs.toml:6:9: jobs.a.shell: ",
             "jobs.toml:7:15: jobs.a.dst.gap: ",
-            "jobs.toml:8:21: jobs.a.must_start_within: a missed deadline would notify nobody",
+            "jobs.toml:8:21: jobs.a.must_start_within: nobody would be notified when a run passes its deadline",
             "jobs.toml:9:13: jobs.a.not_while: found the job's own name",
             "jobs.toml:10:14: jobs.a.env.A: the text has ${",
             "jobs.toml:11:12: jobs.a.ping_url: ",

@@ -113,7 +113,7 @@ fn how_a_process_starts_is_held_to_its_forms() {
     ]);
     let loaded = job_fault("shell = 'true'\nuser = 'a'\nenv = { LD_PRELOAD = 'x' }");
     assert!(
-        loaded.contains("jobs.toml:4:7: jobs.a.env: LD_PRELOAD together with user"),
+        loaded.contains("jobs.toml:4:7: jobs.a.env: found LD_PRELOAD together with user"),
         "{loaded}"
     );
 }
@@ -164,7 +164,7 @@ fn codes_that_contradict_each_other_or_that_no_attempt_can_have_are_refused() {
         ),
         (
             "retry = { limit = 1, on = [3, 75], never_on = [75] }",
-            "jobs.a.retry.never_on: found 75 in on and in never_on",
+            "jobs.a.retry.never_on: found code 75 in both on and never_on",
         ),
         (
             "retry = { limit = 1, on = [503] }",
@@ -178,7 +178,10 @@ fn codes_that_contradict_each_other_or_that_no_attempt_can_have_are_refused() {
     let fault = job_fault("http = 'http://h/'\nretry = { limit = 1, on = [503, 99] }");
     assert!(fault.contains("jobs.a.retry.on[1]: found integer 99, wanted a status from 100 to 599: this job makes a request"));
     let fault = fault_in_defaults("retry = { limit = 1, on = [75], never_on = [75] }");
-    assert!(fault.contains("defaults.retry.never_on: found 75 in on and in never_on"), "{fault}");
+    assert!(
+        fault.contains("defaults.retry.never_on: found code 75 in both on and never_on"),
+        "{fault}"
+    );
 }
 
 #[test]
@@ -232,7 +235,7 @@ fn words_are_refused_with_the_nearest() {
         ("overlap = true", "found true, wanted \"skip\", "),
         ("overlap = { max = 3 }", "found no mode, wanted a mode such as"),
         ("overlap = { mode = 'queue', max = 0 }", "jobs.a.overlap.max: found integer 0"),
-        ("overlap = { mode = 'skip', max = 3 }", "wanted no max, except with mode = \"queue\""),
+        ("overlap = { mode = 'skip', max = 3 }", "max applies only to mode = \"queue\""),
         ("catch_up = 'newest'", "wanted \"skip\", \"latest\" or \"all\""),
         ("catch_up = { mode = 'all', max_count = 0 }", "wanted an integer from 1 to 100000"),
         ("catch_up = { max_age = '0s' }", "wanted 1s to 10 years"),
@@ -443,7 +446,7 @@ fn a_request_cannot_be_bent_by_its_parts() {
         ("headers = { A = 1 }", "found integer (not shown), wanted a string"),
         (
             "headers = { hOST = 'x' }",
-            "jobs.a.http.headers.hOST: header not allowed, because schedd sets this header",
+            "jobs.a.http.headers.hOST: header not allowed, because schedd sets it from the URL",
         ),
         ("headers = { Content-Length = '0' }", "not allowed"),
         ("headers = { Transfer-Encoding = 'chunked' }", "not allowed"),

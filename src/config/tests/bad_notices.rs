@@ -103,11 +103,11 @@ fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_reported_of_it() {
         }
         each_is_refused(&[(
             &format!("{key} = '5m'"),
-            "a missed deadline would notify nobody: add on_late = ",
+            "nobody would be notified when a run passes its deadline: add on_late = ",
         )]);
         each_is_refused(&[(
             &format!("{key} = '5m'\non_late = false"),
-            "a missed deadline would notify nobody",
+            "nobody would be notified when a run passes its deadline",
         )]);
         assert!(
             compile(&format!(
@@ -307,7 +307,7 @@ fn a_line_is_refused_as_a_file_is() {
         ),
         (
             r#"{"shell":"x","must_start_within":"5m"}"#,
-            "must_start_within: a missed deadline would notify nobody",
+            "must_start_within: nobody would be notified when a run passes its deadline",
         ),
         (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found an invalid URL"),
         (
@@ -363,7 +363,7 @@ must_finish_within = '1h'
         "jobs.toml:13:9: jobs.b.umask: ",
         "jobs.toml:14:9: jobs.b.stdin: ",
         "jobs.toml:15:17: jobs.b.shell_program: ",
-        "jobs.toml:16:22: jobs.b.must_finish_within: a missed deadline would notify nobody",
+        "jobs.toml:16:22: jobs.b.must_finish_within: nobody would be notified when a run passes its deadline",
     ];
     let faults = faults(text);
     assert_eq!(faults.len(), wanted.len(), "{faults:#?}");

@@ -88,7 +88,7 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
     assert_eq!(
         found,
         [
-            "jobs.a.env_file[0]: file \"/no/such.env\" does not exist on this host, so runs will fail to start"
+            "jobs.a.env_file[0]: file \"/no/such.env\" does not exist on this host, so runs here will fail to start"
         ]
     );
     for (value, wanted) in [

@@ -43,7 +43,7 @@ fn what_cannot_be_served_or_required_is_refused_with_what_is_wanted() {
         ),
         (
             "queues = []",
-            "daemon.queues: found an array, wanted at least one queue; remove the key to serve all queues",
+            "daemon.queues: found an empty list, wanted at least one queue; remove the key to serve all queues",
         ),
         ("queues = 'mail'", "wanted a list of queues such as [\"default\", \"mail\"]"),
         ("labels = ['GPU']", "label name \"GPU\" is not valid"),

@@ -155,7 +155,9 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<In
             Some(highest) => format!("{is}, but the fence {highest} is in use"),
             None => format!("{is}; wanted a whole number above 0"),
         };
-        findings.push(wrong("fence", found).fixed_by("raises the last fence"));
+        findings.push(wrong("fence", found).fixed_by(
+            "sets the key to the highest fence in use, or deletes the key if no fence is in use",
+        ));
     }
     findings
 }

@@ -18,17 +18,17 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The maximum number of characters of a field or value in a message.
 const SHOWN: usize = 60;
 
-const NOT_A_QUEUE: &str = "the field is not the name of a queue";
-const NOT_A_GROUP: &str = "the field is not the name of a group";
-const NOT_A_JOB: &str = "the field is not the name of a job";
-const NOT_A_RUN: &str = "the field is not the id of a run";
-const NOT_A_SECTION: &str =
-    "the field is not the name of a queue or group (queue NAME, group NAME)";
+const NOT_A_QUEUE: &str = "the field is not a valid queue name";
+const NOT_A_GROUP: &str = "the field is not a valid group name";
+const NOT_A_JOB: &str = "the field is not a valid job name";
+const NOT_A_RUN: &str = "the field is not a valid run id";
+const NOT_A_SECTION: &str = "the field does not have the form queue NAME or group NAME";
 const NOT_A_WORD: &str = "the field is not a name of lower-case letters and underscores";
 const NOT_A_CONCURRENCY: &str = "the value is not a concurrency (a whole number above 0)";
 const NOT_A_COUNT: &str = "the value is not a whole number from 0";
 const NOT_A_INSTANT: &str = "the value is not a time (a Unix time in ms)";
 const NOT_A_FENCE_AT: &str = "the value is not a fence with a Unix time in ms (FENCE:MS)";
+const NOT_A_TIME_IN_MS: &str = "the value is not a whole number of milliseconds";
 const NOT_A_HASH: &str = "the value is not a hash of 40 hexadecimal digits";
 
 /// A field with an unreadable name or value.
@@ -104,14 +104,19 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
 /// Returns the reason why a setting of a group is invalid. `None` if the setting is valid. A group
 /// with an invalid setting counts as exclusive.
 fn judge_group(field: &str, value: &str) -> Option<&'static str> {
-    let is_sound = match field {
-        "mode" => matches!(value, "exclusive" | "alternate"),
-        "order" => value.split(' ').all(|name| name.parse::<JobName>().is_ok()),
-        "gap_ms" | "turn_timeout_ms" => value.parse::<u32>().is_ok(),
-        _ if field.starts_with("src:") => is_hash(value) && !value.is_empty(),
-        _ => true,
+    let (is_sound, fault) = match field {
+        "mode" => {
+            (matches!(value, "exclusive" | "alternate"), "the value is not exclusive or alternate")
+        }
+        "order" => (
+            value.split(' ').all(|name| name.parse::<JobName>().is_ok()),
+            "the value is not a list of job names with single spaces between the names",
+        ),
+        "gap_ms" | "turn_timeout_ms" => (value.parse::<u32>().is_ok(), NOT_A_TIME_IN_MS),
+        _ if field.starts_with("src:") => (is_hash(value) && !value.is_empty(), NOT_A_HASH),
+        _ => (true, ""),
     };
-    (!is_sound).then_some("the value is not valid for this setting of a group")
+    (!is_sound).then_some(fault)
 }
 
 /// Returns the reason why a field of a gate's state is invalid. Such a field has the turn, the lane
@@ -120,14 +125,22 @@ fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
     let is_limits = || {
         value.split(' ').count() == 3 && value.split(' ').all(|part| part.parse::<u64>().is_ok())
     };
-    let is_sound = match (field.split_once(':'), field) {
-        (Some(("lane", run)), _) => run.parse::<RunId>().is_ok() && value.parse::<Lane>().is_ok(),
-        (Some(("job", job)), _) => job.parse::<JobName>().is_ok() && is_limits(),
-        (None, "turn" | "ended") => value.parse::<JobName>().is_ok(),
-        (None, "since" | "last_ended" | "tried") => is_instant(value),
-        _ => true,
+    let (is_sound, fault) = match (field.split_once(':'), field) {
+        (Some(("lane", run)), _) => (
+            run.parse::<RunId>().is_ok() && value.parse::<Lane>().is_ok(),
+            "field and value are not lane:RUN and the lane of this run",
+        ),
+        (Some(("job", job)), _) => (
+            job.parse::<JobName>().is_ok() && is_limits(),
+            "field and value are not job:JOB and three whole numbers",
+        ),
+        (None, "turn" | "ended") => {
+            (value.parse::<JobName>().is_ok(), "the value is not a valid job name")
+        }
+        (None, "since" | "last_ended" | "tried") => (is_instant(value), NOT_A_INSTANT),
+        _ => (true, ""),
     };
-    (!is_sound).then_some("the value is not valid for this state of a gate")
+    (!is_sound).then_some(fault)
 }
 
 fn is_instant(text: &str) -> bool {
@@ -148,19 +161,23 @@ fn is_section(text: &str) -> bool {
 }
 
 fn judge_node(field: &str, value: &str) -> Option<&'static str> {
-    let is_whole = match field {
-        "started_at" => is_instant(value),
-        "pid" | "running" => value.parse::<u32>().is_ok(),
-        "clock_offset_ms" => value.is_empty() || value.parse::<i64>().is_ok(),
-        "state" => is_word(value),
-        "incarnation" | "version" => is_plain(value) && !value.is_empty(),
-        "host" | "boot_id" => is_plain(value),
+    const NOT_PLAIN: &str =
+        "the value is not a text of one line with at most 300 bytes of printable characters";
+    let (is_whole, fault) = match field {
+        "started_at" => (is_instant(value), NOT_A_INSTANT),
+        "pid" | "running" => (value.parse::<u32>().is_ok(), NOT_A_COUNT),
+        "clock_offset_ms" => (value.is_empty() || value.parse::<i64>().is_ok(), NOT_A_TIME_IN_MS),
+        "state" => {
+            (is_word(value), "the value is not a word of lower-case letters and underscores")
+        }
+        "incarnation" | "version" if value.is_empty() => (false, "the value must not be empty"),
+        "incarnation" | "version" | "host" | "boot_id" => (is_plain(value), NOT_PLAIN),
         _ if !is_word(field) => return Some(NOT_A_WORD),
         // The error of a file is text of any length. A newer node may write fields that this
         // version does not know.
-        _ => true,
+        _ => (true, ""),
     };
-    (!is_whole).then_some("the value is not valid for this field of a node")
+    (!is_whole).then_some(fault)
 }
 
 fn is_word(text: &str) -> bool {
@@ -189,7 +206,8 @@ pub fn bad_fields(rest: &str, key: &str, bad: &[BadField]) -> Option<Inconsisten
         1 => format!("field {first}"),
         count => format!("{count} of its fields are not valid; for example, field {first}"),
     };
-    let fix = "deletes each unreadable field and prints its value; schedd writes the field again";
+    let fix = "deletes each unreadable field and prints its value; \
+               schedd writes the field again if schedd needs it";
     Some(
         Inconsistency::unreadable(
             FindingSubject::Key(key.to_owned()),

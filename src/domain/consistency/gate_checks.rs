@@ -25,21 +25,24 @@ pub struct GateFacts {
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
         format!(
-            "is the queue of a gate with wrong entries ({}), such as run {first}, whose record does not allow the entry",
+            "lists the runs that wait at a gate, and has wrong entries ({}), \
+             such as run {first}, whose record does not allow the entry",
             facts.strays.len()
         )
     } else if let Some(first) = facts.aside.first() {
         format!(
-            "is the queue of a gate where runs in quarantine have places ({}), such as run {first}; no node starts these runs",
+            "lists the runs that wait at a gate, but runs in quarantine have places at this gate \
+             ({}), such as run {first}; no node starts these runs",
             facts.aside.len()
         )
     } else if facts.is_open_unnoticed {
         format!(
-            "is the queue of a gate where no run has a place, but no node will let the waiting runs in (waiting: {})",
+            "lists the runs that wait at a gate; no run has a place, \
+             but no node will let the waiting runs in (waiting runs: {})",
             facts.queued.len()
         )
     } else if facts.is_unsorted {
-        "is the queue of a gate, but the indexes by job or by lane name other waiting runs"
+        "lists the runs that wait at a gate, but the indexes by job or by lane list other runs"
             .to_owned()
     } else {
         return None;
@@ -66,7 +69,7 @@ mod tests {
             ),
             (
                 GateFacts { aside: vec![run.clone()], ..GateFacts::default() },
-                "runs in quarantine have places (1)",
+                "runs in quarantine have places at this gate (1)",
             ),
             (
                 GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() },

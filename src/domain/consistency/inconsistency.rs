@@ -101,7 +101,7 @@ impl Inconsistency {
         name: impl fmt::Display,
         why: impl fmt::Display,
     ) -> Self {
-        let found = format!("should be in {name}, because {why}, but is not there");
+        let found = format!("should be in the index {name}, because {why}, but is not there");
         Self::new(FindingKind::Missing, subject, place, found)
     }
 
@@ -113,7 +113,7 @@ impl Inconsistency {
         name: impl fmt::Display,
         why: impl fmt::Display,
     ) -> Self {
-        let found = format!("should not be in {name}, because {why}, but is there");
+        let found = format!("should not be in the index {name}, because {why}, but is there");
         Self::new(FindingKind::Extra, subject, place, found)
     }
 

@@ -143,7 +143,8 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
         findings.extend(facts.is_among_ended.then(|| facts.extra("finished", why)));
         if !facts.listed_by.is_empty() {
             let files: Vec<String> = facts.listed_by.iter().map(SourceName::words).collect();
-            let found = format!("is in the list of {}, but has no record", files.join(" and of "));
+            let found =
+                format!("is listed as a job of {}, but has no record", files.join(" and of "));
             let finding = facts.finding(FindingKind::Extra, "source", found);
             let fix = "removes the job from the lists; nodes with these files define the job again";
             findings.push(finding.fixed_by(fix));
@@ -176,12 +177,16 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     let due = facts.pending.as_ref().filter(|_| !facts.is_paused).map(|pending| pending.run.due());
     let wanted = due.map_or(PARKED, UnixMillis::as_i64);
     if !is_planned_wrong && facts.indexed.as_deref() != Some(wanted.to_string().as_str()) {
+        let what = match due {
+            Some(_) => "the due time of its planned run in Unix ms",
+            None => "the score of a job without a planned run",
+        };
         findings.push(match &facts.indexed {
             None => facts.missing("jobs", "the job has not ended"),
             Some(is) => Inconsistency::wrong(
                 facts.subject(),
                 "jobs",
-                format!("should have the score {wanted} in jobs, but has the score {is}"),
+                format!("has the score {is} in the index jobs, but should have {wanted}, {what}"),
             ),
         });
     }
@@ -235,7 +240,8 @@ fn planned(facts: &JobPlaces) -> Option<Inconsistency> {
             _ if *due_sets > 0 && *is_in_own => return None,
             _ => {
                 let found = format!(
-                    "has the planned run {run}, but due:{} lacks this run (other due sets with this run: {due_sets})",
+                    "has the planned run {run}, but the due set due:{} lacks this run \
+                     (other due sets with this run: {due_sets})",
                     facts.lane
                 );
                 facts.finding(FindingKind::Missing, "due", found)

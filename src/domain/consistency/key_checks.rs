@@ -129,7 +129,8 @@ pub fn family_of(rest: &str) -> &'static str {
 /// Returns the finding for a lane that has due runs and is missing in the key `lanes`. No node
 /// polls such a lane.
 pub fn unknown_lane(name: String) -> Inconsistency {
-    let found = "has due runs, but its lane is missing in lanes, so no node starts these runs";
+    let found =
+        "has due runs, but the index lanes does not list its lane, so no node starts these runs";
     Inconsistency::new(FindingKind::Missing, FindingSubject::Key(name), "lanes", found)
 }
 
@@ -141,6 +142,7 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
     match known_key(&facts.rest) {
         KnownNames::Type(wanted) if wanted != facts.kind => {
             let why = format!("its type is {}", facts.kind);
+            let wanted = format!("the type {wanted}");
             let finding = Inconsistency::unreadable(subject(), family_of(&facts.rest), why, wanted);
             let fix = "moves the key to quarantine; schedd creates the key again";
             findings.push(finding.fixed_by(fix));
@@ -159,7 +161,7 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
     }
     if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:")
     {
-        let found = "has an expiry, but keys of this family must not expire";
+        let found = "has an expiry time (TTL), but keys of this family must not expire";
         findings.push(
             Inconsistency::new(FindingKind::Extra, subject(), "expiry", found)
                 .fixed_by("removes the expiry"),
@@ -218,7 +220,10 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             Some((run, _)) if rest == family || rest[family.len() + 1..] == *run.job().as_str() => {
                 Ok(Member::Other)
             }
-            Some((run, _)) => Err(format!("the entry is an output of job {}", run.job())),
+            Some((run, _)) => Err(format!(
+                "the entry is an output of job {}, but the key belongs to another job",
+                run.job()
+            )),
             None => Err("the entry is not an output (RUN#ATTEMPT)".to_owned()),
         },
         "nodes" | "event_nodes" => {
@@ -287,9 +292,9 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         "job_gates" => is_gated(member)
             .then_some(Member::Other)
             .ok_or_else(|| "the entry is not a job with a gate (LANE GATE JOB)".to_owned()),
-        "ledger" => is_range(member)
-            .then_some(Member::Other)
-            .ok_or_else(|| "the entry is not a skipped range (TO:COUNT:STATE:REASON)".to_owned()),
+        "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| {
+            "the entry is not a range of ended runs (TO:COUNT:STATE:REASON)".to_owned()
+        }),
         "notices" => {
             let read = crate::domain::job::notice::read_notice(&member_bytes(member));
             read.map(|_| Member::Other).ok_or_else(|| {
@@ -316,7 +321,10 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             {
                 Ok(Member::Run(run, None))
             }
-            Ok(run) => Err(format!("the entry is a run of job {}", run.job())),
+            Ok(run) => Err(format!(
+                "the entry is a run of job {}, but the key belongs to another job",
+                run.job()
+            )),
             Err(error) => Err(error.to_string()),
         },
         _ => Ok(Member::Other),
@@ -395,8 +403,10 @@ pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<I
     let found = format!(
         "and the outputs:JOB indexes differ from the outputs (entries without an output: {missing}; outputs that one of the indexes lacks: {unlisted})"
     );
-    (missing + unlisted > 0)
-        .then(|| Inconsistency::wrong(FindingSubject::Key(index), "outputs", found))
+    (missing + unlisted > 0).then(|| {
+        Inconsistency::wrong(FindingSubject::Key(index), "outputs", found)
+            .fixed_by("corrects the entries of these indexes")
+    })
 }
 
 #[cfg(test)]

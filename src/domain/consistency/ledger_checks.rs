@@ -31,7 +31,8 @@ pub fn ledger_excess(
 ) -> Inconsistency {
     let SkippedRange { first, last, count } = range;
     let found = format!(
-        "counts {total} occurrences from {first} to {last} ({count} as {state} in one range), but its schedule has {has} in that time"
+        "has {total} occurrences in its ledger from {first} to {last} \
+         ({count} as {state} in one range), but its schedule has {has} in that time"
     );
     let subject = FindingSubject::Job(job.clone());
     Inconsistency::wrong(subject, "ledger", found).fixed_by("reduces the range by the difference")

@@ -23,7 +23,8 @@ pub fn judge_skipped_range(facts: &SkippedRangeFacts) -> Option<Inconsistency> {
         return None;
     }
     let found = format!(
-        "counts {} occurrences from {} to {} as skipped, but the number without their own record is {}",
+        "has a skipped range of {} occurrences from {} to {}, \
+         but the number of these occurrences without a record of their own is {}",
         written.count, written.first, written.last, possible.count
     );
     let subject = FindingSubject::Run(run.clone(), None);

@@ -31,7 +31,9 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> 
         _ => return None,
     };
     let advice = format!(
-        "start a node that ran with this data: it writes the epoch again; if there is no such node, delete the key (DEL {key}), and the next node writes a new epoch"
+        "start a node that ran with this data: the node writes the epoch again; \
+         if there is no such node, delete the key (DEL {key}), \
+         and the next node writes a new epoch"
     );
     let finding = Inconsistency::unreadable(
         FindingSubject::Key(key),

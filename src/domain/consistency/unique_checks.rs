@@ -58,7 +58,8 @@ pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistenc
         )),
         _ => {
             let found = format!(
-                "names job {holder} as the holder of the unique key, but the job does not hold it any more"
+                "names job {holder} as the holder of the unique key, \
+                 but the job no longer holds this key"
             );
             Some(
                 Inconsistency::new(FindingKind::Extra, subject, "unique", found)
@@ -110,10 +111,13 @@ mod tests {
         ] {
             assert_eq!(found(sound), "");
         }
-        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("should be in uniques"));
+        assert!(
+            found(UniqueFacts { look_at: None, ..facts() })
+                .contains("should be in the index uniques")
+        );
         assert!(
             found(UniqueFacts { look_at: None, is_named: false, ..facts() })
-                .contains("does not hold it any more")
+                .contains("no longer holds this key")
         );
         assert!(
             found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() })
@@ -122,7 +126,7 @@ mod tests {
         assert!(found(UniqueFacts { holder: None, ..facts() }).contains("is missing"));
         assert!(
             found(UniqueFacts { is_there: false, holder: None, ..facts() })
-                .contains("should not be in uniques")
+                .contains("should not be in the index uniques")
         );
     }
 }

@@ -3,9 +3,9 @@
 
 use reqwest::Url;
 
-const PORT: &str = "the port is not valid: wanted 1 to 65535";
-const DATABASE: &str = "the database number is not valid: wanted 0 or more";
-const HOST: &str = "the host is not valid: wanted a host name or an IP address";
+const PORT: &str = "the port is not a number from 1 to 65535";
+const DATABASE: &str = "the database is not a whole number from 0";
+const HOST: &str = "the host is not a host name or an IP address";
 const NO_HOST: &str = "the URL has no host";
 
 /// Returns the fault of `url` as the address of a Redis server, or `None` if its host, port and

@@ -89,10 +89,10 @@ pub fn next_attempt(
     let Some(delay) = next_delay(retry, failures, draw) else { return Next::UsedUp };
     match Code::of(action, outcome) {
         Some(code) if retry.never_on.contains(&code.number()) => {
-            Next::Excluded(format!("not retried, because never_on lists {code}"))
+            Next::Excluded(format!("not retried, because retry.never_on lists {code}"))
         }
         Some(code) if !retry.on.is_empty() && !retry.on.contains(&code.number()) => {
-            Next::Excluded(format!("not retried, because on does not list {code}"))
+            Next::Excluded(format!("not retried, because retry.on does not list {code}"))
         }
         _ => Next::After(outcome.retry_after.map_or(delay, |asked| asked.max(delay))),
     }
@@ -226,22 +226,25 @@ mod tests {
         let never = |why: &str| Next::Excluded(format!("not retried, because {why}"));
         assert_eq!(next(&[], &[], &shell(), &exit(3)), after);
         assert_eq!(next(&[3, 75], &[], &shell(), &exit(3)), after);
-        assert_eq!(next(&[75], &[], &shell(), &exit(3)), never("on does not list exit code 3"));
-        assert_eq!(next(&[], &[3], &shell(), &exit(3)), never("never_on lists exit code 3"));
+        assert_eq!(
+            next(&[75], &[], &shell(), &exit(3)),
+            never("retry.on does not list exit code 3")
+        );
+        assert_eq!(next(&[], &[3], &shell(), &exit(3)), never("retry.never_on lists exit code 3"));
         assert_eq!(next(&[], &[3], &shell(), &exit(4)), after);
         let killed = AttemptOutcome { signal: Some(9), ..AttemptOutcome::bare(Ending::Failed) };
         assert_eq!(
             next(&[], &[137], &shell(), &killed),
-            never("never_on lists code 137 (signal 9)")
+            never("retry.never_on lists code 137 (signal 9)")
         );
         let timed_out = AttemptOutcome::bare(Ending::TimedOut);
         assert_eq!(
             next(&[], &[124], &shell(), &timed_out),
-            never("never_on lists code 124 (timed out)")
+            never("retry.never_on lists code 124 (timed out)")
         );
         assert_eq!(
             next(&[503], &[], &http(vec![]), &status(404, Ending::Failed)),
-            never("on does not list status 404")
+            never("retry.on does not list status 404")
         );
         assert_eq!(
             next(&[503], &[], &http(vec![]), &timed_out),

@@ -18,8 +18,8 @@ const CHANGES: usize = 400;
 /// names the times that a clock change skipped since `after`, or says that the time of `at` comes
 /// twice. A note also names the zone if the zone is not `shown`.
 ///
-/// Examples: `02:30 does not exist this day: runs at 03:00`; `02:30 occurs twice this day: the
-/// first time is used`.
+/// Examples: `02:30 does not exist this day: the run is due at 03:00`;
+/// `02:30 occurs twice this day: the first time is used`.
 pub fn clock_notes(
     table: &Timetable,
     after: UnixMillis,
@@ -72,7 +72,7 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
         let then = match () {
             () if !comes_at(table, change) => format!(" and {is} left out"),
             () if comes_at(&wall, end) => String::new(),
-            () => format!(": runs at {}", clock(local(end))),
+            () => format!(": the run is due at {}", clock(local(end))),
         };
         Some(format!("{times} {does} not exist {}{then}", day(local(first).date(), zone, at)))
     })
@@ -158,15 +158,15 @@ mod tests {
         let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
         assert_eq!(
             berlin("30 2 * * *", 3),
-            ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]
+            ["03-28 03:00: 02:30 does not exist this day: the run is due at 03:00"]
         );
         assert_eq!(
             berlin("0,30 2 * * *", 3),
-            ["03-28 03:00: 02:00 to 02:30 do not exist this day: runs at 03:00"]
+            ["03-28 03:00: 02:00 to 02:30 do not exist this day: the run is due at 03:00"]
         );
         assert_eq!(
             berlin("30 2,3 * * *", 2),
-            ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]
+            ["03-28 03:00: 02:30 does not exist this day: the run is due at 03:00"]
         );
         assert_eq!(
             berlin("*/15 * * * *", 100),
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(berlin("0 12 * * *", 10), [""; 0]);
         assert_eq!(
             noted("5 0 * * *", "America/Santiago", "2026-09-05T12:00:00Z", 2),
-            ["09-06 01:00: 00:05 does not exist this day: runs at 01:00"]
+            ["09-06 01:00: 00:05 does not exist this day: the run is due at 01:00"]
         );
         assert_eq!(
             noted("0 12 * * *", "Pacific/Apia", "2011-12-29T23:00:00Z", 1),
@@ -240,7 +240,7 @@ mod tests {
         };
         let (before, change) = (at("2027-03-28T00:15:00Z"), at("2027-03-28T01:00:00Z"));
         let berlin = zone("Europe/Berlin");
-        let text = "02:30 does not exist this day: runs at 03:00";
+        let text = "02:30 does not exist this day: the run is due at 03:00";
         assert_eq!(clock_notes(&mixed(None), before, change, &berlin), [text]);
         let skips = mixed(Some(Gap::Skip));
         let later = at("2027-03-28T01:15:00Z");

@@ -226,7 +226,7 @@ mod tests {
         });
         let decision = verdict_of(&spec, &claim(0), &course, None, 0.0).unwrap();
         assert_eq!(decision.verdict, Verdict::Final(RunState::Failed));
-        assert_eq!(decision.reason, "not retried, because never_on lists exit code 3");
+        assert_eq!(decision.reason, "not retried, because retry.never_on lists exit code 3");
     }
 
     #[test]

@@ -186,14 +186,14 @@ fn an_address_that_is_none_is_bad_usage() {
         assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
     }
     for (url, words) in [
-        ("redis://h/-1", "the database number is not valid: wanted 0 or more"),
-        ("redis://h/1.5", "the database number is not valid: wanted 0 or more"),
-        ("unix:///run/r.sock?db=-1", "the database number is not valid: wanted 0 or more"),
-        ("redis://h:70000", "the port is not valid: wanted 1 to 65535"),
-        ("redis://u:hunter2@h:70000/0", "the port is not valid: wanted 1 to 65535"),
-        ("redis://h:0/", "the port is not valid: wanted 1 to 65535"),
+        ("redis://h/-1", "the database is not a whole number from 0"),
+        ("redis://h/1.5", "the database is not a whole number from 0"),
+        ("unix:///run/r.sock?db=-1", "the database is not a whole number from 0"),
+        ("redis://h:70000", "the port is not a number from 1 to 65535"),
+        ("redis://u:hunter2@h:70000/0", "the port is not a number from 1 to 65535"),
+        ("redis://h:0/", "the port is not a number from 1 to 65535"),
         ("redis://", "the URL has no host"),
-        ("redis://[::1", "the host is not valid"),
+        ("redis://[::1", "the host is not a host name"),
     ] {
         let finished = alone.run(&["list", "--redis", url]);
         finished.refused(2, &[words, "redis://HOST:PORT/DB"]);

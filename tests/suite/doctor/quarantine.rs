@@ -73,7 +73,7 @@ fn a_file_job_that_lost_its_record_comes_back_on_reload_mended_or_not() {
             let is_reported = reported.code == 1
                 && reported
                     .stdout
-                    .contains("is in the list of the jobs file of node one, but has no record");
+                    .contains("is listed as a job of the jobs file of node one, but has no record");
             let is_off = || {
                 ctl.run(&["doctor", "--fix"]).good().stdout.contains("removed from the list of one")
             };

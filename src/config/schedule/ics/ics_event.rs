@@ -124,7 +124,7 @@ impl Event {
         let none = || {
             refuse(
                 number,
-                "found an event at a time that its zone does not have, wanted another time",
+                "found an event at a time that the clock of its zone skips, wanted another time",
             )
         };
         let length = self.length(begin).ok_or_else(|| {

@@ -56,8 +56,8 @@ pub struct Executing {
 }
 
 impl Executing {
-    /// Returns the text `a@1 executes` or `a@1, b@2 and 3 more execute`. Returns `None` if no run
-    /// executes.
+    /// Returns the text `run a@1 executes` or `runs a@1, b@2 and 3 more execute`. Returns
+    /// `None` if no run executes.
     pub(crate) fn words(&self) -> Option<String> {
         let names: Vec<String> = self.some.iter().map(ToString::to_string).collect();
         let more = self.count.saturating_sub(names.len() as u64);
@@ -65,9 +65,10 @@ impl Executing {
             ([], 0) => return None,
             ([], 1) => "1 run executes".to_owned(),
             ([], more) => format!("{more} runs execute"),
-            ([one], 0) => format!("{one} executes"),
-            ([most @ .., last], 0) => format!("{} and {last} execute", most.join(", ")),
-            (all, more) => format!("{} and {more} more execute", all.join(", ")),
+            ([one], 0) => format!("run {one} executes"),
+            ([most @ .., last], 0) => format!("runs {} and {last} execute", most.join(", ")),
+            ([one], more) => format!("run {one} and {more} more execute"),
+            (all, more) => format!("runs {} and {more} more execute", all.join(", ")),
         })
     }
 }

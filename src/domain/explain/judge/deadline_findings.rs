@@ -80,7 +80,7 @@ fn of_notice(facts: &Facts, notice: &LateNotice) -> Finding {
     let LateNotice { run, state, node, finished_at, end, .. } = notice;
     let (code, text) = match (state, finished_at) {
         (RunState::Succeeded, Some(at)) => {
-            let from = after(" from ", node.as_ref());
+            let from = after(" by node ", node.as_ref());
             (
                 "reported_late",
                 format!("The on_late notice {run} was delivered on {}{from}.", facts.shown(*at)),

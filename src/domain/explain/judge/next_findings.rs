@@ -36,8 +36,11 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
         return Some(finding("next_over", "The job has no further runs."));
     };
     if job.paused_at.is_some() {
-        let text =
-            "The schedule starts no runs while the job is paused. schedctl resume resumes the job.";
+        let text = format!(
+            "The schedule starts no runs while the job is paused. \
+             schedctl resume {} resumes the job.",
+            facts.name
+        );
         return Some(finding("next_paused", text));
     }
     let (spec, timetable) = job.definition.as_ref().ok()?;

@@ -124,9 +124,16 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
         // A node whose last heartbeat is shortly before the window counts as running.
         let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= now);
         found.push(match unseen.map(|seen| facts.shown(seen)) {
-            Some(seen) => finding("unseen", format!("Node {name} was last seen running on {seen}, shortly before that time.")),
+            Some(seen) => finding(
+                "unseen",
+                format!("Node {name} was last seen running on {seen}, shortly before that time."),
+            ),
             None => {
-                finding("free", format!("Node {name} was running, and nothing on record kept the node from claiming the run."))
+                let text = format!(
+                    "Node {name} was running, and no recorded event kept the node from claiming \
+                     the run."
+                );
+                finding("free", text)
             }
         });
     }
@@ -151,7 +158,8 @@ fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
         }
         NodeEventKind::QueueFull { queue, limit } => {
             format!(
-                "Node {node} found queue {queue} at its limit ({limit} at once on all nodes){time}."
+                "Node {node} found queue {queue} at its limit for all nodes together \
+                 (limit = {limit}){time}."
             )
         }
         NodeEventKind::QueueRated { queue, rate } => {

@@ -195,7 +195,8 @@ impl Obstacle {
             |hold, detail: &str| format!("Queue {queue} was {}{time}.", queue_words(hold, detail));
         let (code, text) = match &self.what {
             NodeEventKind::RedisAway => {
-                ("late_redis", format!("Nodes could not reach Redis{time}: {nodes}."))
+                let noun = if self.nodes.len() == 1 { "Node" } else { "Nodes" };
+                ("late_redis", format!("{noun} {nodes} could not reach Redis{time}."))
             }
             NodeEventKind::NewServer => (
                 "late_new_server",
@@ -241,13 +242,12 @@ impl Obstacle {
     }
 }
 
-/// Returns the text `paused by ana@host` or `full, at its limit of 3`. An empty `detail` is left
-/// out.
+/// Returns the text `paused by ana@host` or `full (limit = 3)`. An empty `detail` is left out.
 pub(super) fn queue_words(hold: NoRoomReason, detail: &str) -> String {
-    let (how, before) = match hold {
-        NoRoomReason::Paused => ("paused", " by "),
-        NoRoomReason::Full => ("full", ", at its limit of "),
-        NoRoomReason::Rate => ("at its rate limit", " of "),
+    let (how, before, close) = match hold {
+        NoRoomReason::Paused => ("paused", " by ", ""),
+        NoRoomReason::Full => ("full", " (limit = ", ")"),
+        NoRoomReason::Rate => ("at its rate limit", " of ", ""),
     };
-    format!("{how}{}", after(before, Some(detail).filter(|detail| !detail.is_empty())))
+    if detail.is_empty() { how.to_owned() } else { format!("{how}{before}{detail}{close}") }
 }

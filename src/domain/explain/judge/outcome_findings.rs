@@ -263,8 +263,8 @@ fn over(facts: &Facts) -> String {
     let Some((how, at)) = facts.job.as_ref().and_then(|job| job.ended.as_ref()) else {
         return "as many runs had started as max_runs allows".to_owned();
     };
-    let how = if how == "finished" { "over" } else { how };
-    format!("the job was {how}{}", on(facts, *at))
+    let on = on(facts, *at);
+    if how == "finished" { format!("the job ended{on}") } else { format!("the job was {how}{on}") }
 }
 
 /// Returns the finding for the state of a run, with the reason why the run is in this state.

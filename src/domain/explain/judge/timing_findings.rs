@@ -119,7 +119,8 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
         no_nodes.iter().filter(|no_node| no_node.since.is_none()).find_map(|no_node| no_node.until);
     if let Some(mode) = caught_up(facts, run, late, down_until) {
         let text = format!(
-            "The run was so late that it counted as missed. The run started because catch_up is {mode}."
+            "The run was later than late_after allows. \
+             The run started nevertheless, because catch_up is {mode}."
         );
         found.push(finding("caught_up", text));
     }

@@ -9,7 +9,7 @@ use crate::domain::run::run_state::RunState;
 
 const MISSED_START: &str =
     "The run had not started by 12:00:10, the deadline that must_start_within = 10s sets.";
-const REPORTED: &str = "The on_late notice j/on_late@5~abc was delivered on 12:00:11 from n2.";
+const REPORTED: &str = "The on_late notice j/on_late@5~abc was delivered on 12:00:11 by node n2.";
 
 /// Returns facts of a job that is to start within 10 s and end within 20 s, with this run.
 fn timed(run: RunFacts) -> Facts {

@@ -18,7 +18,7 @@ fn what_comes_next() {
     let paused = plain().with_job(|job| job.paused_at = Some(s(60)));
     paused.says(
         "next_paused",
-        "The schedule starts no runs while the job is paused. schedctl resume resumes the job.",
+        "The schedule starts no runs while the job is paused. schedctl resume j resumes the job.",
     );
     let text =
         "One past occurrence still waits for its backfill. A pause does not stop the backfill.";

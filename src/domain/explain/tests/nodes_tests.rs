@@ -34,7 +34,7 @@ fn a_node_says_whether_it_ran() {
     unseen.says("unseen", "Node n1 was last seen running on 11:59:57, shortly before that time.");
     on(vec![node("n2", &[])], started(20)).says(
         "free",
-        "Node n2 was running, and nothing on record kept the node from claiming the run.",
+        "Node n2 was running, and no recorded event kept the node from claiming the run.",
     );
     let unknown =
         NodeFacts { last_seen: None, started_at: None, events: Vec::new(), ..node("n3", &[]) };
@@ -65,7 +65,9 @@ fn a_node_says_what_kept_it_from_claiming() {
         (
             full(5),
             "queue_full",
-            format!("Node n1 found queue default at its limit (5 at once on all nodes) {time}."),
+            format!(
+                "Node n1 found queue default at its limit for all nodes together (limit = 5) {time}."
+            ),
         ),
         (full(0), "queue_full", format!("Node n1 found queue default at its limit {time}.")),
         (

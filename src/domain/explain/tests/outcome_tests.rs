@@ -215,7 +215,7 @@ fn an_occurrence_without_a_record_says_what_is_left_of_it() {
     );
     over()
         .with_job(|job| job.ended = Some(("finished".to_owned(), Some(s(-5)))))
-        .says("over", "The occurrence was not due any more: the job was over on 11:59:55.");
+        .says("over", "The occurrence was not due any more: the job ended on 11:59:55.");
     facts(Subject::Never).says("never", "The job has had no occurrence yet.");
 }
 

@@ -40,7 +40,7 @@ fn a_run_says_whether_it_was_on_time() {
     about(fresh()).says("not_started", "The run has been due for 15m and has not started.");
     about(started(61)).says(
         "caught_up",
-        "The run was so late that it counted as missed. The run started because catch_up is latest.",
+        "The run was later than late_after allows. The run started nevertheless, because catch_up is latest.",
     );
     about(started(20)).says("late_unexplained", "No record shows the reason for the delay.");
 }
@@ -79,7 +79,7 @@ fn a_late_run_says_what_kept_the_nodes() {
         .says("late_no_node", "No node was running from 12:00:05 to 12:00:20.");
     let away = [event(NodeEventKind::RedisAway, -5, Some(20))];
     on(vec![node("n1", &away), node("n2", &away)], started(20))
-        .says("late_redis", "Nodes could not reach Redis from 11:59:55 to 12:00:20: n1 and n2.");
+        .says("late_redis", "Nodes n1 and n2 could not reach Redis from 11:59:55 to 12:00:20.");
     let time = "from 11:59:55 to 12:00:20";
     for (what, code, text) in [
         (
@@ -93,7 +93,7 @@ fn a_late_run_says_what_kept_the_nodes() {
             "late_restoring",
             format!("No runs were started {time}: Redis had lost data."),
         ),
-        (full(5), "late_queue", format!("Queue default was full, at its limit of 5 {time}.")),
+        (full(5), "late_queue", format!("Queue default was full (limit = 5) {time}.")),
         (full(0), "late_queue", format!("Queue default was full {time}.")),
         (rated(), "late_queue", format!("Queue default was at its rate limit of 10/1s {time}.")),
         (
@@ -132,7 +132,7 @@ fn a_ready_run_says_what_keeps_it_now() {
         "Queue default is paused. schedctl queue resume default resumes the queue.",
     );
     blocked(queue(NoRoomReason::Full, "1", None, executing(&["a@5"], 1)))
-        .says("queue_now", "Queue default is full, at its limit of 1: a@5 executes.");
+        .says("queue_now", "Queue default is full (limit = 1): run a@5 executes.");
     blocked(queue(NoRoomReason::Rate, "10/1s", None, executing(&[], 0)))
         .says("queue_now", "Queue default is at its rate limit of 10/1s.");
     blocked(Blocker::Slots {
@@ -141,7 +141,7 @@ fn a_ready_run_says_what_keeps_it_now() {
     })
     .says(
         "slots_now",
-        "All slots of queue default are taken on n1 and n2: a@5, b@6 and 7 more execute.",
+        "All slots of queue default are taken on n1 and n2: runs a@5, b@6 and 7 more execute.",
     );
     blocked(Blocker::NodeLimit {
         node: "n1".to_owned(),

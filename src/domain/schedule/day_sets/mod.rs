@@ -71,7 +71,7 @@ impl FromStr for DayItem {
             DaysError { found, problem }
         };
         if text.len() > LONGEST_ENTRY {
-            return Err(refuse("longer than 100 bytes, "));
+            return Err(refuse("which is longer than 100 bytes, "));
         }
         let (first, last) =
             text.split_once("..").map_or((text, text), |(first, last)| (first.trim(), last.trim()));

@@ -146,7 +146,8 @@ fn of_weekday(day: NamedDay, weekday: Weekday, word: TimeWord<'_>) -> Result<Nam
         NamedDay::Yearly(month, day) => {
             let month = short(month);
             Err(word.fault(format!(
-                "{} before {day} {month} has no year, wanted a year as in \"{day} {month} 2030\"",
+                "{} comes before {day} {month}, which has no year, \
+                 wanted a year as in \"{day} {month} 2030\"",
                 word.shown()
             )))
         }

@@ -156,7 +156,7 @@ fn an_expression_of_systemd_is_shown_in_its_own_zone_and_refused_as_one() {
     let reported = alone().run(&own).good().stdout;
     assert!(
         reported.contains("03:00:00 CEST")
-            && reported.contains("02:30 does not exist this day: runs at 03:00"),
+            && reported.contains("02:30 does not exist this day: the run is due at 03:00"),
         "{reported}"
     );
     let elsewhere = alone().run(&[&own[..], &["--tz", "UTC"]].concat()).good().stdout;

@@ -176,7 +176,7 @@ fn work_that_was_done_already_and_a_failure_not_retried_say_so() {
     let bench = Bench::start();
     for (job, state, reason) in [
         ("done", RunState::Succeeded, "done_check: already done"),
-        ("excluded", RunState::Failed, "not retried, because never_on lists exit code 3"),
+        ("excluded", RunState::Failed, "not retried, because retry.never_on lists exit code 3"),
     ] {
         bench.add(&["--name", job, "--in", "0s", "--", "x"]);
         let claim = bench.node.claim(job);

@@ -101,7 +101,7 @@ async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_range() {
     assert!(
         reported.len() == 1
             && reported[0].contains("counts 5 occurrences")
-            && reported[0].contains("without their own record is 3"),
+            && reported[0].contains("without a record of their own is 3"),
         "{reported:?}"
     );
     let mended = desk.mend("wrong:skipped_range", &run.to_string()).await;
@@ -175,7 +175,7 @@ async fn an_occurrence_that_two_ranges_report_of_is_taken_out_of_the_wider() {
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
         reported.len() == 1
-            && reported[0].contains("counts 6 occurrences from ")
+            && reported[0].contains("has 6 occurrences in its ledger from ")
             && reported[0].contains("its schedule has 5 in that time;"),
         "{reported:?}"
     );

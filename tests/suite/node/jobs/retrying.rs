@@ -27,14 +27,14 @@ fn only_the_codes_a_job_lists_are_tried_again() {
             json!({"limit": 3, "delay": "0s", "never_on": [3]}),
             "(exit 3)",
             1,
-            Some("not retried, because never_on lists exit code 3"),
+            Some("not retried, because retry.never_on lists exit code 3"),
         ),
         (
             "other",
             json!({"limit": 1, "delay": "0s", "on": [75]}),
             "(exit 3)",
             1,
-            Some("not retried, because on does not list exit code 3"),
+            Some("not retried, because retry.on does not list exit code 3"),
         ),
         ("listed", json!({"limit": 1, "delay": "0s", "on": [3]}), "(exit 3)", 2, None),
         (
@@ -42,7 +42,7 @@ fn only_the_codes_a_job_lists_are_tried_again() {
             json!({"limit": 1, "delay": "0s", "never_on": [137]}),
             "kill -9 $$",
             1,
-            Some("not retried, because never_on lists code 137 (signal 9)"),
+            Some("not retried, because retry.never_on lists code 137 (signal 9)"),
         ),
         ("slow", json!({"limit": 1, "delay": "0s", "on": [124]}), "sleep 60", 2, None),
     ];
@@ -80,7 +80,7 @@ fn a_status_decides_and_no_answer_at_all_is_tried_again_whatever_is_listed() {
     assert_eq!((answered.state, answered.attempt), (RunState::Failed, 1));
     assert_eq!(
         answered.reason.as_deref(),
-        Some("not retried, because on does not list status 404")
+        Some("not retried, because retry.on does not list status 404")
     );
     let silent = add("silent", format!("http://{closed}/"));
     assert_eq!(
