@@ -206,8 +206,8 @@ fn forbidden(socket: &Path) -> Option<String> {
         _ => String::new(),
     };
     Some(format!(
-        "no Redis given, and {} cannot be entered by this user, so it is not known if schedd runs there; run this command as its \
-         user{members}, or give --redis URL",
+        "no Redis is given, and this user may not enter the directory {}, where a schedd may have its private Redis; run this command \
+         as the user of that schedd{members}, or give --redis URL",
         directory.display()
     ))
 }
@@ -225,13 +225,14 @@ fn name_of(id: u32, file: &str) -> String {
 }
 
 fn private_hint(address: &str, why: &str) -> String {
-    let mend = if why.to_ascii_lowercase().contains("permission denied") {
-        "run this command as the user of schedd, or as a member of the group that owns the socket"
-    } else {
-        "start schedd or give --redis URL"
-    };
+    if why.to_ascii_lowercase().contains("permission denied") {
+        return format!(
+            "this user may not connect to the private Redis of schedd at {address}: {why}; run this command as the user of schedd, or as a \
+             member of the group that owns the socket"
+        );
+    }
     format!(
-        "schedd is not running: its private Redis at {address} cannot be reached: {why}; {mend}"
+        "schedd is not running: its private Redis at {address} cannot be reached: {why}; start schedd or give --redis URL"
     )
 }
 

@@ -13,8 +13,9 @@ const LONGEST_TROUBLE: usize = 200;
 /// is in the time zone of `now`.
 pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     let running = match standing.running {
-        0 => "none running".to_owned(),
-        count => format!("{count} running"),
+        0 => "no run is running".to_owned(),
+        1 => "1 run is running".to_owned(),
+        count => format!("{count} runs are running"),
     };
     if standing.is_stopping {
         return match standing.running {
@@ -30,7 +31,7 @@ pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     };
     let next = match standing.next {
         Some(ahead) => format!(", next run {}", clock(ahead, now)),
-        None if standing.trouble.is_none() => ", nothing planned".to_owned(),
+        None if standing.trouble.is_none() => ", no run is planned".to_owned(),
         // The problem may be the reason why the next run is unknown.
         None => String::new(),
     };
@@ -82,7 +83,7 @@ mod tests {
     fn a_node_is_reported_in_one_line() {
         assert_eq!(
             words(&standing(), &now()),
-            "12 jobs in the jobs file, 2 running, next run at 23:00:00"
+            "12 jobs in the jobs file, 2 runs are running, next run at 23:00:00"
         );
         let far = NodeStatus {
             next: Some(Duration::from_secs(7_200)),
@@ -92,10 +93,10 @@ mod tests {
         };
         assert_eq!(
             words(&far, &now()),
-            "no jobs file, none running, next run at 2026-11-22 00:59:59"
+            "no jobs file, no run is running, next run at 2026-11-22 00:59:59"
         );
         let bad = NodeStatus { next: None, trouble: Some("a\nb".to_owned()), ..standing() };
-        assert_eq!(words(&bad, &now()), "12 jobs in the jobs file, 2 running; a b");
+        assert_eq!(words(&bad, &now()), "12 jobs in the jobs file, 2 runs are running; a b");
         let stopping = NodeStatus { is_stopping: true, running: 1, ..standing() };
         assert_eq!(words(&stopping, &now()), "Stopping; waiting for 1 run.");
     }

@@ -222,7 +222,7 @@ impl MayRunAs {
         }
         match &self.listed {
             Some(users) if !users.contains(name) => {
-                Err("the user is not in [daemon] users of this node".to_owned())
+                Err("the user is not in [daemon] users of this node; add the user there, or use a listed user".to_owned())
             }
             _ => Ok(()),
         }

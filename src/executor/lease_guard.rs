@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::attempt::{Control, StopReason};
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::domain::time::duration::format_duration;
 use crate::keeper::BootInstant;
 
 /// The interval at which the clock is checked while nothing else happens. Tokio's timers stop while
@@ -43,7 +44,8 @@ impl Interruption {
             Self::TimedOut => (
                 Ending::TimedOut,
                 Some(format!(
-                    "the attempt exceeded its timeout of {timeout:?} before the secrets of the job were read"
+                    "the attempt exceeded its timeout of {} before the secrets of the job were read",
+                    format_duration(timeout)
                 )),
             ),
             Self::Stopped(reason) => (reason.ending(), None),

@@ -15,6 +15,7 @@ use crate::domain::job::process_limits::{LimitKind, Limits, listed};
 use crate::domain::job::process_rules::Umask;
 use crate::domain::name::byte_size::format_size;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::domain::time::duration::format_duration;
 use crate::keeper::{BootInstant, Keeper, LaunchOrder, ProcessEnd, RunReport, Variables, Wanting};
 
 /// A program to start.
@@ -127,9 +128,10 @@ fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> 
             Some(out_of_memory_in_words(attempt))
         }
         ProcessEnd::ByItself => report.signal.map(signal_in_words),
-        ProcessEnd::TimedOut => {
-            Some(format!("the attempt exceeded its timeout of {:?}", attempt.timeout))
-        }
+        ProcessEnd::TimedOut => Some(format!(
+            "the attempt exceeded its timeout of {}",
+            format_duration(attempt.timeout)
+        )),
         ProcessEnd::LeaseLost | ProcessEnd::MaybeAlive => {
             Some("the lease of the run was lost".to_owned())
         }

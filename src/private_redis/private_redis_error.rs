@@ -51,7 +51,7 @@ pub enum PrivateServerError {
         found: String,
     },
     /// Another process answers at the socket.
-    #[error("another process ({holder}) listens at {}, wanted the redis-server of this directory; end that process or give --redis URL", .socket.display())]
+    #[error("another process ({holder}) listens at {}, wanted the redis-server that schedd started there; end that process or give --redis URL", .socket.display())]
     Foreign {
         /// The path of the socket.
         socket: PathBuf,

@@ -112,7 +112,9 @@ impl Server {
             },
         };
         let pid = Pid::from_raw(raw).ok_or_else(foreign)?;
-        let Some(handle) = hold(pid).map_err(io_error("watch the server of", dir))? else {
+        let Some(handle) =
+            hold(pid).map_err(io_error("watch the redis-server of the directory", dir))?
+        else {
             return Ok(None);
         };
         if serves(pid, dir) {
@@ -130,7 +132,9 @@ impl Server {
         else {
             return Ok(None);
         };
-        let Some(handle) = hold(pid).map_err(io_error("watch the server of", dir))? else {
+        let Some(handle) =
+            hold(pid).map_err(io_error("watch the redis-server of the directory", dir))?
+        else {
             return Ok(None);
         };
         Ok(serves(pid, dir).then_some(Self { pid, hold: Hold::Adopted(handle) }))

@@ -57,19 +57,20 @@ impl Access {
     /// group.
     pub(super) fn hand_over(self, path: &Path) -> Result<(), PrivateServerError> {
         let (Self::Group, Some(gid)) = (self, schedd_group()) else { return Ok(()) };
-        let found = path.metadata().map_err(io_error("look at", path))?.gid();
+        let found = path.metadata().map_err(io_error("read the attributes of", path))?.gid();
         if found == gid {
             return Ok(());
         }
         std::os::unix::fs::chown(path, None, Some(gid))
-            .map_err(io_error("give to group schedd", path))
+            .map_err(io_error("give the group schedd access to", path))
     }
 
     /// Creates the directory `path`, or accepts an existing directory, and sets the mode of the
     /// directory.
     pub(super) fn make_dir(self, path: &Path) -> Result<(), PrivateServerError> {
         make_missing(path, self.dir_mode())?;
-        let found = path.metadata().map_err(io_error("look at", path))?.mode() & 0o7777;
+        let found =
+            path.metadata().map_err(io_error("read the attributes of", path))?.mode() & 0o7777;
         if found != self.dir_mode() {
             set_mode(path, self.dir_mode())?;
         }
@@ -107,7 +108,9 @@ pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServ
     make_missing(&dir, access.dir_mode())?;
     // A user who can write to the directory can add jobs to the data, and this process would run
     // these jobs.
-    if let Some(doubt) = files::doubt_of_data(&dir).map_err(io_error("look at", &dir))? {
+    if let Some(doubt) =
+        files::doubt_of_data(&dir).map_err(io_error("read the attributes of", &dir))?
+    {
         return Err(PrivateServerError::Untrusted { doubt });
     }
     access.make_dir(&dir)?;

@@ -165,9 +165,10 @@ impl Store {
             }
             _ => None,
         };
-        millis
-            .and_then(UnixMillis::new)
-            .ok_or_else(|| StoreError::corrupt("answer to TIME", format!("{answer:?}")))
+        millis.and_then(UnixMillis::new).ok_or_else(|| {
+            let found = format!("found {answer:?}, wanted a time before the year 2100");
+            StoreError::corrupt("reply to the command TIME", found)
+        })
     }
 
     /// Subscribes to the messages that wake a node, such as `due` (an earlier run was added) and

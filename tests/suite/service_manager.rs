@@ -37,7 +37,7 @@ fn ready_is_reported_once_the_node_is_in_redis_and_its_state_in_words() {
     manager.wait_for("READY=1");
     let eye = Eye::on(&redis);
     assert_eq!(eye.ask(eye.store().list_nodes()).unwrap().1.len(), 1);
-    let status = manager.wait_for("STATUS=1 job in the jobs file, none running, next run at ");
+    let status = manager.wait_for("STATUS=1 job in the jobs file, no run is running, next run at ");
     assert!(status.contains(":30:00"), "{status}");
     manager.wait_for("WATCHDOG=1");
     node.term();

@@ -89,7 +89,7 @@ pub(crate) async fn add(
     match owed {
         Some(at) if added.2 == Some(at) => instant::report_due(at, now, &zone, console),
         Some(at) => console.warn(&format!(
-            "job {} does not run for {at}: the job ran at that time already, or existed before and was not changed",
+            "job {} does not run for {at}: the job already ran for that time, or already existed and was not changed",
             added.0
         )),
         None => {}
@@ -117,7 +117,7 @@ pub(crate) async fn add(
         && job.spec.unique.is_some()
     {
         console.note(&format!(
-            "no time is given: the job runs only by schedctl run {name}; with --in 0s it runs now"
+            "no time is given, so job {name} runs only by schedctl run {name}; schedctl add --in 0s adds a job that runs at once"
         ));
     }
     if console.is_json() {

@@ -45,7 +45,7 @@ pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
         );
     }
     format!(
-        "job {name} exists already and differs ({}); --replace changes it, --if-absent leaves it",
+        "job {name} exists already and differs ({}); --replace changes the job, --if-absent leaves the job unchanged",
         difference.join(", ")
     )
 }

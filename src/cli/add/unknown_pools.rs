@@ -40,13 +40,13 @@ impl Pools {
                 if !job.name.as_ref().is_some_and(|name| turns.order.contains(name)) =>
             {
                 let order: Vec<&str> = turns.order.iter().map(JobName::as_str).collect();
-                let wanted = format!(
-                    "wanted one of {} (or another order in [groups.{group}])",
-                    order.join(", ")
+                let who = job.name.as_ref().map_or_else(
+                    || "a job without a name".to_owned(),
+                    |name| format!("job {name}"),
                 );
-                let who = job.name.as_ref().map_or("a job without a name", JobName::as_str);
                 return Some(format!(
-                    "group {group} has an order of turns without {who}, {wanted}"
+                    "{who} is not in the order of turns of group {group}, wanted one of the jobs {} (or another order in [groups.{group}])",
+                    order.join(", ")
                 ));
             }
             Some(_) => return None,

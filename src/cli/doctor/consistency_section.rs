@@ -63,8 +63,8 @@ fn slow_check(audit: Option<&CheckNote>, nodes: &[NodeRecord], now: UnixMillis) 
     let text = match audit {
         Some(audit) => {
             let round = audit.round_at.map_or_else(
-                || "no whole round has ended yet".to_owned(),
-                |at| format!("the last whole round ended {}", ago(at)),
+                || "no check of all data has ended yet".to_owned(),
+                |at| format!("the last check of all data ended {}", ago(at)),
             );
             format!("findings: {}, last checked {}; {round}", audit.findings, ago(audit.at))
         }

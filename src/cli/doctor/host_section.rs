@@ -142,7 +142,7 @@ fn too_many_files(node: &NodeRecord, asked: &BTreeMap<JobName, u64>) -> Option<S
     let jobs: Vec<JobName> =
         asked.iter().filter(|(_, files)| **files > most).map(|(job, _)| job.clone()).collect();
     let text = format!(
-        "set by {} above {most}, the hard limit of node {} (LimitNOFILE= of its unit, ulimit -Hn): processes there get {most}",
+        "set by {} above {most} open files, the hard limit of node {} (LimitNOFILE= of its unit, ulimit -Hn): processes there may open only {most} files",
         first_of(&jobs),
         node.name
     );

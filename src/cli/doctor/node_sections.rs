@@ -78,12 +78,12 @@ pub(super) async fn losses(store: &Store) -> ServerCheck {
     };
     let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
     let text = format!(
-        "data was lost at {at} ({}): {}, {} restored, {} lost; {} in all, listed by schedctl data-loss",
+        "data was lost at {at} ({}): {}, {} restored, {} lost; Redis had {} so far, listed by schedctl data-loss",
         word(last.loss.kind),
         counted(gone(last), "job gone", "jobs gone"),
         counted(sum(last, |report| report.restored), "run", "runs"),
-        sum(last, |report| report.lost),
-        counted(losses.len() as u64, "loss", "losses"),
+        counted(sum(last, |report| report.lost), "run", "runs"),
+        counted(losses.len() as u64, "data loss", "data losses"),
     );
     ServerCheck::new("data loss", if is_recent { CheckLevel::Warn } else { CheckLevel::Note }, text)
 }
@@ -110,7 +110,7 @@ pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
     let mut checks: Vec<ServerCheck> = nodes.iter().map(|node| node_check(node, now)).collect();
     if versions.len() > 1 {
         let text = format!(
-            "nodes of several versions: {}",
+            "nodes of different versions of schedd are running: {}; update the older nodes",
             versions.into_iter().collect::<Vec<_>>().join(", ")
         );
         checks.push(ServerCheck::new("versions", CheckLevel::Warn, text));
@@ -210,7 +210,7 @@ pub(super) async fn unserved_at_gates(
             let more = if more > 0 { format!(", and {more} more lanes") } else { String::new() };
             let named = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
             let text = format!(
-                "no node takes some runs that wait at this gate, and all other runs pass them: {named}{more}"
+                "no node takes some runs that wait at this gate, so all other runs start before these: {named}{more}"
             );
             listed.push(ServerCheck::new(format!("gate {}", gate.words()), CheckLevel::Warn, text));
         }
@@ -259,7 +259,7 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
         Some(offset) => ServerCheck::new(
             &node.name,
             CheckLevel::Ok,
-            format!("{about}; clock off by {offset} ms"),
+            format!("{about}; its clock differs from the clock of Redis by {offset} ms"),
         ),
     }
 }
@@ -304,7 +304,11 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
             let is_taken =
                 error.split("; ").all(|problem| problem.contains(" job has the same name"));
             let level = if is_taken { CheckLevel::Warn } else { CheckLevel::Fail };
-            checks.push(ServerCheck::new(&node.name, level, format!("its jobs.toml: {error}")));
+            checks.push(ServerCheck::new(
+                &node.name,
+                level,
+                format!("jobs.toml of this node: {error}"),
+            ));
         }
     }
     match differing(store, nodes).await {
@@ -374,7 +378,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         checks.push(ServerCheck::new(
             "files",
             CheckLevel::Ok,
-            "all files that nodes read were applied, and no two files differ",
+            "all files that nodes read were applied, and no two files define a job, queue or group differently",
         ));
     }
     checks
@@ -387,7 +391,7 @@ async fn undeclared_groups(store: &Store) -> Result<Vec<ServerCheck>, StoreError
         let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
         let have = counted(jobs.len() as u64, "job names", "jobs name");
         let text = format!(
-            "no file declares this group, but {have} it ({shown}), so one of their runs runs at a time, without turns or gap; declare [groups.{group}], or remove the group from these jobs"
+            "no file declares this group, but {have} it ({shown}), so at most one of their runs runs at a time, without turns or gap; declare [groups.{group}], or remove the group from these jobs"
         );
         ServerCheck::new(format!("group {group}"), CheckLevel::Warn, text)
     });

@@ -29,7 +29,7 @@ pub(super) async fn notices(
         let why = why.map(|why| format!(", with {why}")).unwrap_or_default();
         let notices = if *count == 1 { "1 notice".to_owned() } else { format!("{count} notices") };
         let text = format!(
-            "{notices} not delivered: the last, {run}, failed for good at {at}{why}; repair the cause, then run schedctl retry --dead --job {job}, or schedctl purge"
+            "{notices} not delivered: the last, {run}, failed for good at {at}{why}; repair the cause, then run schedctl retry --dead --job {job}, or delete the notices with schedctl purge --dead --job {job}"
         );
         let level = if now.since(*at) < RECENT { CheckLevel::Warn } else { CheckLevel::Note };
         checks.push(ServerCheck::new(job.as_str(), level, text));
@@ -63,10 +63,10 @@ async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
         let next = runs.first()?;
         let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
         let again = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
-        let more = if runs.len() > 1 {
-            format!("; {} more wait for a retry", runs.len() - 1)
-        } else {
-            String::new()
+        let more = match runs.len() - 1 {
+            0 => String::new(),
+            1 => "; 1 more notice waits for a retry".to_owned(),
+            more => format!("; {more} more notices wait for a retry"),
         };
         let text = format!("not delivered yet: notice {} is retried{again}{why}{more}", next.run);
         Some(ServerCheck::new(job.as_str(), CheckLevel::Note, text))

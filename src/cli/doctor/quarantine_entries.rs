@@ -22,14 +22,14 @@ pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<
         0 => ServerCheck::new("entries", CheckLevel::Ok, "none"),
         count => {
             let text = format!(
-                "{count} of at most 10,000; put an entry back with schedctl doctor --restore ENTRY when its data can be used, or delete it with --discard ENTRY"
+                "{count} of at most 10,000 entries; put an entry back with schedctl doctor --restore ENTRY when its data can be used, or delete it with --discard ENTRY"
             );
             ServerCheck::new("entries", CheckLevel::Warn, text)
         }
     }];
     if dropped > 0 {
         let text = format!(
-            "{dropped} entries did not fit and are only in the logs of nodes; schedctl doctor --discard all resets this number"
+            "entries that did not fit and are only in the logs of nodes: {dropped}; schedctl doctor --discard all deletes all entries and resets this number"
         );
         checks.push(ServerCheck::new("dropped", CheckLevel::Warn, text));
     }
@@ -45,12 +45,12 @@ fn last(discarded: &[Discarded]) -> Option<ServerCheck> {
     let by = last.by.as_deref().map_or_else(String::new, |by| format!(" by {by}"));
     let before = match discarded.len() - 1 {
         0 => String::new(),
-        more => format!("; {more} before it, listed by --json"),
+        more => format!("; earlier deletions: {more}, listed by --json"),
     };
     Some(ServerCheck::new(
         "discarded",
         CheckLevel::Note,
-        format!("{} of {} at {at}{by}{before}", last.name, last.key),
+        format!("entry {} from {}, at {at}{by}{before}", last.name, last.key),
     ))
 }
 
@@ -61,7 +61,7 @@ pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Consol
         line(
             CheckLevel::Warn,
             &entry.name,
-            &format!("{}, {at}: {}", from(entry), entry.why),
+            &format!("{}, moved at {at}: {}", from(entry), entry.why),
             console,
         );
     }
@@ -74,7 +74,7 @@ pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Consol
 /// Returns the key in Redis from which a quarantine entry was taken, as text.
 pub(super) fn from(entry: &QuarantineEntry) -> String {
     match &entry.kind {
-        EntryKind::Member { score } => format!("out of {} at {score}", entry.key),
+        EntryKind::Member { score } => format!("from {} with score {score}", entry.key),
         EntryKind::Key { .. } => format!("the key {}", entry.key),
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn from(entry: &QuarantineEntry) -> String {
 /// Returns the failure for a quarantine entry that does not exist.
 pub(super) fn no_entry(name: &str) -> CliFailure {
     CliFailure::NotFound(format!(
-        "quarantine has no entry {name:?}; schedctl doctor lists the entries"
+        "the quarantine has no entry {name:?}; schedctl doctor lists the entries"
     ))
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn restore(
         console
             .json(&json!({"restored": name, "key": entry.key, "at": at.map(|at| at.to_string())}));
     } else {
-        let at = at.map_or_else(String::new, |at| format!(" at {at}"));
+        let at = at.map_or_else(String::new, |at| format!(" with the time {at}"));
         console.line(&format!("entry {name} is back in {}{at}", entry.key));
         console.note("run schedctl doctor to check the data with this entry");
     }

@@ -47,7 +47,7 @@ impl OfJob {
         lines.extend(self.failed.iter().map(|(FailedNotice { job, count, last: (run, at) }, why)| {
             let at = shown(*at, &Zone::of_host());
             let why = why.as_ref().map(|why| format!(", with {why}")).unwrap_or_default();
-            format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} retries the last")
+            format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} retries the last notice")
         }));
         lines
     }
@@ -75,8 +75,11 @@ fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
         .map(|at| format!(" {} ({})", shown(at, &Zone::of_host()), when.either(at)))
         .unwrap_or_default();
     let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
-    let more =
-        if count > 1 { format!("; {} more wait for a retry", count - 1) } else { String::new() };
+    let more = match count {
+        0 | 1 => String::new(),
+        2 => "; 1 more notice waits for a retry".to_owned(),
+        count => format!("; {} more notices wait for a retry", count - 1),
+    };
     format!("notice {} is retried{at}{why}{more}", next.run)
 }
 

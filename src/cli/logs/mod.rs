@@ -106,7 +106,7 @@ pub(crate) async fn logs(
 fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
     match (attempt, state) {
         (0, Some(state)) if state.is_final() => {
-            format!("run {run} ended {state} before it started, so it has no output")
+            format!("run {run} ended as {state} before it started, so it has no output")
         }
         (0, _) => format!("run {run} has not started yet"),
         (_, Some(RunState::Running)) => {

@@ -64,7 +64,9 @@ pub(crate) async fn next(
             Ok(_) | Err(_) => (of_expression(args, what, zone.clone())?, what.clone()),
         },
         (None, None) => {
-            return Err(CliFailure::Invalid("no JOB, EXPR or --file FILE is given".to_owned()));
+            return Err(CliFailure::Invalid(
+                "nothing is given to show the times of, wanted JOB, EXPR or --file FILE".to_owned(),
+            ));
         }
     };
     let from_zone = zone.clone().unwrap_or_else(|| match found.planned.as_slice() {

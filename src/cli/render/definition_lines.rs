@@ -135,7 +135,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     } else {
         let jitter = if retry.jitter { ", jitter" } else { "" };
         format!(
-            "{}, delay {}, {}, at most {}{jitter}{}",
+            "{}, delay {}, {}, delay at most {}{jitter}{}",
             if retry.limit == 1 { "once".to_owned() } else { format!("{} times", retry.limit) },
             format_duration(retry.delay),
             backoff(retry.backoff),
@@ -154,12 +154,12 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         .map(|spread| format!(", spread over {}", format_duration(spread)))
         .unwrap_or_default();
     let most = match spec.catch_up.mode {
-        CatchUpMode::All => format!(", at most {}", spec.catch_up.max_count),
+        CatchUpMode::All => format!(", at most {} runs", spec.catch_up.max_count),
         CatchUpMode::Skip | CatchUpMode::Latest => String::new(),
     };
     let overlap = match spec.overlap {
         Overlap::Skip => "skip".to_owned(),
-        Overlap::Queue { max } => format!("queue, at most {max} waiting"),
+        Overlap::Queue { max } => format!("queue, at most {max} waiting runs"),
         Overlap::Replace => "replace".to_owned(),
         Overlap::Allow => "allow".to_owned(),
     };
@@ -379,7 +379,9 @@ mod tests {
             |word| lines.iter().find(|(found, _)| *found == word).map(|(_, text)| text.as_str());
         assert_eq!(
             line("retry"),
-            Some("2 times, delay 10s, exponential, at most 1h, jitter, only on 3 75, never on 4")
+            Some(
+                "2 times, delay 10s, exponential, delay at most 1h, jitter, only on 3 75, never on 4"
+            )
         );
         assert_eq!(
             line("done check"),

@@ -30,11 +30,7 @@ pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("lost", total("lost"), "runs that were lost"),
         ("recovered", total("recovered"), "times a run was taken over from a dead node"),
         ("retried", total("retried"), "dead letters retried with schedctl retry"),
-        (
-            "missed_deadlines",
-            total("late"),
-            "deadlines missed (must_start_within, must_finish_within)",
-        ),
+        ("missed_deadlines", total("late"), "runs that did not start or end by their deadline"),
         ("notices", stats.notices, "notices waiting to be sent"),
         (
             "suppressed",

@@ -85,7 +85,7 @@ impl NodeLimits {
         let FlowLimits { max_running, .. } = state.limits;
         let full = max_running
             .filter(|most| running >= *most as usize)
-            .map(|most| format!("{FULL} {running} of {most}"));
+            .map(|most| format!("{FULL} {running} of {most} runs"));
         state.full = at_limit(full, state.full.take(), now);
         let at = BootInstant::now();
         if state.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {
@@ -220,7 +220,7 @@ mod tests {
         flow.look(&host(), 2, None, at(5));
         assert_eq!(
             flow.at_limit(),
-            Some(NodeLimit { why: "running 2 of 2".to_owned(), since: at(5) })
+            Some(NodeLimit { why: "running 2 of 2 runs".to_owned(), since: at(5) })
         );
         flow.look(&host(), 1, None, at(6));
         assert_eq!(flow.at_limit(), None);
@@ -228,7 +228,7 @@ mod tests {
         flow.look(&host(), 2, None, at(7));
         assert_eq!(
             flow.at_limit().map(|at_limit| at_limit.why),
-            Some("running 2 of 2".to_owned()),
+            Some("running 2 of 2 runs".to_owned()),
             "it looks once a second"
         );
         flow.set_limits(FlowLimits {
@@ -253,6 +253,9 @@ mod tests {
             Some(NodeLimit { why: "no descriptors".to_owned(), since: at(6) })
         );
         assert_eq!(flow.look(&host(), 2, None, at(7)), LimitLook::News);
-        assert_eq!(flow.at_limit().map(|at_limit| at_limit.why), Some("running 2 of 2".to_owned()));
+        assert_eq!(
+            flow.at_limit().map(|at_limit| at_limit.why),
+            Some("running 2 of 2 runs".to_owned())
+        );
     }
 }

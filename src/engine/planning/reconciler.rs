@@ -181,7 +181,7 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
             );
         }
         let problem = format!(
-            "jobs.toml has no jobs, so the earlier jobs stay until SIGHUP (number: {})",
+            "jobs.toml has no jobs, so this node keeps its earlier jobs until SIGHUP (number of jobs: {})",
             gone.len()
         );
         problems.push(problem);

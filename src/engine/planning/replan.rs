@@ -178,7 +178,7 @@ pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<
             info!(
                 finding = finding.code(),
                 done = done.join(", "),
-                "The next run was planned again with the clock of Redis: {} {}.",
+                "A time that was computed while the clock of Redis was wrong is corrected: {} {}.",
                 finding.subject,
                 finding.found
             );

@@ -24,6 +24,7 @@ use crate::domain::job::ping::ping_address;
 use crate::domain::job::secret_headers::is_secret_header;
 use crate::domain::job::webhook::WebhookSecret;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::domain::time::duration::format_duration;
 use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
 use http_error::{in_words, short_of};
@@ -131,7 +132,10 @@ pub(super) async fn execute(
                     (when_lost, Some("the lease of the run was lost".to_owned()))
                 }
                 Interruption::TimedOut => {
-                    let why = format!("the attempt exceeded its timeout of {:?}", attempt.timeout);
+                    let why = format!(
+                        "the attempt exceeded its timeout of {}",
+                        format_duration(attempt.timeout)
+                    );
                     (Ending::TimedOut, Some(why))
                 }
                 Interruption::Stopped(reason) => (reason.ending(), None),

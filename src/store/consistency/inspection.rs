@@ -268,7 +268,7 @@ fn run_facts(
         _ if !has_record => RecordFacts::None,
         Ok(state) => RecordFacts::Known { state, fence },
         Err(_) if state.is_empty() => {
-            RecordFacts::Unreadable("its record names no state".to_owned())
+            RecordFacts::Unreadable("the record of the run has no state".to_owned())
         }
         Err(error) => RecordFacts::Unreadable(error.to_string()),
     };

@@ -76,7 +76,7 @@ impl Store {
         };
         let info = answer(0)
             .and_then(info_text)
-            .ok_or_else(|| StoreError::corrupt("answer to INFO", "no text"))?;
+            .ok_or_else(|| StoreError::corrupt("reply to the command INFO", "found no text"))?;
         let mut checks = judge_info(&info, setting(1).as_deref(), setting(2).as_deref());
         checks.push(slow_log(answer(3)));
         checks.push(self.time_script().await?);
@@ -121,7 +121,7 @@ fn slow_log(answer: Option<&Value>) -> ServerCheck {
         return ServerCheck::new(
             "slow log",
             CheckLevel::Ok,
-            "the slow log is not known, because this Redis user may not run SLOWLOG",
+            "the slow log cannot be read, because the ACL forbids this Redis user the command SLOWLOG",
         );
     };
     let took = |entry: &Value| match entry {
@@ -185,25 +185,25 @@ fn judge_info(
 
     let fsync = match appendfsync {
         Some(word) => format!(", appendfsync {word}"),
-        None => ", appendfsync is not known".to_owned(),
+        None => ", the value of appendfsync is not known".to_owned(),
     };
     match (field("aof_enabled"), appendfsync) {
         (Some("0"), _) => say(
             "persistence",
             CheckLevel::Warn,
-            "the append-only file is off, so a crash of Redis loses jobs and runs since the last snapshot; set appendonly yes".to_owned(),
+            "the append-only file is off, so a crash of Redis loses all changes since the last snapshot; set appendonly yes".to_owned(),
         ),
         (_, Some("no")) => say(
             "persistence",
             CheckLevel::Warn,
-            "only the operating system syncs the append-only file (appendfsync no), so a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
+            "only the operating system syncs the append-only file (appendfsync no), so a power cut loses the changes of up to 30 s; set appendfsync everysec".to_owned(),
         ),
         _ => say("persistence", CheckLevel::Ok, format!("the append-only file is on{fsync}")),
     }
     let failed: Vec<&str> = [
-        ("aof_last_write_status", "writing the append-only file"),
-        ("aof_last_bgrewrite_status", "rewriting the append-only file"),
-        ("rdb_last_bgsave_status", "the last snapshot"),
+        ("aof_last_write_status", "write the append-only file"),
+        ("aof_last_bgrewrite_status", "rewrite the append-only file"),
+        ("rdb_last_bgsave_status", "save the last snapshot"),
     ]
     .into_iter()
     .filter(|(name, _)| field(name).is_some_and(|status| status != "ok"))
@@ -216,8 +216,8 @@ fn judge_info(
             "last write",
             CheckLevel::Fail,
             format!(
-                "Redis failed at {}; check the log of Redis and the free space of its disk",
-                failed.join(", ")
+                "Redis could not {}; check the log of Redis and the free space of its disk",
+                failed.join(" or ")
             ),
         );
     }
@@ -225,7 +225,7 @@ fn judge_info(
         say(
             "loading",
             CheckLevel::Warn,
-            "Redis is still loading its data; commands are refused until then".to_owned(),
+            "Redis refuses commands until it has loaded its data".to_owned(),
         );
     }
 
@@ -265,7 +265,8 @@ fn judge_info(
 
     let replicas = number("connected_slaves").unwrap_or(0);
     let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    let meaning = "a failover loses writes that were not yet copied, so their runs may run again";
+    let meaning =
+        "a failover loses the writes that no replica has received, so some runs may run again";
     let connected = match replicas {
         1 => "1 replica is connected".to_owned(),
         count => format!("{count} replicas are connected"),
@@ -289,7 +290,7 @@ fn judge_info(
             "replicas",
             CheckLevel::Ok,
             format!(
-                "{connected}, and Redis refuses writes while fewer than {wanted} are; {meaning}"
+                "{connected}, and Redis refuses writes while fewer than {wanted} are connected; {meaning}"
             ),
         ),
     }

@@ -86,7 +86,10 @@ impl Store {
             }
             gates = Gate::all_in(&reply.text()?);
         }
-        Err(StoreError::corrupt("places of a run", "the gates changed during every call"))
+        Err(StoreError::corrupt(
+            "gates of a run",
+            format!("the gates in the record of the run changed during {CALLS} calls"),
+        ))
     }
 
     /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve;
@@ -151,7 +154,7 @@ impl Store {
             }
         }
         Err(StoreError::corrupt(
-            "open_gate",
+            "script open_gate",
             format!("the lanes or members of {} changed during {OPENINGS} calls", gate.words()),
         ))
     }

@@ -62,7 +62,10 @@ impl Store {
         let [holders, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] =
             answers.as_slice()
         else {
-            return Err(StoreError::corrupt("answers about a gate", "too few answers"));
+            return Err(StoreError::corrupt(
+                format!("reply about {}", gate.words()),
+                format!("found {} values, wanted 8", answers.len()),
+            ));
         };
         let runs = |value: &Value| match value {
             Value::Array(ids) => ids

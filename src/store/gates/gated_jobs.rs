@@ -94,7 +94,10 @@ impl Store {
         let last = Gate::from_name(&reply.text()?);
         let value = reply.value()?;
         let Value::Array(flat) = &value else {
-            return Err(StoreError::corrupt("list_job_gates", format!("{value:?}")));
+            return Err(StoreError::corrupt(
+                "reply of script list_job_gates",
+                format!("found {value:?}, wanted gates with their jobs"),
+            ));
         };
         let gate = |pair: &[Value]| {
             let jobs = text_of(&pair[1])?.split(' ').filter_map(|job| job.parse().ok()).collect();

@@ -150,7 +150,7 @@ impl Store {
         self.apply_jobs(std::slice::from_ref(order))
             .await?
             .pop()
-            .unwrap_or_else(|| Err(StoreError::corrupt("apply_job", "the reply is missing")))
+            .unwrap_or_else(|| Err(StoreError::corrupt("script apply_job", "the reply is missing")))
     }
 
     /// Applies definitions in one pipeline. A refused definition does not affect the remaining
@@ -171,11 +171,10 @@ impl Store {
                 "other_kind" => ApplyReply::OtherKind(reply.text()?),
                 "taken" => {
                     let holder = reply.text()?;
-                    ApplyReply::Taken(
-                        holder
-                            .parse()
-                            .map_err(|_| StoreError::corrupt("owner of a unique key", holder))?,
-                    )
+                    ApplyReply::Taken(holder.parse().map_err(|_| {
+                        let found = format!("found {holder:?}, wanted the name of a job");
+                        StoreError::corrupt("owner of a unique key", found)
+                    })?)
                 }
                 "stale" => ApplyReply::Stale,
                 "occupied" => ApplyReply::Occupied,

@@ -113,9 +113,9 @@ impl Store {
         order: &NoticeOrder,
     ) -> Result<NoticeReply, StoreError> {
         let mut replies = self.plant_notices(&[(notice, order)]).await?;
-        replies
-            .pop()
-            .unwrap_or_else(|| Err(StoreError::corrupt("plant_notice", "the reply is missing")))
+        replies.pop().unwrap_or_else(|| {
+            Err(StoreError::corrupt("script plant_notice", "the reply is missing"))
+        })
     }
 
     /// Adds the runs that deliver several notifications to the due set, in one pipeline. A

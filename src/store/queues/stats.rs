@@ -95,8 +95,8 @@ impl Store {
         ] = answers.as_slice()
         else {
             return Err(StoreError::corrupt(
-                "answers to the counts of the namespace",
-                "too few answers",
+                "reply about the counts of the namespace",
+                format!("found {} values, wanted at least 11", answers.len()),
             ));
         };
         let mut totals: BTreeMap<String, u64> = match totals {

@@ -296,9 +296,12 @@ fn claim_reply(
 ) -> Result<ClaimReply, StoreError> {
     Ok(match reply.word.as_str() {
         "claimed" => {
-            let fence = u64::try_from(reply.number()?).ok().and_then(Fence::new);
-            let fence = fence
-                .ok_or_else(|| StoreError::corrupt("claim_runs", "a fence is out of range"))?;
+            let number = reply.number()?;
+            let fence = u64::try_from(number).ok().and_then(Fence::new).ok_or_else(|| {
+                let found =
+                    format!("found fence {number}, wanted a number from 0 to {}", Fence::MAX);
+                StoreError::corrupt("reply of script claim_runs", found)
+            })?;
             let attempt = reply.count()?;
             reply.number()?;
             ClaimReply::Claimed(Claim {

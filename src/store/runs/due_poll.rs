@@ -158,7 +158,8 @@ impl Store {
         }
         let micros = reply.number()?;
         let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| {
-            StoreError::corrupt("time of Redis in microseconds", micros.to_string())
+            let found = format!("found {micros}, wanted the time of Redis in microseconds");
+            StoreError::corrupt("reply of script list_due", found)
         })?;
         let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
@@ -252,7 +253,10 @@ fn met(text: &str) -> Met {
 /// Returns the time of the next gate check and the gates to check now. Malformed gates are left
 /// out, because `doctor` reports them.
 fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
-    let bad = || StoreError::corrupt("list_due", format!("{value:?}"));
+    let bad = || {
+        let found = format!("found {value:?}, wanted the time of a gate check and gates");
+        StoreError::corrupt("reply of script list_due", found)
+    };
     let Value::Array(parts) = value else { return Err(bad()) };
     let [next, Value::Array(open)] = parts.as_slice() else { return Err(bad()) };
     let open = open.iter().filter_map(text_of).filter_map(|name| Gate::from_name(&name)).collect();
@@ -260,7 +264,10 @@ fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
 }
 
 fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
-    let bad = || StoreError::corrupt("list_due", format!("{value:?}"));
+    let bad = || {
+        let found = format!("found {value:?}, wanted the due runs of a lane");
+        StoreError::corrupt("reply of script list_due", found)
+    };
     let Value::Array(parts) = value else { return Err(bad()) };
     let [first, second, third, fourth] = parts.as_slice() else { return Err(bad()) };
     let first = text_of(first).ok_or_else(bad)?;

@@ -33,7 +33,10 @@ impl Store {
             "gone" => Ok(None),
             "behind" => {
                 let value = reply.value()?;
-                let bad = || StoreError::corrupt("list_behind", format!("{value:?}"));
+                let bad = || {
+                    let found = format!("found {value:?}, wanted due runs with their ready times");
+                    StoreError::corrupt("reply of script list_behind", found)
+                };
                 let Value::Array(flat) = &value else { return Err(bad()) };
                 let entry = |pair: &[Value]| {
                     Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? })

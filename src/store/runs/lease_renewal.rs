@@ -52,7 +52,10 @@ impl Store {
                 other => other
                     .strip_prefix("stop:")
                     .map(|reason| LeaseWord::Stop(reason.to_owned()))
-                    .ok_or_else(|| StoreError::corrupt("renew_leases", other)),
+                    .ok_or_else(|| {
+                        let found = format!("the reply {other:?} is unknown");
+                        StoreError::corrupt("reply of script renew_leases", found)
+                    }),
             }
         };
         claims.iter().map(|_| word()).collect()

@@ -47,7 +47,10 @@ impl Store {
         }
         let answer = self.link.query(&mut pipeline).await?;
         let [ready, waiting, stop, queued @ ..] = answer.as_slice() else {
-            return Err(StoreError::corrupt("answers about a run", "too few answers"));
+            return Err(StoreError::corrupt(
+                format!("reply about run {run}"),
+                format!("found {} values, wanted at least 3", answer.len()),
+            ));
         };
         let by = |request: String| request.split_once(" by ").map(|(_, by)| by.to_owned());
         Ok(RunPlacement {

@@ -68,12 +68,12 @@ pub(crate) fn judge(
     let mut warnings = Vec::new();
     if field("aof_enabled") == Some("0") {
         warnings.push(
-            "the append-only file is off, so a crash loses jobs and runs since the last snapshot; set appendonly yes".to_owned(),
+            "the append-only file is off, so a crash of Redis loses all changes since the last snapshot; set appendonly yes".to_owned(),
         );
     }
     if appendfsync == Some("no") {
         warnings.push(
-            "only the operating system syncs the append-only file (appendfsync no), so a power cut loses up to half a minute; set appendfsync everysec"
+            "only the operating system syncs the append-only file (appendfsync no), so a power cut loses the changes of up to 30 s; set appendfsync everysec"
                 .to_owned(),
         );
     }

@@ -308,7 +308,8 @@ impl RedisLink {
     ) -> Result<Reply, StoreError> {
         let mut replies = self.invoke_all_on(open, std::slice::from_ref(invocation)).await?;
         replies.pop().unwrap_or_else(|| {
-            Err(StoreError::corrupt(invocation.script.name, "the reply is missing"))
+            let script = format!("script {}", invocation.script.name);
+            Err(StoreError::corrupt(script, "the reply is missing"))
         })
     }
 

@@ -72,7 +72,7 @@ pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<S
     let is_refused = error.code() == Some("NOPERM");
     if detail.contains("user executing the script can't run") {
         return Some(format!(
-            "a command of the script {} (one of {})",
+            "a command of script {} (one of {})",
             script.name,
             script.commands().join(" ")
         ));
@@ -81,13 +81,13 @@ pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<S
         || is_refused && detail.contains(" key")
     {
         return Some(format!(
-            "a key of the script {} (wanted access to {})",
+            "a key of script {} (wanted access to {})",
             script.name,
             invocation.keys_wanted()
         ));
     }
     (is_refused && detail.contains("evalsha"))
-        .then(|| format!("the command EVALSHA, which calls the script {}", script.name))
+        .then(|| format!("the command EVALSHA, which calls script {}", script.name))
 }
 
 /// Returns true if a script started and then met data it does not expect. A repeated call would

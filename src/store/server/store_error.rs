@@ -62,7 +62,7 @@ pub enum StoreError {
         wanted: String,
     },
     /// A script gave an unknown reply, or a record cannot be read.
-    #[error("corrupt data in Redis: {subject}: {found}; schedctl doctor lists damaged data")]
+    #[error("corrupt data in Redis: {subject}: {found}; schedctl doctor checks the stored data")]
     Corrupt {
         /// The script or key with the faulty data.
         subject: String,

@@ -363,7 +363,10 @@ fn a_job_without_a_turn_is_refused_as_in_a_file() {
         ctl.run(&["add", "--name", name, "--group", "feed", "--in", "1h", "--shell", "true"])
     };
     until("the group is declared", LONG, || (add("a").code == 0).then_some(()));
-    add("c").refused(2, &["group feed has an order of turns without c, wanted one of a, b"]);
+    add("c").refused(
+        2,
+        &["job c is not in the order of turns of group feed, wanted one of the jobs a, b"],
+    );
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     let gone = ctl.run(&["doctor", "--discard", "a@99"]).good().stdout;
     assert_eq!(
         gone,
-        "a@99, out of {schedd}:due:default at 2: the job does not plan this run\n1 quarantine entry discarded\n",
+        "a@99, from {schedd}:due:default with score 2: the job does not plan this run\n1 quarantine entry discarded\n",
         "what went is printed"
     );
     ctl.run(&["doctor", "--discard", "a@99"]).refused(3, &["no entry \"a@99\""]);
@@ -152,12 +152,12 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     );
     put("d@99");
     let _: i64 = redis.connection().hset("{schedd}:counters", "quarantine_dropped", 4).unwrap();
-    assert!(ctl.run(&["doctor"]).good().stdout.contains("4 entries did not fit"));
+    assert!(ctl.run(&["doctor"]).good().stdout.contains("only in the logs of nodes: 4;"));
     let gone = ctl.run(&["doctor", "--discard", "all", "--yes", "--json"]).good().json();
     assert_eq!((&gone["discarded"][0]["name"], &gone["dropped"]), (&json!("d@99"), &json!(4)));
     let reported = ctl.run(&["doctor"]).good().stdout;
     assert!(
-        reported.contains("d@99 of {schedd}:due:default at ")
+        reported.contains("entry d@99 from {schedd}:due:default, at ")
             && reported.contains("; 3 before it")
             && !reported.contains("did not fit"),
         "{reported}"

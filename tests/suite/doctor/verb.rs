@@ -110,7 +110,10 @@ fn no_node_checking_the_records_for_long_is_a_warning_only_while_a_node_runs() {
         "{level} {text}"
     );
     let (level, text) = reported(ago(300), Some(ago(2)));
-    assert!(level == "ok" && text.contains("the last whole round ended 1h"), "{level} {text}");
+    assert!(
+        level == "ok" && text.contains("the last check of all data ended 1h"),
+        "{level} {text}"
+    );
     // After a night in which no node was there nothing is wrong yet.
     assert_eq!(reported(ago(5), Some(ago(500))).0, "ok");
 }
@@ -215,7 +218,7 @@ fn recent_data_loss_is_a_warning_with_details_and_after_a_week_a_note() {
     let (_, text) =
         until("the loss is told", LONG, || Some(row(&ctl)).filter(|(level, _)| *level == "warn"));
     let text = text.as_str().unwrap().to_owned();
-    for word in ["(flushed)", "1 loss in all, listed by schedctl data-loss"] {
+    for word in ["(flushed)", "1 data loss so far, listed by schedctl data-loss"] {
         assert!(text.contains(word), "{text}");
     }
     until("what is gone is told", LONG, || {

@@ -287,7 +287,10 @@ fn more_open_files_than_the_node_may_give_are_named_of_the_run_and_by_the_doctor
         let text = ctl.run(&["doctor"]).good().stdout;
         text.contains("limits.files").then_some(text)
     });
-    assert!(doctor.contains("set by later above 300, the hard limit of node few"), "{doctor}");
+    assert!(
+        doctor.contains("set by later above 300 open files, the hard limit of node few"),
+        "{doctor}"
+    );
 }
 
 #[test]

@@ -175,11 +175,12 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "retry-never-on" => "retry.never_on", Codes, "CODES", with "retry";
         /// If the previous run has not ended: skip, queue, replace or allow [default: skip]
         "overlap" => "overlap", Text, "HOW";
-        /// Missed occurrences to run: skip (none), latest or all [default: latest]
+        /// Occurrences to run late if no node could run them in time: skip (none), latest or all
+        /// [default: latest]
         "catch-up" => "catch_up.mode", Text, "HOW";
         /// Skip occurrences older than this duration, even with --catch-up all
         "max-age" => "catch_up.max_age", Duration, "DURATION";
-        /// Spread the starts of runs of missed occurrences over this duration
+        /// Spread the starts of the late runs of --catch-up over this duration
         "spread" => "catch_up.spread", Duration, "DURATION";
         /// If a node dies during a run: at-least-once (the run is tried again) or at-most-once (the
         /// run ends as lost) [default: at-least-once]
@@ -208,16 +209,16 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "must-finish-within" => "must_finish_within", Duration, "DURATION", with "on-late";
         /// Ping this URL when a run starts, succeeds or fails, by the protocol of healthchecks.io
         "ping-url" => "ping_url", Text, "URL";
-        /// Secret to sign requests with by Standard Webhooks: ${credential:NAME}, or whsec_...; may
-        /// be given several times
+        /// Secret with which requests are signed as Standard Webhooks defines:
+        /// ${credential:NAME}, or whsec_...; may be given several times
         "webhook-secret" => "webhook_secret", Texts, "SECRET";
     }
     "Only once" {
         /// Refuse the job while another job holds this key; a job holds its key until the job is
         /// over, or for --unique-for
         "unique" => "unique.key", UniqueKey("refuse"), "KEY";
-        /// If a job with this key has not started yet, replace its definition and its time by those
-        /// given here
+        /// If a job with this key has not started yet, replace the definition and the time of that
+        /// job
         "debounce" => "unique.key", UniqueKey("debounce"), "KEY";
         /// Latest start of a job with --debounce, as a time after the first add [default: no limit]
         "max-wait" => "unique.max_wait", Duration, "DURATION", with "debounce";

@@ -134,7 +134,7 @@ impl Claimer {
         };
         Ok(match reply {
             SpreadReply::Spread => {
-                info!(job = %run.job(), from = %run.due(), count = order.runs.len(), until = %until, "Missed runs are spread over time.");
+                info!(job = %run.job(), from = %run.due(), count = order.runs.len(), until = %until, "Late runs are spread over time.");
                 // The cached definition is outdated, because the call changed the spread period of
                 // the job.
                 self.definitions.forget(run.job());

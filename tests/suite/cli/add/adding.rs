@@ -472,7 +472,7 @@ fn a_past_time_of_several_runs_at_once_and_one_that_ran_is_not_accepted() {
         assert!(
             !again.stderr.contains(reported)
                 && again.stderr.contains(
-                    "job p does not run for 2020-01-01T09:00:00.000Z: the job ran at that time already"
+                    "job p does not run for 2020-01-01T09:00:00.000Z: the job already ran for that time"
                 ),
             "{again:?}"
         );

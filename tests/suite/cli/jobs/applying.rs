@@ -366,7 +366,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
         Some(()).filter(|()| every == "1h" && limit == 2)
     });
     assert!(
-        files().contains("all files that nodes read were applied, and no two files differ"),
+        files().contains("all files that nodes read were applied, and no two files define a job, queue or group differently"),
         "{}",
         files()
     );

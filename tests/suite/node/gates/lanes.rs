@@ -190,7 +190,7 @@ fn queues_share_a_full_node_the_strict_first_and_the_others_by_weight() {
     began(&script, 1);
     until("the node says that it is full", LONG, || {
         let (_, nodes) = eye.ask(eye.store().list_nodes()).unwrap();
-        nodes[0].at_limit.clone().filter(|(why, _)| why == "running 1 of 1")
+        nodes[0].at_limit.clone().filter(|(why, _)| why == "running 1 of 1 runs")
     });
     for queue in ["a", "b", "c"] {
         for number in 0..if queue == "c" { 3 } else { 16 } {

@@ -174,7 +174,7 @@ fn missed_runs_that_are_spread_start_within_the_time_and_not_at_once() {
         add_in_the_past(&eye, ago, &job(&format!("latest{number}"), "latest"));
     }
     let node = ScriptedNode::on(&redis, &script).start();
-    node.wait_for_log("Missed runs are spread");
+    node.wait_for_log("Late runs are spread");
     let runs = eye.wait_for_history("all", 8);
     assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
     let done = script.of("all");
@@ -214,7 +214,7 @@ fn missed_runs_that_find_no_memory_to_spread_block_no_other_run_of_the_queue() {
     node.wait_for_log("out of memory");
     assert!(eye.ask(eye.store().list_spread(&"a".parse().unwrap())).unwrap().is_empty());
     say("0");
-    node.wait_for_log("Missed runs are spread");
+    node.wait_for_log("Late runs are spread");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_long_range_is_spread_over_one_time_by_whoever_is_left() {
         "catch_up": {"mode": "all", "spread": "6s"}});
     add_in_the_past(&eye, ago, &job);
     let mut one = ScriptedNode::on(&redis, &script).node("one").jobs(crate::node::QUICK).start();
-    one.wait_for_log("Missed runs are spread");
+    one.wait_for_log("Late runs are spread");
     one.crash();
     let _two = ScriptedNode::on(&redis, &script).node("two").jobs(crate::node::QUICK).start();
     let runs = eye.wait_for_history("a", 350);
@@ -253,7 +253,7 @@ fn a_spread_run_is_shown_with_the_time_it_will_start_at_and_pausing_holds_it_bac
         &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": {"spread": "1d"}}),
     );
     let node = ScriptedNode::on(&redis, &script).start();
-    node.wait_for_log("Missed runs are spread");
+    node.wait_for_log("Late runs are spread");
     let shown = ctl.run(&["show", "a", "--json"]).good().json();
     let spread = &shown["runs"][0];
     assert_eq!(
