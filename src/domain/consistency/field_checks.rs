@@ -87,7 +87,6 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "declared" => (!is_hash(value) || value.is_empty()).then_some(NOT_A_HASH),
         "group" => judge_group(field, value),
         "gate" => judge_gate_state(field, value),
-        "queue_state" => (!is_count()).then_some(NOT_A_COUNT),
         "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some(NOT_A_COUNT),
         // The check of the counters compares these two fields with the data.
         "counters" if matches!(field, "waiting" | "ledger_ranges") => None,
@@ -95,7 +94,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "ledger_before" if matches!(field, "until" | "latest") => {
             (!is_instant(value)).then_some(NOT_A_INSTANT)
         }
-        "counters" | "ledger_before" => (!is_count()).then_some(NOT_A_COUNT),
+        "queue_state" | "counters" | "ledger_before" => (!is_count()).then_some(NOT_A_COUNT),
         "node" => judge_node(field, value),
         _ => None,
     }

@@ -72,7 +72,7 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
         .inspect_err(|error| {
             warn!(
                 "The precise timer of Linux is not available: {error}. Runs start up to 2 ms late."
-            )
+            );
         })
         .ok();
     let mut connections_made = 0;

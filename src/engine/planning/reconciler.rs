@@ -164,11 +164,10 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
     let node = &reconciler.node.settings.node;
     let source = &SourceName::from(node);
     let declared = reconciler.node.store.read_declared(source).await?;
-    let mut section_problems = declare(reconciler, source, wanted, &declared).await?;
+    let mut problems = declare(reconciler, source, wanted, &declared).await?;
     let listed = reconciler.node.store.read_source(source).await?;
     let signed = reconciler.node.store.signed(&format!("file of {node}"));
-    let Outcome { mut problems, mut names_taken, .. } = Outcome::default();
-    problems.append(&mut section_problems);
+    let mut names_taken = 0;
     let mut changes = Changes::default();
 
     let gone: Vec<&JobName> =
@@ -180,11 +179,10 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
                 "jobs.toml no longer has any jobs. This node keeps its earlier jobs. To remove these jobs, send SIGHUP to schedd (systemctl reload schedd)."
             );
         }
-        let problem = format!(
-            "jobs.toml has no jobs, so this node keeps its earlier jobs until SIGHUP (number of jobs: {})",
+        problems.push(format!(
+            "jobs.toml has no jobs, so this node keeps its {} earlier jobs until SIGHUP",
             gone.len()
-        );
-        problems.push(problem);
+        ));
         return Ok(Outcome { problems, ..Outcome::default() });
     }
 

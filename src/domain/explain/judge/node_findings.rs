@@ -123,18 +123,15 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
     if found.is_empty() {
         // A node whose last heartbeat is shortly before the window counts as running.
         let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= now);
-        found.push(match unseen.map(|seen| facts.shown(seen)) {
-            Some(seen) => finding(
-                "unseen",
-                format!("Node {name} was last seen running on {seen}, shortly before that time."),
-            ),
-            None => {
-                let text = format!(
-                    "Node {name} was running, and no recorded event kept the node from claiming \
-                     the run."
-                );
-                finding("free", text)
-            }
+        found.push(if let Some(seen) = unseen.map(|seen| facts.shown(seen)) {
+            let text =
+                format!("Node {name} was last seen running on {seen}, shortly before that time.");
+            finding("unseen", text)
+        } else {
+            let text = format!(
+                "Node {name} was running, and no recorded event kept the node from claiming the run."
+            );
+            finding("free", text)
         });
     }
     found

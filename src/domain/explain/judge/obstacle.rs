@@ -4,7 +4,7 @@
 //! the obstacle.
 
 use super::node_life::{Life, Window, life, obstacles_of};
-use crate::domain::explain::explain_words::{after, from_to, list, time_down};
+use crate::domain::explain::explain_words::{from_to, list, time_down};
 use crate::domain::explain::facts::{Facts, ON_TIME, RunFacts};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::queue::lane_serving::{Serving, Unserved};
