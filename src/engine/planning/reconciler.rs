@@ -167,9 +167,7 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
     let mut problems = declare(reconciler, source, wanted, &declared).await?;
     let listed = reconciler.node.store.read_source(source).await?;
     let signed = reconciler.node.store.signed(&format!("file of {node}"));
-    let mut names_taken = 0;
-    let mut changes = Changes::default();
-
+    let (mut names_taken, mut changes) = (0, Changes::default());
     let gone: Vec<&JobName> =
         listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
     if wanted.jobs.is_empty() && !gone.is_empty() && wanted.removal == Removal::Refused {
@@ -228,8 +226,8 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
                         warn!(job = %job, "The job of the jobs file was not applied, because an {kind} job (from schedctl add) has the same name. Cancel the {kind} job, or rename the job of the file.");
                     }
                     names_taken += 1;
-                    problems
-                        .push(format!("job {job} is not applied: an {kind} job has the same name"));
+                    let why = format!("an {kind} job has the same name");
+                    problems.push(format!("job {job} is not applied: {why}"));
                 }
                 Err(planting::PlantingError::Store(error)) if error.is_passing() => {
                     return Err(error);
