@@ -10,7 +10,7 @@
 -- everything else again. Correct data is not changed.
 -- A planned run is replaced only if it is not ready, has no record, and is due later than the given
 -- run. The given run has no record, or is recorded as missed although its time is still ahead.
--- A one-shot with a unique key stays ended, because another job may have owned the key since then.
+-- A one-shot whose unique key another job owns by now stays ended.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
@@ -27,6 +27,8 @@
 -- KEYS 14 manual
 -- KEYS 15 history
 -- KEYS 16 job_history
+-- KEYS 17 unique: the unique key of the job; the job if it has none
+-- KEYS 18 uniques
 -- KEYS* due: of every lane
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -39,6 +41,7 @@
 -- ARGV 9 gate_entry: the job's entry in the index by first gate, or ''
 -- ARGV 10 anchor: the new anchor of `every`, if the given run replaces what a clock that was ahead
 --   planned or ended; '' if it must not
+-- ARGV 11 unique_mode: refuse, debounce or throttle, or ''
 -- Reply repaired: a text for each repair
 -- Reply sound: the data was correct
 -- Reply stale: the job changed; the caller must read the job again
@@ -48,8 +51,9 @@ local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], finished = KEYS[3], job_due = KEYS[4], open = KEYS[5], waiting = KEYS[6], counters = KEYS[9],
   nudge = KEYS[10], manual = KEYS[14]}
 local types = {k.job, 'hash', k.jobs, 'zset', k.finished, 'zset', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', KEYS[7], 'hash',
-  KEYS[8], 'hash', k.counters, 'hash', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.manual, 'zset', KEYS[15], 'zset', KEYS[16], 'zset'}
-for at = 17, #KEYS do
+  KEYS[8], 'hash', k.counters, 'hash', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.manual, 'zset', KEYS[15], 'zset', KEYS[16], 'zset',
+  KEYS[17], 'hash', KEYS[18], 'zset'}
+for at = 19, #KEYS do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
 end
@@ -73,7 +77,7 @@ if (job[1] or '') ~= ARGV[3] or pending ~= ARGV[4] then return {'stale'} end
 local reply = {'repaired'}
 local function note(word) reply[#reply + 1] = word end
 local function leave_due()
-  for at = 17, #KEYS do redis.call('ZREM', KEYS[at], pending) end
+  for at = 19, #KEYS do redis.call('ZREM', KEYS[at], pending) end
   redis.call('ZREM', k.job_due, pending)
 end
 
@@ -95,7 +99,9 @@ end
 -- Returns true for a one-shot that ended before the time of its only run, if the job may be live
 -- again.
 local function has_ended_early()
-  return ARGV[10] ~= '' and planted ~= '' and job[5] == 'finished' and job[7] == '1' and not job[11] and tonumber(ARGV[6]) > now
+  local owner = job[11] and redis.call('HGET', KEYS[17], 'job')
+  return ARGV[10] ~= '' and planted ~= '' and job[5] == 'finished' and job[7] == '1' and (not owner or owner == name)
+    and tonumber(ARGV[6]) > now
 end
 
 -- Has the schedule of the job apply from before the given run. Occurrences up to `last` were
@@ -115,6 +121,10 @@ if not job[1] then
 elseif job[5] and has_ended_early() and clear_planted() then
   redis.call('HDEL', k.job, 'ended', 'ended_at')
   redis.call('ZREM', k.finished, name)
+  if job[11] then
+    redis.call('HSET', KEYS[17], 'job', name, 'mode', ARGV[11], 'since', int(now))
+    redis.call('ZADD', KEYS[18], ARGV[6], job[11])
+  end
   count_anew(PARKED - 1)
   plant_pending(k, name, planted, ARGV[6], ARGV[7])
   if ARGV[9] ~= '' then set_gate_entry(KEYS[13], k.job, ARGV[9]) end
@@ -167,10 +177,10 @@ else
     redis.call('HSET', k.job, 'pending', '')
     leave_due()
     pending = ''
-    note('planned run kept until the job is resumed')
+    note('planned run removed from the due set until the job is resumed')
   elseif pending ~= '' and not redis.call('ZSCORE', k.job_due, pending) then
     redis.call('ZADD', k.job_due, ARGV[8], pending)
-    for at = 17, #KEYS do
+    for at = 19, #KEYS do
       if KEYS[at] ~= k.job_due then redis.call('ZREM', KEYS[at], pending) end
     end
     nudge_if_head(k.nudge, k.job_due, pending)

@@ -246,7 +246,7 @@ fn job_text(
         field(
             "suppressed",
             &format!(
-                "{} (one notice reports them together after the waiting notices)",
+                "{} (too many notices waited; one later notice of each kind reports the number)",
                 counts.join(", ")
             ),
             console,

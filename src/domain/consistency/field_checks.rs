@@ -127,11 +127,11 @@ fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
     let (is_sound, fault) = match (field.split_once(':'), field) {
         (Some(("lane", run)), _) => (
             run.parse::<RunId>().is_ok() && value.parse::<Lane>().is_ok(),
-            "field and value are not lane:RUN and the lane of this run",
+            "this is not a field lane:RUN with the lane of that run",
         ),
         (Some(("job", job)), _) => (
             job.parse::<JobName>().is_ok() && is_limits(),
-            "field and value are not job:JOB and three whole numbers",
+            "this is not a field job:JOB with three whole numbers, the limits of that job",
         ),
         (None, "turn" | "ended") => {
             (value.parse::<JobName>().is_ok(), "the value is not a valid job name")

@@ -230,7 +230,7 @@ fn planned(facts: &JobPlaces) -> Option<Inconsistency> {
     let finding = match (&facts.pending, &facts.plan) {
         (Some(pending), _) if facts.is_paused => {
             let found = format!("is paused, but its run {} is planned", pending.run);
-            facts.finding(FindingKind::Extra, "pending", found).fixed_by("keeps the run until the job is resumed")
+            facts.finding(FindingKind::Extra, "pending", found).fixed_by("removes the run from the due set until the job is resumed")
         }
         (Some(PendingFacts { run, state, due_sets, is_in_own }), _) => match state {
             Some(Ok(state)) if *state != RunState::Scheduled => {

@@ -336,7 +336,8 @@ async fn mend_jobs(
                     }
                     let planted = far.map(|far| far.definition.planned(far.first)).or(planted);
                     let gated = definition.spec.gated_entry(&name, &definition.record.lane);
-                    JobMending { name, record, planted, pending_ready, gated, anchor }
+                    let unique = definition.spec.unique.as_ref().map(|unique| unique.second);
+                    JobMending { name, record, planted, pending_ready, gated, anchor, unique }
                 }
                 None => JobMending {
                     name,
@@ -345,6 +346,7 @@ async fn mend_jobs(
                     pending_ready: None,
                     gated: None,
                     anchor: None,
+                    unique: None,
                 },
             });
             readable.push(job);

@@ -46,11 +46,9 @@ pub(crate) struct Far {
 pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Definition> {
     let record = &definition.record;
     match definition.spec.schedule {
-        // A one-shot that has ended although its time is in the future. If it still has a unique
-        // key, the key may belong to another job by now.
+        // A one-shot that has ended although its time is in the future.
         Schedule::At(at) => {
-            let has_finished =
-                record.ended.as_deref() == Some("finished") && record.unique.is_none();
+            let has_finished = record.ended.as_deref() == Some("finished");
             return (has_finished && at > now).then(|| definition.clone());
         }
         Schedule::Manual => return None,
@@ -84,6 +82,9 @@ pub(crate) async fn look_at_plan(
         return Ok((first.saturating_add(SLACK) < planned).then_some(far));
     }
     let is_one_shot = counted.timetable.is_one_shot();
+    if is_one_shot && has_lost_key(store, &counted.record).await? {
+        return Ok(None);
+    }
     let mut dealt_with: BTreeSet<UnixMillis> =
         store.recorded_within(name, now, planned).await?.into_iter().collect();
     dealt_with.extend(store.list_spread(name).await?.iter().map(RunId::due));
@@ -119,6 +120,16 @@ pub(crate) async fn look_at_plan(
         return Ok(is_sure.then_some(Far { definition: counted, first: next, is_by_clock }));
     }
     Ok(None)
+}
+
+/// Returns true if another job owns the unique key of `job` by now.
+async fn has_lost_key(store: &Store, job: &JobRecord) -> Result<bool, StoreError> {
+    let Some(key) = &job.unique else { return Ok(false) };
+    let owner = store.read_holders(std::slice::from_ref(key)).await?.pop();
+    // An unreadable key counts as lost. The consistency check reports the key.
+    Ok(owner.is_some_and(|owner| {
+        owner.is_err() || owner.is_ok_and(|owner| owner.is_some_and(|owner| owner.job != job.name))
+    }))
 }
 
 /// Returns true if a skipped range of `job` counts the occurrence `at`.

@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::info;
+use tracing::{debug, info};
 
-use super::far_plans;
+use super::operation_error::OperationError;
+use super::{far_plans, retry_order};
 use crate::domain::consistency::Inconsistency;
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
@@ -22,7 +23,7 @@ use crate::engine::maintenance::consistency_check::ConsistencyChecker;
 use crate::engine::maintenance::repair;
 use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
-use crate::store::{Store, StoreError};
+use crate::store::{Ended, Store, StoreError};
 
 /// The pauses between repeated searches. The search is repeated because another node may write a
 /// time computed before the step a moment after the step.
@@ -34,6 +35,9 @@ const AGAIN: [Duration; 5] = [
     Duration::from_secs(10),
 ];
 const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// The reason of a run that failed because its next attempt was too late for `max_age`, as
+/// `claim_runs.lua` writes it.
+const TOO_OLD: &str = "the next attempt would start later than max_age allows";
 /// The most jobs read in one call.
 const JOBS: usize = 200;
 /// The most entries of a due set read in one call.
@@ -69,6 +73,7 @@ pub(crate) async fn run(replanner: Arc<Replanner>) {
 async fn look(store: &Store) -> Result<(), StoreError> {
     look_at_jobs(store).await?;
     look_at_runs(store).await?;
+    look_at_failures(store).await?;
     look_at_marks(store).await
 }
 
@@ -146,6 +151,25 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
             if !pages.turn(last, count, RUNS) {
                 break;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Retries the runs that failed at a time still to come because their retry was too late for
+/// `max_age`.
+async fn look_at_failures(store: &Store) -> Result<(), StoreError> {
+    let ahead = Ended { since: Some(store.now().await?), ..Ended::dead() };
+    for record in store.read_ended(&ahead, 0, RUNS).await?.runs {
+        if record.reason.as_deref() != Some(TOO_OLD) {
+            continue;
+        }
+        match retry_order::retry_run(store, &record.run).await {
+            Ok(_) => {
+                info!(run = %record.run, "The run is retried, because the clock of Redis was ahead when its retry was judged too late.");
+            }
+            Err(OperationError::Store(error)) if error.is_passing() => return Err(error),
+            Err(error) => debug!(run = %record.run, "The run is not retried: {error}."),
         }
     }
     Ok(())

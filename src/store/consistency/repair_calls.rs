@@ -3,6 +3,7 @@
 
 use super::quarantine::member_bytes;
 use crate::domain::consistency::{CountFacts, PlacedRun, RunPlace, RunRepair, SizeFacts};
+use crate::domain::job::unique_rule::Second;
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -64,6 +65,8 @@ pub struct JobMending {
     /// The new time from which `every` counts, if `planted` replaces a run that was planned while
     /// Redis' clock was ahead. None keeps the planned run.
     pub anchor: Option<UnixMillis>,
+    /// The rule for a second job with the unique key of this job; None if the job has no unique key.
+    pub unique: Option<Second>,
 }
 
 impl Store {
@@ -83,6 +86,7 @@ impl Store {
 
     fn repair_job(&self, mending: &JobMending, lanes: &[Lane]) -> Invocation {
         let (keys, name, record) = (&self.keys, &mending.name, mending.record.as_ref());
+        let unique = record.and_then(|record| record.unique.as_ref());
         let default = Lane::default_lane();
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
@@ -104,6 +108,8 @@ impl Store {
             .key("manual", keys.manual(name))
             .key("history", keys.history())
             .key("job_history", keys.job_history(name))
+            .key("unique", unique.map_or_else(|| keys.job(name), |key| keys.unique(key)))
+            .key("uniques", keys.uniques())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", record.map_or("", |record| record.rev.as_str()))
@@ -113,7 +119,8 @@ impl Store {
             .arg("planted_ready", Successor::ready(planted))
             .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
             .arg("gate_entry", mending.gated.as_deref().unwrap_or_default())
-            .arg("anchor", mending.anchor.map_or_else(String::new, |at| at.as_i64().to_string()));
+            .arg("anchor", mending.anchor.map_or_else(String::new, |at| at.as_i64().to_string()))
+            .arg("unique_mode", mending.unique.map_or("", Second::mode));
         for lane in lanes {
             call = call.key("due", keys.due(lane));
         }

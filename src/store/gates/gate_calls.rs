@@ -88,7 +88,7 @@ impl Store {
         }
         Err(StoreError::corrupt(
             "gates of a run",
-            format!("the gates in the record of the run changed during {CALLS} calls"),
+            format!("the script asked for other gates in each of {CALLS} calls"),
         ))
     }
 

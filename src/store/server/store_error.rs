@@ -129,7 +129,7 @@ fn describe(error: &RedisError) -> String {
         ErrorKind::Parse => "the server does not use the Redis protocol; check the host and port".to_owned(),
         _ => match (error.code(), error.detail()) {
             (Some("NOAUTH"), _) => {
-                "the server requires a password; put the password into the file of url_file or into the URL".to_owned()
+                "the server requires a password; add it to the Redis URL, as in redis://:PASSWORD@HOST:PORT".to_owned()
             }
             (Some("WRONGPASS"), _) => "the user name or password is wrong".to_owned(),
             (Some("BUSY"), _) => "the server is busy with a long Lua script of some client".to_owned(),

@@ -158,7 +158,7 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     let reported = ctl.run(&["doctor"]).good().stdout;
     assert!(
         reported.contains("entry d@99 from {schedd}:due:default, at ")
-            && reported.contains("; 3 before it")
+            && reported.contains("; earlier deletions: 3")
             && !reported.contains("did not fit"),
         "{reported}"
     );

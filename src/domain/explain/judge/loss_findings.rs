@@ -72,11 +72,11 @@ pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
         }
         let back = match kept {
             Some(kept) => format!("Redis went back to its data of {}", facts.shown(*kept)),
-            None => "All earlier records were gone".to_owned(),
+            None => "All earlier records are gone".to_owned(),
         };
         finding(
             "may_have_run",
-            format!("{back}, so this occurrence may have run before the data loss. {silent}."),
+            format!("{back}, so this occurrence may also have run before the data loss. {silent}."),
         )
     }));
     let restored_by = facts

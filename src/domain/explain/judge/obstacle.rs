@@ -110,7 +110,14 @@ impl NoNode {
     fn within(facts: &Facts, run: &RunFacts, window: Window) -> Option<Self> {
         let lives: Vec<Life> = facts.nodes.iter().map(|node| life(facts, node, window)).collect();
         let is_known = lives.iter().any(|life| *life != Life::Unknown);
-        if !is_known || lives.contains(&Life::Up) {
+        // Across a step of the clock, heartbeats do not tell which nodes were running.
+        let is_step = |event: &NodeEvent| {
+            matches!(event.what, NodeEventKind::ClockStepped { .. })
+                && window.from <= event.from
+                && event.from <= window.to
+        };
+        let is_stepped = facts.nodes.iter().any(|node| node.events.iter().any(is_step));
+        if !is_known || is_stepped || lives.contains(&Life::Up) {
             return None;
         }
         let periods = || {

@@ -44,9 +44,9 @@ fn a_loss_is_named_with_what_the_journals_know() {
         )
         .says("skipped_after_loss", skipped)
         .says("timing_lost", "Redis lost the data that shows whether the run started on time.");
-    let text = "Redis went back to its data of 11:59:00, so this occurrence may have run before the data loss. The journals of nodes n1 and n2 have no record of this occurrence.";
+    let text = "Redis went back to its data of 11:59:00, so this occurrence may also have run before the data loss. The journals of nodes n1 and n2 have no record of this occurrence.";
     begun_since().says("may_have_run", text);
-    let text = "All earlier records were gone, so this occurrence may have run before the data loss. No journal has reported this occurrence yet.";
+    let text = "All earlier records are gone, so this occurrence may also have run before the data loss. No journal has reported this occurrence yet.";
     flushed(begun_since()).says("may_have_run", text);
     let restored = started(0)
         .with(|run| run.reason = Some("exit code 3; restored by the journal of n2".to_owned()));

@@ -73,6 +73,10 @@ fn a_late_run_says_what_kept_the_nodes() {
         .says("late_no_node", "No node was running.");
     on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh())
         .says("late_no_node", "No node was running from 12:00:05 onwards.");
+    // After a step of the clock, the last heartbeat does not say that the node was gone.
+    let step = event(NodeEventKind::ClockStepped { by_ms: 86_400_000 }, 10, None);
+    let facts = on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[step]) }], fresh());
+    assert!(crate::domain::explain::judge(&facts).iter().all(|found| found.code != "late_no_node"));
     // The earlier run for which the run waited was late for this reason.
     let waited = RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) };
     on(vec![node("n1", &[start(20, Some(5))])], waited)

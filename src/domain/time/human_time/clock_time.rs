@@ -84,8 +84,12 @@ pub(super) fn digital(word: TimeWord<'_>) -> Result<Time, TimeFault> {
 
 /// Parses `0900` or `090030`.
 pub(super) fn basic(word: TimeWord<'_>) -> Result<Time, TimeFault> {
-    let refuse =
-        || word.fault(format!("{} is not a time of day, wanted 0000 to 235959", word.shown()));
+    let refuse = || {
+        word.fault(format!(
+            "{} is not a time of day, wanted HHMM or HHMMSS such as 0930",
+            word.shown()
+        ))
+    };
     let part = |from: usize| {
         word.text.get(from..from + 2).and_then(decimal).and_then(|part| i8::try_from(part).ok())
     };

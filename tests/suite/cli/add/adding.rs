@@ -315,7 +315,7 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         ),
         (
             &["--retry", "1", "--retry-on", "3", "--retry-never-on", "3", "--", "x"],
-            &["--retry-never-on", "found 3 in on and"],
+            &["--retry-never-on", "found code 3 in both on and never_on"],
         ),
         (
             &["--retry", "1", "--retry-on", "503", "--", "x"],

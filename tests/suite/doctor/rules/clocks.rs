@@ -196,6 +196,25 @@ async fn a_job_whose_last_time_ran_early_is_over_and_sound() {
 }
 
 #[tokio::test]
+async fn a_one_shot_that_only_a_clock_ahead_skipped_has_its_unique_key_again_if_it_is_free() {
+    let mut desk = Desk::new();
+    let once = |key: &str| json!({"at": in_s(60), "skip_if_late": "1m", "unique": key});
+    let own = desk.add("own", once("k1")).await;
+    let lost = desk.add("lost", once("k2")).await;
+    for run in [&own, &lost] {
+        miss(&mut desk, run, 1, None).await;
+    }
+    desk.add("next", json!({"at": in_s(2 * 86_400), "unique": "k2"})).await;
+    desk.go_on_to(10_000);
+    desk.mend("wrong:due_time", "job own").await;
+    assert_eq!(desk.job("own").await.pending, Some(own));
+    assert_eq!(desk.raw::<String>("HGET", "unique:k1", &["job"]), "own");
+    assert_eq!(desk.job("lost").await.ended.as_deref(), Some("finished"));
+    assert_eq!(desk.raw::<String>("HGET", "unique:k2", &["job"]), "next");
+    desk.demand_sound("the key belongs to the next job").await;
+}
+
+#[tokio::test]
 async fn a_one_shot_that_only_a_clock_ahead_skipped_runs_when_its_time_comes() {
     let mut desk = Desk::new();
     let run = desk.add("a", json!({"at": in_s(60), "skip_if_late": "1m"})).await;

@@ -100,7 +100,7 @@ async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_range() {
     let reported = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(
         reported.len() == 1
-            && reported[0].contains("counts 5 occurrences")
+            && reported[0].contains("a skipped range of 5 occurrences")
             && reported[0].contains("without a record of their own is 3"),
         "{reported:?}"
     );

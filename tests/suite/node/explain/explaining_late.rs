@@ -200,7 +200,7 @@ fn what_keeps_a_run_is_reported_from_the_moment_it_is_due() {
     }
     for (queue, code, wanted) in [
         ("few", "queue_now", "Queue few is full (limit = 1): run few@"),
-        ("narrow", "slots_now", "All slots of queue narrow are taken on one: narrow@"),
+        ("narrow", "slots_now", "All slots of queue narrow are taken on one: run narrow@"),
         ("slow", "queue_now", "Queue slow is at its rate limit of 1/1h."),
         ("shut", "queue_now", "Queue shut is paused"),
     ] {

@@ -166,7 +166,7 @@ fn an_occurrence_run_again_after_an_old_snapshot_came_back_may_have_run_before()
     let said = [
         "The run succeeded on",
         "Node n2 noticed on",
-        "so this occurrence may have run before the data loss. The journal of node n2 has no record of this occurrence.",
+        "so this occurrence may also have run before the data loss. The journal of node n2 has no record of this occurrence.",
         "Redis lost the data that shows whether the run started on time.",
     ];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);

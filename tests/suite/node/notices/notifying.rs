@@ -308,7 +308,7 @@ fn unreadable_notices_delay_none_behind_them_and_a_corrupt_output_is_left_out() 
     let shown = ctl.run(&["show", "newer"]).stdout;
     assert!(
         shown.contains(
-            "suppressed  7 on_failure (one notice reports them together after the waiting notices)"
+            "suppressed  7 on_failure (too many notices waited; one later notice of each kind reports the number)"
         ),
         "{shown}"
     );

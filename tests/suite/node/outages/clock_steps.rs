@@ -239,6 +239,26 @@ fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
 }
 
 #[test]
+fn a_retry_that_a_clock_ahead_judged_too_late_is_made_after_all() {
+    let (redis, script) = (TestRedis::with_clock(0), Script::new());
+    script.set("fails once", &[Act::End(exit(1)), Act::End(exit(0))]);
+    let eye = Eye::on(&redis);
+    let _node = ScriptedNode::on(&redis, &script).jobs("").start();
+    let retry = json!({"limit": 3, "delay": "4s", "backoff": "fixed", "jitter": false});
+    let aged = json!({"mode": "latest", "max_age": "1m"});
+    eye.add(
+        &json!({"name": "a", "in": "0s", "shell": "fails once", "retry": retry, "catch_up": aged}),
+    );
+    until_begun(&script, &["a"], 0, 1, LONG);
+    redis.set_clock(DAY);
+    let ended = || eye.history("a").pop();
+    until("the retry is too late", LONG, || ended().filter(|run| run.state == RunState::Failed));
+    redis.set_clock(0);
+    until("the retry is made", SOON, || ended().filter(|run| run.state == RunState::Succeeded));
+    until_begun(&script, &["a"], 0, 2, LONG);
+}
+
+#[test]
 fn what_a_clock_ahead_trimmed_into_the_ledger_is_neither_left_out_nor_repeated() {
     let (redis, script) = (TestRedis::with_clock(0), Script::new());
     script.set("print", &[Act::Print("much\n".repeat(2_000), exit(0))]);

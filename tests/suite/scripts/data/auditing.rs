@@ -25,6 +25,7 @@ async fn repair_job(
         pending_ready: None,
         gated: None,
         anchor: None,
+        unique: None,
     };
     store.mend_jobs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }

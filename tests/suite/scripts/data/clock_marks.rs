@@ -20,6 +20,7 @@ async fn replant(world: &World, at: i64, planted: i64) -> MendReply {
         pending_ready: None,
         gated: None,
         anchor: Some(t(-5_000)),
+        unique: None,
     };
     world.at(at).mend_jobs(&[mending], &[queue("default")]).await.unwrap().remove(0).unwrap()
 }

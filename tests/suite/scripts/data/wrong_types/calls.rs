@@ -282,6 +282,7 @@ async fn call_on_the_records(script: &str, scene: &Scene) -> Result<String, Stor
                 pending_ready: None,
                 gated: None,
                 anchor: None,
+                unique: None,
             };
             format!("{:?}", store.mend_jobs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
