@@ -107,11 +107,9 @@ impl Executors {
         output: &OutputBuffer,
     ) -> AttemptOutcome {
         if let Action::Http(request) = &attempt.action {
-            let outcome =
-                http::execute(&self.client, &self.credentials, request, attempt, control, output)
-                    .await;
-            self.requests.judge_request(&outcome);
-            return outcome;
+            let sender = (&self.client, &*self.requests);
+            return http::execute(sender, &self.credentials, request, attempt, control, output)
+                .await;
         }
         let mut fallback = NoticeFallback::of(attempt);
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);

@@ -126,3 +126,62 @@ fn a_request_a_node_has_no_descriptor_for_is_made_later() {
     let runs = eye.wait_for_history("ask", 1);
     assert_eq!((runs[0].state, runs[0].attempt), (RunState::Succeeded, 1), "{:?}", runs[0]);
 }
+
+/// Adds that many jobs with this name and a number, each with one run now in the queue `q`.
+fn add_many(eye: &Eye, name: &str, count: usize, action: &Value) {
+    for number in 0..count {
+        let mut job = json!({"name": format!("{name}{number}"), "in": "0s", "queue": "q"});
+        job.as_object_mut().unwrap().extend(action.as_object().unwrap().clone());
+        eye.add(&job);
+    }
+}
+
+/// At one start in two seconds, this many starts would take twice as long as `LONG`.
+const MANY: usize = 30;
+
+#[test]
+fn requests_that_are_refused_show_that_descriptors_are_there_again() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("short").jobs("[queues.q]\nconcurrency = 50\n").start();
+    node.wait_for_log("Started.");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let daemon = Pid::from_raw(node.pid().cast_signed()).unwrap();
+    let before = no_more_files(daemon);
+    add_many(&eye, "dead", MANY, &json!({"http": {"url": format!("http://{closed}/")}}));
+    node.wait_for_log("This node cannot start runs: this node cannot connect: Too many open files");
+    prlimit(Some(daemon), Resource::Nofile, before).unwrap();
+    add_many(&eye, "behind", MANY, &json!({"shell": "true"}));
+    until("all runs have ended", LONG, || {
+        let has_ended = |number| {
+            ["dead", "behind"]
+                .iter()
+                .all(|name| !eye.history(&format!("{name}{number}")).is_empty())
+        };
+        (0..MANY).all(has_ended).then_some(())
+    });
+    node.wait_for_log("This node can start runs again.");
+    assert_eq!(eye.history("dead0")[0].state, RunState::Failed);
+}
+
+#[test]
+fn runs_that_take_long_start_together_once_descriptors_are_there_again() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("short").jobs("[queues.q]\nconcurrency = 50\n").start();
+    node.wait_for_log("Started.");
+    eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
+    eye.wait_for_history("first", 1);
+    let before = no_more_files(node.keeper());
+    let dir = tempfile::tempdir().unwrap();
+    let work = format!("touch {}/$SCHEDD_JOB; exec sleep 600", dir.path().display());
+    add_many(&eye, "long", MANY, &json!({"shell": work}));
+    node.wait_for_log("This node cannot start runs: this node cannot start processes");
+    prlimit(Some(node.keeper()), Resource::Nofile, before).unwrap();
+    until("all runs have begun", LONG, || {
+        (std::fs::read_dir(dir.path()).unwrap().count() == MANY).then_some(())
+    });
+    until("the node says that it takes runs", LONG, || {
+        held(&Schedctl::on(&redis), "short").is_none().then_some(())
+    });
+}
