@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::BootInstant;
 
 /// The pause in claims after the first failed start.
@@ -65,6 +66,14 @@ impl Shortage {
             "This node cannot start runs: {why}. The node hands claimed runs back and claims no run for {pause:?}."
         );
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
+    }
+
+    /// Notes that this node cannot do the step `cannot` of a start. Returns the outcome of the
+    /// attempt that needed this step.
+    pub(super) fn not_started(&self, cannot: &str) -> AttemptOutcome {
+        let why = format!("not started: this node cannot {cannot}");
+        self.note(&why);
+        AttemptOutcome { error: Some(why), ..AttemptOutcome::bare(Ending::NotStarted) }
     }
 
     /// Notes that a start of a run succeeded.

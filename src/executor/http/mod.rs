@@ -99,13 +99,14 @@ pub(super) async fn execute(
             }
             filled
         }
-        Ok(Err(why)) => return AttemptOutcome::failed(format!("cannot start: {why}")),
+        Ok(Err(why)) => return why.outcome(shortage),
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };
     let (secrets, faults) =
         match guard.run(credential_injection::secrets(&attempt.webhook_secrets, credentials)).await
         {
-            Ok(found) => found,
+            Ok(Ok(found)) => found,
+            Ok(Err(why)) => return why.outcome(shortage),
             Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
         };
     if !faults.is_empty()
