@@ -8,10 +8,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::job::job_spec::HttpRequest;
 use crate::domain::job::secret_reference;
 use crate::domain::job::webhook::{NotASecret, SigningSecret, WebhookSecret};
+use crate::domain::run::run_state::AttemptOutcome;
 use crate::secrets;
-use crate::secrets::Credentials;
+use crate::secrets::{Credentials, SecretError};
 
 use super::attempt::Attempt;
+use super::shortage::Shortage;
+
+/// The reason why secrets cannot be filled in.
+#[derive(Debug)]
+pub(super) enum Unfilled {
+    /// This node lacks the descriptors or the memory to read secrets.
+    Short(String),
+    /// A secret is missing or faulty.
+    Fault(String),
+}
+
+impl Unfilled {
+    fn of(what: &str, error: &SecretError) -> Self {
+        let text = if what.is_empty() { error.to_string() } else { format!("{what}: {error}") };
+        if error.is_shortage() { Self::Short(text) } else { Self::Fault(text) }
+    }
+
+    /// Returns the outcome of an attempt that does not start for this reason. Notes a lack of
+    /// resources in `shortage`.
+    pub(super) fn outcome(self, shortage: &Shortage) -> AttemptOutcome {
+        match self {
+            Self::Fault(why) => AttemptOutcome::failed(format!("cannot start: {why}")),
+            Self::Short(why) => shortage.not_started(&format!("read secrets: {why}")),
+        }
+    }
+}
+
+/// Returns true if a process of `attempt` needs secrets of this node.
+pub(super) fn is_needed_by(attempt: &Attempt) -> bool {
+    !attempt.env_files.is_empty() || attempt.env.values().any(|text| secret_reference::is_in(text))
+}
 
 /// Returns the variables that `attempt` itself sets, and the reasons why other variables cannot be
 /// read. Files of variables may also belong to `job_user`.
@@ -19,15 +51,17 @@ pub(super) async fn variables(
     attempt: &Attempt,
     job_user: Option<u32>,
     credentials: &Credentials,
-) -> Result<(BTreeMap<String, String>, Vec<String>), String> {
-    if attempt.env_files.is_empty()
-        && !attempt.env.values().any(|text| secret_reference::is_in(text))
-    {
+) -> Result<(BTreeMap<String, String>, Vec<String>), Unfilled> {
+    if !is_needed_by(attempt) {
         return Ok((attempt.env.clone(), Vec::new()));
     }
     let (files, own, credentials) =
         (attempt.env_files.clone(), attempt.env.clone(), credentials.clone());
-    waiting(move || Ok(secrets::variables(&files, job_user, &own, &credentials))).await
+    waiting(move || {
+        secrets::variables(&files, job_user, &own, &credentials)
+            .map_err(|error| Unfilled::of("", &error))
+    })
+    .await
 }
 
 /// A request with its credentials filled in, and the names of its secret parts.
@@ -42,7 +76,7 @@ pub(super) struct Filled {
 pub(super) async fn request(
     request: &HttpRequest,
     credentials: &Credentials,
-) -> Result<Filled, String> {
+) -> Result<Filled, Unfilled> {
     let mut texts = request.headers.values().chain([&request.url, &request.body]);
     if !texts.any(|text| secret_reference::is_in(text)) {
         return Ok(Filled { request: request.clone(), secret_headers: BTreeSet::new() });
@@ -52,18 +86,20 @@ pub(super) async fn request(
 }
 
 /// Returns the text with its credentials filled in.
-pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String, String> {
+async fn text(text: &str, credentials: &Credentials) -> Result<String, Unfilled> {
     if !secret_reference::is_in(text) {
         return Ok(text.to_owned());
     }
     let (text, credentials) = (text.to_owned(), credentials.clone());
-    waiting(move || credentials.fill(&text).map_err(|error| error.to_string())).await
+    waiting(move || credentials.fill(&text).map_err(|error| Unfilled::of("", &error))).await
 }
 
 /// Returns the URL with its credentials filled in. Fails if the resulting URL contains blanks or
 /// control characters.
 pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, String> {
-    let filled = text(url, credentials).await.map_err(|error| format!("URL: {error}"))?;
+    let filled = text(url, credentials).await;
+    let filled =
+        filled.map_err(|(Unfilled::Short(why) | Unfilled::Fault(why))| format!("URL: {why}"))?;
     is_whole(&filled).then_some(filled).ok_or_else(|| NOT_WHOLE.to_owned())
 }
 
@@ -76,11 +112,11 @@ fn is_whole(url: &str) -> bool {
 }
 
 /// Returns the secrets that can sign a request now, and the reasons why other secrets cannot be
-/// read.
+/// read. Fails if this node lacks the resources to read secrets.
 pub(super) async fn secrets(
     named: &[SigningSecret],
     credentials: &Credentials,
-) -> (Vec<WebhookSecret>, Vec<String>) {
+) -> Result<(Vec<WebhookSecret>, Vec<String>), Unfilled> {
     let (mut secrets, mut faults) = (Vec::with_capacity(named.len()), Vec::new());
     for secret in named {
         let found = match secret {
@@ -90,7 +126,10 @@ pub(super) async fn secrets(
                     .trim()
                     .parse()
                     .map_err(|error: NotASecret| format!("the credential {reference} {error}")),
-                Err(error) => Err(error),
+                Err(Unfilled::Fault(why)) => Err(why),
+                Err(Unfilled::Short(why)) => {
+                    return Err(Unfilled::Short(format!("webhook_secret: {why}")));
+                }
             },
         };
         match found {
@@ -98,12 +137,12 @@ pub(super) async fn secrets(
             Err(fault) => faults.push(format!("webhook_secret: {fault}")),
         }
     }
-    (secrets, faults)
+    Ok((secrets, faults))
 }
 
-fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
+fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, Unfilled> {
     let filled =
-        |what: &str, text: &str| credentials.fill(text).map_err(|error| format!("{what}: {error}"));
+        |what: &str, text: &str| credentials.fill(text).map_err(|error| Unfilled::of(what, &error));
     let mut secret_headers = BTreeSet::new();
     for (name, text) in request.headers.iter_mut().filter(|(_, text)| secret_reference::is_in(text))
     {
@@ -116,7 +155,7 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
     if secret_reference::is_in(&request.url) {
         request.url = filled("URL", &request.url)?;
         if !is_whole(&request.url) {
-            return Err(NOT_WHOLE.to_owned());
+            return Err(Unfilled::Fault(NOT_WHOLE.to_owned()));
         }
     }
     Ok(Filled { request, secret_headers })
@@ -124,9 +163,8 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
 
 /// Returns the result of `reading`, run on a thread that may block.
 async fn waiting<T: Send + 'static>(
-    reading: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    tokio::task::spawn_blocking(reading)
-        .await
-        .unwrap_or_else(|_| Err("the secrets of the job could not be read".to_owned()))
+    reading: impl FnOnce() -> Result<T, Unfilled> + Send + 'static,
+) -> Result<T, Unfilled> {
+    let fault = || Unfilled::Fault("the secrets of the job could not be read".to_owned());
+    tokio::task::spawn_blocking(reading).await.unwrap_or_else(|_| Err(fault()))
 }

@@ -28,6 +28,7 @@ use crate::domain::job::ping::{Ping, ping_address};
 use crate::domain::job::process_limits::LimitKind;
 use crate::domain::name::names::RunId;
 use crate::domain::run::run_state::AttemptOutcome;
+use crate::files;
 use crate::keeper::Keeper;
 use crate::secrets::Credentials;
 use account::Account;
@@ -59,9 +60,10 @@ pub struct Executors {
     account: Arc<Account>,
     may_run_as: Arc<MayRunAs>,
     credentials: Credentials,
-    /// The shortages that keep this node from starting processes, and from making requests.
+    /// The shortages of the keeper, which starts processes, and of this process, which makes
+    /// requests, reads secrets and looks up users.
     processes: Arc<Shortage>,
-    requests: Arc<Shortage>,
+    own: Arc<Shortage>,
 }
 
 impl Executors {
@@ -82,20 +84,20 @@ impl Executors {
             may_run_as: Arc::new(may_run_as),
             credentials,
             processes: Arc::default(),
-            requests: Arc::default(),
+            own: Arc::default(),
         })
     }
 
     /// Returns the resource that this node lacked at its last start of a run. `None` if that start
     /// succeeded.
     pub fn short_of(&self) -> Option<String> {
-        self.processes.why().or_else(|| self.requests.why())
+        self.processes.why().or_else(|| self.own.why())
     }
 
     /// Returns the number of runs that this node may claim now, given the recent successes and
     /// failures of starts.
     pub fn capacity(&self) -> usize {
-        self.processes.capacity().min(self.requests.capacity())
+        self.processes.capacity().min(self.own.capacity())
     }
 
     /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.
@@ -107,11 +109,9 @@ impl Executors {
         output: &OutputBuffer,
     ) -> AttemptOutcome {
         if let Action::Http(request) = &attempt.action {
-            let outcome =
-                http::execute(&self.client, &self.credentials, request, attempt, control, output)
-                    .await;
-            self.requests.judge_request(&outcome);
-            return outcome;
+            let sender = (&self.client, &*self.own);
+            return http::execute(sender, &self.credentials, request, attempt, control, output)
+                .await;
         }
         let mut fallback = NoticeFallback::of(attempt);
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);
@@ -131,19 +131,28 @@ impl Executors {
                 Ok(()) => own,
                 Err(why) => return cannot_start(why),
             },
-            Ok(Err(why)) => return cannot_start(why),
+            Ok(Err(why)) => return why.outcome(&self.own),
             Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
         };
         let account =
             match guard.run(self.may_run_as.account(attempt.process.user.as_ref(), &own)).await {
                 Ok(Ok(None)) => Arc::clone(&self.account),
                 Ok(Ok(Some(account))) => Arc::new(account),
-                Ok(Err(why)) => match fallback.without_user(why, &self.may_run_as) {
-                    Ok(()) => Arc::clone(&self.account),
-                    Err(why) => return cannot_start(why),
-                },
+                Ok(Err(why)) => {
+                    // The C library reports a user as unknown if it has no descriptor to ask.
+                    if let Some(lack) = files::lack_of_descriptors() {
+                        return self.own.not_started(&format!("use a user: {why}: {lack}"));
+                    }
+                    match fallback.without_user(why, &self.may_run_as) {
+                        Ok(()) => Arc::clone(&self.account),
+                        Err(why) => return cannot_start(why),
+                    }
+                }
                 Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
             };
+        if attempt.process.user.is_some() || credential_injection::is_needed_by(attempt) {
+            self.own.clear();
+        }
         loop {
             let attempt = fallback.attempt();
             let program =
@@ -199,7 +208,7 @@ impl Execute for Executors {
     /// this node can start runs. Until the result of this test is known, no more runs are claimed.
     fn note_claimed(&self, action: &Action) {
         match action {
-            Action::Http(_) => self.requests.begin(),
+            Action::Http(_) => self.own.begin(),
             Action::Command(_) | Action::Shell(_) => self.processes.begin(),
         }
     }

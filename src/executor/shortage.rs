@@ -3,7 +3,8 @@
 //! Invariant: a run that was not started because the node lacks resources (descriptors, processes,
 //! memory) executed nothing and is handed back. The node then claims nothing for a moment, and
 //! after that starts one run as a test. The pause grows each time until a start succeeds, because
-//! other nodes may have the resources.
+//! other nodes may have the resources. A test that meets no shortage soon ends the shortage, even
+//! if its run takes long.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::keeper::BootInstant;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause in claims.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The time for which the result of a test start is awaited before another test start is made.
+/// The time for which a test start may report a shortage. A start that reports none within this
+/// time has succeeded, or waits for something other than the resources of this node.
 const TRY: Duration = Duration::from_secs(2);
 
 /// The shortage of resources on this node, if there is any.
@@ -34,6 +36,14 @@ struct Short {
     until: BootInstant,
     /// True if a test start was begun since the pause ended.
     is_tried: bool,
+}
+
+impl Short {
+    /// Returns true if the shortage counts as over, although no start has succeeded yet.
+    fn is_over(&self, now: BootInstant) -> bool {
+        // If no start was tried for long, the shortage may be over.
+        now >= self.until && (self.is_tried || now >= self.until.saturating_add(LONGEST_PAUSE))
+    }
 }
 
 impl Shortage {
@@ -58,6 +68,14 @@ impl Shortage {
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
     }
 
+    /// Notes that this node cannot do the step `cannot` of a start. Returns the outcome of the
+    /// attempt that needed this step.
+    pub(super) fn not_started(&self, cannot: &str) -> AttemptOutcome {
+        let why = format!("not started: this node cannot {cannot}");
+        self.note(&why);
+        AttemptOutcome { error: Some(why), ..AttemptOutcome::bare(Ending::NotStarted) }
+    }
+
     /// Notes that a start of a run succeeded.
     pub(super) fn clear(&self) {
         if self.lock().take().is_some() {
@@ -65,27 +83,11 @@ impl Shortage {
         }
     }
 
-    /// Notes a shortage, or the end of a shortage, as the outcome of a request shows.
-    pub(super) fn judge_request(&self, outcome: &AttemptOutcome) {
-        match (&outcome.error, outcome.http_status) {
-            (Some(error), _)
-                if outcome.ending == Ending::NotStarted && error.contains("cannot connect") =>
-            {
-                self.note(error);
-            }
-            (_, Some(_)) => self.clear(),
-            _ => {}
-        }
-    }
-
-    /// Returns the resource that this node lacks. `None` once a start has succeeded, or if no start
-    /// was tried for long after the pause.
+    /// Returns the resource that this node lacks. `None` once a start has succeeded or met no
+    /// shortage, or if no start was tried for long after the pause.
     pub(super) fn why(&self) -> Option<String> {
         let now = BootInstant::now();
-        self.lock()
-            .as_ref()
-            .filter(|short| now < short.until.saturating_add(LONGEST_PAUSE))
-            .map(|short| short.why.clone())
+        self.lock().as_ref().filter(|short| !short.is_over(now)).map(|short| short.why.clone())
     }
 
     /// Returns how many runs may be claimed: none during the pause, then one run as a test.
@@ -93,8 +95,7 @@ impl Shortage {
         let now = BootInstant::now();
         match &*self.lock() {
             Some(short) if now < short.until => 0,
-            Some(short) if now < short.until.saturating_add(LONGEST_PAUSE) => 1,
-            // An old shortage may be over, because no start was tried since.
+            Some(short) if !short.is_over(now) => 1,
             Some(_) | None => usize::MAX,
         }
     }
@@ -103,7 +104,10 @@ impl Shortage {
     /// are then claimed until the result of the test is known, for at most `TRY`.
     pub(super) fn begin(&self) {
         let now = BootInstant::now();
-        if let Some(short) = self.lock().as_mut().filter(|short| short.until <= now) {
+        let mut state = self.lock();
+        if let Some(short) =
+            state.as_mut().filter(|short| short.until <= now && !short.is_over(now))
+        {
             short.is_tried = true;
             short.until = now.saturating_add(TRY);
         }
@@ -142,5 +146,20 @@ mod tests {
         assert_eq!((shortage.why(), shortage.capacity()), (None, usize::MAX));
         shortage.note("not started: x");
         assert_eq!(shortage.lock().as_ref().unwrap().pause, FIRST_PAUSE);
+    }
+    #[test]
+    fn a_test_that_meets_no_shortage_in_time_ends_the_shortage() {
+        let shortage = Shortage::default();
+        let pass = || shortage.lock().as_mut().unwrap().until = BootInstant::now();
+        shortage.note("not started: x");
+        pass();
+        shortage.begin();
+        assert_eq!((shortage.why().as_deref(), shortage.capacity()), (Some("x"), 0));
+        pass();
+        assert_eq!((shortage.why(), shortage.capacity()), (None, usize::MAX));
+        shortage.begin();
+        assert_eq!(shortage.capacity(), usize::MAX, "a further start is no test");
+        shortage.note("not started: the test was slow");
+        assert_eq!(shortage.lock().as_ref().unwrap().pause, 2 * FIRST_PAUSE);
     }
 }

@@ -14,6 +14,7 @@ mod file_group;
 mod file_tests;
 mod owner_judge;
 mod path_walk;
+mod resource_shortage;
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -22,6 +23,7 @@ use std::path::Path;
 use owner_judge::JudgedPath;
 pub use owner_judge::Owners;
 use path_walk::{Found, walk};
+pub use resource_shortage::{is_shortage, lack_of_descriptors};
 
 /// The part of a path that is checked in addition to the file at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

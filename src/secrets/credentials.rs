@@ -58,6 +58,7 @@ impl Credentials {
             name: name.to_owned(),
             path,
             why: error.why,
+            is_shortage: error.is_shortage,
         })?;
         if value.ends_with('\n') {
             value.pop();

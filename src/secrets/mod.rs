@@ -30,18 +30,19 @@ const DAEMON: &str = "schedd";
 ///
 /// Later files override earlier files, and `own` overrides all files. Credentials are filled in.
 /// Each reason names its file or variable. A file may also belong to `job_user`, the user id of the
-/// processes.
+/// processes. Fails if this node lacks the descriptors or the memory to read files.
 pub fn variables(
     files: &[EnvFile],
     job_user: Option<u32>,
     own: &BTreeMap<String, String>,
     credentials: &Credentials,
-) -> (BTreeMap<String, String>, Vec<String>) {
+) -> Result<(BTreeMap<String, String>, Vec<String>), SecretError> {
     let (mut variables, mut faults) = (BTreeMap::new(), Vec::new());
     let owners = Owners::of_this_process().and(job_user);
     for file in files {
         match read_env_file(file, &owners) {
             Ok(read) => variables.extend(read),
+            Err(error) if error.is_shortage() => return Err(error),
             Err(error) => faults.push(error.to_string()),
         }
     }
@@ -54,13 +55,14 @@ pub fn variables(
                 variables.insert(name.clone(), value);
                 continue;
             }
+            Err(error) if error.is_shortage() => return Err(error),
             Err(error) => error.to_string(),
         };
         // A value of the same name from a file is dropped, because the job overrides that value.
         variables.remove(name);
         faults.push(format!("env {name}: {fault}"));
     }
-    (variables, faults)
+    Ok((variables, faults))
 }
 
 /// Returns the reason why no attempt on this host could use a file of variables. Returns `None` if
@@ -85,7 +87,13 @@ fn read_env_file(file: &EnvFile, owners: &Owners) -> Result<BTreeMap<String, Str
         Err(error) if error.is_missing && file.absence() == Absence::Allowed => {
             return Ok(BTreeMap::new());
         }
-        Err(error) => return Err(SecretError::EnvFile { path: path.to_owned(), why: error.why }),
+        Err(error) => {
+            return Err(SecretError::EnvFile {
+                path: path.to_owned(),
+                why: error.why,
+                is_shortage: error.is_shortage,
+            });
+        }
     };
     env_file::parse(&text).map_err(|fault| SecretError::Line { path: path.to_owned(), fault })
 }

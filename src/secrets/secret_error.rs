@@ -26,6 +26,8 @@ pub enum SecretError {
         path: PathBuf,
         /// The reason why the file cannot be read, as text.
         why: String,
+        /// True if this node lacks the descriptors or the memory to read any file.
+        is_shortage: bool,
     },
     /// A file of environment variables cannot be read.
     #[error("env_file {} cannot be used: {why}", path.display())]
@@ -34,6 +36,8 @@ pub enum SecretError {
         path: PathBuf,
         /// The reason why the file cannot be read, as text.
         why: String,
+        /// True if this node lacks the descriptors or the memory to read any file.
+        is_shortage: bool,
     },
     /// A file of environment variables has a faulty line.
     #[error("env_file {}: {fault}", path.display())]
@@ -54,4 +58,14 @@ pub enum SecretError {
     /// A text has a faulty reference to a credential.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
+}
+
+impl SecretError {
+    /// Returns true if this node lacks the descriptors or the memory to read any secret.
+    pub fn is_shortage(&self) -> bool {
+        matches!(
+            self,
+            Self::Credential { is_shortage: true, .. } | Self::EnvFile { is_shortage: true, .. }
+        )
+    }
 }

@@ -13,6 +13,8 @@ use crate::files::{self, OpenError, Owners, Way};
 #[derive(Debug)]
 pub(super) struct Unread {
     pub(super) is_missing: bool,
+    /// True if this node lacks the descriptors or the memory to read any file.
+    pub(super) is_shortage: bool,
     /// The reason as text, without any content of the file.
     pub(super) why: String,
 }
@@ -20,17 +22,18 @@ pub(super) struct Unread {
 impl From<io::Error> for Unread {
     fn from(error: io::Error) -> Self {
         let is_missing = error.kind() == io::ErrorKind::NotFound;
+        let is_shortage = files::is_shortage(&error);
         let why = if is_missing {
             "no such file".to_owned()
         } else {
             format!("the read failed: {error}")
         };
-        Self { is_missing, why }
+        Self { is_missing, is_shortage, why }
     }
 }
 
 fn unread(why: impl Into<String>) -> Unread {
-    Unread { is_missing: false, why: why.into() }
+    Unread { is_missing: false, is_shortage: false, why: why.into() }
 }
 
 /// Returns the text of the file at `path`. Fails if another user than `owners` may change the file.
@@ -40,7 +43,8 @@ pub(super) fn read(path: &Path, owners: &Owners) -> Result<String, Unread> {
         OpenError::Kind(_) => unread("the path is not a regular file"),
     })?;
     if let Some(doubt) = opened.doubt {
-        return Err(unread(doubt));
+        // Without descriptors, a group or a user that may change the file cannot be looked up.
+        return Err(files::lack_of_descriptors().map_or_else(|| unread(doubt), Unread::from));
     }
     let mut bytes = Vec::new();
     opened.file.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;

@@ -22,7 +22,7 @@ fn had(
     own: &BTreeMap<String, String>,
     credentials: &Credentials,
 ) -> Result<BTreeMap<String, String>, String> {
-    let (variables, faults) = variables(files, None, own, credentials);
+    let (variables, faults) = variables(files, None, own, credentials).unwrap();
     faults.into_iter().next().map_or(Ok(variables), Err)
 }
 
@@ -37,7 +37,8 @@ fn what_can_be_had_is_given_beside_why_the_rest_cannot() {
         None,
         &own,
         &Credentials::within(dir.path().to_owned()),
-    );
+    )
+    .unwrap();
     assert_eq!(
         had,
         map(&[("A", "1"), ("C", "own")]),
@@ -172,7 +173,8 @@ fn no_file_that_somebody_else_may_change_is_used() {
     }
     // The processes run as that user, so the user gains nothing by changing the file.
     let (own, faults) =
-        variables(&files(&[&shown(&path)]), Some(STRANGER), &BTreeMap::new(), &credentials);
+        variables(&files(&[&shown(&path)]), Some(STRANGER), &BTreeMap::new(), &credentials)
+            .unwrap();
     assert_eq!((own, faults), (map(&[("A", "1")]), vec![]));
     assert_eq!(fault_of(&files(&[&shown(&path)])[0], Some("nobody")), None);
 }

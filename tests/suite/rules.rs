@@ -11,7 +11,7 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("config", &["domain", "files"]),
     ("keeper", &["domain"]),
     ("secrets", &["domain", "files"]),
-    ("executor", &["domain", "keeper", "secrets"]),
+    ("executor", &["domain", "files", "keeper", "secrets"]),
     ("store", &["domain", "files"]),
     ("private_redis", &["domain", "files"]),
     ("engine", &["domain", "config", "keeper", "secrets", "executor", "store"]),

@@ -126,12 +126,16 @@ pub(super) async fn clock_steps(
     let is_of_late =
         |at: UnixMillis| now.since(at) < STEPPED_LATELY && at.since(now) < STEPPED_LATELY;
     let steps = |node: &NodeEvents| {
-        let of_late = node.events.iter().filter(|event| is_of_late(event.from));
-        let steps = of_late.filter_map(|event| match event.what {
+        let steps = node.events.iter().filter_map(|event| match event.what {
             NodeEventKind::ClockStepped { by_ms } => Some((event.from, by_ms)),
             _ => None,
         });
-        steps.collect::<Vec<_>>()
+        let mut steps = steps.collect::<Vec<_>>();
+        // A step forward has the time it led to, which is still to come after the step back. It is
+        // reported together with a step back of late, and not for years until its time comes.
+        let was_set_back = steps.iter().any(|(at, by_ms)| *by_ms < 0 && is_of_late(*at));
+        steps.retain(|(at, _)| is_of_late(*at) || (was_set_back && *at > now));
+        steps
     };
     let nodes = store.read_events(&store.list_event_nodes().await?, now).await?;
     let Some(steps) =

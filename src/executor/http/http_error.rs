@@ -4,7 +4,10 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
-use rustix::io::Errno;
+use crate::files;
+
+/// The beginning of the error of a look-up of a host, in Rust's standard library.
+const LOOK_UP: &str = "failed to lookup address information";
 
 /// Returns the reason why a request failed: `cannot connect: connection refused`, `TLS: certificate
 /// has expired`.
@@ -32,15 +35,19 @@ pub(super) fn in_words(error: reqwest::Error) -> String {
 /// Returns the reason why this node could not connect, if this node lacks descriptors or memory.
 /// Nothing was sent in this case. Returns `None` for any other error.
 pub(super) fn short_of(error: &reqwest::Error) -> Option<String> {
+    if !error.is_connect() {
+        return None;
+    }
     let causes =
         std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| inside(*cause));
-    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    let io = errors.find(|io| {
-        let errno = Errno::from_io_error(io);
-        errno.is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM))
-    });
-    io.filter(|_| error.is_connect())
-        .map(|io| format!("not started: this node cannot connect: {io}"))
+    let errors: Vec<&std::io::Error> = causes.filter_map(|cause| cause.downcast_ref()).collect();
+    let words = |io: &std::io::Error| format!("not started: this node cannot connect: {io}");
+    if let Some(io) = errors.iter().find(|io| files::is_shortage(io)) {
+        return Some(words(io));
+    }
+    let is_look_up = errors.iter().any(|io| io.to_string().starts_with(LOOK_UP));
+    // The C library reports a host as unknown if it has no descriptor to ask for it.
+    is_look_up.then(files::lack_of_descriptors).flatten().map(|io| words(&io))
 }
 
 fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {

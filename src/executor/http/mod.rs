@@ -19,6 +19,7 @@ use super::credential_injection::Filled;
 use super::lease_guard::{Interruption, LeaseGuard};
 use super::notice_fallback;
 use super::output::{ExcerptStream, OutputBuffer};
+use super::shortage::Shortage;
 use crate::domain::job::job_spec::HttpRequest;
 use crate::domain::job::ping::ping_address;
 use crate::domain::job::secret_headers::is_secret_header;
@@ -72,9 +73,10 @@ pub(super) fn client() -> Result<Client, reqwest::Error> {
     })
 }
 
-/// Sends `request` by the rules of `attempt`, and returns the outcome.
+/// Sends `request` by the rules of `attempt`, and returns the outcome. Notes in `shortage` if this
+/// node can connect.
 pub(super) async fn execute(
-    client: &Client,
+    (client, shortage): (&Client, &Shortage),
     credentials: &Credentials,
     request: &HttpRequest,
     attempt: &Attempt,
@@ -98,13 +100,14 @@ pub(super) async fn execute(
             }
             filled
         }
-        Ok(Err(why)) => return AttemptOutcome::failed(format!("cannot start: {why}")),
+        Ok(Err(why)) => return why.outcome(shortage),
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };
     let (secrets, faults) =
         match guard.run(credential_injection::secrets(&attempt.webhook_secrets, credentials)).await
         {
-            Ok(found) => found,
+            Ok(Ok(found)) => found,
+            Ok(Err(why)) => return why.outcome(shortage),
             Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
         };
     if !faults.is_empty()
@@ -118,7 +121,8 @@ pub(super) async fn execute(
         return AttemptOutcome::failed(format!("cannot start: {why}"));
     }
     let mut outcome = AttemptOutcome::bare(Ending::Failed);
-    match follow(client, (&request, secrets.as_slice()), attempt, &guard, output, &mut outcome)
+    let sender = (client, shortage);
+    match follow(sender, (&request, secrets.as_slice()), attempt, &guard, output, &mut outcome)
         .await
     {
         Ok(()) => outcome.ending = Ending::Succeeded,
@@ -161,7 +165,7 @@ impl From<Interruption> for Failure {
 /// Sends the request, follows the allowed redirects, reads the answer into `output` and checks the
 /// status of the answer.
 async fn follow(
-    client: &Client,
+    (client, shortage): (&Client, &Shortage),
     (filled, secrets): (&Filled, &[WebhookSecret]),
     attempt: &Attempt,
     guard: &LeaseGuard,
@@ -174,12 +178,18 @@ async fn follow(
     let response = loop {
         let sent = client.execute(hop.request());
         let is_first = redirects_left == request.redirects;
-        let response = guard.run(sent).await?.map_err(|error| {
-            match short_of(&error).filter(|_| is_first) {
-                Some(words) => Failure::Short(words),
-                None => Failure::Words(in_words(error)),
+        let sent = guard.run(sent).await?;
+        match sent.as_ref().err().and_then(short_of) {
+            Some(words) => {
+                shortage.note(&words);
+                if is_first {
+                    return Err(Failure::Short(words));
+                }
             }
-        })?;
+            // A request that was refused had a descriptor too.
+            None => shortage.clear(),
+        }
+        let response = sent.map_err(|error| Failure::Words(in_words(error)))?;
         outcome.http_status = Some(response.status().as_u16());
         if redirects_left == 0 {
             break response;

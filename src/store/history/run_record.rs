@@ -166,8 +166,15 @@ impl RunRecord {
     /// Returns the duration of the last attempt if the run has ended. This is the duration that the
     /// node reported, or else the time until Redis recorded the end.
     pub fn took(&self) -> Option<Duration> {
-        let until_recorded = self.finished_at?.since(self.started_at?);
-        Some(self.reported_took.map_or(until_recorded, |took| took.min(until_recorded)))
+        let (from, to) = (self.started_at?, self.finished_at?);
+        let until_recorded = to.since(from);
+        // If Redis' clock was set back during the run, the time until the record is not known.
+        let is_known = to >= from;
+        Some(
+            self.reported_took.map_or(until_recorded, |took| {
+                if is_known { took.min(until_recorded) } else { took }
+            }),
+        )
     }
 
     /// Returns the time the last attempt ended. Redis may have recorded this end later, at

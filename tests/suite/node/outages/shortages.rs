@@ -1,7 +1,10 @@
 //! A node that has not the means to start anything hands back what it claimed, says so, and leaves the queue to others.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use schedd::domain::run::run_state::RunState;
+use schedd::engine::planning::planting::Applied;
 use serde_json::{Value, json};
 
 use crate::support::ctl::Schedctl;
@@ -27,6 +30,22 @@ fn started(redis: &TestRedis, name: &str) -> Schedd {
     eye.add(&json!({"name": format!("first-{name}"), "in": "0s", "shell": "true"}));
     eye.wait_for_history(&format!("first-{name}"), 1);
     node
+}
+
+/// The port of a server on this host that answers every request by 204.
+fn answering() -> u16 {
+    let sink = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = sink.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in sink.incoming().flatten() {
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+            let _ = std::io::Write::write_all(
+                &mut stream,
+                b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n",
+            );
+        }
+    });
+    port
 }
 
 fn held(ctl: &Schedctl, node: &str) -> Option<String> {
@@ -106,17 +125,7 @@ fn a_request_a_node_has_no_descriptor_for_is_made_later() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = started(&redis, "short");
-    let sink = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", sink.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for mut stream in sink.incoming().flatten() {
-            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
-            let _ = std::io::Write::write_all(
-                &mut stream,
-                b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n",
-            );
-        }
-    });
+    let url = format!("http://127.0.0.1:{}/", answering());
     let daemon = Pid::from_raw(node.pid().cast_signed()).unwrap();
     let before = no_more_files(daemon);
     eye.add(&json!({"name": "ask", "in": "0s", "http": {"url": url}}));
@@ -125,4 +134,126 @@ fn a_request_a_node_has_no_descriptor_for_is_made_later() {
     prlimit(Some(daemon), Resource::Nofile, before).unwrap();
     let runs = eye.wait_for_history("ask", 1);
     assert_eq!((runs[0].state, runs[0].attempt), (RunState::Succeeded, 1), "{:?}", runs[0]);
+}
+
+/// Adds that many jobs with this name and a number, each with one run now in the queue `q`.
+fn add_many(eye: &Eye, name: &str, count: usize, action: &Value) {
+    for number in 0..count {
+        let mut job = json!({"name": format!("{name}{number}"), "in": "0s", "queue": "q"});
+        job.as_object_mut().unwrap().extend(action.as_object().unwrap().clone());
+        eye.add(&job);
+    }
+}
+
+/// At one start in two seconds, this many starts would take twice as long as `LONG`.
+const MANY: usize = 30;
+
+#[test]
+fn requests_that_are_refused_show_that_descriptors_are_there_again() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("short").jobs("[queues.q]\nconcurrency = 50\n").start();
+    node.wait_for_log("Started.");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let daemon = Pid::from_raw(node.pid().cast_signed()).unwrap();
+    let before = no_more_files(daemon);
+    add_many(&eye, "dead", MANY, &json!({"http": {"url": format!("http://{closed}/")}}));
+    node.wait_for_log("This node cannot start runs: this node cannot connect: Too many open files");
+    prlimit(Some(daemon), Resource::Nofile, before).unwrap();
+    add_many(&eye, "behind", MANY, &json!({"shell": "true"}));
+    until("all runs have ended", LONG, || {
+        let has_ended = |number| {
+            ["dead", "behind"]
+                .iter()
+                .all(|name| !eye.history(&format!("{name}{number}")).is_empty())
+        };
+        (0..MANY).all(has_ended).then_some(())
+    });
+    node.wait_for_log("This node can start runs again.");
+    assert_eq!(eye.history("dead0")[0].state, RunState::Failed);
+}
+
+#[test]
+fn runs_that_take_long_start_together_once_descriptors_are_there_again() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("short").jobs("[queues.q]\nconcurrency = 50\n").start();
+    node.wait_for_log("Started.");
+    eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
+    eye.wait_for_history("first", 1);
+    let before = no_more_files(node.keeper());
+    let dir = tempfile::tempdir().unwrap();
+    let work = format!("touch {}/$SCHEDD_JOB; exec sleep 600", dir.path().display());
+    add_many(&eye, "long", MANY, &json!({"shell": work}));
+    node.wait_for_log("This node cannot start runs: this node cannot start processes");
+    prlimit(Some(node.keeper()), Resource::Nofile, before).unwrap();
+    until("all runs have begun", LONG, || {
+        (std::fs::read_dir(dir.path()).unwrap().count() == MANY).then_some(())
+    });
+    until("the node says that it takes runs", LONG, || {
+        held(&Schedctl::on(&redis), "short").is_none().then_some(())
+    });
+}
+
+#[test]
+fn what_a_run_needs_of_a_node_without_descriptors_is_awaited_and_not_missed() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let file = put("ok.env", "A=1\n");
+    put("path", "x");
+    let node = Schedd::on(&redis)
+        .node("short")
+        .env("CREDENTIALS_DIRECTORY", dir.path().to_str().unwrap())
+        .start();
+    node.wait_for_log("Started.");
+    eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
+    eye.wait_for_history("first", 1);
+    let port = answering();
+    let daemon = Pid::from_raw(node.pid().cast_signed()).unwrap();
+    let mut jobs = vec![
+        ("host", "cannot connect", json!({"http": {"url": format!("http://localhost:{port}/")}})),
+        ("file", "ok.env", json!({"shell": "test $A = 1", "env_file": file})),
+        ("own", "path", json!({"shell": "test $A = x", "env": {"A": "${credential:path}"}})),
+        (
+            "url",
+            "path",
+            json!({"http": {"url": format!("http://127.0.0.1:{port}/${{credential:path}}")}}),
+        ),
+        (
+            "check",
+            "cannot connect",
+            json!({"shell": "true", "done_check":
+                {"http": {"url": format!("http://localhost:{port}/")}, "on": "always"}}),
+        ),
+    ];
+    if rustix::process::geteuid().is_root() {
+        jobs.push(("user", "user daemon", json!({"shell": "true", "user": "daemon", "cwd": "/"})));
+    }
+    for (name, what, action) in &jobs {
+        let before = no_more_files(daemon);
+        let mut job = json!({"name": name, "in": "0s"});
+        job.as_object_mut().unwrap().extend(action.as_object().unwrap().clone());
+        let Applied::Created(Some(due)) = eye.add(&job) else { panic!("{name} exists") };
+        let id = format!("{name}@{}", due.as_i64());
+        let handed_back = until("the run is handed back", LONG, || {
+            assert!(eye.history(name).is_empty(), "{name}: {:?}", eye.history(name)[0].error);
+            eye.run(&id)?.handed_back
+        });
+        assert!(
+            handed_back.starts_with("not started: this node cannot")
+                && handed_back.contains(what)
+                && handed_back.contains("Too many open files"),
+            "{name}: {handed_back}"
+        );
+        prlimit(Some(daemon), Resource::Nofile, before).unwrap();
+        let runs = eye.wait_for_history(name, 1);
+        assert_eq!((runs[0].state, runs[0].attempt), (RunState::Succeeded, 1), "{:?}", runs[0]);
+    }
 }

@@ -1,0 +1,27 @@
+//! The recognition of failures that come from a lack of descriptors or memory, and not from what was
+//! asked for.
+
+use std::fs::File;
+use std::io;
+
+use rustix::io::Errno;
+
+/// The number of descriptors that must be free. A library may use several at the same time, and
+/// other threads may use some of the last ones for a moment.
+const FREE: usize = 16;
+
+/// Returns true if `error` means that this process or this host lacks descriptors or memory.
+pub fn is_shortage(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM))
+}
+
+/// Returns the error of opening a few files, if this process lacks descriptors. Returns `None` if
+/// enough descriptors are free.
+///
+/// Some functions of the C library (look-ups of hosts and users) hide this error and report that
+/// nothing was found. So this function is called after such a function failed.
+pub fn lack_of_descriptors() -> Option<io::Error> {
+    let opened: Result<Vec<File>, io::Error> = (0..FREE).map(|_| File::open("/dev/null")).collect();
+    opened.err().filter(is_shortage)
+}
