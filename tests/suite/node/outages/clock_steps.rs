@@ -152,24 +152,22 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
 
 #[test]
 fn a_step_far_ahead_and_back_shows_both_halves_and_how_long_a_run_took_meanwhile() {
-    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let (redis, script) = (TestRedis::with_clock(0), Script::new());
+    script.set("long", &[Act::GoOn]);
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
-    let node = Schedd::on(&redis).node("n").start();
+    let node = ScriptedNode::on(&redis, &script).node("n").jobs("").start();
     // A node that has started a run knows the clock from before the step.
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     eye.wait_for_history("first", 1);
     redis.set_clock(10 * DAY);
     node.wait_for_log("The clock of Redis was set forward by 10d");
-    let (dir, begun) = (tempfile::tempdir().unwrap(), now());
-    let gate = dir.path().join("gate");
-    let work = format!("until test -e {}; do sleep 0.05; done", gate.display());
-    eye.add(&json!({"name": "long", "in": "0s", "shell": effects.shell(&work)}));
-    until_begun(&effects, &["long"], begun, 1, LONG);
+    eye.add(&json!({"name": "long", "in": "0s", "shell": "long"}));
+    until_begun(&script, &["long"], 0, 1, LONG);
     let begun = std::time::Instant::now();
     redis.set_clock(0);
     node.wait_for_log("The clock of Redis was set back by 10d");
     let ran_at_least = begun.elapsed().as_millis();
-    std::fs::write(&gate, "").unwrap();
+    script.end("long");
     assert_eq!(eye.wait_for_history("long", 1)[0].state, RunState::Succeeded);
     let history = ctl.run(&["history", "long", "--json"]).good().stdout;
     let runs: serde_json::Value = serde_json::from_str(&history).unwrap();
