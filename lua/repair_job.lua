@@ -190,7 +190,7 @@ else
   local found = redis.call('ZSCORE', k.jobs, name)
   if not found or tonumber(found) ~= wanted then
     redis.call('ZADD', k.jobs, wanted, name)
-    note('added to the index of live jobs')
+    note(found and 'score in the index of live jobs corrected' or 'added to the index of live jobs')
   end
   if pending ~= '' and ARGV[9] ~= '' and not redis.call('ZSCORE', KEYS[13], ARGV[9]) then
     set_gate_entry(KEYS[13], k.job, ARGV[9])

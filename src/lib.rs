@@ -74,7 +74,7 @@
 //! gates.
 //!
 //! When a run's lease ends for any reason, the run gives up its places. The script that does this
-//! only marks the gate (`gate_wakes`) and notifies every node. Then the
+//! only marks the gate (`gate_timers`) and notifies every node. Then the
 //! `engine::dispatch::gatekeeper` of any node calls `open_gate.lua`. This script gives the free
 //! place to the first waiter, and puts that run back into its lane. Only this script admits
 //! waiters, and any node may call it at any time. So no wake-up is lost if a node fails.

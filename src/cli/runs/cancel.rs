@@ -278,7 +278,7 @@ fn of_file(job: &JobRecord) -> CliFailure {
     let name = &job.name;
     let then = if is_applied(job) { "apply it with --prune" } else { "reload schedd" };
     CliFailure::Conflict(format!(
-        "job {name} is declared in {}: remove [jobs.{name}] there and {then}, or stop its runs with schedctl pause {name}",
+        "job {name} is declared in {}: remove [jobs.{name}] there and {then}, or pause it with schedctl pause {name}",
         declared_in(job)
     ))
 }

@@ -39,7 +39,7 @@ pub enum RunPlace {
     JobDead,
     /// The times by which runs should have started (`on_late`).
     StartDeadline,
-    /// The times by which runs should have ended (`on_missing_end`).
+    /// The times by which runs should have ended (`on_late`).
     EndDeadline,
 }
 
