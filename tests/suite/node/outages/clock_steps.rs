@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
 use crate::support::effects::Effect;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
@@ -152,7 +153,7 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
 
 #[test]
 fn a_step_far_ahead_and_back_shows_both_halves_and_how_long_a_run_took_meanwhile() {
-    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let redis = TestRedis::with_clock(0);
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let node = Schedd::on(&redis).node("n").start();
     // A node that has started a run knows the clock from before the step.
@@ -160,11 +161,12 @@ fn a_step_far_ahead_and_back_shows_both_halves_and_how_long_a_run_took_meanwhile
     eye.wait_for_history("first", 1);
     redis.set_clock(10 * DAY);
     node.wait_for_log("The clock of Redis was set forward by 10d");
-    let (dir, begun) = (tempfile::tempdir().unwrap(), now());
-    let gate = dir.path().join("gate");
-    let work = format!("until test -e {}; do sleep 0.05; done", gate.display());
-    eye.add(&json!({"name": "long", "in": "0s", "shell": effects.shell(&work)}));
-    until_begun(&effects, &["long"], begun, 1, LONG);
+    let dir = tempfile::tempdir().unwrap();
+    let (mark, gate) = (dir.path().join("begun"), dir.path().join("gate"));
+    let work =
+        format!("touch {}; until test -e {}; do sleep 0.05; done", mark.display(), gate.display());
+    eye.add(&json!({"name": "long", "in": "0s", "shell": work}));
+    until("the run begins", LONG, || mark.exists().then_some(()));
     let begun = std::time::Instant::now();
     redis.set_clock(0);
     node.wait_for_log("The clock of Redis was set back by 10d");
