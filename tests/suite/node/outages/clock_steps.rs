@@ -152,7 +152,7 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
 }
 
 #[test]
-fn a_step_far_ahead_and_back_shows_both_halves_and_how_long_a_run_took_meanwhile() {
+fn a_step_far_ahead_and_back_shows_both_halves_and_how_long_a_run_took() {
     let redis = TestRedis::with_clock(0);
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let node = Schedd::on(&redis).node("n").start();
