@@ -30,8 +30,9 @@ A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus nam
 A unique key is \"unique\": \"K\" with \"unique_for\", or
   \"unique\": {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}
 An invalid line is reported with its line number. The other lines are added, and the exit code is 1.
-If a time in \"at\" is past, the job runs at once, and only for the newest of its past times. A line
-with a warning adds its job all the same. At most 20 warnings are printed.";
+If a time in \"at\" is past, the job runs at once, and only for the newest of its past times. A
+warning names the past times that do not run. A line with a warning adds its job all the same. At
+most 20 warnings are printed.";
 
 const USAGE: &str = "\
 schedctl add [OPTIONS] -- COMMAND [ARG]...

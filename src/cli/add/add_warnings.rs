@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::added_job::Added;
+use super::instant::past_without_run;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::Console;
 use crate::config;
@@ -16,6 +17,8 @@ use crate::domain::job::env_file::Absence;
 use crate::domain::job::process_rules::RunAs;
 use crate::domain::name::names::JobName;
 use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 use crate::secrets;
 use crate::store::{JobRecord, Store};
 
@@ -142,18 +145,23 @@ pub(super) struct LineDoubts {
 }
 
 impl LineDoubts {
-    /// Prints the warnings about the job that line `line` added.
+    /// Prints the warnings about the job that line `line` added at `now`. Local times are in
+    /// `host_zone` if the job names no zone.
     pub(super) fn warn(
         &mut self,
         line: usize,
-        job: &NamedJob,
-        added: &Added,
+        (job, added): (&NamedJob, &Added),
+        (now, host_zone): (UnixMillis, &Zone),
         console: &mut Console,
     ) {
         for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
             self.say(line, &doubt.to_string(), console);
         }
-        if let Some(doubt) = timeless(job, added) {
+        // A changed job may have run for these times before.
+        let past = past_without_run(&job.spec, now, host_zone).filter(|_| added.1 == "created");
+        if let Some(doubt) = past {
+            self.say(line, &format!("job {} does not run {doubt}", added.0), console);
+        } else if let Some(doubt) = timeless(job, added) {
             self.say(line, &doubt, console);
         }
         for other in &job.spec.not_while {

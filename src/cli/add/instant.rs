@@ -15,10 +15,14 @@ use crate::cli::render::{Console, Relative, rfc3339, shown, span};
 use crate::config::NamedJob;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::schedule::lateness::{Decision, Due, judge};
+use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
+
+/// The maximum number of past times named in one warning.
+const SHOWN: usize = 5;
 
 /// Parses the text of each `--at` into an instant. Relative times count from `now`, and local times
 /// are in `zone`.
@@ -200,6 +204,43 @@ pub(super) fn report_instants(
         }
     }
     Ok(owed)
+}
+
+/// Returns a text that names the past times of a new job for which no run starts at `now`. Returns
+/// `None` if there are no such times.
+pub(super) fn past_without_run(
+    spec: &JobSpec,
+    now: UnixMillis,
+    host_zone: &Zone,
+) -> Option<String> {
+    let times = match &spec.schedule {
+        Schedule::At(at) => std::slice::from_ref(at),
+        Schedule::Instants(times) => times,
+        _ => return None,
+    };
+    let past: Vec<UnixMillis> = times.iter().copied().filter(|at| *at < now).collect();
+    let newest = *past.iter().max()?;
+    let zone = spec.tz.as_ref().and_then(|name| Zone::load(name).ok());
+    let zone = zone.unwrap_or_else(|| host_zone.clone());
+    let table = Timetable::shaped(spec.schedule.clone(), &spec.shape, zone, now);
+    let (mut older, mut barred) = (Vec::new(), Vec::new());
+    for at in past.into_iter().filter(|at| why_not(spec, &table, *at, now).is_some()) {
+        if at < newest { older.push(at.to_string()) } else { barred.push(at.to_string()) }
+    }
+    let group = |times: Vec<String>, why: &str| {
+        let more = times.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let shown = times.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        (!times.is_empty()).then(|| format!("for {shown}{more}: {why}"))
+    };
+    let groups = [
+        group(older, "only the newest past time runs"),
+        group(
+            barred,
+            "a rule of the job (skip_if_late, catch_up, exclude, only_on, start, end) skips it",
+        ),
+    ];
+    groups.into_iter().flatten().reduce(|text, more| format!("{text}; nor {more}"))
 }
 
 /// Returns the reason why a job that is added at `now` does not run at `at`, one of its instants.

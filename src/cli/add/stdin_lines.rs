@@ -6,6 +6,7 @@
 //! the reader of the output is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -25,6 +26,7 @@ use crate::cli::global::Global;
 use crate::cli::render::{Console, JsonArray, rfc3339};
 use crate::config::NamedJob;
 use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::planting;
 use crate::engine::planning::planting::{Applied, PlantingError, Request};
@@ -45,7 +47,7 @@ pub(super) async fn add_lines(
 ) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let pools = Pools::read(&store).await?;
-    let (_, mut skew) = clock_skew::ask_time(&store).await?;
+    let (now, mut skew) = clock_skew::ask_time(&store).await?;
     let (sender, mut batches) = mpsc::channel(AHEAD);
     let zone = host_zone.clone();
     // The thread is not joined, because it may wait for input forever. It ends with the process.
@@ -54,6 +56,7 @@ pub(super) async fn add_lines(
     let array = JsonArray::default();
     let mut sheet = Sheet {
         store: &store,
+        asked: (now, Instant::now()),
         args,
         pools,
         host_zone,
@@ -110,6 +113,8 @@ type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), String>>;
 /// The state of an `add --stdin`: its results so far.
 struct Sheet<'a> {
     store: &'a Store,
+    /// Redis' time, and the instant at which Redis reported that time.
+    asked: (UnixMillis, Instant),
     args: &'a AddArgs,
     pools: Pools,
     host_zone: Zone,
@@ -262,7 +267,8 @@ impl Sheet<'_> {
 
     fn report(&mut self, outcomes: AddedLines, console: &mut Console) {
         // The bar is hidden while lines are printed.
-        let Self { array, progress, doubts, refused, added, there, .. } = self;
+        let Self { array, progress, doubts, refused, added, there, host_zone, .. } = self;
+        let now = self.asked.0.saturating_add(self.asked.1.elapsed());
         progress.aside(|| {
             for (line, what) in outcomes {
                 let what = what.map(|(line_added, job)| {
@@ -270,7 +276,7 @@ impl Sheet<'_> {
                         *there += 1;
                     } else {
                         *added += 1;
-                        doubts.warn(line, &job, &line_added, console);
+                        doubts.warn(line, (&job, &line_added), (now, host_zone), console);
                     }
                     line_added
                 });

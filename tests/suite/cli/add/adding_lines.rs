@@ -82,6 +82,31 @@ fn what_is_doubtful_of_a_line_is_reported_with_its_number_and_only_so_often() {
 }
 
 #[test]
+fn a_past_time_of_a_line_that_does_not_run_is_named_in_a_warning() {
+    let bench = Bench::start();
+    let (a, b) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+    let (old, new) = ("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z");
+    let input = format!(
+        r#"{{"name": "one", "shell": "x", "at": "{a}"}}
+{{"name": "two", "shell": "x", "at": ["{a}", "{b}"]}}
+{{"name": "mixed", "shell": "x", "at": ["{a}", "2099-01-01T00:00:00Z"]}}
+{{"name": "late", "shell": "x", "at": "{b}", "skip_if_late": "1m"}}
+{{"name": "both", "shell": "x", "at": ["{a}", "{b}"], "catch_up": "skip"}}
+"#
+    );
+    let reported = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
+    let each: Vec<&str> = reported.lines().collect();
+    let only = "only the newest past time runs";
+    let rules = "a rule of the job (skip_if_late, catch_up, exclude, only_on, start, end) skips it";
+    let wanted = [
+        format!("line 2: job two does not run for {old}: {only}"),
+        format!("line 4: job late does not run for {new}: {rules}"),
+        format!("line 5: job both does not run for {old}: {only}; nor for {new}: {rules}"),
+    ];
+    assert_eq!(each, wanted.map(|text| format!("schedctl: warning: {text}")), "{reported}");
+}
+
+#[test]
 fn lines_that_are_all_bad_fail_and_none_at_all_are_fine() {
     let bench = Bench::start();
     assert_eq!(bench.ctl.run_with_input(&["add", "--stdin"], b"{}\n[]\n").code, 1);

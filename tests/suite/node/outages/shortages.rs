@@ -196,7 +196,7 @@ fn runs_that_take_long_start_together_once_descriptors_are_there_again() {
 }
 
 #[test]
-fn what_a_run_needs_of_a_node_without_descriptors_is_awaited_and_not_missed() {
+fn a_run_is_handed_back_if_its_host_file_or_user_cannot_be_read() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let dir = tempfile::tempdir().unwrap();
