@@ -196,7 +196,7 @@ async fn a_job_whose_last_time_ran_early_is_over_and_sound() {
 }
 
 #[tokio::test]
-async fn a_one_shot_that_only_a_clock_ahead_skipped_has_its_unique_key_again_if_it_is_free() {
+async fn a_one_shot_that_a_clock_ahead_skipped_has_its_free_unique_key_again() {
     let mut desk = Desk::new();
     let once = |key: &str| json!({"at": in_s(60), "skip_if_late": "1m", "unique": key});
     let own = desk.add("own", once("k1")).await;
