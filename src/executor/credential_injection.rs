@@ -14,7 +14,7 @@ use crate::secrets::Credentials;
 use super::attempt::Attempt;
 
 /// Returns the variables that `attempt` itself sets, and the reasons why other variables cannot be
-/// read. Files of variables may also belong to `job_user`.
+/// read. Files of variables may also belong to the user with the id `job_user`.
 pub(super) async fn variables(
     attempt: &Attempt,
     job_user: Option<u32>,
@@ -51,7 +51,7 @@ pub(super) async fn request(
     waiting(move || fill(request, &credentials)).await
 }
 
-/// Returns the text with its credentials filled in.
+/// Returns `text` with each reference to a credential replaced by the credential.
 pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String, String> {
     if !secret_reference::is_in(text) {
         return Ok(text.to_owned());
@@ -60,8 +60,8 @@ pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String
     waiting(move || credentials.fill(&text).map_err(|error| error.to_string())).await
 }
 
-/// Returns the URL with its credentials filled in. Fails if the resulting URL contains blanks or
-/// control characters.
+/// Returns `url` with each reference to a credential replaced by the credential. Fails if the
+/// result contains blanks or control characters.
 pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, String> {
     let filled = text(url, credentials).await.map_err(|error| format!("URL: {error}"))?;
     is_whole(&filled).then_some(filled).ok_or_else(|| NOT_WHOLE.to_owned())
@@ -70,7 +70,8 @@ pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, 
 const NOT_WHOLE: &str =
     "URL: the credential has a blank or a control character, wanted percent-encoding";
 
-/// Returns true if `url` has no character that a parser would silently drop.
+/// Returns true if `url` has no blank and no control character, which a URL parser could silently
+/// drop.
 fn is_whole(url: &str) -> bool {
     !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
@@ -122,7 +123,7 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
     Ok(Filled { request, secret_headers })
 }
 
-/// Returns the result of `reading`, run on a thread that may block.
+/// Returns the result of `reading`, which runs on a thread that may block.
 async fn waiting<T: Send + 'static>(
     reading: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
