@@ -36,7 +36,7 @@
 //!    wakes the nodes, because a place in the queue is free again.
 //! 5. Executed: the runner gives the run to [`executor::Execute`]. If the job has a `done_check`,
 //!    this check runs first (`engine::execution::done_check`). The lease keeper renews the lease.
-//!    Each deadline is counted from before the renewal was sent, so the job is stopped before
+//!    The end of a lease is counted from before its renewal was sent. So the job is stopped before
 //!    another node may take over the run.
 //! 6. Finished: `finish_run.lua` writes the end of the run if the fence is still that of the run,
 //!    or plans a retry. A node that lost the lease can change nothing.

@@ -38,7 +38,7 @@ pub(crate) async fn connect(global: &Global, console: &mut Console) -> Result<St
     Ok(store)
 }
 
-/// The chosen Redis, not yet connected.
+/// The Redis that the user chose by flag, environment or file. No connection is made yet.
 pub(crate) struct Meant {
     pub(crate) store: Store,
     address: Address,
@@ -48,8 +48,9 @@ pub(crate) struct Meant {
 }
 
 impl Meant {
-    /// Checks that the Redis can be used. A Redis that evicts keys is accepted if the jobs file
-    /// allows eviction.
+    /// Checks that the Redis can be used. Returns the store with the facts about the server, or
+    /// with the reason why the server is refused. A server that evicts keys is accepted if the jobs
+    /// file allows eviction.
     pub(crate) async fn try_out(
         self,
         global: &Global,
@@ -109,7 +110,7 @@ fn who() -> String {
 }
 
 /// Returns the jobs file to use: the file named by flag or environment, else the first default file
-/// that exists.
+/// that exists. Returns `None` if no such file exists.
 pub(crate) fn jobs_file(global: &Global) -> Option<FilePlace> {
     FilePlace::of(global.jobs.clone().or_else(|| variable("SCHEDD_JOBS").map(PathBuf::from)))
 }
@@ -153,8 +154,8 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
     })
 }
 
-/// Returns the address in the setting `at`. The password of the address is read again at each
-/// connection.
+/// Returns the Redis address that the setting `at` gives. The address is read from the setting
+/// again at each connection, to get a changed password.
 fn address_at(at: RedisUrl) -> Result<Address, CliFailure> {
     let credentials = Credentials::of_this_process();
     let url =

@@ -30,7 +30,8 @@ pub(crate) enum CliFailure {
 }
 
 impl CliFailure {
-    /// Returns the exit code of the process for this failure.
+    /// Returns the exit code of the process: 1 to 4, 69 if Redis is out of reach, or 78 for a bad
+    /// file.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
@@ -57,7 +58,7 @@ impl CliFailure {
         }
     }
 
-    /// Returns the failure for the text `text` of flag `flag`, which is not a valid time.
+    /// Returns the failure for `text`, the value of the flag `flag`, which is not a valid time.
     pub(crate) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
         Self::Pointed {
             line: format!("{flag}: {error}"),

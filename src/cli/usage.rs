@@ -51,7 +51,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
 }
 
 /// Returns the error message for an expression that begins with `-` and was therefore taken as a
-/// flag.
+/// flag. Returns `None` if the command line has no such expression.
 fn refused_expression(verb: &str) -> Option<String> {
     let takes_one = matches!(verb, "next" | "describe");
     let is_expression = |word: &String| word.starts_with('-') && word.contains(char::is_whitespace);
@@ -65,7 +65,7 @@ fn named_verb() -> Option<String> {
     std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
 }
 
-/// Returns a usage error in the form subject, found and wanted, or `None` if the text of clap is
+/// Returns a usage error in the form `SUBJECT: found X, wanted Y`, or `None` if the text of clap is
 /// clear.
 fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     let text = |kind| match error.get(kind) {

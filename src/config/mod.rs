@@ -3,8 +3,8 @@
 //! at once.
 //!
 //! These sources and the definitions stored in Redis (`canonical`) use the same tree (`text_node`)
-//! and the same declaration of each key (`job_keys`). So a key means the same wherever a user
-//! writes the key. Only checked values leave this folder.
+//! and the same declaration of each key (`job_keys`). So a key means the same in each of these
+//! sources. Only checked values leave this folder.
 //!
 //! A job has four forms: the keys of a text, a [`JobSpec`](crate::domain::job::job_spec::JobSpec),
 //! canonical JSON, and the record in Redis. A text is compiled once, when schedd reads the text.

@@ -22,8 +22,8 @@ pub(super) struct Concealed {
 }
 
 impl Concealed {
-    /// Returns the arguments of this process without `--redis`, and the URL apart, if the URL
-    /// contains a password. Otherwise returns `None`.
+    /// Returns the arguments of this process without `--redis` and its URL, and the URL separately.
+    /// Returns `None` if `--redis` is missing or its URL has no password.
     pub(super) fn from_args() -> Option<Self> {
         Self::of(env::args_os())
     }
@@ -47,8 +47,8 @@ impl Concealed {
         url.filter(|url| has_password(url)).map(|url| Self { program, rest, url })
     }
 
-    /// Executes this program again with the new arguments. Returns only after a failure, with the
-    /// error.
+    /// Executes this program again in this process, with the Redis URL in the environment instead
+    /// of the arguments. Returns only if that fails, with the error.
     pub(super) fn begin_anew(self) -> io::Error {
         match env::current_exe() {
             // The process keeps its name, because other nodes recognize a live schedd by this name.

@@ -24,8 +24,8 @@ pub(super) struct JobsFile {
 }
 
 impl JobsFile {
-    /// Returns the jobs file at the path `given`. Without a path, the usual places are searched
-    /// each time.
+    /// Returns the jobs file at the path `given`. Without a path, each reading looks for the file
+    /// at the default paths.
     pub(super) fn new(given: Option<PathBuf>) -> Self {
         Self { given }
     }
@@ -62,7 +62,7 @@ impl JobsFile {
     }
 
     /// Reads the jobs file on another thread, so that a file system that hangs does not block the
-    /// process. The error has one line for each problem.
+    /// process. Returns `None` if no file exists. The error has one line for each problem.
     async fn read(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         let (file, host_zone) = (self.clone(), host_zone.clone());
         let read = tokio::task::spawn_blocking(move || {

@@ -33,7 +33,7 @@ fn parse_available(text: &str) -> Option<u64> {
 }
 
 /// Returns the path of this process' cgroup (version 2) below the cgroup mount. `text` is the
-/// content of `/proc/self/cgroup`.
+/// content of `/proc/self/cgroup`. Returns `None` if it names no such cgroup.
 fn parse_own_cgroup(text: &str) -> Option<PathBuf> {
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(PathBuf::from(path.trim_start_matches('/')))

@@ -31,8 +31,8 @@ pub(super) enum Redis {
 }
 
 impl Redis {
-    /// Returns the Redis that the flags, the environment or the file name. If no Redis is named,
-    /// starts a private redis-server.
+    /// Returns the Redis that is named by the flags, the environment or the jobs file, in this
+    /// order. If none of them names a Redis, starts a private redis-server.
     pub(super) async fn find(args: &DaemonArgs, config: &Config) -> Result<Self, SetupFailure> {
         let eviction =
             if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
@@ -125,8 +125,8 @@ pub(super) struct Announced {
     pub(super) server: String,
 }
 
-/// Registers the node's name. Waits for Redis without a time limit, and returns only errors that no
-/// waiting can remove.
+/// Registers the node's name. Waits for Redis without a time limit, and returns only errors that
+/// waiting cannot remove, such as a name that is in use.
 pub(super) async fn announce(
     store: &Store,
     wanted: &NodeName,

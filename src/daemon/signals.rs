@@ -8,17 +8,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// The request that a signal stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalRequest {
-    /// Requested by TERM or INT.
+    /// Requested by SIGTERM or SIGINT.
     Stop,
-    /// Requested by HUP.
+    /// Requested by SIGHUP.
     Reload,
 }
 
 /// A listener for the signals of this process.
 pub(super) struct Signals {
     stream: signal_hook_tokio::Signals,
-    /// True if a reload was requested while the process only waited for a stop. `next` then returns
-    /// it.
+    /// True if a reload was requested while the process waited only for a stop. The next call of
+    /// `next` returns this reload.
     reload: bool,
 }
 

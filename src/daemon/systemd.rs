@@ -23,14 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval between two status lines.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
-/// The time by which a loop may always be late, because a call to Redis may take so long. Half of
-/// the watchdog's period applies instead if it is longer.
+/// The least time by which a heartbeat of a loop must be overdue for the loop to count as stuck. A
+/// call to Redis may take so long. Half of the watchdog's period applies instead if it is longer.
 const LEAST_SLACK: Duration = Duration::from_secs(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// The longest time for the steps of a stop after the loops have ended. These steps end the keeper
 /// and then a private redis-server.
 const LAST_STAGES: Duration = Duration::from_secs(90);
-/// The longest wait until the last message is sent.
+/// The longest wait, at the end of the process, until the last notification is sent.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The connection to the service manager of this process, or `None` if the manager requested no
@@ -43,7 +43,7 @@ struct Notified {
 }
 
 enum UnitNews {
-    /// The start waits for the thing in this text, such as Redis.
+    /// The start waits. The text names what it waits for, such as Redis.
     Waiting(String),
     /// The loops of the engine run.
     Up(StatusView),
@@ -51,7 +51,7 @@ enum UnitNews {
     Reloading,
     /// The jobs file was read or refused.
     Reloaded,
-    /// A stop has begun. Its loops end within this time.
+    /// A stop has begun. The loops of the engine end within this time.
     Stopping(Duration),
 }
 
@@ -110,7 +110,7 @@ impl ServiceManager {
         }
     }
 
-    /// Ends the notifications, and waits at most `FAREWELL` until the last message is sent.
+    /// Ends the notifications, and waits at most `FAREWELL` until the last one is sent.
     pub(super) fn close(self) {
         let Some(Notified { news, teller }) = self.0 else { return };
         drop(news);
@@ -153,7 +153,7 @@ struct Notifier {
     status: String,
     status_at: Option<Instant>,
     /// The latest end of a stop that has begun. The service manager is asked to wait until this
-    /// time.
+    /// time. `None` before a stop.
     stops_by: Option<Instant>,
     asked_at: Option<Instant>,
 }
@@ -236,8 +236,8 @@ impl Notifier {
         }
     }
 
-    /// Asks for the remaining time of a stop. This is repeated, because one message can ask for at
-    /// most 71 minutes.
+    /// Asks the service manager to wait for the remaining time of a stop. This is repeated, because
+    /// one message can ask for at most 71 minutes.
     fn ask_for_time(&mut self) {
         let Some(left) = self.stops_by.and_then(|by| by.checked_duration_since(Instant::now()))
         else {

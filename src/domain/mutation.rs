@@ -32,8 +32,8 @@ const PIECES: [&str; 26] = [
     "\u{0}",
 ];
 
-/// Calls `judge` with each of `count` mutants and with the random generator. A mutant is a text of
-/// `good` with one to four random changes.
+/// Calls `judge` with each of `count` mutants, and with the random generator that made them. A
+/// mutant is a text of `good` with one to four random changes.
 pub(crate) fn mutants_of(
     good: &[&str],
     count: usize,

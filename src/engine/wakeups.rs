@@ -7,7 +7,8 @@ use tokio::sync::Notify;
 /// The signals that wake the loops of a node. A signal has the name of the loop that it wakes.
 #[derive(Default)]
 pub(crate) struct Wakeups {
-    /// Sent when a run was planned before the next known run, or when a slot was freed.
+    /// Sent when a run was planned for an earlier time than the next known run, or when a slot was
+    /// freed.
     pub(crate) ticker: Arc<Notify>,
     /// Sent when a notice waits to be added to the due set.
     pub(crate) notice_planter: Notify,

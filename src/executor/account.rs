@@ -27,7 +27,7 @@ static LOOKING_UP: Semaphore = Semaphore::const_new(16);
 pub(super) struct Account {
     pub(super) user: String,
     pub(super) home: String,
-    /// The login shell, if the account belongs to another user.
+    /// The login shell of another user. `None` for the user of this process.
     pub(super) shell: Option<String>,
     /// The ids that the processes of the job have to take; `None` if they have the right ids
     /// already.
@@ -96,7 +96,8 @@ impl MayRunAs {
     /// Returns the users that this process can become and that its file allows. `users` are the
     /// users in the file, `None` if the file has no list.
     pub fn of_this_process(users: Option<BTreeSet<String>>) -> Self {
-        // KILL is needed too: a process that cannot be stopped must not be started.
+        // The capability CAP_KILL is needed too: a process that cannot be stopped must not be
+        // started.
         let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL;
         let can_change =
             rustix::thread::capabilities(None).is_ok_and(|own| own.effective.contains(needed));
@@ -104,7 +105,7 @@ impl MayRunAs {
     }
 
     /// Returns the reason why no job can run as another user on this host. Returns `None` if some
-    /// job can run as another user.
+    /// job can.
     pub fn nobody(&self) -> Option<String> {
         let uid = self.uid;
         match (self.can_change, &self.listed) {
@@ -143,8 +144,8 @@ impl MayRunAs {
         ))
     }
 
-    /// Returns the account of the user that `run_as` names, for a process with the variables `own`.
-    /// `None` if no user is named.
+    /// Returns the account of the user that `run_as` names. `own` are the variables of the job.
+    /// Returns `None` if no user is named.
     ///
     /// The error is the reason why the account does not exist or is not allowed.
     pub(super) async fn account(

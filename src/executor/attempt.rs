@@ -46,9 +46,9 @@ pub struct Attempt {
     pub process: ProcessRules,
     /// The longest time that the whole attempt may take.
     pub timeout: Duration,
-    /// The time between the signals TERM and KILL.
+    /// The time between the signals SIGTERM and SIGKILL.
     pub kill_grace: Duration,
-    /// The length of the lease. If the lease is lost, KILL follows TERM after a tenth of this
+    /// The length of the lease. If the lease is lost, SIGKILL follows SIGTERM after a tenth of this
     /// length.
     pub lease: Duration,
 }
@@ -76,7 +76,8 @@ pub struct NoticeFacts {
     /// The body of a request whose definition has no body and whose method takes a body. An empty
     /// text means no body.
     pub body: String,
-    /// The run and the kind of a ping, which become part of the ping's address.
+    /// The run and the kind of a ping, which become part of the ping's address. `None` if the
+    /// attempt sends no ping.
     pub ping: Option<(RunId, Ping)>,
 }
 

@@ -46,7 +46,7 @@ pub(super) fn is_needed_by(attempt: &Attempt) -> bool {
 }
 
 /// Returns the variables that `attempt` itself sets, and the reasons why other variables cannot be
-/// read. Files of variables may also belong to `job_user`.
+/// read. Files of variables may also belong to the user with the id `job_user`.
 pub(super) async fn variables(
     attempt: &Attempt,
     job_user: Option<u32>,
@@ -85,7 +85,7 @@ pub(super) async fn request(
     waiting(move || fill(request, &credentials)).await
 }
 
-/// Returns the text with its credentials filled in.
+/// Returns `text` with each reference to a credential replaced by the credential.
 async fn text(text: &str, credentials: &Credentials) -> Result<String, Unfilled> {
     if !secret_reference::is_in(text) {
         return Ok(text.to_owned());
@@ -94,8 +94,8 @@ async fn text(text: &str, credentials: &Credentials) -> Result<String, Unfilled>
     waiting(move || credentials.fill(&text).map_err(|error| Unfilled::of("", &error))).await
 }
 
-/// Returns the URL with its credentials filled in. Fails if the resulting URL contains blanks or
-/// control characters.
+/// Returns `url` with each reference to a credential replaced by the credential. Fails if the
+/// result contains blanks or control characters.
 pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, String> {
     let filled = text(url, credentials).await;
     let filled =
@@ -106,7 +106,8 @@ pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, 
 const NOT_WHOLE: &str =
     "URL: the credential has a blank or a control character, wanted percent-encoding";
 
-/// Returns true if `url` has no character that a parser would silently drop.
+/// Returns true if `url` has no blank and no control character, which a URL parser could silently
+/// drop.
 fn is_whole(url: &str) -> bool {
     !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
@@ -161,7 +162,7 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, U
     Ok(Filled { request, secret_headers })
 }
 
-/// Returns the result of `reading`, run on a thread that may block.
+/// Returns the result of `reading`, which runs on a thread that may block.
 async fn waiting<T: Send + 'static>(
     reading: impl FnOnce() -> Result<T, Unfilled> + Send + 'static,
 ) -> Result<T, Unfilled> {

@@ -48,7 +48,7 @@ impl Account {
     }
 
     /// Returns the value of the variable `SHELL`: the job's shell, or else the login shell of the
-    /// other user if that user can log in.
+    /// user that the job names, if that user can log in.
     fn shell(&self, attempt: &Attempt) -> String {
         let own = self.shell.as_ref().filter(|shell| {
             !shell.is_empty() && !shell.ends_with("/nologin") && !shell.ends_with("/false")

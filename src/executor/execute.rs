@@ -39,7 +39,8 @@ pub trait Execute: Send + Sync {
     /// succeeded.
     fn short_of(&self) -> Option<String>;
 
-    /// Notes that a run with this action was claimed.
+    /// Notes that a run with this action was claimed. After a shortage of resources, the start of
+    /// this run is a test.
     fn note_claimed(&self, action: &Action);
 
     /// Returns the number of runs that this node may claim now, given the recent successes and

@@ -54,14 +54,14 @@ impl Interruption {
     }
 }
 
-/// The bounds of one attempt: its lease, its timeout and a requested stop.
+/// A guard with the bounds of one attempt: its lease, its timeout and a requested stop.
 pub(super) struct LeaseGuard {
     control: Control,
     timeout_at: BootInstant,
 }
 
 impl LeaseGuard {
-    /// Creates the bounds of an attempt whose timeout begins now.
+    /// Creates the guard of an attempt whose timeout begins now.
     pub(super) fn new(control: Control, timeout: Duration) -> Self {
         Self { control, timeout_at: BootInstant::now().saturating_add(timeout) }
     }

@@ -3,8 +3,8 @@
 //! A process runs in the keeper (`process`). An HTTP request is made in this process (`http`).
 //! Output and answers go into an [`OutputBuffer`]. The end of the attempt is an `AttemptOutcome`.
 //!
-//! Invariant: an attempt has its lease or is ended. Nothing is started or sent past the lease's
-//! deadline.
+//! Invariant: an attempt has its lease or is ended. Nothing is started or sent after the lease has
+//! ended.
 
 mod account;
 mod attempt;

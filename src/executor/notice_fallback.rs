@@ -29,7 +29,7 @@ const DIRECTORY: &str = "/";
 pub(super) struct NoticeFallback<'a> {
     attempt: Cow<'a, Attempt>,
     may_go_without: bool,
-    /// The reason for each missing part why that part could not be used.
+    /// For each missing part, the reason why that part could not be used.
     without: Vec<String>,
 }
 
@@ -43,7 +43,8 @@ impl<'a> NoticeFallback<'a> {
         }
     }
 
-    /// Returns the attempt without the parts that were removed so far.
+    /// Returns the attempt without the parts that were removed so far. Its variables name these
+    /// parts.
     pub(super) fn attempt(&mut self) -> &Attempt {
         if !self.without.is_empty() {
             let missing = self.without.join("; ").replace('\0', "\u{fffd}");
@@ -121,7 +122,7 @@ impl<'a> NoticeFallback<'a> {
         true
     }
 
-    /// Returns `outcome`, extended by the list of the parts that the attempt lacked.
+    /// Returns `outcome`, with a note of the parts that the attempt lacked.
     pub(super) fn note_in(self, mut outcome: AttemptOutcome) -> AttemptOutcome {
         if !self.without.is_empty() {
             let without = self.without.join("; ");

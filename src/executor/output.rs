@@ -67,7 +67,7 @@ impl OutputBuffer {
         self.with_lines(|lines| lines.append(stream, bytes));
     }
 
-    /// Counts bytes that were dropped before they reached this buffer.
+    /// Adds `count` to the number of dropped bytes, for bytes that never reached this buffer.
     pub fn add_dropped(&self, count: u64) {
         self.change(|excerpt| excerpt.add_dropped(count));
         self.with_lines(|lines| lines.add_dropped(count));
@@ -79,7 +79,7 @@ impl OutputBuffer {
         self.change(|excerpt| excerpt.append(stream, bytes));
     }
 
-    /// Counts bytes that were dropped in an earlier start of the attempt.
+    /// Adds `count` to the number of dropped bytes, for bytes of an earlier start of the attempt.
     pub fn put_back_dropped(&self, count: u64) {
         self.change(|excerpt| excerpt.add_dropped(count));
     }

@@ -23,7 +23,7 @@ pub(super) struct OutputLines {
 }
 
 impl OutputLines {
-    /// Creates the empty lines of the run that has this span.
+    /// Creates empty lines for the run that logs within this span.
     pub(super) fn of(run: Span) -> Self {
         Self { run, stdout: Vec::new(), stderr: Vec::new() }
     }

@@ -50,7 +50,8 @@ fn unenforced_text(
 }
 
 /// Runs `program` by the rules of `attempt` and waits until none of its processes is left. Returns
-/// the outcome, and the part of the job whose absence prevented the start.
+/// the outcome. If the start failed because the directory or program cannot be used, also returns
+/// which one.
 pub(super) async fn execute(
     (keeper, shortage): (&Keeper, &Shortage),
     account: &Account,
@@ -90,13 +91,13 @@ pub(super) async fn execute(
             report = child.ended() => break report,
             Ok(()) = deadline.changed() => {
                 let until = *deadline.borrow_and_update();
-                // Renewals only move the deadline on. A deadline that has passed means that the
+                // A renewal only moves the end of the lease later. If this end has passed, the
                 // lease was lost.
                 if until > BootInstant::now() { child.extend(until) } else { child.abandon().await }
             }
             Ok(()) = stop.changed() => if stop.borrow_and_update().is_some() { child.stop().await },
             // The senders are gone, so nothing renews or stops the run. The keeper ends the run at
-            // the last deadline.
+            // the last known end of its lease.
             else => break child.ended().await,
         }
     };

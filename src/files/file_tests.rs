@@ -96,7 +96,7 @@ fn a_link_of_a_stranger_is_followed_to_files_of_that_stranger_alone() {
 
 #[test]
 fn directories_are_judged_for_a_file_that_was_found() {
-    // A directory of its own, below a directory that no other user may write.
+    // A directory with its own mode, inside a directory that no other user may write.
     let dir = tempfile::tempdir().unwrap();
     let inner = dir.path().join("inner");
     fs::create_dir(&inner).unwrap();

@@ -25,7 +25,7 @@ pub use owner_judge::Owners;
 use path_walk::{Found, walk};
 pub use resource_shortage::{is_shortage, lack_of_descriptors};
 
-/// The part of a path that is checked in addition to the file at its end.
+/// The directories and links of a path that are checked in addition to the file at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Only the symbolic links are checked. Used for a path that an operator named.
@@ -39,7 +39,7 @@ pub enum Way {
 pub struct OpenedFile {
     /// The opened file, ready to be read.
     pub file: File,
-    /// The metadata of the opened file.
+    /// The owner, the mode and the size of the opened file (`fstat(2)`).
     pub about: Metadata,
     /// The reason why the file cannot be trusted, and how to correct the fault. `None` if the file
     /// can be trusted.

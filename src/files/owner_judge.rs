@@ -16,28 +16,28 @@ pub struct Owners {
     others: Vec<u32>,
 }
 
-/// The checked file or directory, with its name for messages.
+/// The object that a doubt is about. The message names a directory or an entry by its path.
 pub(super) enum JudgedPath<'a> {
     File,
     Directory(&'a Path),
-    /// A file or directory inside a checked directory.
+    /// A file or directory inside the state directory or another checked directory.
     Entry(&'a Path),
 }
 
 impl Owners {
-    /// Returns the trusted users of this process: root and the user of the process.
+    /// Returns root and the user of this process as the trusted users.
     pub fn of_this_process() -> Self {
         Self { own: rustix::process::geteuid().as_raw(), others: Vec::new() }
     }
 
-    /// Returns the trusted users with `other` added.
+    /// Returns these users and the user id `other`, if given.
     #[must_use]
     pub fn and(mut self, other: Option<u32>) -> Self {
         self.others.extend(other);
         self
     }
 
-    /// Returns true if this process is root.
+    /// Returns true if this process runs as root.
     pub fn are_of_root(&self) -> bool {
         self.own == ROOT
     }
@@ -76,9 +76,11 @@ impl Owners {
         (!self.has(owner)).then(|| format!("{it}belongs to user {owner}, wanted {}", self.chown()))
     }
 
-    /// Returns the reason why a symbolic link with the owner `link` is not trusted, `None` if the
-    /// link is trusted. The owner of a link chooses the file, so this owner must be root, this
-    /// process' user or the owner of the file.
+    /// Returns the reason why a symbolic link owned by the user id `link` is not trusted. Returns
+    /// `None` if the link is trusted.
+    ///
+    /// The owner of a link chooses the file at its end. So this owner must be root, the user of
+    /// this process, or the owner of the file, as `about` has it.
     pub(super) fn doubt_of_link(&self, link: u32, about: &Metadata) -> Option<String> {
         let is_trusted = link == ROOT || link == self.own || link == about.uid();
         (!is_trusted).then(|| {

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 /// The maximum number of symbolic links that are followed, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The object at the end of a path.
+/// The object at the end of a path: an opened file, or the kind of any other object.
 pub(super) enum Found {
     /// A file that was a regular file when its name was looked up.
     File(File),
@@ -23,7 +23,7 @@ pub(super) enum Found {
     Other(&'static str),
 }
 
-/// The result of a walk along a path.
+/// The result of a walk along a path: the object at its end, and what lies on the way.
 pub(super) struct Walked {
     pub(super) found: Found,
     /// Each directory in which a name was looked up.
@@ -77,7 +77,7 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
             directories.push((shown, here));
             return Ok(Walked { found, directories, links });
         }
-        // A name opened as a directory mounts a file system that is mounted on demand.
+        // `O_DIRECTORY` mounts a file system that is mounted on demand. `O_PATH` alone would not.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | follow;
         let next = File::from(openat(&here, &name, flags, Mode::empty())?);
         let next_shown = shown.join(&name);
@@ -94,13 +94,14 @@ pub(super) fn open_directory(path: &Path) -> io::Result<File> {
     Ok(File::from(opened))
 }
 
-/// Returns the directory where a path begins, and the name of this directory for messages.
+/// Returns `/` for an absolute path and `.` for a relative path, with the opened directory.
 fn beginning(path: &Path) -> io::Result<(PathBuf, File)> {
     let beginning = Path::new(if path.is_absolute() { "/" } else { "." });
     Ok((beginning.to_owned(), open_directory(beginning)?))
 }
 
-/// Returns the names of a path to look up, in reverse order.
+/// Returns the components of a path, the last first, so that the caller can pop the next component.
+/// `/` and `.` are left out.
 fn names(path: &Path) -> Vec<OsString> {
     let name = |component: Component<'_>| match component {
         Component::ParentDir => Some(OsString::from("..")),
@@ -110,7 +111,8 @@ fn names(path: &Path) -> Vec<OsString> {
     path.components().rev().filter_map(name).collect()
 }
 
-/// Follows a link that the kernel resolves itself, such as `/proc/self/fd/0`.
+/// Opens the target of a link that the kernel resolves itself, such as `/proc/self/fd/0`. `here` is
+/// the directory of the link.
 fn open_path(here: &File, name: &OsString) -> io::Result<File> {
     Ok(File::from(openat(here, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?))
 }
@@ -119,7 +121,7 @@ fn is_on_proc(entry: &File) -> bool {
     rustix::fs::fstatfs(entry).is_ok_and(|about| about.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-/// Returns the kind of an object that is not a regular file, in words for a message.
+/// Returns the kind of a file type other than a regular file, such as `a directory` or `a FIFO`.
 pub(super) fn kind_of(file_type: FileType) -> &'static str {
     if file_type.is_dir() {
         "a directory"

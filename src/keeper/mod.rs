@@ -6,8 +6,8 @@
 //! (`supervise`). `attend` follows a run's process from its start until no process of the run is
 //! left.
 //!
-//! Invariant: no process of a job outlives the lease of its run, whether the keeper or the daemon
-//! dies or hangs. (If both hang at once, the host is frozen.)
+//! Invariant: no process of a job outlives the lease of its run, even if the keeper or the daemon
+//! dies or hangs. (Both hang at once only if the host is frozen.)
 
 pub mod limits;
 mod process;

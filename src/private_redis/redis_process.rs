@@ -162,8 +162,8 @@ impl Server {
         }
     }
 
-    /// Ends the server and waits for the end. First sends SHUTDOWN at `socket`. Sends TERM if the
-    /// server does not listen there or does not react. Sends KILL after 10 s.
+    /// Ends the server and waits for its end. First sends SHUTDOWN at `socket`. Sends SIGTERM if
+    /// the server does not listen there or does not react. Sends SIGKILL after 10 s.
     pub(super) async fn end(mut self, socket: &Path) {
         const PATIENCE: Duration = Duration::from_secs(5);
         let listens =
@@ -207,15 +207,15 @@ fn hold(pid: Pid) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Returns true if the process of the pidfd `handle` still runs. A pidfd becomes readable when its
-/// process ends (`pidfd_open(2)`).
+/// Returns true if the process behind the pidfd `handle` still runs. A pidfd becomes readable when
+/// its process ends (`pidfd_open(2)`).
 fn runs(handle: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     !matches!(poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&at_once)), Ok(1..))
 }
 
-/// Returns true if the process is the server of the state directory `dir`. Such a process has our
-/// user, the name of a server program, and `dir` as its working directory.
+/// Returns true if `pid` is the server of the state directory `dir`. Such a process has the user of
+/// this process, the name of a server program, and `dir` as its working directory.
 fn serves(pid: Pid, dir: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
     let named = fs::read_to_string(process.join("comm"))
@@ -241,8 +241,9 @@ fn open_log(dir: &Path) -> Result<File, PrivateServerError> {
     open().map_err(io_error("open", &path))
 }
 
-/// Returns the whole configuration of the server as arguments. With `appendfsync everysec`, a
-/// killed process loses nothing, and a power failure loses about a second at most.
+/// Returns the arguments of the server, which are its whole configuration. With
+/// `appendfsync everysec`, a killed process loses nothing, and a power failure loses about a second
+/// at most.
 fn arguments(dir: &Path, socket: &Path, access: Access) -> Vec<OsString> {
     let log = log_path(dir);
     let settings: [(&str, &Path); 13] = [

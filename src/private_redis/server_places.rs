@@ -67,13 +67,14 @@ impl Places {
     }
 }
 
-/// Returns the first directory in `$STATE_DIRECTORY`, a colon-separated list set by systemd.
+/// Returns the first directory of `$STATE_DIRECTORY`, a colon-separated list set by systemd.
+/// Returns `None` if the variable is not set.
 pub(super) fn unit_directory() -> Option<PathBuf> {
     env::split_paths(&env::var_os("STATE_DIRECTORY")?).next().filter(|dir| dir.is_absolute())
 }
 
-/// Returns the value of a variable if the value is an absolute path. Relative paths must be ignored
-/// (XDG Base Directory Specification).
+/// Returns the value of the environment variable `variable` if it is an absolute path. The XDG Base
+/// Directory Specification requires that relative paths are ignored.
 pub(super) fn absolute(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute())
 }

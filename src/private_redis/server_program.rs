@@ -1,6 +1,6 @@
 //! The search for a server program: a `redis-server` or `valkey-server` that is new enough.
 //!
-//! Invariant: a program found is an executable file that reports a version that schedd supports.
+//! Invariant: a found program is an executable file. It reports a version that schedd supports.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -41,7 +41,7 @@ impl ProgramSearch {
         }
     }
 
-    /// Returns a search of only these directories.
+    /// Returns a search of the directories `dirs` only.
     pub fn only_in(dirs: Vec<PathBuf>) -> Self {
         Self { dirs }
     }

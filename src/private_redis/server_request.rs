@@ -1,9 +1,8 @@
 //! The requests to the private server outside normal connections: the pid of the listening process,
 //! PING and SHUTDOWN.
 //!
-//! The requests are inline commands on a new socket. The store's own client reconnects by itself,
-//! which is wrong for a server that is loading or ending. Invariant: every call ends within
-//! [`PATIENCE`].
+//! Each request is an inline command on a new socket. The client of the store reconnects by itself,
+//! which is wrong while a server loads or ends. Invariant: every call ends within [`PATIENCE`].
 
 use std::io;
 use std::path::Path;
@@ -43,8 +42,8 @@ pub(super) async fn listener(socket: &Path) -> io::Result<Option<i32>> {
     }
 }
 
-/// Sends PING to the server at `socket` and returns its state. An error means that the state is not
-/// known now.
+/// Sends PING to the server at `socket` and returns its state. Fails if the server gives no answer,
+/// so its state is unknown.
 pub(super) async fn ping(socket: &Path) -> io::Result<Answer> {
     let mut stream = connect(socket).await?;
     let reply = timeout(PATIENCE, async {
@@ -56,8 +55,8 @@ pub(super) async fn ping(socket: &Path) -> io::Result<Answer> {
     Ok(if reply.await?? == *b"-LOAD" { Answer::Loading } else { Answer::Serving })
 }
 
-/// Asks the server at `socket` to write its append-only file to disk and end. An error means that
-/// the request may not have arrived.
+/// Asks the server at `socket` to write its append-only file to disk and end. If this fails, the
+/// request may not have arrived.
 pub(super) async fn shut_down(socket: &Path) -> io::Result<()> {
     let mut stream = connect(socket).await?;
     timeout(PATIENCE, stream.write_all(b"SHUTDOWN NOSAVE\r\n")).await??;

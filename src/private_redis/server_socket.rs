@@ -81,7 +81,7 @@ pub(super) fn renew_short_dir(
 ) -> Result<(), PrivateServerError> {
     match socket.parent() {
         Some(short) if short != dir && !is_private_to_owner_of(dir, short) => {
-            // An existing directory would belong to another user.
+            // If the directory exists now, another user has made it, so this call must fail.
             fs::DirBuilder::new()
                 .mode(0o700)
                 .create(short)
@@ -102,8 +102,8 @@ pub(super) fn forget_short_dir(dir: &Path, socket: &Path) {
     }
 }
 
-/// Returns the `unix://` URL of the socket at this path. Every byte with a meaning in URLs is
-/// percent-encoded.
+/// Returns the `unix://` URL of the socket at the path `socket`. Every byte with a meaning in URLs
+/// is percent-encoded.
 pub(super) fn url(socket: &Path) -> String {
     let mut url = "unix://".to_owned();
     for &byte in socket.as_os_str().as_bytes() {
@@ -127,8 +127,8 @@ fn recorded(dir: &Path) -> Option<PathBuf> {
     trusted.then_some(socket)
 }
 
-/// Returns true if the directory `short` can be trusted. Any user may create a directory under
-/// /tmp. A link, or a directory of a user other than the owner of `dir`, is not trusted.
+/// Returns true if the directory `short` belongs to the owner of `dir` and is not a link. Any user
+/// may create a directory under /tmp, so any other `short` is not trusted.
 fn is_private_to_owner_of(dir: &Path, short: &Path) -> bool {
     match (dir.metadata(), short.symlink_metadata()) {
         (Ok(dir), Ok(short)) => {

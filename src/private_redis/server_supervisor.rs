@@ -1,8 +1,8 @@
 //! The supervisor of a state directory's server. The supervisor adopts or starts the server, waits
 //! until the server serves, and restarts a server that dies.
 //!
-//! Invariant: a server is started only if no server of this directory runs. Only a stop ends the
-//! server, and a stop ends the server in every phase, even while the server loads.
+//! Invariant: a server is started only if no server of this directory runs. Only a stop of the
+//! supervisor ends a server. The stop works in every phase, even while the server loads.
 
 use std::fs;
 use std::io;
@@ -25,8 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The settings for starting the server of a state directory, which can be used any number of
-/// times.
+/// The settings for starting the server of a state directory. They can be used any number of times.
 #[derive(Debug)]
 pub(super) struct ServerLaunch {
     dir: PathBuf,
@@ -54,7 +53,7 @@ impl ServerLaunch {
                     tracing::info!(pid = server.pid(), socket = %self.socket.display(), "Adopted a running private redis-server.");
                     return Ok(server);
                 }
-                // The adopted server was about to end, so a new server is started below.
+                // The adopted server was about to end. A new server is started below.
                 Err(PrivateServerError::Died { .. }) => {}
                 Err(error) => return Err(error),
             }

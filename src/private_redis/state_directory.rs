@@ -45,7 +45,8 @@ impl Access {
         }
     }
 
-    /// Returns the mode of the socket in the format of the Redis setting `unixsocketperm`.
+    /// Returns the mode of the socket as text for the Redis setting `unixsocketperm`, such as
+    /// `600`.
     pub(super) fn socket_mode(self) -> &'static str {
         match self {
             Self::User => "600",

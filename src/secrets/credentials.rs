@@ -22,12 +22,12 @@ impl Credentials {
         Self { directory: directory.map(PathBuf::from) }
     }
 
-    /// Returns the credentials in the given directory.
+    /// Returns the credentials in the directory `directory`.
     pub fn within(directory: PathBuf) -> Self {
         Self { directory: Some(directory) }
     }
 
-    /// Returns the text with every `${credential:NAME}` replaced by the present value of that
+    /// Returns `text` with every `${credential:NAME}` replaced by the present value of that
     /// credential, and every `$${` replaced by `${`.
     ///
     /// This method reads files, so it must not be called where nothing may block. The result is
@@ -36,9 +36,9 @@ impl Credentials {
         secret_reference::fill(text, |name| self.value(name))
     }
 
-    /// Returns the address of a Redis with its credentials filled in.
+    /// Returns the address of a Redis server with its credentials filled in.
     ///
-    /// If the text is only one reference, the value of the credential is the whole address. In any
+    /// If `text` is only one reference, the value of the credential is the whole address. In any
     /// other text a credential is a user or a password and is percent-encoded.
     pub(super) fn fill_address(&self, text: &str) -> Result<String, SecretError> {
         if secret_reference::is_all_of(text) {
@@ -47,7 +47,8 @@ impl Credentials {
         secret_reference::fill(text, |name| self.value(name).map(|value| percent_encoded(&value)))
     }
 
-    /// Returns the value of a credential, without the line end that an editor adds to the file.
+    /// Returns the value of the credential `name`, without the line end that an editor adds to the
+    /// file.
     fn value(&self, name: &str) -> Result<String, SecretError> {
         let Some(directory) = &self.directory else {
             return Err(SecretError::NoDirectory { name: name.to_owned() });
@@ -70,8 +71,8 @@ impl Credentials {
     }
 }
 
-/// Returns the text with all characters percent-encoded, except those that need no encoding
-/// anywhere in an address (RFC 3986, 2.3).
+/// Returns `text` with percent-encoding. The characters that need no encoding anywhere in an
+/// address stay (RFC 3986, 2.3).
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

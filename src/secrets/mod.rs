@@ -58,7 +58,7 @@ pub fn variables(
             Err(error) if error.is_shortage() => return Err(error),
             Err(error) => error.to_string(),
         };
-        // A value of the same name from a file is dropped, because the job overrides that value.
+        // A value of this name from a file is dropped, because `own` overrides all files.
         variables.remove(name);
         faults.push(format!("env {name}: {fault}"));
     }
@@ -68,8 +68,8 @@ pub fn variables(
 /// Returns the reason why no attempt on this host could use a file of variables. Returns `None` if
 /// an attempt could use the file.
 ///
-/// The result is also `None` for a file that is missing or that this process may not read. An
-/// attempt may read such a file on another host or as another user. The file may belong to
+/// The result is also `None` for a file that is missing, or that this process may not read. An
+/// attempt on another host or as another user may read such a file. The file may belong to
 /// `job_user`, or to the user `schedd` of the daemon.
 pub fn fault_of(file: &EnvFile, job_user: Option<&str>) -> Option<String> {
     rustix::fs::access(file.path(), rustix::fs::Access::READ_OK).ok()?;

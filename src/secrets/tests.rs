@@ -16,7 +16,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Returns all variables, or the first fault.
+/// Returns the variables of these sources, or the first reason for a missing variable.
 fn had(
     files: &[EnvFile],
     own: &BTreeMap<String, String>,

@@ -184,7 +184,8 @@ impl Store {
             .map(|message| message.get_payload::<String>().unwrap_or_default()))
     }
 
-    /// Returns the time argument that every script begins with: '' for the time of Redis.
+    /// Returns the first argument of every script: the fixed time in ms, or '' for the time of
+    /// Redis.
     fn now_arg(&self) -> String {
         self.fixed_now.map_or_else(String::new, |now| now.as_i64().to_string())
     }

@@ -1,4 +1,4 @@
-//! The request to add one job, and its result.
+//! The request to add one job, and the result of the request.
 
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ use crate::store::{Existing, SourceKind, Store};
 pub(super) const DRAWS: usize = 8;
 const NAME_LETTERS: usize = 10;
 
-/// The result for one added job: its name, the result (`created`, `updated`, `unchanged` or
-/// `exists`) and its next due time.
+/// An added job: its name, the outcome (`created`, `updated`, `unchanged` or `exists`) and the due
+/// time of its planned run. The due time is `None` if no run is planned.
 pub(super) type Added = (JobName, &'static str, Option<UnixMillis>);
 
-/// Returns `result` for the existing job `name`, with the due time of its planned run.
+/// Returns the result of an add that met the existing job `name`: the outcome `result`, such as
+/// `exists`, and the due time of the job's planned run.
 pub(super) async fn pending(
     store: &Store,
     name: JobName,
@@ -34,7 +35,8 @@ pub(super) fn is_dropped(job: &NamedJob) -> bool {
     job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
 }
 
-/// Returns the request to add `job` under `name`.
+/// Returns the request to add `job` under `name`. `existing` says if a live job of this name is
+/// changed or the request is refused.
 pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
     let start_in: Option<Duration> = job.start_in;
     Request {

@@ -8,7 +8,7 @@ use crate::cli::render::span;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 
-/// The maximum difference between the two clocks that causes no warning.
+/// The maximum difference between this host's clock and Redis' clock that causes no warning.
 const TOLERATED: Duration = Duration::from_secs(3);
 
 /// Returns the time by this host's clock.
@@ -16,8 +16,8 @@ pub(super) fn own_now() -> UnixMillis {
     UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH)
 }
 
-/// Returns the time by the clock of Redis, and a warning if the two clocks differ by more than
-/// [`TOLERATED`]. The duration of the request does not count as a difference.
+/// Returns the time by Redis' clock. Also returns a warning if this host's clock differs from it by
+/// more than 3 seconds. The duration of the request does not count as a difference.
 pub(super) async fn ask_time(store: &Store) -> Result<(UnixMillis, Option<String>), CliFailure> {
     let before = own_now();
     let now = store.now().await?;

@@ -58,7 +58,7 @@ fn refuse_flags_alone(args: &AddArgs) -> Result<(), CliFailure> {
     }
 }
 
-/// Returns the keys of the job as JSON.
+/// Returns the keys that the flags set as a JSON object, in the form of `[jobs.X]`.
 fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Value, CliFailure> {
     let mut keys = Map::new();
     for (flag, given) in args.keys.all().filter(|(flag, _)| !flag.key.is_empty()) {
@@ -87,8 +87,8 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Valu
     Ok(Value::Object(keys))
 }
 
-/// Sets the key at `path`, which may be in a table: `retry.delay`. A list of one text becomes that
-/// text, except in a command.
+/// Sets the key `path`, such as `every`, or `retry.delay` for a key in a table. A list of one text
+/// becomes that text, except in a command.
 fn put(keys: &mut Map<String, Value>, path: &str, value: Value) {
     if let Some((table, key)) = path.split_once('.') {
         let table = keys.entry(table).or_insert_with(|| Value::Object(Map::new()));
@@ -145,7 +145,7 @@ fn is_almost_url(text: &str) -> bool {
     host.split('.').all(is_label) && host.rsplit_once('.').is_some_and(ends_as_host)
 }
 
-/// Returns the header fields of the request as JSON.
+/// Returns the header fields of the request as a JSON object. Each field is given as `NAME:VALUE`.
 fn headers_of(fields: &[&str]) -> Result<Value, CliFailure> {
     let mut headers = Map::new();
     let mut seen = BTreeSet::new();

@@ -90,8 +90,8 @@ pub(super) fn report_bounds(
     }
 }
 
-/// Returns true if the value of a time flag is relative to now or is a local time. Then a wrong
-/// clock of this host changes its meaning.
+/// Returns true if a time flag is relative to now or has a local time. Then a wrong clock of this
+/// host changes the meaning of the flag.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     let counts_from_1970 =
         |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
@@ -101,9 +101,10 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     args.keys.has("in") || args.keys.texts("at").into_iter().chain(bounds).any(is_local)
 }
 
-/// Returns the instant that `fold` selects if the clock shows the local time of `read` twice, else
-/// `read`. An instant without a note is not ambiguous: the text has an offset, or the clock shows
-/// the time once.
+/// Returns the instant that `--fold` selects for a local time that the clock shows twice. Returns
+/// `read` if its text has an offset, or if the clock shows the time once.
+///
+/// An instant without a note is never ambiguous.
 fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else {
         return read;

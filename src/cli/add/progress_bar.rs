@@ -46,7 +46,7 @@ impl AddProgress {
         }
     }
 
-    /// Counts `lines` lines of `bytes` bytes as done.
+    /// Moves the bar forward by `lines` finished lines, which are `bytes` bytes of input.
     pub(super) fn add(&mut self, lines: usize, bytes: u64) {
         self.jobs += lines as u64;
         self.bytes = self.bytes.saturating_add(bytes);

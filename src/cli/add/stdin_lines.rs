@@ -231,7 +231,8 @@ impl Sheet<'_> {
         })
     }
 
-    /// Returns the result for one line from the answer of Redis.
+    /// Converts Redis' answer for one line into the result of the line: the added job, or the
+    /// reason for a refusal.
     async fn answered(
         &self,
         name: JobName,

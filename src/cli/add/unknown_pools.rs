@@ -22,7 +22,7 @@ impl Pools {
     }
 
     /// Returns the reason why `job` cannot use its queue or group, or `None` if the job can. The
-    /// queue or group may be undeclared, or the job may have no turn in the group.
+    /// queue or group is undeclared, or the group has an order of turns without this job.
     pub(super) fn unknown_to(&self, job: &NamedJob) -> Option<String> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {

@@ -33,7 +33,8 @@ impl Chosen {
     }
 }
 
-/// Returns the failure for a run that is not a dead letter.
+/// Returns the failure for a run that is not a dead letter but `state`. The message ends with
+/// `advice`, a sentence for the user. `at` is the end of the run, if it has ended.
 pub(super) fn not_dead(
     run: &RunId,
     state: &str,
@@ -47,7 +48,8 @@ pub(super) fn not_dead(
     ))
 }
 
-/// Fails unless `run` exists and is a dead letter.
+/// Fails unless `run` exists and is a dead letter. The message ends with `advice`, a sentence for
+/// the user.
 pub(super) async fn demand_dead(
     store: &Store,
     run: &RunId,

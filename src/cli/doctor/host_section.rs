@@ -114,7 +114,7 @@ fn is_refused(user: &str, own: &str, named: &str, why_nobody: &str) -> bool {
     }
 }
 
-/// Returns the first [`SHOWN`] names of `jobs` as text, and the number of the remaining names.
+/// Returns the first 5 names of `jobs` as text, and the number of the remaining names.
 fn first_of(jobs: &[JobName]) -> String {
     let first = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
     let more = if jobs.len() > SHOWN {
@@ -125,7 +125,8 @@ fn first_of(jobs: &[JobName]) -> String {
     first + &more
 }
 
-/// Returns a warning if some present nodes do not enforce a limit that `jobs` have.
+/// Returns a warning if some of the `present` nodes do not enforce limits of the kind `kind`, which
+/// `jobs` have. Returns `None` if all nodes enforce such limits.
 fn unheld(kind: LimitKind, jobs: &[JobName], present: &[&NodeRecord]) -> Option<ServerCheck> {
     let nodes: Vec<&str> = present
         .iter()
@@ -149,7 +150,7 @@ fn too_many_files(node: &NodeRecord, asked: &BTreeMap<JobName, u64>) -> Option<S
     (!jobs.is_empty()).then(|| ServerCheck::new("limits.files", CheckLevel::Warn, text))
 }
 
-/// The limits and users in the definitions of jobs, each with these jobs.
+/// The limits and users that jobs ask for, each with the jobs that ask for it.
 #[derive(Default)]
 struct Asking {
     limits: BTreeMap<LimitKind, Vec<JobName>>,

@@ -18,11 +18,11 @@ use crate::store::{
     CheckLevel, JobRecord, NodeEvents, NodeRecord, Section, ServerCheck, Store, StoreError,
 };
 
-/// The difference between two clocks, in ms, from which `doctor` warns.
+/// The difference between a node's clock and Redis' clock, in ms, from which `doctor` warns.
 const TOLERATED_MS: u64 = 1_000;
 /// The age up to which a data loss is a warning. An older data loss is a note.
 pub(super) const RECENT: Duration = Duration::from_secs(7 * 86_400);
-/// The age up to which a step of Redis' clock is reported.
+/// The age up to which `doctor` reports a step of Redis' clock.
 const STEPPED_LATELY: Duration = Duration::from_secs(86_400);
 /// The number of jobs read in one call.
 const PAGE: usize = 500;

@@ -38,7 +38,7 @@ pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<
 }
 
 /// Returns a note about the last deletion from the quarantine: the entries deleted, when and by
-/// whom.
+/// whom. Returns `None` if nothing was deleted.
 fn last(discarded: &[Discarded]) -> Option<ServerCheck> {
     let last = discarded.first()?;
     let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());

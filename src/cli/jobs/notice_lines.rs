@@ -11,7 +11,7 @@ use crate::domain::time::zone::Zone;
 use crate::engine::said_now;
 use crate::store::{FailedNotice, RunRecord, Store};
 
-/// The notices of one job that were not delivered.
+/// The notices about runs of one job that were not delivered.
 pub(crate) struct OfJob {
     /// The notices that failed for good, by kind, each with the reason of the last failure.
     failed: Vec<(FailedNotice, Option<String>)>,
@@ -19,7 +19,7 @@ pub(crate) struct OfJob {
     retried: Vec<RunRecord>,
 }
 
-/// Reads the notices of a job that were not delivered.
+/// Reads the notices about runs of the job `name` that were not delivered.
 pub(crate) async fn failed_notices(store: &Store, name: &JobName) -> Result<OfJob, CliFailure> {
     let kinds = NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind));
     let failed = store.read_failed_notices(&kinds).await?;
@@ -88,8 +88,8 @@ fn retried_json(notice: &RunRecord) -> Value {
     json!({"run_id": notice.run.to_string(), "attempt": notice.attempt, "retry_at": ready, "reason": facts_in_words(notice)})
 }
 
-/// Replaces the definition of a hidden job by the notification that its main job defines now. The
-/// definition in Redis is older, because it is replaced only with the next notice.
+/// Replaces the definition of a hidden job by the notification that its main job defines now. Redis
+/// has an older definition until the next notice is added.
 pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), CliFailure> {
     let (Some((subject, kind)), Ok(definition)) =
         (job.record.name.notice_subject(), &mut job.definition)

@@ -354,8 +354,9 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
     Ok(0)
 }
 
-/// Returns the time until which a group is shut, as text. Returns `None` if the run waits for no
-/// group, or if the group does not open by time alone.
+/// Returns when the group opens for which the run waits, as text: the end of its gap, and the end
+/// of the turn. Returns `None` if the run waits for no group, or if the group does not open by time
+/// alone.
 async fn opens(
     store: &Store,
     record: &RunRecord,

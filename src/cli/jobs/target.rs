@@ -41,8 +41,8 @@ impl Target {
     }
 }
 
-/// Returns the job or run that `text` names. All run ids of a job begin with `JOB@`, so this text
-/// names the run of a job with only one run.
+/// Returns the job or run that `text` names: a job name, a run id, or `JOB@` for the only run of a
+/// job. Fails for `JOB@` if the job has several runs.
 pub(crate) async fn looked_at(store: &Store, text: &str) -> Result<Target, CliFailure> {
     let Some(job) = begun(text) else { return Target::parse(text) };
     match runs_beginning(store, &job, text, RUNS_COMPARED).await?.as_slice() {
@@ -133,7 +133,8 @@ pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
     ))
 }
 
-/// Returns the time at which the nodes last noticed that Redis had lost this job.
+/// Returns the time at which a node last noticed that Redis had lost this job; `None` if no node
+/// did.
 async fn lost_with(store: &Store, name: &JobName) -> Option<UnixMillis> {
     let losses = store.read_losses().await.unwrap_or_default();
     losses

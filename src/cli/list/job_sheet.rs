@@ -83,7 +83,8 @@ impl Sheet {
         ]
     }
 
-    /// Prints the end of the list. `which` is `the first ` if more jobs may follow, else empty.
+    /// Prints the end of the list: the number of jobs, or the end of the JSON array. `which` is
+    /// `the first ` if more jobs may follow, else empty.
     fn end(self, which: &str, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);

@@ -204,7 +204,7 @@ struct Scene<'a> {
     run: &'a RunId,
     escaping: Escaping,
     shown: Option<Shown>,
-    /// The last sentence about the run's state that was printed.
+    /// The last printed sentence about the run's state; `None` if no sentence was printed.
     said: Option<String>,
 }
 

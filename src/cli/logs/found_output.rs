@@ -61,7 +61,8 @@ async fn read_output(
     }))
 }
 
-/// Returns the newest run of a job that has output, with that output.
+/// Returns the newest run of a job that has output, with that output. Returns `None` if none of its
+/// open runs and newest 200 ended runs has output.
 pub(super) async fn of_job(
     store: &Store,
     job: &JobName,

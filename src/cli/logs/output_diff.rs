@@ -25,12 +25,12 @@ pub(super) enum LogPiece {
 }
 
 impl Growth {
-    /// Returns the position up to which the output was read.
+    /// Returns the size of the output at the last read.
     pub(super) fn mark(&self) -> OutputMark {
         self.last.mark
     }
 
-    /// Returns the pieces of the output `now` that were not returned before.
+    /// Returns the new pieces of the output `now`, which earlier calls did not return.
     pub(super) fn take(&mut self, now: OutputSoFar) -> Vec<LogPiece> {
         let mut pieces = Vec::new();
         let is_longer =

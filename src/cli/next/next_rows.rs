@@ -26,7 +26,7 @@ pub(super) struct Coming<'p> {
     zone: &'p Zone,
 }
 
-/// The choice of rows with or without a job name.
+/// The form of the rows: times of one timetable, or times of several jobs with the job name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     OfOne,

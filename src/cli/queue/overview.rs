@@ -50,14 +50,14 @@ pub(crate) struct QueueOverview {
     /// The nodes that serve the queue, each with the reason why the node claims no runs. The list
     /// is empty if one of the nodes claims runs.
     pub(crate) at_limit: Vec<(String, String)>,
-    /// The time since which the longest-waiting run has been ready. Only runs with labels that some
-    /// node carries count.
+    /// The time since which the longest-waiting run has been ready; `None` if no run is ready. Only
+    /// runs with labels that some node carries count.
     pub(crate) oldest_wanted: Option<UnixMillis>,
 }
 
 impl QueueOverview {
-    /// Returns remarks about the queue that the word for its state does not express: runs that no
-    /// node takes, and nodes that claim nothing.
+    /// Returns remarks about runs of the queue that no node takes, and about nodes that claim
+    /// nothing. Returns `None` if there is nothing to remark.
     pub(crate) fn remark(&self) -> Option<String> {
         let reasons = self.untaken.iter().map(|(why, runs)| {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
@@ -254,13 +254,14 @@ fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
     times
 }
 
-/// Returns the value below which `percent` percent of the sorted values lie, or `None` without
-/// values.
+/// Returns the value below which `percent` percent of the values lie. `sorted` has the values in
+/// rising order. Returns `None` if it is empty.
 fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
 }
 
-/// Returns the median and the 95th percentile of sorted times as text.
+/// Returns the median and the 95th percentile of times in ms as text, such as `2s / 9s`. `sorted`
+/// has the times in rising order. The text is empty if there are no times.
 fn spread(sorted: &[u64]) -> String {
     let text = |percent| percentile(sorted, percent).map(|ms| span(Duration::from_millis(ms)));
     text(50).zip(text(95)).map_or_else(String::new, |(median, most)| format!("{median} / {most}"))

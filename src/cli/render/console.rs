@@ -72,9 +72,9 @@ impl Console {
         }
     }
 
-    /// Returns a console with the settings of this console that collects lines, see
-    /// [`Console::take_page`]. If standard output is a terminal, the page collects standard error
-    /// too.
+    /// Returns a console with the same settings that collects its lines until
+    /// [`Console::take_page`] returns them. If standard output is a terminal, lines for standard
+    /// error are collected too.
     pub(crate) fn page(&self) -> Self {
         Self { out: Sink::Page(Vec::new()), trouble: None, ..*self }
     }

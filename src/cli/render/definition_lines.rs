@@ -60,7 +60,8 @@ pub(crate) fn day_rules(schedule: &Schedule) -> Vec<String> {
     expressions.iter().filter_map(rule).collect()
 }
 
-/// Returns the lines of `show` for the given modifiers of the schedule.
+/// Returns the lines of `show` for the modifiers of the schedule that are set, such as `jitter` and
+/// `exclude`.
 fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
     const SHOWN: usize = 6;
     let instant = |word, at: Option<UnixMillis>| at.map(|at| (word, at.to_string()));
@@ -251,7 +252,7 @@ fn limit_words(limits: Limits) -> Option<(&'static str, String)> {
     (!words.is_empty()).then(|| ("limits", words.join(", ")))
 }
 
-/// Returns the lines of `show` for the given process settings.
+/// Returns the lines of `show` for the user, limits, umask and standard input, if set.
 fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
     let lines = [
         rules.user.as_ref().map(|user| ("user", user.to_string())),
@@ -303,7 +304,7 @@ fn catch_up_mode(mode: CatchUpMode) -> &'static str {
     }
 }
 
-/// Returns the attempts before which a `done_check` runs, as text.
+/// Returns the attempts before which a `done_check` runs, as a phrase.
 fn asked_on(on: AskedOn) -> &'static str {
     match on {
         AskedOn::Retry => "before each attempt but the first",

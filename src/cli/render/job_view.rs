@@ -60,7 +60,7 @@ pub(crate) struct JobView {
     /// The next retry of a scheduled or recent manual run of the job, if such a run waits for a
     /// retry.
     pub(crate) retry: Option<RecordedRetry>,
-    /// The run of the job that ended last.
+    /// The run of the job that ended last; `None` if no ended run is stored.
     pub(crate) last: Option<RunRecord>,
     /// The record of the job's queue, if the queue is paused.
     pub(crate) paused_queue: Option<QueueRecord>,
@@ -146,6 +146,7 @@ impl JobView {
     }
 
     /// Returns the job's next start and the run that will start: the planned run or a retry.
+    /// Returns `None` if no run will start.
     pub(crate) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
         let retry = self.retry.iter().map(|retry| (retry.at, &retry.run));
         retry

@@ -55,7 +55,8 @@ pub(crate) struct RunView {
     pub(crate) let_in: Option<String>,
 }
 
-/// Returns views of the given runs.
+/// Returns the given runs, each with the zone of its job and its place at a gate. Zones that are
+/// read are kept in `zones`.
 pub(crate) async fn view_runs(
     store: &Store,
     zones: &mut Zones,
@@ -145,7 +146,7 @@ impl RunView {
         }
     }
 
-    /// Returns the reason for the run's state, in words.
+    /// Returns the reason for the run's state, in words; `None` if there is none.
     pub(crate) fn reason(&self) -> Option<String> {
         let record = &self.record;
         let waits_for_retry = record.state == RunState::Scheduled && record.attempt > 0;

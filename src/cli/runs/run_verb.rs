@@ -140,7 +140,7 @@ pub(crate) async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), 
     store.read_job(name).await?.map(definition_of).transpose().map(drop)
 }
 
-/// Waits for the end of a run. Returns the exit code.
+/// Waits for the end of a run, until an interrupt or for at most `limit`. Returns the exit code.
 async fn wait(
     store: &Store,
     run: &RunId,

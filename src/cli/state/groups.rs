@@ -115,8 +115,8 @@ pub(crate) async fn undeclared(
     Ok(found)
 }
 
-/// Sets the turn that the next run will find in a group where no run runs or waits. In Redis, the
-/// turn of a removed or paused member passes on only when a run comes.
+/// Corrects the turn of a group in which no run runs or waits: the turn skips removed and paused
+/// members. In Redis, the turn of such a member passes on only when a run comes.
 async fn pass_turn(
     store: &Store,
     settings: &GroupSettings,
@@ -143,8 +143,8 @@ async fn pass_turn(
     Ok(())
 }
 
-/// Moves the time at which the group opens to the end of its gap, because no run gets a place
-/// during the gap.
+/// Moves `standing.next`, the time at which the group opens, to the end of the group's gap. No run
+/// gets a place during the gap.
 fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
     let GroupSettings::Alternate(turns) = settings else { return };
     if standing.waiting > 0 && standing.holders.is_empty() && standing.let_in.is_empty() {

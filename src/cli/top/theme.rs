@@ -34,12 +34,13 @@ impl Theme {
         }
     }
 
-    /// Returns the character that marks the end of a cut line.
+    /// Returns the character at the end of a cut line: `…`, or `>` on a terminal with only ASCII.
     pub(super) fn more(&self) -> &'static str {
         if self.is_unicode { "…" } else { ">" }
     }
 
-    /// Cuts a line to `width` columns. A cut line ends with the sign of [`Self::more`].
+    /// Cuts a line to `width` columns. A cut line ends with `…`, or `>` on a terminal with only
+    /// ASCII.
     pub(super) fn fitted<'a>(&self, line: Line<'a>, width: u16) -> Line<'a> {
         let width = usize::from(width);
         if line.to_string().trim_end().chars().count() <= width {
@@ -56,7 +57,7 @@ impl Theme {
         Line::from(spans).style(line.style)
     }
 
-    /// Returns the character of which horizontal lines consist.
+    /// Returns the character for horizontal lines: `─`, or `-` on a terminal with only ASCII.
     pub(super) fn rule(&self) -> &'static str {
         if self.is_unicode { "─" } else { "-" }
     }

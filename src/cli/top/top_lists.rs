@@ -125,9 +125,10 @@ pub(super) struct Head {
     pub(super) waiting: u64,
     /// The total number of ended runs for each final state.
     pub(super) ended: Vec<(&'static str, u64)>,
-    /// The time for which the longest-waiting run has been ready for a node.
+    /// The time for which the longest-waiting run has been ready for a node. `None` if no run
+    /// waits, or for less than a second.
     pub(super) lag: Option<Duration>,
-    /// The memory that Redis uses, in bytes.
+    /// The memory that Redis uses, in bytes; `None` if not known.
     pub(super) memory: Option<u64>,
 }
 

@@ -11,8 +11,8 @@ use super::top_lists::{Pane, Row, TopData, TopSubject};
 use crate::cli::render::Colour;
 use crate::domain::name::names::{JobName, RunId};
 
-/// The maximum number of jobs that stay in the list because the user paused or resumed them in
-/// `top`, although their position in the order is beyond the end of the list.
+/// The maximum number of jobs that `top` keeps in the list of due jobs after the user paused or
+/// resumed them. Such a job is listed even if its position is beyond the end of the list.
 const KEPT: usize = 20;
 /// The number of lines by which a page key moves the cursor.
 const LEAP: usize = 10;
@@ -21,7 +21,7 @@ const LONGEST_FILTER: usize = 63;
 /// The data that `top` wants to read besides the first page of each list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TopRequest {
-    /// The jobs to list although their position in the order may be beyond the end of the list.
+    /// The jobs to list even if their positions are beyond the end of the list of due jobs.
     pub(super) kept: Vec<JobName>,
     /// The object whose details `top` shows. `None` if `top` shows no details.
     pub(super) detail: Option<TopSubject>,
@@ -89,7 +89,7 @@ struct Cursor {
 /// The state of the screen.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
-    /// The data of the last successful read.
+    /// The data of the last successful read; `None` before the first.
     pub(super) data: Option<TopData>,
     /// The reason why the last read of Redis failed, or `None` if it succeeded.
     pub(super) away: Option<String>,
@@ -98,7 +98,8 @@ pub(super) struct Model {
     pub(super) filter: String,
     /// The sort order of the lists.
     pub(super) order: TopOrder,
-    /// The outcome of the last action: `Ok` after a success, `Err` after a failure.
+    /// The outcome of the last action: `Ok` after a success, `Err` after a failure. `None` if there
+    /// is no message to show.
     pub(super) message: Option<Result<String, String>>,
     /// The number of lines of details that fit on the screen.
     pub(super) page: usize,
@@ -125,7 +126,8 @@ impl Model {
         }
     }
 
-    /// Returns the data that the next read should return.
+    /// Returns which jobs and details the next read should return besides the first page of each
+    /// list.
     pub(super) fn asked(&self) -> TopRequest {
         let mut kept = self.kept.clone();
         kept.extend(self.filter.parse());
@@ -136,7 +138,7 @@ impl Model {
         TopRequest { kept, detail, turn: self.turn }
     }
 
-    /// Replaces the data by the data of a successful read.
+    /// Shows `data`, which a successful read has returned.
     pub(super) fn take_data(&mut self, data: TopData) {
         self.away = None;
         self.data = Some(data);

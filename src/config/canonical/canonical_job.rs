@@ -32,18 +32,18 @@ use crate::domain::schedule::schedule_modifiers::Shape;
 /// The maximum size of a definition in Redis, in bytes.
 pub(crate) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 
-/// A job with all defaults, to recognise default values. Its schedule and action are placeholders,
-/// because these have no default.
+/// A job with default values only, for comparison with other jobs. Its schedule and action are
+/// placeholders, because these have no default.
 static PLAIN: LazyLock<JobSpec> =
     LazyLock::new(|| JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new())));
 
-/// The reason why a text from Redis is not a definition.
+/// The reason why a text from Redis is not a definition that this version can use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CanonicalError {
     /// The text differs from every text that [`to_canonical`] writes.
     #[error("definition is damaged: {reason}")]
     Corrupt {
-        /// The problem of the text, described in one line.
+        /// The problem of the stored definition, described in one line.
         reason: String,
     },
     /// The text has a key that this version does not know.
@@ -57,13 +57,13 @@ pub enum CanonicalError {
     },
 }
 
-/// Returns the canonical text of the job `spec`.
+/// Returns the canonical JSON of the job `spec`.
 pub fn to_canonical(spec: &JobSpec) -> String {
     written(spec, Form::Stored).to_string()
 }
 
 /// Returns the definition as JSON with the keys of `[jobs.X]`, as `show` prints it. A rule that the
-/// definition does not name has the value that applies. Signing secrets are hidden.
+/// definition does not name is shown with its default value. Signing secrets are hidden.
 pub fn effective(spec: &JobSpec) -> Value {
     written(spec, Form::Shown)
 }
@@ -82,8 +82,8 @@ fn written(spec: &JobSpec, form: Form) -> Value {
     out.value()
 }
 
-/// Returns the job that a canonical text defines. Each value is checked, because another program
-/// may have changed the text in Redis.
+/// Returns the job that the canonical JSON `text` defines. Each value is checked, because another
+/// program may have changed the definition in Redis.
 pub fn from_canonical(text: &str) -> Result<JobSpec, CanonicalError> {
     let corrupt = |reason: String| CanonicalError::Corrupt { reason };
     if text.len() > MAX_DEFINITION_BYTES {
@@ -125,8 +125,8 @@ fn read_definition(table: &TableReader<'_>, problems: &mut Problems) -> Option<J
     Some(spec)
 }
 
-/// Returns the reason why no compiler can have written the definition. Returns `None` for a sound
-/// definition.
+/// Returns the contradiction in the definition that shows that no compiler wrote it. Returns `None`
+/// for a sound definition.
 fn contradiction(spec: &JobSpec) -> Option<&'static str> {
     let shape = &spec.shape;
     let counted = Shape { max_runs: None, skip_if_late: None, ..shape.clone() };
@@ -155,8 +155,8 @@ fn contradiction(spec: &JobSpec) -> Option<&'static str> {
     found.into_iter().find_map(|(is_found, reason)| is_found.then_some(reason))
 }
 
-/// Returns the SHA-1 of a canonical text, in hexadecimal. The hash is short enough to compare and
-/// store, and gives no protection against forged texts.
+/// Returns the SHA-1 of a canonical text, in hexadecimal. The hash serves only to compare
+/// definitions and gives no protection against forged texts.
 pub fn hash(canonical: &str) -> String {
     sha1_smol::Sha1::from(canonical).digest().to_string()
 }

@@ -65,7 +65,7 @@ fn collect(key: String, value: Value, leaves: &mut BTreeMap<String, Value>) {
 
 fn shown(key: &str, value: &Value) -> Value {
     let words: Vec<&str> = key.split('.').collect();
-    // A key is secret because of its last word or because of a table around the key.
+    // A key is secret because of its own name (its last word) or because of a table around it.
     let (last, around) = words.split_last().unwrap_or((&"", &[]));
     if SECRET_KEYS.contains(last) || around.iter().any(|word| SECRET_TABLES.contains(word)) {
         return HIDDEN.into();

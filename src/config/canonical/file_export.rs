@@ -16,7 +16,8 @@ use crate::domain::queue::queue_rules::{QueueSettings, Share};
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::zone::ZoneName;
 
-/// The keys that come first in a written table, in this order. All other keys follow by name.
+/// The keys that come first in a written table, in this order. All other keys follow in the order
+/// of their names.
 const FIRST: [&str; 19] = [
     "cron",
     "calendar",
@@ -48,11 +49,11 @@ pub enum TableForm {
     Comment,
 }
 
-/// Returns the definition of a job with the keys of `[jobs.X]`, without keys that only an added
-/// job may have.
+/// Returns the keys and values of `[jobs.X]` for `spec`, without the keys that only an added job
+/// may have.
 ///
-/// `kept_zone` is the zone stored with the job. The zone is written if the job depends on a zone
-/// and names no zone.
+/// `kept_zone` is the zone that Redis stores with the job. It is written as `tz` if the job depends
+/// on a zone and names no zone.
 pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     let mut spec = spec.clone();
     spec.unique = None;
@@ -66,11 +67,12 @@ pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     }
 }
 
-/// Returns the text of the table `[jobs.NAME]` with its keys.
+/// Returns the text of the table `[jobs.NAME]` with the keys and values of `spec`. `kept_zone` is
+/// the zone that Redis stores with the job.
 pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: TableForm) -> String {
     let mut text = table("jobs", name.as_str(), &file_keys(spec, kept_zone));
     if let Some(unique) = &spec.unique {
-        // Only an added job has a unique key.
+        // A jobs file cannot have a unique key, so the key is written as a comment.
         let _ = writeln!(
             text,
             "# unique key {}: a jobs file cannot have a unique key",
@@ -86,7 +88,7 @@ pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: Tab
     }
 }
 
-/// Returns the text of the table `[queues.NAME]` with its keys.
+/// Returns the text of the table `[queues.NAME]` with the keys and values of `settings`.
 pub fn queue_table(name: &QueueName, settings: &QueueSettings) -> String {
     table("queues", name.as_str(), &queue_keys(settings))
 }
@@ -116,7 +118,7 @@ pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
     keys
 }
 
-/// Returns the text of the table `[groups.NAME]` with its keys.
+/// Returns the text of the table `[groups.NAME]` with the keys and values of `settings`.
 pub fn group_table(name: &GroupName, settings: &GroupSettings) -> String {
     table("groups", name.as_str(), &group_keys(settings))
 }

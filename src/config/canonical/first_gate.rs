@@ -1,16 +1,16 @@
 //! The first gate that a stored definition names, read without the rest of the definition.
 //!
-//! Thousands of runs that wait at a gate may be queued before a run that can start. Parsing each of
-//! their definitions in full would delay that run.
+//! A node looks for a run that can start. Before that run, thousands of runs may wait at a gate.
+//! Parsing the full definition of each of them would take too long.
 //!
-//! Invariant: for a readable definition the result equals [`crate::domain::job::job_spec::first_gate`] of
-//! the whole definition.
+//! Invariant: for a readable definition the result equals
+//! [`crate::domain::job::job_spec::first_gate`] of the whole definition.
 
 use serde::Deserialize;
 
 use crate::domain::queue::gate::Gate;
 
-/// The keys of a definition that name gates. The definition's text is canonical.
+/// The keys of a canonical definition that name gates.
 #[derive(Deserialize)]
 struct Named {
     group: Option<String>,

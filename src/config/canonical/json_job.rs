@@ -21,17 +21,16 @@ use crate::domain::time::zone::Zone;
 /// The maximum size of a JSON text, in bytes.
 pub const MAX_JSON_BYTES: usize = 256 * 1024;
 
-/// A job compiled from a line of JSON, with the other keys of the line.
+/// A job compiled from a line of JSON. Its name and `in` are separate, because a definition has
+/// neither.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedJob {
     /// The name of the job. `None` if the line has no name.
     pub name: Option<JobName>,
-    /// The value of `in`: the time from the adding of the job to its run. If `in` is given, the
-    /// schedule in `spec` is manual. The caller knows the moment of adding and must replace that
-    /// schedule.
+    /// The value of `in`: the time from the adding of the job to its run. `None` if the line has no
+    /// `in`. The caller knows the moment of adding and must then set the schedule in `spec`.
     pub start_in: Option<Duration>,
-    /// The action, the rules and the schedule of the job. If `start_in` is set, this schedule is
-    /// only a placeholder.
+    /// The definition of the job. Its schedule is only a placeholder if `start_in` is set.
     pub spec: JobSpec,
     /// The warnings about problems that do not make the job unusable.
     pub warnings: Vec<Problem>,

@@ -1,7 +1,7 @@
-//! The parser of a JSON text or value into a tree.
+//! The parser of a JSON text or value into the tree that the compilers of jobs read.
 //!
-//! Unlike `serde_json::Value` the parser refuses a key given twice, because the wanted value is
-//! unknown.
+//! Unlike `serde_json::Value` the parser refuses a key that a table has twice, because it is
+//! unknown which value the user wants.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +25,7 @@ pub(crate) fn from_value(value: &serde_json::Value) -> Result<Node<'static>, Str
     Level(0).deserialize(value).map_err(|error| error.to_string())
 }
 
-/// The depth of a value that the parser reads.
+/// The depth of the value that is being read, as the number of tables and lists around it.
 #[derive(Clone, Copy)]
 struct Level(usize);
 

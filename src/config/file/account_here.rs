@@ -7,8 +7,8 @@ use nix::unistd::{Group, User, getgrouplist};
 use crate::config::syntax::problem::quoted;
 use crate::domain::job::process_rules::RunAs;
 
-/// Returns the reason why this host cannot run anything as `run_as`. Returns `None` if the host
-/// can run processes as `run_as`, or if the answer is unknown.
+/// Returns the reason why this host cannot run processes as `run_as`. Returns `None` if the host
+/// can do so, or if the answer is unknown.
 pub fn account_lack(run_as: &RunAs) -> Option<String> {
     let name = run_as.user();
     let Some(user) = User::from_name(name).ok()? else {

@@ -37,8 +37,8 @@ pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Con
     compile_file(text, file_name, host_zone, &Provenance::private())
 }
 
-/// Compiles the text of a file as [`compile_text`] does. `provenance` decides whether a secret in
-/// the text is a fault, a warning or allowed.
+/// Compiles the text of a file as [`compile_text`] does. `provenance` says who can read and write
+/// the file. It decides whether a secret in the text is a fault, a warning or allowed.
 pub(crate) fn compile_file(
     text: &str,
     file_name: &str,
@@ -70,10 +70,10 @@ pub(crate) fn compile_file(
 }
 
 /// Compiles only `[redis]` of a file whose other sections may have faults. Returns `None` if
-/// `[redis]` has a fault, or if broken TOML hides `[redis]`.
+/// `[redis]` has a fault, or if it cannot be found because the TOML is broken.
 pub(crate) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option<RedisConfig> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // If no line of a file with broken TOML begins like `[redis]`, the file has no such section.
+    // A file with broken TOML has no `[redis]` if no line begins like `[redis]`.
     let may_name_one = text.lines().any(|line| {
         line.trim_start().trim_start_matches(['[', ' ', '\t', '"', '\'']).starts_with("redis")
     });
@@ -100,7 +100,7 @@ fn compile_root(
 ) -> Config {
     let slips =
         root.refuse_other_keys(&[known_keys::SECTIONS], known_keys::LATER_SECTIONS, problems);
-    // Returns true if every name in a section is known. Only then is a name that the section lacks
+    // Returns true if a section was read, so that all its names are known. Otherwise no name is
     // reported as not declared.
     let is_whole = |section: &str| {
         !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some())

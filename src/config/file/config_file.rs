@@ -22,8 +22,8 @@ use crate::files::{OpenError, Owners, Way};
 /// The maximum size of a jobs file: 50 MiB.
 pub const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
 
-/// Reads and compiles the file at `place`. Fails with every problem. `host_zone` is the zone of
-/// local times if the file names no zone.
+/// Reads and compiles the file at `place`. Fails with every problem in the file. `host_zone` is the
+/// zone of local times if the file names no zone.
 pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
@@ -33,7 +33,7 @@ pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigEr
     Ok(config)
 }
 
-/// The Redis that a jobs file names, and the other problems of the file.
+/// The settings of `[redis]` in a jobs file, and the other problems of the file.
 pub struct RedisInFile {
     /// The settings of `[redis]` in the file.
     pub redis: RedisConfig,
@@ -60,8 +60,8 @@ pub fn read_redis(place: &FilePlace, host_zone: &Zone) -> Result<RedisInFile, Co
     Ok(RedisInFile { redis, error, doubt: provenance.doubt })
 }
 
-/// Returns the text of a file with its provenance. Fails if the file is missing, unreadable, too
-/// large, not UTF-8, or doubtful.
+/// Returns the text of the file at `place`, and the users who can read and write it. Fails if the
+/// file is missing, unreadable, too large, not UTF-8, or doubtful.
 fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance), ConfigError> {
     let cannot = |error: &io::Error| match error.kind() {
         io::ErrorKind::NotFound => ConfigError::missing(name),

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// The places that are searched if no operator names a file.
+/// The paths searched, in this order, if no operator names a file.
 const PLACES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
 
-/// The path of a jobs file, and how schedd came to use this path.
+/// The path of a jobs file, and whether an operator named it or schedd found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePlace {
     path: PathBuf,

@@ -57,7 +57,7 @@ impl Default for OutputConfig {
     }
 }
 
-/// Compiles `[history]`.
+/// Compiles the section `[history]`. A key that is missing or faulty gets its default.
 pub(crate) fn compile_history(table: &TableReader<'_>, problems: &mut Problems) -> HistoryConfig {
     table.refuse_other_keys(&[known_keys::HISTORY], &[], problems);
     let plain = HistoryConfig::default();
@@ -75,7 +75,7 @@ pub(crate) fn compile_history(table: &TableReader<'_>, problems: &mut Problems) 
     }
 }
 
-/// Compiles `[output]`.
+/// Compiles the section `[output]`. A key that is missing or faulty gets its default.
 pub(crate) fn compile_output(table: &TableReader<'_>, problems: &mut Problems) -> OutputConfig {
     table.refuse_other_keys(&[known_keys::OUTPUT], &[], problems);
     let plain = OutputConfig::default();
@@ -101,7 +101,8 @@ pub(crate) fn compile_output(table: &TableReader<'_>, problems: &mut Problems) -
     }
 }
 
-/// Compiles a size of at most `most` bytes. `words` describes the wanted size in messages.
+/// Compiles a size such as `"16KiB"` to bytes, at most `most` bytes. `words` describes the wanted
+/// size in messages.
 pub(crate) fn size(
     spot: &Spot<'_>,
     most: u64,

@@ -1,5 +1,5 @@
-//! The compilers of a whole jobs file: its place, its sections, and the settings that its jobs
-//! share.
+//! The compilers of a whole `jobs.toml`: where the file is found, its sections such as `[daemon]`,
+//! and the queues and groups that its jobs share.
 
 pub(crate) mod account_here;
 pub(crate) mod compile_file;

@@ -3,8 +3,8 @@
 use crate::config::syntax::problem::{Problems, TextSpan};
 use crate::config::syntax::reader::{Spot, TableReader};
 
-/// Returns the tables of `[section.NAME]`, each with its name. For an invalid name, a fault is
-/// noted and `None` is returned as the name.
+/// Returns the tables of `[section.NAME]`, each with its name. A table with an invalid name has the
+/// name `None`, and its fault was noted.
 pub(crate) fn named_tables<'n, N>(
     root: &TableReader<'n>,
     section: &str,

@@ -36,8 +36,8 @@ pub struct FlowLimits {
 /// The maximum value of `min_free_memory`: 1024 TiB.
 const MOST_MEMORY: u64 = 1 << 50;
 
-/// Compiles the keys of `[daemon]` about the runs that the node takes. `declared` are the queues
-/// that the file declares, `None` if a fault hides these queues.
+/// Compiles the keys of `[daemon]` about the runs that the node takes. `declared` has the queues
+/// that the file declares. It is `None` if a fault keeps the queues from being known.
 pub(crate) fn compile_serving(
     table: &TableReader<'_>,
     declared: Option<&BTreeSet<QueueName>>,

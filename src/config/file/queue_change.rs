@@ -13,8 +13,8 @@ use crate::config::syntax::reader::Spot;
 use crate::config::syntax::redaction::Secrecy;
 use crate::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings, Share};
 
-/// Returns the settings of a queue after `changes`, each a key and a value. The value `none`
-/// removes the key. Fails with every problem.
+/// Returns the settings of a queue after `changes`. Each change is a key and its new value as text.
+/// The value `none` removes the key. Fails with every problem in `changes`.
 pub fn change_queue(
     settings: &QueueSettings,
     changes: &[(String, String)],
@@ -94,8 +94,8 @@ pub fn change_queue(
     }
 }
 
-/// Rewrites the message of a problem for the command line. Kinds such as "string" and "integer" are
-/// removed, because every value of a command line is text.
+/// Rewrites the message of a problem for the command line. Names of types such as "string" and
+/// "integer" are removed, because every value of a command line is text.
 fn as_typed(problem: Problem) -> Problem {
     let kinds = [
         ("found string ", "found "),

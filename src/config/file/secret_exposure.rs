@@ -18,10 +18,10 @@ pub(crate) enum Exposure {
     PublicOfRoot,
 }
 
-/// The origin of a text: its readers and possible writers.
+/// The users who can read and write a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Provenance {
-    /// The readers of the text.
+    /// The users who can read the file.
     pub(crate) exposure: Exposure,
     /// The reason why another user may have written the file. `None` if no other user can write the
     /// file.
@@ -29,7 +29,7 @@ pub(crate) struct Provenance {
 }
 
 impl Provenance {
-    /// Returns the provenance of a text that only its owner can read and write.
+    /// Returns the provenance of a file that only its owner can read and write.
     pub(crate) fn private() -> Self {
         Self { exposure: Exposure::Private, doubt: None }
     }
@@ -44,7 +44,7 @@ impl Provenance {
     }
 }
 
-/// Notes each secret in a text that everybody on the host can read: as a fault if schedd runs as
+/// Notes each secret in a file that everybody on the host can read: as a fault if schedd runs as
 /// root, else as a warning. Also notes a fault for a Redis address with a credential, if another
 /// user may have written the file.
 pub(crate) fn judge_secrets(
@@ -88,7 +88,8 @@ pub(crate) fn judge_secrets(
 /// The message for a secret in a file that everybody on the host can read.
 const SECRET: &str = "found a secret in a file that everybody on the host can read: chmod o-r the file, or use ${credential:NAME}";
 
-/// Returns true if the value itself is a secret. Returns false if the value refers to a credential.
+/// Returns true if the value is a text that is itself a secret. Returns false if the text is empty
+/// or refers to a credential.
 fn is_secret(spot: &Spot<'_>) -> bool {
     spot.as_text().is_some_and(|text| !text.is_empty() && !secret_reference::is_in(text))
 }

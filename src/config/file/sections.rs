@@ -39,15 +39,15 @@ pub struct Config {
     pub groups: BTreeMap<GroupName, GroupSettings>,
     /// The definition of each `[jobs.X]` with `[defaults]` applied, by the name of the job.
     pub jobs: BTreeMap<JobName, JobSpec>,
-    /// True if the text of the file has no content at all.
+    /// True if the file has no key or section at all.
     pub is_blank: bool,
     /// The warnings about the file, in the order of the text.
     pub warnings: Vec<Problem>,
 }
 
 impl Config {
-    /// Returns true if the file may have been emptied by accident since `before`: all its jobs, or
-    /// all its content, are gone.
+    /// Returns true if the file may have been emptied by accident. All jobs, or the whole content,
+    /// of the earlier contents `before` are gone.
     pub fn is_emptied_of(&self, before: &Self) -> bool {
         self.jobs.is_empty() && !before.jobs.is_empty() || self.is_blank && !before.is_blank
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for RedisConfig {
 /// The settings of `[daemon]` about the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonConfig {
-    /// The time that the node sleeps between two checks while any run is ready. 10 ms to 10 s.
+    /// The time that the node sleeps between two polls while any run is ready. 10 ms to 10 s.
     pub tick: Duration,
     /// The time that a claim lasts unless it is renewed. 1 s to 10 minutes, at least 10 ticks.
     pub lease: Duration,
@@ -155,7 +155,7 @@ fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String>
     // or the database.
     let filled =
         secret_reference::fill::<ReferenceError>(text, |_| Ok("1".to_owned())).unwrap_or_default();
-    // The found value is not shown, because it may contain a password.
+    // The address is not shown, because it may contain a password.
     let is_of_redis = filled.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
     match redis_url_text::fault_of(&filled) {
         None if is_of_redis => Some(text.to_owned()),

@@ -14,8 +14,8 @@ use crate::domain::job::job_spec::Action;
 /// The keys of an action.
 pub(crate) const ACTION: &[&str] = &["command", "shell", "http"];
 
-/// The maximum length of a single argument or variable in bytes, with the NUL at its end. The
-/// kernel's limit is `MAX_ARG_STRLEN`, 32 pages (execve(2)).
+/// The maximum length of a single argument or variable in bytes, with the NUL at its end. It is the
+/// kernel's limit `MAX_ARG_STRLEN` of 32 pages (execve(2)).
 const MAX_WORD_BYTES: usize = 128 * 1024;
 /// The maximum size of all arguments and variables together, in bytes.
 const MAX_WORDS_BYTES: usize = 1024 * 1024;
@@ -54,8 +54,8 @@ pub(crate) fn compile_action(
     action
 }
 
-/// Writes the key of `action` into `out`. `unnamed` returns the method of a request that names no
-/// method, given the request's body.
+/// Writes the key of `action` into `out`. `unnamed` gets the request's body and returns the method
+/// that is not written, because it is the default.
 pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, out: &mut Sheet) {
     match action {
         Action::Command(words) => out.put("command", words.clone()),
@@ -99,8 +99,8 @@ fn compile_shell(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     }
 }
 
-/// Notes arguments and variables that the kernel would refuse. A fault when the file is read is
-/// better than a failure of every later attempt.
+/// Notes a fault for each argument and variable that the kernel would refuse as too large.
+/// Otherwise every attempt would fail.
 pub(crate) fn refuse_oversize(
     table: &TableReader<'_>,
     action: &Action,

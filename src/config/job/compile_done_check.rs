@@ -13,13 +13,13 @@ use crate::domain::job::job_spec::{Action, AskedOn, DoneCheck};
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 3_600_000, "100ms to 1 hour", "1m");
 
-/// The keys of `done_check = { ... }`, beside the keys of its action.
+/// The keys of `done_check = { ... }` that do not belong to its action.
 pub(crate) const DONE_CHECK: &[TableKey<DoneCheck>] = &[
     key!("on", on, WordKind(&[("retry", AskedOn::Retry), ("always", AskedOn::Always)])),
     key!("timeout", timeout, TIMEOUT),
 ];
 
-/// Returns a check with the default rules. Its `question` is only a placeholder.
+/// Returns a `done_check` with default rules. Its `question` is only a placeholder.
 fn plain() -> DoneCheck {
     DoneCheck {
         question: Action::Shell(String::new()),
@@ -28,7 +28,7 @@ fn plain() -> DoneCheck {
     }
 }
 
-/// Compiles the `done_check` of a table.
+/// Compiles the `done_check` of a job. Returns `None` if a fault was noted.
 pub(crate) fn compile_done_check(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<DoneCheck> {
     let table =
         spot.table("a table such as { shell = \"test -e /srv/report.pdf\" }", reading.problems)?;

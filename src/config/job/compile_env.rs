@@ -30,8 +30,8 @@ pub(crate) fn compile_env(
                 "not a name for a variable, wanted letters, digits and _ without a digit first",
             );
         }
-        // A variable with a faulty name is left out, so that no later message shows it: the name
-        // may contain the value.
+        // A variable with a faulty name is left out, so that no later message shows the name. The
+        // name may contain the value.
         if let Some(text) = value.text("C.UTF-8", problems).filter(|_| is_variable_name(name)) {
             env.insert(name.to_owned(), text.to_owned());
         }

@@ -17,7 +17,8 @@ pub(crate) const PER_KEY: &[&str] = &["limit", "rate", "burst"];
 /// The maximum number of jobs in `not_while`.
 const MOST_NAMED: usize = 16;
 
-/// Compiles `per_key = 2`, or a table such as `{ limit = 1, rate = "10/1m" }`.
+/// Compiles `per_key = 2`, or a table such as `{ limit = 1, rate = "10/1m" }`. Returns `None` if a
+/// fault was noted.
 pub(crate) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Option<PerKey> {
     let limits = 1..=PerKey::MOST;
     if spot.is_integer() {

@@ -32,7 +32,7 @@ const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// The header fields that the client itself sets from the URL and the body.
 const OWN_HEADERS: &[&str] = &["host", "content-length", "transfer-encoding"];
 
-/// Returns the method of a request that names no method.
+/// Returns the method of a request that names no method: GET, or POST with a body.
 pub(crate) fn default_method(body: &str) -> &'static str {
     if body.is_empty() { "GET" } else { "POST" }
 }
@@ -75,7 +75,7 @@ pub(crate) const HTTP: &[TableKey<HttpRequest>] = &[
     key!("redirects", redirects, IntegerKind(0..=10)),
 ];
 
-/// Compiles the request in the key `http`.
+/// Compiles the request of the key `http`: a URL, or a table. Returns `None` if a fault was noted.
 pub(crate) fn compile_http(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<HttpRequest> {
     if spot.as_text().is_some() {
         return Some(plain(compile_url(spot, reading.problems)?, default_method("")));
@@ -95,7 +95,8 @@ pub(crate) fn compile_http(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     (has_url && read.faulty.is_empty()).then_some(request)
 }
 
-/// Returns `request` as JSON. `unnamed` is the method of a request that names no method.
+/// Returns `request` as JSON. The method is left out if it is `unnamed`, the method of a request
+/// that names no method.
 pub(crate) fn write_http(request: &HttpRequest, unnamed: &str) -> Value {
     let mut out = Sheet::default();
     write_keys(HTTP, request, &plain(String::new(), unnamed), Form::Stored, &mut out);
@@ -187,7 +188,7 @@ fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap
         }
         if let Some(value) = spot.text("schedd", problems) {
             if value.chars().any(|c| c.is_control() && c != '\t') {
-                // The value is not shown, because it may grant access.
+                // The value of the header field is not shown, because it may grant access.
                 spot.fault(
                     problems,
                     "found a control character, wanted a value without line breaks or control \

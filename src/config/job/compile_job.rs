@@ -34,7 +34,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) name: Option<&'a JobName>,
     /// The rules of `[defaults]`.
     pub(crate) defaults: &'a Rules,
-    /// The zone of a local time if neither the job nor `[defaults]` names a zone.
+    /// The zone of a local time if neither the job nor `[defaults]` names a zone. `None` makes such
+    /// a local time a fault.
     pub(crate) host_zone: Option<&'a Zone>,
     /// The source of the table.
     pub(crate) origin: Origin<'a>,

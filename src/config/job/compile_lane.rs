@@ -49,7 +49,7 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
 pub(crate) fn compile_queue(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<QueueName> {
     let Reading { origin, problems, .. } = reading;
     let queue: QueueName = spot.parsed("default", problems)?;
-    // Notices are runs of hidden jobs, which have their own queue.
+    // Only a hidden job, whose runs are notices, may be in this queue.
     if matches!(origin, Origin::Stored) && queue == QueueName::of_notices() {
         return Some(queue);
     }

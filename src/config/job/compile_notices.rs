@@ -14,14 +14,14 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::ping::JOB;
 use crate::domain::job::webhook::{MOST_SECRETS, SigningSecret};
 
-/// The method of a notice's request if the definition names no method. Such a request always has a
-/// body: the body from the definition, else the notice's own body.
+/// The default method of the request that delivers a notice. Such a request always has a body,
+/// either from the definition or made by schedd.
 const NOTICE_METHOD: &str = "POST";
 
 /// The wanted value of a notification key, for messages.
 const WANTED: &str = "a table such as { shell = \"mail -s backup me\" } or { http = \"https://example.com/alert\" }, or false";
 
-/// The bounds of a deadline.
+/// The bounds of `must_start_within` and `must_finish_within`.
 pub(crate) const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
 
 /// Sets `url`, the address to ping, to the value at `spot`. The value `false` removes the address.
@@ -50,7 +50,8 @@ fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> 
             rest.find('}').map(|end| &rest[..=end]).filter(|word| *word != JOB)
         });
     if let Some(word) = unknown {
-        // Any other text than a plain word may be a secret part of the address, and is not shown.
+        // A text in braces other than a plain word may be a secret part of the address, and is not
+        // shown.
         let is_word =
             word.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'{' | b'_' | b'}'));
         let shown = if is_word { quoted(word) } else { "a text in { }".to_owned() };

@@ -1,4 +1,4 @@
-//! The compilers of `overlap` and `catch_up`, the rules for several due runs of one job.
+//! The compilers of `overlap` and `catch_up`, the rules for a job with several due runs.
 
 use serde_json::Value;
 

@@ -52,7 +52,7 @@ pub(crate) fn read_limits(
     read_keys(LIMITS, &table, reading, limits).faulty.is_empty().then_some(())
 }
 
-/// Returns the limits of a definition as JSON.
+/// Returns the limits of a definition as JSON, only the limits that are set.
 pub(crate) fn write_limits(limits: &Limits) -> Value {
     if *limits == Limits::default() {
         return Value::Null;
@@ -70,7 +70,7 @@ fn write_cpu(thousandths: u32) -> Value {
     }
 }
 
-/// Compiles the user of a process.
+/// Compiles the user, and the optional group, of a job's processes.
 pub(crate) fn compile_user(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<RunAs> {
     let Reading { origin, problems, .. } = reading;
     let run_as: RunAs = spot.parsed("backup", problems)?;
@@ -80,8 +80,8 @@ pub(crate) fn compile_user(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
         spot.fault(problems, message);
         return None;
     }
-    // Only the host of a jobs file is checked. A missing account is a warning, because an operator
-    // may create the account later.
+    // Only a jobs file is checked against the accounts of this host. A missing account is a
+    // warning, because an operator may create the account later.
     if matches!(origin, Origin::File { .. })
         && let Some(lack) = account_lack(&run_as)
     {
@@ -112,7 +112,7 @@ fn compile_cpu(spot: &Spot<'_>, problems: &mut Problems) -> Option<u32> {
     }
 }
 
-/// Compiles the umask of a process.
+/// Compiles the umask of a job's processes, a text such as `"0027"`.
 pub(crate) fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<Umask> {
     // An integer is refused, because TOML has no number 0027 and the decimal number 27 is another
     // mask.

@@ -20,7 +20,7 @@ use crate::domain::job::job_spec::{Action, Backoff, RetryRule};
 const RETRY_DELAY: DurationBounds = DurationBounds::to_days(0, 30, "0s to 30 days", "10s");
 /// The bounds of the number of retries.
 const LIMITS: RangeInclusive<u32> = 0..=1_000;
-/// The range of exit codes and statuses together.
+/// The allowed codes of a failure: exit codes and HTTP statuses.
 const CODES: RangeInclusive<u16> = 1..=599;
 
 /// The keys of `retry = { ... }`.
@@ -100,8 +100,7 @@ fn write_codes(codes: &BTreeSet<u16>, _form: Form) -> Value {
     if codes.is_empty() { Value::Null } else { codes.iter().copied().collect() }
 }
 
-/// Returns the maximum wait of a `retry` that names no maximum: an hour, or `delay` if `delay` is
-/// longer.
+/// Returns the default of `max_delay`: an hour, or `delay` if `delay` is longer.
 fn default_max_delay(delay: Duration) -> Duration {
     RetryRule::default().max_delay.max(delay)
 }
@@ -127,7 +126,7 @@ fn compile_codes(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<u1
 }
 
 /// Notes a fault for each code in a job's own `retry` that no attempt of `action` can have. For
-/// example a process never ends with an HTTP status.
+/// example, a process never ends with an HTTP status.
 pub(crate) fn refuse_impossible_codes(
     table: &TableReader<'_>,
     action: &Action,

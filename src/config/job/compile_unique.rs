@@ -1,5 +1,5 @@
-//! The compiler of `unique` and `unique_for` of an added job: a key, the time for which the job
-//! owns the key, and the effect of a second add.
+//! The compiler of `unique` and `unique_for` of an added job. They give the job a key, the time for
+//! which it has the key, and the effect of a second add.
 
 use std::time::Duration;
 

@@ -37,7 +37,8 @@ const TIMEOUT: DurationBounds =
 const KILL_GRACE: DurationBounds = DurationBounds::secs(0, 3_600, "0s to 1 hour", "5s");
 const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "60s");
 
-/// Declares the key of the notices of a kind. The value false removes the action of `[defaults]`.
+/// Declares the key of the notices of a kind. The value `false` removes the action that
+/// `[defaults]` gives.
 macro_rules! notice_key {
     ($name:literal, $kind:ident) => {
         TableKey::new(
@@ -88,7 +89,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
         process.umask,
         Maybe(Custom(|spot, reading| compile_umask(spot, reading.problems), as_text))
     ),
-    // An empty text removes the text of `[defaults]`.
+    // An empty text removes the value that `[defaults]` gives.
     TableKey::new(
         "stdin",
         |spot, reading, spec| {

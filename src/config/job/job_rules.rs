@@ -17,7 +17,7 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::process_rules::{RunAs, Started};
 use crate::domain::schedule::schedule_form::Schedule;
 
-/// The rules that apply to a job, or the rules of `[defaults]`.
+/// The rules that apply to a job or that `[defaults]` gives, and how their keys were read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rules {
     /// A definition with these rules. Its schedule and its action are placeholders.
@@ -38,8 +38,8 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Returns the rules of `below`, changed by the keys of `table`. `slips` are the table's
-    /// unknown keys.
+    /// Returns the rules of `below` (`[defaults]`), changed by the keys of `table`. `slips` are the
+    /// table's unknown keys.
     pub(crate) fn read(
         table: &TableReader<'_>,
         slips: Slips,
@@ -113,7 +113,7 @@ pub(crate) fn refuse_idle_rules(
     rules: &Rules,
     problems: &mut Problems,
 ) {
-    // An action with a fault may start a process, so no rule can be reported as unused.
+    // An action with a fault may be meant to start a process. So no rule can be reported as unused.
     let is_unknown = table.get("done_check").is_some_and(|_| rules.spec.done_check.is_none())
         || NoticeKind::ASKED.iter().any(|kind| rules.faulty.contains(kind.as_str()))
         || rules.slips.are_of(&["done_check"])
@@ -153,7 +153,7 @@ pub(crate) fn refuse_per_key_alone(
     }
 }
 
-/// Notes a fault for a deadline in a job that has no `on_late`.
+/// Notes a fault for `must_start_within` or `must_finish_within` in a job that has no `on_late`.
 pub(crate) fn refuse_late_without_notice(
     table: &TableReader<'_>,
     rules: &Rules,
@@ -174,8 +174,8 @@ pub(crate) fn refuse_late_without_notice(
     }
 }
 
-/// Notes a fault for each argument and variable of the job, its `done_check` and its notices that
-/// is too large for the kernel.
+/// Notes a fault for each argument and variable that the kernel would refuse as too large. Checks
+/// the job, its `done_check` and its notices.
 pub(crate) fn refuse_oversize_words(
     table: &TableReader<'_>,
     action: Option<&Action>,

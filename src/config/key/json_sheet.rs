@@ -19,7 +19,7 @@ pub(crate) enum Form {
 pub(crate) struct Sheet(BTreeMap<&'static str, Value>);
 
 impl Sheet {
-    /// Creates a table with these entries.
+    /// Creates a table with the keys and values in `entries`.
     pub(crate) fn of<const N: usize>(entries: [(&'static str, Value); N]) -> Self {
         Self(BTreeMap::from(entries))
     }

@@ -1,5 +1,5 @@
-//! The kinds of values that keys may have. A kind reads a checked value from a text, and writes the
-//! value as JSON.
+//! The kinds of values that keys may have. A kind reads a checked value from the tree of a text,
+//! and writes the value as JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -41,13 +41,13 @@ pub(crate) struct IntegerKind<N>(pub(crate) RangeInclusive<N>);
 /// The kind of a value chosen from a list of words. The list pairs each word with its value.
 pub(crate) struct WordKind<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
-/// The kind of an instant. A local time is in the zone `Reading::clock`.
+/// The kind of an instant. A local time is read in the zone of `Reading::clock`.
 pub(crate) struct InstantKind;
 
 /// The kind of a text that is parsed as `T`. The first field is an example for messages.
 pub(crate) struct Parsed<T>(&'static str, PhantomData<fn() -> T>);
 
-/// The kind of a value with its own function to read and its own function to write.
+/// The kind of a value that has its own two functions, for reading and for writing.
 pub(crate) struct Custom<T>(
     pub(crate) fn(&Spot<'_>, &mut Reading<'_>) -> Option<T>,
     pub(crate) fn(&T, Form) -> Value,

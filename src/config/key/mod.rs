@@ -1,4 +1,5 @@
-//! The parts of the declaration of a key: how its value is read and written.
+//! The declaration of a key of a table: the kind of its value, and how the value is read and
+//! written.
 
 pub(crate) mod json_sheet;
 pub(crate) mod key_kind;

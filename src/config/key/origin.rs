@@ -1,4 +1,5 @@
-//! The source of a table. The source decides which names and paths in the table can be checked.
+//! The source of a table: a file, a line of JSON, or Redis. It decides which names and paths in the
+//! table can be checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use crate::config::syntax::problem::Problems;
 use crate::domain::name::names::{GroupName, QueueName};
 use crate::domain::schedule::day_sets::DaySet;
 
-/// The source of a table, which decides which names and paths in the table can be checked.
+/// The source of a table: a file, a line of JSON, or Redis.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<'a> {
     /// The table comes from a file. The file must declare the queues and groups that the table

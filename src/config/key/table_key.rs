@@ -12,7 +12,7 @@ use super::json_sheet::{Form, Sheet};
 use super::origin::Reading;
 use crate::config::syntax::reader::{Spot, TableReader};
 
-/// The condition under which a key is written.
+/// The condition under which canonical JSON and `show` contain a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyPresence {
     /// The key is stored if its value differs from the default. The key is always shown.
@@ -23,19 +23,19 @@ pub(crate) enum KeyPresence {
     Always,
 }
 
-/// The declaration of a key in a table that defines a value of type `S`.
+/// The declaration of a key in a table. The table is read into a value of type `S`.
 pub(crate) struct TableKey<S: 'static> {
     /// The name of the key.
     pub(crate) name: &'static str,
     /// The condition under which the key is written.
     pub(crate) presence: KeyPresence,
-    /// Reads the value at a spot into the target. Returns `None` if a fault was noted.
+    /// Reads the value at a spot and stores it in the `S`. Returns `None` if a fault was noted.
     pub(crate) read: fn(&Spot<'_>, &mut Reading<'_>, &mut S) -> Option<()>,
-    /// Returns the value as JSON. Null means that there is no value.
+    /// Returns the value in the `S` as JSON. Null means that there is no value.
     pub(crate) write: fn(&S, Form) -> Value,
 }
 
-/// Declares a key by its name, the field that holds its value, and the
+/// Declares a key by its name, the field of `S` that holds its value, and the
 /// [`KeyKind`](super::key_kind::KeyKind) of that field.
 macro_rules! key {
     ($name:literal, $($field:ident).+, $kind:expr) => {
@@ -63,13 +63,14 @@ impl<S> TableKey<S> {
     }
 }
 
-/// Returns `key` with the presence [`KeyPresence::Given`].
+/// Returns `key` as a key that is stored and shown only if its value differs from the default
+/// ([`KeyPresence::Given`]).
 #[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
 pub(crate) const fn given<S>(key: TableKey<S>) -> TableKey<S> {
     TableKey { presence: KeyPresence::Given, ..key }
 }
 
-/// Returns `key` with the presence [`KeyPresence::Always`].
+/// Returns `key` as a key that is always stored and shown ([`KeyPresence::Always`]).
 #[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
 pub(crate) const fn always<S>(key: TableKey<S>) -> TableKey<S> {
     TableKey { presence: KeyPresence::Always, ..key }
@@ -80,7 +81,7 @@ pub(crate) fn names<S>(keys: &[TableKey<S>]) -> Vec<&'static str> {
     keys.iter().map(|key| key.name).collect()
 }
 
-/// The keys of a table after reading, divided into good and faulty keys.
+/// The keys of a table that were read, divided into good and faulty keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeysRead {
     /// The keys whose values were read.
@@ -106,7 +107,8 @@ pub(crate) fn read_keys<S>(
     outcome
 }
 
-/// Writes the values of `from` for `keys` into `out`. `plain` has the default values.
+/// Writes the values of `from` for `keys` into `out`. `plain` has the default values, which may be
+/// left out.
 pub(crate) fn write_keys<S>(
     keys: &[TableKey<S>],
     from: &S,

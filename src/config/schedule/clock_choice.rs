@@ -13,8 +13,8 @@ pub(crate) struct ClockChoice {
 }
 
 impl ClockChoice {
-    /// Creates the choice of the zone `named` by the rules, else of the zone of the host. Without
-    /// either zone, a local time is a fault.
+    /// Creates the choice of a zone: `named`, the zone of the key `tz`, or else the zone `host`. If
+    /// both are `None`, each local time is a fault.
     pub(crate) fn new(named: Option<&ZoneName>, host: Option<&Zone>) -> Self {
         let own = named.and_then(|name| Zone::load(name).ok());
         Self { zone: own.or_else(|| host.cloned()) }
@@ -25,7 +25,7 @@ impl ClockChoice {
         self.zone.as_ref()
     }
 
-    /// Returns the instant that a text or an unquoted date names. Returns `None` if a fault was
+    /// Returns the instant of the text or unquoted date at `spot`. Returns `None` if a fault was
     /// noted.
     pub(crate) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
         let Some(text) = spot.as_text_or_date() else {

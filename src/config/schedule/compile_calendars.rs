@@ -1,8 +1,9 @@
 //! The compiler of `[calendars.X]`, named sets of days. The days come from a list in the jobs file
 //! and from an iCalendar file beside the jobs file.
 //!
-//! The days of a calendar are copied into the definition of each job that names the calendar, when
-//! the file is read. So every node uses the same days, and a change of a calendar changes its jobs.
+//! When the file is read, the days of a calendar are copied into the definition of each job that
+//! names the calendar. So every node uses the same days, and a change of a calendar changes its
+//! jobs.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

@@ -17,19 +17,20 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The keys that give a job its schedule.
 pub(crate) const SCHEDULE: &[&str] =
     &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
-/// The key of the start from which `rrule` counts.
+/// The key with the date and time from which `rrule` counts.
 pub(crate) const DTSTART: &str = "dtstart";
 /// The keys of each table in `schedules`.
 const ONE_OF_SEVERAL: &[&str] = &["cron", "every", "at", "calendar", "rrule", "dtstart"];
 
-/// The bounds of a period: from 1 s to 10 years of 365 days.
+/// The bounds of the period of `every`: from 1 s to 10 years of 365 days.
 const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "30s");
-/// The maximum number of expressions of a job.
+/// The maximum number of expressions in a list, such as the list of `cron`.
 const MOST_EXPRESSIONS: usize = 32;
-/// The maximum number of instants of a job.
+/// The maximum number of instants in the list of `at`.
 const MOST_INSTANTS: usize = 1_000;
 
-/// Compiles the schedule of a job's table. `slips` are the table's unknown keys.
+/// Compiles the schedule of a job's table. `slips` are the table's unknown keys. Returns `None` if
+/// a fault was noted.
 ///
 /// A table without a schedule means a manual job. But if an unknown key may be meant as a schedule,
 /// the result is `None`.
@@ -144,7 +145,8 @@ fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     if schedules.len() > 1 { Some(Schedule::Several(schedules)) } else { schedules.pop() }
 }
 
-/// Compiles a single expression, or a list of expressions.
+/// Compiles a single expression, or a list of expressions, each by `read`. `example` appears in
+/// messages.
 fn compile_list<T>(
     spot: &Spot<'_>,
     problems: &mut Problems,
@@ -189,8 +191,8 @@ fn compile_at(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems) -> 
     Some(if let [one] = instants[..] { Schedule::At(one) } else { Schedule::Instants(instants) })
 }
 
-/// Parses the start of a recurrence rule: a local date and time from 1970 to 2099. Returns `None`
-/// for any other text.
+/// Parses the value of `dtstart`: a local date and time from 1970 to 2099. Returns `None` for any
+/// other text.
 pub fn start_of_rule(text: &str) -> Option<jiff::civil::DateTime> {
     let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
     text.parse::<jiff::civil::DateTime>()

@@ -21,12 +21,12 @@ const SHIFT: DurationBounds =
 pub(crate) const LATE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "10m");
 
 /// The keys that a job with a delay cannot have. Each run of such a job is planned when the
-/// previous run ends, so no calendar applies.
+/// previous run ends, so the job has no occurrences to select or shift.
 const NOT_WITH_DELAY: [&str; 7] =
     ["anchor", "start", "end", "jitter", "splay", "exclude", "only_on"];
 
-/// Notes a fault for each modifier in `table` that does not fit `schedule`. Drops the modifiers of
-/// `[defaults]` that do not fit from `shape`. Returns `None` if a fault was noted.
+/// Drops the modifiers of `[defaults]` that do not fit `schedule` from `shape`. Notes a fault for
+/// each modifier in `table` that does not fit. Returns `None` if a fault was noted.
 pub(crate) fn fit_shape(
     table: &TableReader<'_>,
     schedule: &Schedule,
@@ -110,7 +110,7 @@ pub(crate) fn refuse_nothing_left(
     }
 }
 
-/// Compiles a jitter or splay. `"0s"` removes the value of `[defaults]`.
+/// Compiles the value of `jitter` or `splay`. `"0s"` removes the value of `[defaults]`.
 pub(crate) fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     if spot.as_text() == Some("0s") {
         return Some(Duration::ZERO);

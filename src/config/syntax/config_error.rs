@@ -1,5 +1,5 @@
-//! The error for a configuration that cannot be used: every problem, and the text in which the
-//! problems are.
+//! The error for a configuration that cannot be used. It has every problem, and the text of the
+//! file with the problems.
 
 use std::fmt::{self, Write as _};
 
@@ -47,7 +47,8 @@ impl ConfigError {
         Self { cause: Cause::Missing, ..Self::unreadable(file_name, "no such file".to_owned()) }
     }
 
-    /// Creates an error for a file that cannot be used as a whole.
+    /// Creates an error for a file that cannot be compiled at all, such as a file that is not
+    /// UTF-8.
     pub(crate) fn unreadable(file_name: &str, message: String) -> Self {
         let problem = Problem::new("", None, message);
         Self {
@@ -63,7 +64,7 @@ impl ConfigError {
         self.cause == Cause::Missing
     }
 
-    /// Returns every problem, in the order of the text. There is at least one problem.
+    /// Returns every problem, in the order of the file. There is at least one problem.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -91,7 +92,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// The debug output omits the text, which is long and may contain secrets.
+/// The debug output omits the text of the file, which is long and may contain secrets.
 impl fmt::Debug for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConfigError")
@@ -127,14 +128,14 @@ fn render(file_name: &str, text: &str, problems: &[Problem], rendering: Renderin
     out
 }
 
-/// The byte offset at which each line begins. A search in these offsets finds the line of a byte.
+/// The byte offset at which each line of a text begins.
 struct LineStarts(Vec<usize>);
 
 /// A position in a text, counted from 1, with columns in characters.
 struct Place<'t> {
     line: usize,
     column: usize,
-    /// The number of characters of the line that the problem covers.
+    /// The number of characters that the problem covers on its line.
     width: usize,
     source: &'t str,
 }
@@ -158,8 +159,8 @@ impl LineStarts {
     }
 }
 
-/// Returns the start of the character that contains `at`. Returns the end of the text if `at` is
-/// past that end.
+/// Returns the byte at which the character begins that contains the byte `at` of `text`. Returns
+/// the length of `text` if `at` is past its end.
 fn char_start(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -8,8 +8,7 @@ use crate::domain::time::human_time::parse_fixed;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// Returns the instant that `text` names. The error describes in one line the text found and the
-/// text wanted.
+/// Returns the instant that `text` names. The error names `text` and a valid form in one line.
 ///
 /// Accepted are a date and time with an offset, a local date and time in `zone`, and `@` with
 /// seconds since 1970. If a local time occurs twice because the clock goes back, the first counts.

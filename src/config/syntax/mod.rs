@@ -1,5 +1,5 @@
-//! The parser of a configuration text: the tree of the text, the checked reading of values, and
-//! problems.
+//! The parser of a configuration text: the tree of its values, the checked reading of a value, and
+//! the problems found.
 
 pub(crate) mod compile_references;
 pub(crate) mod config_error;

@@ -1,4 +1,4 @@
-//! A fault of a configuration text: its place and its message, in one line.
+//! A fault or warning about a configuration text: its place and its message, in one line.
 //!
 //! [`Problems`] collects all faults while a text is compiled, so that a user sees all faults at
 //! once.
@@ -6,26 +6,27 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The range of bytes from which a value was read.
+/// The bytes of a configuration text from which a value was read.
 pub(crate) type TextSpan = Range<usize>;
 
 /// A fault of a configuration, or a warning about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The key with the problem, with the tables around the key: `jobs.backup.timeout`. An empty
-    /// path means the text as a whole.
+    /// path means the whole file or line.
     pub path: String,
-    /// The bytes of the text with the problem. `None` if the problem did not come from a file.
+    /// The bytes of the file at which the problem is. `None` if the problem did not come from a
+    /// file.
     pub span: Option<Range<usize>>,
-    /// The message, in one line: the text found, the text wanted, and how to correct the fault.
+    /// The message, in one line: the value found, the value wanted, and how to correct the fault.
     pub message: String,
-    /// The text with the fault, and the byte at which the fault begins. `None` unless the fault is
-    /// at a single character.
+    /// The text of the faulty value, and the byte in it at which the fault begins. `None` unless
+    /// the fault is at a single character.
     pub within: Option<(String, usize)>,
 }
 
 impl Problem {
-    /// Creates a problem that concerns a value as a whole.
+    /// Creates a problem of the whole value at `path`. `span` has the bytes of the value.
     pub(crate) fn new(path: &str, span: Option<TextSpan>, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), span, message: message.into(), within: None }
     }
@@ -45,9 +46,9 @@ impl fmt::Display for Problem {
 /// The problems that a compilation has found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
-    /// The faults, which make the text unusable.
+    /// The faults. A file or line with a fault is not used.
     pub(crate) faults: Vec<Problem>,
-    /// The warnings, which leave the text usable.
+    /// The warnings. A file or line with only warnings is used.
     pub(crate) warnings: Vec<Problem>,
     /// The first key that this version does not know. Such a key in a definition from Redis shows
     /// that a newer version wrote the definition.
@@ -55,12 +56,13 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// Adds a fault of the value at `path`.
+    /// Adds a fault of the value at `path`. `span` has the bytes of the value in the file.
     pub(crate) fn fault(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
         self.faults.push(Problem::new(path, span, message));
     }
 
-    /// Adds a fault at a single character of `text`.
+    /// Adds a fault at a single character of `text`, the value at `path`. `offset` is the byte of
+    /// that character.
     pub(crate) fn fault_within(
         &mut self,
         path: &str,
@@ -97,7 +99,7 @@ impl Problems {
     }
 }
 
-/// Sorts problems by their place in the text, so that a reader goes through the file once.
+/// Sorts problems by their place in the file, so that a reader goes through the file once.
 pub(crate) fn sort_by_place(problems: &mut [Problem]) {
     problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
 }
@@ -120,7 +122,7 @@ pub(crate) fn key_text(key: &str) -> String {
     if bare { key.to_owned() } else { quoted(key) }
 }
 
-/// Joins the words for a message: `a, b or c`.
+/// Joins `words` for a message: `a, b or c`.
 pub(crate) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.split_last() {

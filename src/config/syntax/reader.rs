@@ -1,5 +1,5 @@
-//! The reader of nodes. Each method expects a kind of value, and returns a checked value or notes a
-//! problem.
+//! The reader of the values in a tree. Each method expects a kind of value. It returns a checked
+//! value, or notes a problem.
 //!
 //! Invariant: a method that returns `None` for an existing value has noted the reason, unless its
 //! documentation says that it notes nothing.
@@ -173,17 +173,19 @@ fn unknown_key(found: &str, known: &[&str]) -> String {
 }
 
 impl<'n> Spot<'n> {
-    /// Creates the spot of the root of a tree. `secrecy` is the kind of the text.
+    /// Creates the spot of the root of a tree, with an empty path. `secrecy` says which values of
+    /// the tree may be shown.
     pub(crate) fn root(node: &'n Node<'n>, secrecy: Secrecy) -> Self {
         Self { path: String::new(), node, secrecy }
     }
 
-    /// Returns the bytes of the value. Returns `None` if the value was not read from a file.
+    /// Returns the bytes of the file from which the value was read. Returns `None` if the value was
+    /// not read from a file.
     pub(crate) fn span(&self) -> Option<TextSpan> {
         self.node.span.clone()
     }
 
-    /// Returns the text with which a message describes this value.
+    /// Returns a description of this value for a message, such as `integer 30`.
     pub(crate) fn found(&self) -> String {
         self.node.found(self.secrecy)
     }
@@ -193,8 +195,8 @@ impl<'n> Spot<'n> {
         problems.fault(&self.path, self.span(), message);
     }
 
-    /// Notes a fault at a single character of this text. The place is that character if the file
-    /// contains the text without escapes, else the whole value.
+    /// Notes a fault at the byte `offset` of this text. The fault points at that character if the
+    /// file contains the text without escapes, else at the whole value.
     pub(crate) fn fault_at(
         &self,
         problems: &mut Problems,
@@ -224,20 +226,20 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Notes a fault with the found value and the value wanted, which `wanted` describes. Returns
+    /// Notes a fault with a description of this value and of the value wanted. Always returns
     /// `None`.
     pub(crate) fn wanted<T>(&self, problems: &mut Problems, wanted: impl Display) -> Option<T> {
         self.fault(problems, format!("found {}, wanted {wanted}", self.found()));
         None
     }
 
-    /// Returns the text if the value is a string, else `None`. Notes nothing, for values that may
-    /// have several forms.
+    /// Returns the value if it is a string, else `None`. Notes nothing, so the caller can try other
+    /// kinds.
     pub(crate) fn as_text(&self) -> Option<&'n str> {
         if let Value::Text(text) = &self.node.value { Some(text) } else { None }
     }
 
-    /// Returns the text of a string or of an unquoted date. Notes nothing.
+    /// Returns the value as text if it is a string or an unquoted date, else `None`. Notes nothing.
     pub(crate) fn as_text_or_date(&self) -> Option<&'n str> {
         if let Value::Datetime(text) = &self.node.value { Some(text) } else { self.as_text() }
     }
@@ -275,8 +277,8 @@ impl<'n> Spot<'n> {
         self.as_table().or_else(|| self.wanted(problems, wanted))
     }
 
-    /// Returns the value as a text without NUL. `example` appears in the message for any other
-    /// value.
+    /// Returns the value if it is a string without NUL. `example` appears in the message for any
+    /// other value.
     pub(crate) fn text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
         match self.as_text() {
             Some(text) if text.contains('\0') => {
@@ -287,8 +289,8 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns the text parsed as `T`. `example` appears in the message for a value that is not a
-    /// text. The parser's error describes any other fault.
+    /// Returns the value, a string, parsed as `T`. `example` appears in the message for any other
+    /// value. The error of the parser describes a string that it refuses.
     pub(crate) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
     where
         T::Err: Display,
@@ -400,8 +402,7 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns the value that `words` pairs with the text of this value. Notes a fault for any
-    /// other text.
+    /// Returns the value that `words` pairs with this text. Notes a fault for any other text.
     pub(crate) fn choice<T: Copy>(
         &self,
         words: &[(&'static str, T)],

@@ -40,11 +40,12 @@ const SECRET: &[&str] = &[
     "headers",
     "body",
 ];
-/// The keys of an action that contain another action. The keys of notices contain actions too.
+/// The keys of an action that contain another action. The keys of notices, such as `on_failure`,
+/// contain actions too.
 const ACTIONS: &[&str] = &["http", "done_check"];
 
 impl Secrecy {
-    /// Returns the kind of the place under `key`, seen from this place.
+    /// Returns the kind of the place that `key` has within a table of this kind.
     pub(crate) fn under(self, key: &str) -> Self {
         match (self, key) {
             (Self::File, "jobs") => Self::Jobs,

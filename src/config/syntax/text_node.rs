@@ -46,8 +46,8 @@ pub(crate) struct NodeEntry<'t> {
 }
 
 impl Node<'_> {
-    /// Returns the text with which a message describes this value: `integer 30`, `string "30"`,
-    /// `string (not shown)`, `a table`. `secrecy` is the secrecy of the value's place.
+    /// Returns a description of this value for a message: `integer 30`, `string "30"`,
+    /// `string (not shown)`, `a table`. `secrecy` decides if the value is shown.
     pub(crate) fn found(&self, secrecy: Secrecy) -> String {
         let kind = self.kind();
         let is_shown = secrecy.is_open();

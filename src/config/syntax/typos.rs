@@ -21,18 +21,19 @@ impl Slips {
         self.0.push(slip);
     }
 
-    /// Returns these unknown keys together with the unknown keys of `below`.
+    /// Returns these unknown keys together with the unknown keys of `below`, the table of
+    /// `[defaults]`.
     pub(crate) fn over(self, below: &Self) -> Self {
         Self(self.0.into_iter().chain(below.0.iter().cloned()).collect())
     }
 
-    /// Returns true if an unknown key is a misspelling of one of `keys`.
+    /// Returns true if one of these unknown keys is a misspelling of one of `keys`.
     pub(crate) fn are_of(&self, keys: &[&str]) -> bool {
         self.0.iter().any(|slip| matches!(slip, Slip::Of(meant) if keys.contains(&meant.as_str())))
     }
 
-    /// Returns true if an unknown key is a misspelling of one of `keys`, or may be another word for
-    /// any key.
+    /// Returns true if one of these unknown keys is a misspelling of one of `keys`, or may be
+    /// another word for any key.
     pub(crate) fn may_be(&self, keys: &[&str]) -> bool {
         self.0.contains(&Slip::AnotherWord) || self.are_of(keys)
     }

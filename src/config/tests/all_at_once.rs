@@ -1,8 +1,10 @@
-//! All problems are reported at once, but no problem that merely follows from another.
+//! Tests that all problems are reported at once, but no problem that merely follows from another
+//! problem.
 
 use super::faults;
 
-/// Checks the places and beginnings of the problems of `text`, in the order of the text.
+/// Checks that `text` has exactly these problems, in the order of the text. `wanted` has the place
+/// and the beginning of each.
 fn assert_faults(text: &str, wanted: &[&str]) {
     let faults = faults(text);
     assert_eq!(faults.len(), wanted.len(), "{text}\n{faults:#?}");

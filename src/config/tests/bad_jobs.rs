@@ -1,16 +1,17 @@
 use super::{fault, faults};
 
-/// Returns the only problem of a job with these lines.
+/// Returns the problem of a job with these lines. The job must have only one problem.
 pub(super) fn job_fault(lines: &str) -> String {
     fault(&format!("[jobs.a]\n{lines}\n"))
 }
 
-/// Returns the only problem of `[defaults]` with these lines.
+/// Returns the problem of `[defaults]` with these lines. There must be only one problem.
 fn fault_in_defaults(lines: &str) -> String {
     fault(&format!("[defaults]\n{lines}\n[jobs.a]\nshell = 'true'\n"))
 }
 
-/// Checks that each line, beside a shell line, gives exactly one problem with the wanted text.
+/// Checks that each line gives exactly one problem with the wanted text, in a job with a `shell`
+/// line.
 pub(super) fn each_is_refused(cases: &[(&str, &str)]) {
     for (line, wanted) in cases {
         let fault = job_fault(&format!("shell = 'true'\n{line}"));

@@ -1,5 +1,5 @@
-//! Common mistakes in the notifications of a job and the start of its process. Each is reported at
-//! its place, with what is wanted.
+//! Tests of common mistakes in the notifications of a job and the start of its process. Each
+//! mistake is reported at its place, with the wanted value.
 
 use super::bad_jobs::each_is_refused;
 use super::{compile, fault, faults, good, host, job};
@@ -250,7 +250,7 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
     }
     let all = named.map(|(_, line)| line).join("\n");
     assert_eq!(faults(&format!("[jobs.a]\nhttp = 'http://h/'\n{all}\n")).len(), named.len());
-    // Each rule is used by the job's other action, if that action reads it or obeys it.
+    // Each rule has an effect if a notice or the `done_check` starts a process that obeys the rule.
     for (beside, idle) in [
         ("on_failure = { shell = 'mail' }", &["limits", "stdin"][..]),
         ("done_check = { command = ['test'] }", &["stdin"]),
@@ -272,7 +272,8 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
         let text = format!("[defaults]\n{beside}\n[jobs.a]\nhttp = 'http://h/'\n{all}\n");
         assert_eq!(faults(&text).len(), idle.len(), "{text}");
     }
-    // A misspelled key is reported once.
+    // A misspelled `on_failure` is reported as an unknown key, and `user` is not reported as
+    // unused.
     let slip =
         fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failur = { shell = 'mail' }\n");
     assert!(slip.contains("unknown key"), "{slip}");

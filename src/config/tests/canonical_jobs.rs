@@ -256,7 +256,7 @@ fn actions() -> impl Strategy<Value = Action> {
 fn retries() -> impl Strategy<Value = RetryRule> {
     let backoffs =
         prop::sample::select(vec![Backoff::Fixed, Backoff::Linear, Backoff::Exponential]);
-    // A code is in at most one of the two lists.
+    // A code is in at most one of the lists `on` and `never_on`.
     let codes = prop::collection::btree_map(1..=599u16, any::<bool>(), 0..4);
     (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>(), codes)
         .prop_map(|(limit, delay, backoff, longest, jitter, codes)| {
@@ -411,7 +411,7 @@ fn a_key_of_defaults_is_a_key_of_a_job_and_is_declared_once() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count);
-    // A value that no key can have is refused with the path of its key, by whichever reader.
+    // A value that no key can have is refused with the path of its key, by each reader of a key.
     for key in names {
         let text = format!("[jobs.a]\nshell = 'true'\nevery = '1h'\n{key} = [[1]]\n");
         let faults = super::faults(&text);

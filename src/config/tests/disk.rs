@@ -9,7 +9,7 @@ fn read(path: &Path) -> Result<Config, ConfigError> {
     read_file(&FilePlace::named(path), &host())
 }
 
-/// Returns the error of a path without the path, which the error must begin with.
+/// Returns the error for the file at `path`, without the path. The error must begin with the path.
 fn refused(path: &Path) -> String {
     let text = read(path).unwrap_err().to_string();
     text.strip_prefix(&format!("{}: ", path.display()))

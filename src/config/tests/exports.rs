@@ -1,4 +1,4 @@
-//! Jobs, queues and groups written as a file and read back.
+//! Tests that jobs, queues and groups written as a file are read back as the same definitions.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ proptest! {
     fn any_job_a_line_can_say_is_exported_as_a_file_that_says_the_same(spec in specs()) {
         let mut spec = spec;
         spec.unique = None;
-        // A key that no file may have is not allowed in a line either.
+        // A schedule that ignores clock changes may not have `dst`, in a file or in a line.
         if !spec.schedule.goes_by_clocks() {
             spec.dst = ClockChanges::default();
         }

@@ -350,7 +350,8 @@ fn a_hundred_thousand_jobs_are_compiled_soon() {
         format!("[jobs.job-{n}]\ncron = '30 2 * * *'\ntz = 'Europe/Berlin'\nshell = 'echo {n}'\nretry = {{ limit = 3 }}\ntimeout = '90s'\n\n")
     });
     let text: String = jobs.collect();
-    // The time of the processor, not of the wall clock: a busy machine says nothing about the code.
+    // The processor time of this thread. The time of the wall clock would depend on how busy the
+    // machine is.
     let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let before = used();
     assert_eq!(compile(&text).unwrap().jobs.len(), 100_000);

@@ -1,4 +1,4 @@
-//! iCalendar files as days and spans of time.
+//! Tests of iCalendar files, read as days and spans of time.
 
 use super::host;
 use crate::config::schedule::ics;

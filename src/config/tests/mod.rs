@@ -19,7 +19,7 @@ use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{JobName, QueueName};
 use crate::domain::time::zone::Zone;
 
-/// Returns the zone of the imagined host.
+/// Returns the zone that the host has in these tests.
 fn host() -> Zone {
     Zone::load(&"America/New_York".parse().unwrap()).unwrap()
 }
@@ -32,7 +32,7 @@ fn good(text: &str) -> Config {
     compile(text).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
-/// Returns the problems of a text, one a line.
+/// Returns the problems of `text`, each as one line.
 fn faults(text: &str) -> Vec<String> {
     match compile(text) {
         Ok(config) => panic!("taken: {text}\n{config:?}"),
@@ -40,14 +40,14 @@ fn faults(text: &str) -> Vec<String> {
     }
 }
 
-/// Returns the only problem of a text.
+/// Returns the problem of `text`, which must have only one problem.
 fn fault(text: &str) -> String {
     let faults = faults(text);
     assert_eq!(faults.len(), 1, "{text}\n{faults:#?}");
     faults[0].clone()
 }
 
-/// Returns the warnings of a good text.
+/// Returns the warnings of `text`, which must have no fault.
 fn warnings(text: &str) -> Vec<String> {
     good(text).warnings.iter().map(ToString::to_string).collect()
 }

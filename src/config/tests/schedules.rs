@@ -8,7 +8,7 @@ use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// Returns the first times of the only job of a file.
+/// Returns the first `count` times of the only job of a file.
 fn times(text: &str, count: usize) -> Vec<String> {
     let spec = job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a");
     assert_eq!(from_canonical(&to_canonical(&spec)).unwrap(), spec, "{text}");

@@ -67,7 +67,7 @@ fn any_other_reference_is_refused_at_its_place() {
     assert!(fault("[defaults]\nenv = { A = '${X}' }").contains("defaults.env.A: "));
     assert!(fault("[redis]\nurl = 'redis://:${X}@h/'").contains("redis.url: "));
     assert!(job_from_json(r#"{"shell": "true", "env": {"A": "${X}"}}"#, &host()).is_err());
-    // Redis may contain such a definition from before there were references.
+    // An older schedd, without references, may have stored such a definition in Redis.
     assert!(from_canonical(r#"{"env":{"A":"${X}"},"shell":"true"}"#).is_ok());
     assert!(job_fault("http = { url = 'ftp://${credential:h}/' }").contains("the scheme \"ftp\""));
 }
@@ -196,12 +196,12 @@ fn a_faulty_header_is_reported_without_its_value() {
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 
-/// A marker is put into every place, in every wrong form. No problem may repeat it.
+/// Puts a marker into every place, in every wrong form. No problem may repeat the marker.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of places")]
 fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
     const WORD: &str = "S3cr3t";
-    // One value of each form that a place does not take.
+    // Wrong values, each of another form.
     let slips = [
         "'PGPASSWORD=S3cr3t'",
         "'Authorization: Bearer S3cr3t'",
@@ -273,7 +273,7 @@ fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
     };
     let mut refused = 0;
     for place in &places {
-        // The names of jobs are public.
+        // A key of the table `jobs` is the name of a job, which is public.
         for slip in slips.iter().filter(|slip| place != "jobs" || !slip.starts_with("{ '")) {
             for beside in [
                 "",

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// The most bytes of the text of a fact or message. A longer text is cut.
+/// The most bytes of one fact or message in a log entry. A longer text is cut.
 const LONGEST: usize = 16 * 1024;
 
 /// The message and the facts of an event or span. Each fact has a name, in the order of recording.

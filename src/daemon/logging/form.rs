@@ -176,8 +176,8 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Returns the text with control characters and text direction characters escaped. So no text can
-/// forge a log line or control a terminal.
+/// Returns `text` with its control characters and text direction characters escaped. So `text`
+/// cannot forge a log line or control a terminal.
 fn escaped(text: &str) -> String {
     text.chars()
         .flat_map(|c| if steers(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })

@@ -15,12 +15,13 @@ use super::entry::{LogEntry, LogSource};
 
 /// The length of a counting period.
 const WHILE: Duration = Duration::from_secs(10);
-/// The most lines of one kind that are written in a period.
+/// The most lines of schedd with the same level, job and message that are written in a period.
 const MOST: u32 = 100;
-/// The most output lines of a job with one level that are written in a period. This is below the
-/// number of lines that the journal accepts from a service.
+/// The most output lines of one job with the same level that are written in a period. This is below
+/// the number of lines that the journal accepts from a service.
 const MOST_OF_A_JOB: u32 = 1_000;
-/// The most kinds that are counted. All lines of further kinds are written.
+/// The most kinds of lines that are counted. A kind is a level, a job and a message. All lines of
+/// further kinds are written.
 const KINDS: usize = 4_096;
 
 /// The decision to write a line or only to count the line.
@@ -51,7 +52,7 @@ struct Kind {
 }
 
 impl LineLimit {
-    /// Decides whether `entry` is written now, and counts it.
+    /// Decides whether `entry` is written now or only counted for a summary.
     pub(super) fn admit(&self, entry: &LogEntry, source: LogSource, now: Instant) -> Admission {
         let most = match source {
             LogSource::Schedd => MOST,
@@ -94,8 +95,8 @@ impl LineLimit {
         Admission::Written(None)
     }
 
-    /// Returns the summaries of lines that were not written, for all kinds whose period is over.
-    /// Starts the next period of these kinds.
+    /// Returns the summaries of lines that were not written, for all kinds of lines whose period is
+    /// over. Starts the next period of these kinds.
     pub(super) fn summaries(&self, now: Instant) -> Vec<LogEntry> {
         let mut kinds = self.kinds();
         let summaries = kinds

@@ -1,9 +1,10 @@
-//! The check of the counters in Redis. It compares each counter with a count of the data.
+//! The check of the counters in Redis. Each counter must equal the number of items that it counts,
+//! such as waiting runs.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::Fence;
 
-/// The values of the counters in Redis, each with the number that the check counted.
+/// The values of the counters in Redis, each with the number that the check itself counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CountFacts {
     /// The text of the counter of waiting runs. `None` means 0.
@@ -33,15 +34,15 @@ pub struct CountFacts {
 pub struct SizeFacts {
     /// The field of the hash `output_sizes` that belongs to the job.
     pub job: String,
-    /// The text of the job's counter of output bytes. `None` means 0.
+    /// The text of the job's counter of output bytes in Redis. `None` means 0.
     pub said: Option<String>,
     /// The bytes of output of the job that the check counted in Redis.
     pub counted: u64,
 }
 
 impl CountFacts {
-    /// Removes each difference that an earlier reading `before` does not have with the same amount.
-    /// A write during the count may have caused such a difference.
+    /// Removes each difference between counter and count that the earlier reading `before` does not
+    /// have with the same amount. A write during the count may have caused such a difference.
     pub fn forget_what_moved(&mut self, before: &Self) {
         let off = |counter: &Option<String>, counted: Option<u64>| {
             Some(i128::from(number(counter.as_deref())?) - i128::from(counted?))
@@ -76,8 +77,8 @@ impl CountFacts {
         });
     }
 
-    /// Returns only the facts of the fence and of the counters in the Redis key `rest`. `rest` is
-    /// the name without the prefix of the namespace.
+    /// Returns these facts with only the counters in the Redis key `rest`, and with the fence.
+    /// `rest` is the name of the key without the prefix of the namespace.
     #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {
         let mut facts =
@@ -106,8 +107,8 @@ fn number(counter: Option<&str>) -> Option<u64> {
     counter.map_or(Some(0), |text| text.parse().ok())
 }
 
-/// Returns a finding for each wrong counter. `name` adds the prefix of the namespace to the name of
-/// a Redis key.
+/// Returns a finding for each counter that differs from the counted number. `name` adds the prefix
+/// of the namespace to the name of a Redis key.
 pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Inconsistency> {
     let wrong = |place: &'static str, found: String| {
         Inconsistency::wrong(FindingSubject::Key(name(place)), place, found)

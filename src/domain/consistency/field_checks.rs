@@ -1,13 +1,13 @@
 //! The check of the fields in hashes with many independent fields: queues, counters, nodes, lists
-//! of files, groups, gates, and the counts of occurrences that are older than a ledger.
+//! of files, groups and gates. The counts of occurrences that are older than a ledger are such
+//! fields too.
 //!
-//! `doctor --fix` may delete each field that this check finds unreadable. The writer of the field
-//! writes the field again, or readers already treat the field as missing.
+//! `doctor --fix` may delete each field that this check finds unreadable. Either its writer writes
+//! the field again, or readers already treat it as missing.
 //!
-//! This check therefore leaves out some hashes. A deletion in the settings of a queue would lift a
-//! pause, so `doctor` only warns of a bad setting. Jobs, runs, unique keys and sizes of outputs
-//! have their own checks. Free text is always valid, such as the reason for a quarantine or the
-//! output of a program.
+//! Some hashes are therefore left out. A deleted setting of a queue could lift a pause, so `doctor`
+//! only warns of a bad setting. Jobs, runs, unique keys and sizes of outputs have their own checks.
+//! Free text is always valid, such as the reason for a quarantine or the output of a program.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use super::key_checks::family_of;
@@ -66,7 +66,7 @@ pub fn has_judged_fields(rest: &str) -> bool {
 }
 
 /// Returns the reason why a field of the hash `rest` is unreadable. Returns `None` if the field is
-/// readable, or unknown to this version of schedd.
+/// readable, or if this version of schedd does not know the field.
 pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str> {
     let is_count = || value.parse::<u64>().is_ok();
     match rest.split(':').next().unwrap_or_default() {
@@ -88,7 +88,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "group" => judge_group(field, value),
         "gate" => judge_gate_state(field, value),
         "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some(NOT_A_COUNT),
-        // The check of the counters compares these two fields with the data.
+        // `count_checks` compares these two fields with the data.
         "counters" if matches!(field, "waiting" | "ledger_ranges") => None,
         "counters" | "ledger_before" if !is_word(field) => Some(NOT_A_WORD),
         "ledger_before" if matches!(field, "until" | "latest") => {

@@ -1,5 +1,5 @@
-//! The check of a gate: the records of its runs agree with its places and its queue, and a node
-//! will let each waiting run in.
+//! The check of a gate. The records of its runs must agree with its places and its queue. If runs
+//! wait, a node must be going to let them in.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::RunId;
@@ -7,15 +7,15 @@ use crate::domain::name::names::RunId;
 /// The places and the queue of a gate, compared with the records of the gate's runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateFacts {
-    /// The runs with a wrong entry at the gate: the record of the run does not name the gate, or a
-    /// waiting run also has a place.
+    /// The runs with a wrong entry at the gate. Either the record of the run does not name the
+    /// gate, or a run has a place and also waits.
     pub strays: Vec<RunId>,
     /// The runs that have a place at the gate, although they are in quarantine and no node starts
     /// them.
     pub aside: Vec<RunId>,
     /// The runs that wait at the gate.
     pub queued: Vec<RunId>,
-    /// True if runs wait, no run has a place, and no visit of the gate by a node is planned.
+    /// True if runs wait, no run has a place, and no visit of a node at the gate is planned.
     pub is_open_unnoticed: bool,
     /// True if the indexes of waiting runs by job or by lane differ from the queue of the gate.
     pub is_unsorted: bool,

@@ -21,17 +21,20 @@ pub enum FindingKind {
     Wrong,
 }
 
-/// The codes of findings that compare a value with many other keys: counters, and the indexes of
+/// The codes of findings for which the check must read many keys: counters, and the indexes of
 /// outputs.
 const OF_MANY_KEYS: [&str; 5] =
     ["wrong:counters", "wrong:output_bytes", "wrong:output_sizes", "wrong:outputs", "wrong:fence"];
 
-/// The place of a finding about a due time that was computed while the clock of Redis was ahead.
+/// The value of [`Inconsistency::place`] for a due time that is later than the schedule has it. It
+/// was computed while the clock of Redis was ahead.
 pub(super) const DUE_TIME: &str = "due_time";
-/// The place of a finding about a ready time that was computed while the clock of Redis was ahead.
+/// The value of [`Inconsistency::place`] for a ready time that is later than the rules allow. It
+/// was computed while the clock of Redis was ahead.
 pub(super) const READY_TIME: &str = "ready_time";
 
-/// The job, run or key of a finding. The check reads it again before it reports the finding.
+/// The job, run or key of a finding. The check reads it a second time before it reports the
+/// finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingSubject {
     /// A job with this name.
@@ -77,7 +80,8 @@ pub struct Inconsistency {
 }
 
 impl Inconsistency {
-    /// Returns a finding with this description of the difference and the usual repair of its kind.
+    /// Returns a finding that describes the difference as `found`, with the usual repair of its
+    /// kind.
     pub(super) fn new(
         kind: FindingKind,
         subject: FindingSubject,
@@ -93,8 +97,8 @@ impl Inconsistency {
         Self { kind, place, subject, found: found.into(), mend: Mend::Fix(fix) }
     }
 
-    /// Returns the finding for a subject that is missing in the index `name` of the family `place`.
-    /// `why` is a clause with the reason.
+    /// Returns the finding for a subject that is missing in the index `name`. `place` is the index,
+    /// as the code of the finding names it. `why` is a clause with the reason.
     pub(super) fn missing(
         subject: FindingSubject,
         place: &'static str,
@@ -105,8 +109,8 @@ impl Inconsistency {
         Self::new(FindingKind::Missing, subject, place, found)
     }
 
-    /// Returns the finding for a subject that should not be in the index `name` of the family
-    /// `place`. `why` is a clause with the reason.
+    /// Returns the finding for a subject that should not be in the index `name`. `place` is the
+    /// index, as the code of the finding names it. `why` is a clause with the reason.
     pub(super) fn extra(
         subject: FindingSubject,
         place: &'static str,
@@ -135,12 +139,12 @@ impl Inconsistency {
         Self::new(FindingKind::Unreadable, subject, place, found)
     }
 
-    /// Returns the finding with another description of its repair by `doctor --fix`.
+    /// Returns this finding with `what` as its repair by `doctor --fix`.
     pub(super) fn fixed_by(self, what: &'static str) -> Self {
         Self { mend: Mend::Fix(what), ..self }
     }
 
-    /// Returns the finding with advice for an operator in place of a repair by `doctor --fix`.
+    /// Returns this finding with `advice` for an operator in place of a repair by `doctor --fix`.
     pub(super) fn by_hand(self, advice: impl Into<String>) -> Self {
         Self { mend: Mend::Hand(advice.into()), ..self }
     }
@@ -157,18 +161,21 @@ impl Inconsistency {
         format!("{kind}:{}", self.place)
     }
 
-    /// Returns the parts of the finding that stay the same when the check finds the problem again.
+    /// Returns the subject, the kind and the place of the finding. They stay the same when a later
+    /// check finds the same problem.
     pub fn identity(&self) -> (&FindingSubject, FindingKind, &'static str) {
         (&self.subject, self.kind, self.place)
     }
 
-    /// Returns true for a time that was computed while the clock of Redis was ahead.
+    /// Returns true if the finding is about a due or ready time that was computed while the clock
+    /// of Redis was ahead.
     pub fn is_of_clock(&self) -> bool {
         self.kind == FindingKind::Wrong && matches!(self.place, DUE_TIME | READY_TIME)
     }
 }
 
-/// Returns true for the code of a finding that compares a value with many other keys.
+/// Returns true if `code` is the code of a finding for which the check must read many keys, such as
+/// `wrong:counters`.
 pub fn is_of_many_keys(code: &str) -> bool {
     OF_MANY_KEYS.contains(&code)
 }

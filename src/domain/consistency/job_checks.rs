@@ -12,7 +12,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The score of a job without a planned run in the index `jobs`.
 const PARKED: i64 = UnixMillis::END;
 
-/// The planned run that a job should have by its definition.
+/// The planned run that a job should have, by its definition and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedRun {
     /// No run, because the job has no schedule or its schedule has ended.
@@ -23,7 +23,7 @@ pub enum PlannedRun {
     Once,
     /// A run that is planned when the previous run ends (`delay`).
     AfterEnd,
-    /// An unknown run, because this program cannot use the definition of the job.
+    /// The planned run is not known, because this program cannot use the definition of the job.
     Unreadable {
         /// The reason why the definition cannot be used.
         why: String,
@@ -42,7 +42,7 @@ pub struct PendingFacts {
     pub state: Option<Result<RunState, String>>,
     /// The number of due sets that contain the run.
     pub due_sets: usize,
-    /// True if the due set of the job's queue contains the run.
+    /// True if the due set of the lane in the job's record contains the run.
     pub is_in_own: bool,
 }
 
@@ -66,13 +66,13 @@ pub struct JobPlaces {
     pub is_paused: bool,
     /// The planned run of the job. `None` if no run is planned.
     pub pending: Option<PendingFacts>,
-    /// The first occurrence without a run that is earlier than the planned run, if any. Such an
-    /// occurrence exists if the run was planned while the clock of Redis was ahead.
+    /// The first occurrence that has no run and is earlier than the planned run. `None` if there is
+    /// none. It exists if the run was planned while the clock of Redis was ahead.
     pub comes_first: Option<UnixMillis>,
     /// The number of open runs of the job.
     pub open: u64,
-    /// An open run of a job with a `delay` that also has a planned run. Runs started by `schedctl
-    /// retry` do not count.
+    /// An open run of a job with a `delay` that also has a planned run. A run started by
+    /// `schedctl retry` does not count here.
     pub open_unasked: Option<RunId>,
     /// The number of manual runs of the job that have not ended and do not wait. When such a run
     /// ends, a waiting run may start.
@@ -115,14 +115,15 @@ impl JobPlaces {
         Inconsistency::extra(self.subject(), place, place, why)
     }
 
-    /// Returns the planned run. Returns `None` if this run has already started or ended.
+    /// Returns the planned run. Returns `None` if the job has none, or if it has already started or
+    /// ended.
     fn to_come(&self) -> Option<&PendingFacts> {
         let is_over = |pending: &&PendingFacts| matches!(&pending.state, Some(Ok(state)) if *state != RunState::Scheduled);
         self.pending.as_ref().filter(|pending| !is_over(pending))
     }
 }
 
-/// Returns a finding for each contradiction between the entries of one job.
+/// Returns a finding for each contradiction between the record of a job and its index entries.
 pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     match (facts.backfill, facts.is_among_backfills) {
@@ -207,7 +208,7 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     findings
 }
 
-/// Returns the finding for a job with an occurrence that has no run and is earlier than the planned
+/// Returns the finding for an occurrence that has no run although it is earlier than the planned
 /// run. If no run is planned, the job passed its last occurrence while the clock was ahead.
 fn passed_over(facts: &JobPlaces) -> Option<Inconsistency> {
     let first = facts.comes_first.filter(|_| !facts.is_paused || facts.has_ended)?;
@@ -224,7 +225,7 @@ fn passed_over(facts: &JobPlaces) -> Option<Inconsistency> {
     )
 }
 
-/// Returns the finding about the planned run of a job that has not ended.
+/// Returns the finding for a missing or wrong planned run of a job that has not ended.
 fn planned(facts: &JobPlaces) -> Option<Inconsistency> {
     let rests = facts.is_paused || facts.open + facts.manual + facts.waiting + facts.spread > 0;
     let finding = match (&facts.pending, &facts.plan) {

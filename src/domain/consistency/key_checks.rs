@@ -9,7 +9,7 @@ use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The kind of a Redis key, by its name.
+/// The result of the search for a name among the names of schedd's Redis keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownNames {
     /// A key of schedd. The text is the Redis type that the key must have.
@@ -183,8 +183,9 @@ pub enum Member {
     Other,
 }
 
-/// Returns the kind of a member of the sorted set `rest`. Fails with a clause for a message if the
-/// set cannot have this member or score.
+/// Returns the kind of a member of the sorted set `rest`. `rest` is the name of the set without the
+/// prefix of the namespace. The error is a clause that says why the set cannot have this member or
+/// score.
 #[expect(clippy::too_many_lines, reason = "a table: each family of keys with its members")]
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
@@ -330,8 +331,8 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         _ => Ok(Member::Other),
     }?;
     // The scores of `leases` and of the indexes of jobs have other checks. At a gate, a run that
-    // was let in but has not started has a negative score. The first run of a stuck lane has a
-    // negative score, too.
+    // was let in but has not started has a negative score. The first run of a lane in which no run
+    // can start has a negative score too.
     let score_read = score.parse::<f64>().map(|at| {
         if matches!(family, "gate_holders" | "gate_waiter_lanes") { at.abs() } else { at }
     });
@@ -384,7 +385,7 @@ fn is_range(text: &str) -> bool {
 }
 
 /// Returns the finding for the sorted set `rest` with `count` wrong members. `key` is the full name
-/// of the set. `first` is its first wrong member with the reason.
+/// of the set. `first` describes its first wrong member with the reason.
 pub fn bad_entries(rest: &str, key: String, count: usize, first: &str) -> Inconsistency {
     let why = if count == 1 {
         format!("entry {first}")
@@ -396,9 +397,9 @@ pub fn bad_entries(rest: &str, key: String, count: usize, first: &str) -> Incons
         .fixed_by("moves the wrong entries to quarantine")
 }
 
-/// Returns the finding for outputs that disagree with the index of all outputs (`index`) or with
-/// the index of each job. `missing` is the number of entries without an output. `unlisted` is the
-/// number of outputs that are not in both indexes.
+/// Returns the finding for outputs of runs that disagree with their indexes. `index` is the index
+/// of all outputs. `missing` is the number of index entries without an output. `unlisted` is the
+/// number of outputs that are missing in that index or in the index of their job.
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Inconsistency> {
     let found = format!(
         "and the outputs:JOB indexes differ from the outputs (entries without an output: {missing}; outputs that one of the indexes lacks: {unlisted})"

@@ -1,9 +1,12 @@
-//! The check of ledgers: each occurrence is counted once, by its record or by one skipped range.
+//! The check of ledgers. Each occurrence must be counted once, by its record or by one skipped
+//! range.
 //!
 //! The check finds two kinds of faults. First, an occurrence with a record may also be the start or
-//! end of a skipped range. Second, ranges and records may count more occurrences in a time than the
-//! schedule has. The second check needs the schedule version of that time. It misses an occurrence
-//! that is counted twice if another occurrence of that time is not counted.
+//! end of a skipped range. Second, the ranges and records of a period may count more occurrences
+//! than the schedule has there.
+//!
+//! The second check needs the schedule version of that period. It misses an occurrence that is
+//! counted twice if another occurrence of the period is not counted.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::{JobName, RunId};
@@ -21,8 +24,8 @@ pub fn counted_twice(run: &RunId, range: SkippedRange, state: RunState) -> Incon
         .fixed_by("removes the occurrences with records from the ledger")
 }
 
-/// Returns the finding for a ledger that counts `total` occurrences in the time of `range`,
-/// although the schedule has only `has`.
+/// Returns the finding for a ledger that counts `total` occurrences between the ends of `range`,
+/// although the schedule has only `has` there.
 pub fn ledger_excess(
     job: &JobName,
     range: SkippedRange,

@@ -1,7 +1,7 @@
 //! The consistency check of a namespace. It compares indexes with records and returns a finding for
 //! each difference.
 //!
-//! The check gets facts about a job, run or key that were read at one moment. It does no I/O, so
+//! The caller reads the facts of a job, run or key at one moment. The check itself does no I/O, so
 //! `schedctl`, each node and the tests use the same check.
 
 mod count_checks;

@@ -7,7 +7,7 @@ use crate::domain::schedule::lateness::SkippedRange;
 /// The skipped range in a record, and the largest valid range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedRangeFacts {
-    /// The run of the first occurrence of the range. Its record has the range.
+    /// The run of the first occurrence of the skipped range. The record of this run has the range.
     pub run: RunId,
     /// The range in the record.
     pub written: SkippedRange,

@@ -1,5 +1,5 @@
-//! The findings about one run, and the changes that repair its index entries. Both come from the
-//! same comparison of the run's record with the indexes.
+//! The findings about one run, and the changes that repair its index entries. Both come from one
+//! comparison of the run's record with the indexes.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ pub struct RunRepair {
     /// The indexes to change, each with the new score of the run: a Unix time in ms, or `now`. An
     /// empty text removes the run from the index.
     pub wanted: BTreeMap<RunPlace, String>,
-    /// The change at the gates of the run. `left` removes its places, `unqueued` removes only its
-    /// entries as a waiter. Empty for no change.
+    /// The change at the gates of the run, as a word for the repair script. `left` removes the
+    /// places of the run. `unqueued` removes only its entries as a waiter. Empty for no change.
     pub gate_step: &'static str,
     /// The new ready time, if the ready time in the due set is later than the job's rules allow.
     pub ready: Option<UnixMillis>,
-    /// The texts of the changes for `doctor --fix`.
+    /// The changes in words, as `doctor --fix` prints them.
     pub words: Vec<String>,
 }
 
@@ -60,8 +60,8 @@ impl PlacedRun {
         repair
     }
 
-    /// Returns the index entries, each with its score, that a repair moves to quarantine because
-    /// their run has no record.
+    /// Returns the index entries that a repair moves to quarantine, each with its score. These are
+    /// entries of a run without a record.
     pub fn to_quarantine(&self) -> impl Iterator<Item = (&RunPlace, &String)> {
         let stray = self
             .differences()
@@ -69,8 +69,8 @@ impl PlacedRun {
         stray.filter_map(|(place, _)| Some((place, self.places.get(place)?.as_ref()?)))
     }
 
-    /// Returns the repair of a wrong entry if the change of this entry alone is no repair. Returns
-    /// `None` otherwise.
+    /// Returns the repair of an entry in `place` that cannot be repaired by adding or removing the
+    /// entry. Returns `None` for any other entry.
     fn special(&self, place: &RunPlace) -> Option<Mend> {
         let run = &self.run;
         match (place, self.state()) {
@@ -94,7 +94,8 @@ impl PlacedRun {
         }
     }
 
-    /// Returns the reason for the expected index entries, as a clause for a message.
+    /// Returns the reason why the indexes should have other entries, as a clause such as
+    /// `the run has no record`.
     fn condition(&self) -> String {
         match &self.record {
             RecordFacts::None if !self.is_job_known => {

@@ -19,9 +19,9 @@ pub enum RunPlace {
     Due(Lane),
     /// The running runs of a queue.
     Running(QueueName),
-    /// The job's open runs, or its manual runs if the run is manual.
+    /// The open runs of the run's job. For a manual run, the manual runs of the job.
     Open,
-    /// The runs that wait for an open run of the job.
+    /// The runs of the job that wait until an open run has ended.
     Waiting,
     /// The runs that wait at a gate.
     Queued(Gate),
@@ -58,7 +58,8 @@ impl RunPlace {
         }
     }
 
-    /// Returns the member that names the run in the index.
+    /// Returns the text under which the index names `run`: a member of a sorted set, or a field of
+    /// a hash.
     pub fn member(&self, run: &RunId) -> String {
         match self {
             Self::Lease(fence) => format!("{run}#{fence}"),
@@ -97,7 +98,7 @@ pub enum RecordFacts {
     Known {
         /// The state of the run.
         state: RunState,
-        /// The last fence of the run.
+        /// The last fence of the run. `None` if the run was never claimed.
         fence: Option<Fence>,
     },
 }
@@ -124,8 +125,8 @@ pub struct PlacedRun {
     pub is_pending: bool,
     /// True if the run is the kept run of a paused job, which starts when the job is resumed.
     pub is_paused_run: bool,
-    /// True if the run was the first that an open run of the job caused to be skipped. The deadline
-    /// of such a run stays, because it reports that the open run hangs.
+    /// True if this run was the first to be skipped because of an open run of its job. The deadline
+    /// of such a run stays, because its notice reports that the open run hangs.
     pub is_first_behind: bool,
     /// The indexes that the check read, each with the run's score. `None` if the index does not
     /// name the run.
@@ -137,7 +138,7 @@ pub struct PlacedRun {
     pub seen: Vec<u8>,
 }
 
-/// The rule of a run's record for one index.
+/// The entry that a run's record demands in one index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Right {
     /// The index must name the run.
@@ -186,8 +187,8 @@ impl PlacedRun {
         })
     }
 
-    /// Returns the latest ready time of the run in the due sets. Returns `None` if no due set names
-    /// the run.
+    /// Returns the latest ready time that the due sets have for the run. Returns `None` if no due
+    /// set names the run.
     pub fn ready(&self) -> Option<UnixMillis> {
         self.due_in()
             .filter_map(|lane| {
@@ -207,7 +208,8 @@ impl PlacedRun {
         of_host.or_else(|| self.job_lane.clone()).unwrap_or_else(Lane::default_lane)
     }
 
-    /// Returns the lane in which the run stays due. Only one lane may have the run.
+    /// Returns the lane in whose due set the run stays, because only one due set may have it. This
+    /// is the own lane if its due set names the run, else another lane that does.
     fn kept_lane(&self) -> Lane {
         let own = self.own_lane();
         if self.is_in(&RunPlace::Due(own.clone())) {
@@ -232,8 +234,8 @@ impl PlacedRun {
             .any(|(place, score)| matches!(place, RunPlace::Queued(_)) && score.is_some())
     }
 
-    /// Returns the latest allowed ready time of a scheduled run. `None` if the ready time in its
-    /// due set is allowed, or the run is not in exactly one due set.
+    /// Returns the latest allowed ready time of a scheduled run whose ready time is later. Returns
+    /// `None` if the ready time is allowed, or if the run is not in exactly one due set.
     pub(super) fn late_by(&self) -> Option<UnixMillis> {
         let is_due_once = self.state() == Some(RunState::Scheduled)
             && !self.is_pending
@@ -244,7 +246,7 @@ impl PlacedRun {
         })
     }
 
-    /// Returns a function that returns the rule of the run's record for an index.
+    /// Returns a function that decides if an index must, may or must not name the run.
     fn rights(&self) -> impl Fn(&RunPlace) -> Right + '_ {
         let needed = |is_needed: bool| if is_needed { Right::Needed } else { Right::Never };
         let allowed = |is_allowed: bool| if is_allowed { Right::Allowed } else { Right::Never };
@@ -277,7 +279,7 @@ impl PlacedRun {
             RunPlace::Open => allowed(is_scheduled || state.is_none() && is_leased_later),
             RunPlace::Waiting => allowed(is_scheduled && !is_due && !is_queued),
             RunPlace::Queued(_) => allowed(is_scheduled && !is_due),
-            // A run without any entry becomes due again and keeps its own ready time.
+            // A run that no index names is added to its due set again and keeps its own ready time.
             RunPlace::Spread => allowed(is_scheduled && (is_due || !waits)),
             RunPlace::Stops if state.is_none() => allowed(is_due || is_leased_later),
             RunPlace::StartDeadline if self.is_first_behind => Right::Allowed,
@@ -304,7 +306,8 @@ impl PlacedRun {
         })
     }
 
-    /// Returns the score that the run should have in an index. `None` means the present time.
+    /// Returns the score that the run should have in the index `place`. `None` means the present
+    /// time.
     fn time_in(&self, place: &RunPlace) -> Option<UnixMillis> {
         match place {
             RunPlace::Open => Some(self.run.due()),

@@ -44,7 +44,7 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> 
     Some(if place == "epoch" { finding.by_hand(advice) } else { finding })
 }
 
-/// Returns true if the text is the state of the rate limits of a concurrency key.
+/// Returns true if the text is a valid state of the rate limits of a concurrency key.
 fn is_rates(text: &str) -> bool {
     let is_one = |word: &str| {
         word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok())

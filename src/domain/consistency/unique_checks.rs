@@ -1,15 +1,15 @@
-//! The check of unique keys. The entry of a unique key names the job that holds the unique key. The
-//! index `uniques` also names the entry, so that a node deletes an unused entry.
+//! The check of unique keys. The entry of a unique key names the job that has the key. The index
+//! `uniques` also names the entry, so that a node can delete an unused entry.
 
 use super::inconsistency::{FindingKind, FindingSubject, Inconsistency};
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The maximum time, in ms, until a node checks a unique key that no job holds. A later time is a
-/// finding.
+/// The maximum time, in ms, until a node checks a unique key that no job has. A later time in the
+/// index is a finding.
 const SOON_MS: f64 = 3_600_000.0;
 
-/// The facts of one unique key: its entry, its holder and its next check.
+/// The facts of one unique key: its entry, the job that has the key, and its next check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UniqueFacts {
     /// The unique key.
@@ -18,14 +18,14 @@ pub struct UniqueFacts {
     pub name: String,
     /// True if the unique key has an entry in Redis.
     pub is_there: bool,
-    /// The job that the entry names as the holder of the unique key, if any.
+    /// The job that has the unique key according to its entry. `None` if the entry names no job.
     pub holder: Option<String>,
-    /// The Unix time, in ms, until which the job holds the unique key. `None` for no limit.
+    /// The Unix time, in ms, until which the job has the unique key. `None` for no limit.
     pub until: Option<i64>,
     /// The Unix time, in ms, of the next check of the unique key by a node. `None` if the index
     /// `uniques` does not name the unique key.
     pub look_at: Option<f64>,
-    /// True if the holder is a defined job and its definition names this unique key.
+    /// True if the job in `holder` is defined and its definition names this unique key.
     pub is_named: bool,
 }
 

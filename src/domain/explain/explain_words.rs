@@ -8,7 +8,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::shown;
 use crate::domain::time::zone::Zone;
 
-/// Returns the text `before` followed by `value`, or an empty text if `value` is `None`.
+/// Returns the text `before` followed by `value`. Returns an empty text if `value` is `None`.
 pub(super) fn after(before: &str, value: Option<impl Display>) -> String {
     value.map_or_else(String::new, |value| format!("{before}{value}"))
 }
@@ -26,8 +26,8 @@ pub(super) fn from_to(from: UnixMillis, to: Option<UnixMillis>, zone: &Zone) -> 
     }
 }
 
-/// Returns the text ` from A to B`, ` from A onwards` or ` until B`, or an empty text if both times
-/// are not known.
+/// Returns the period from `from` to `to` as text: ` from A to B`, ` from A onwards` or ` until B`.
+/// The text is empty if both times are not known.
 pub(super) fn time_down(facts: &Facts, from: Option<UnixMillis>, to: Option<UnixMillis>) -> String {
     match from {
         Some(from) => from_to(from, to, &facts.zone),

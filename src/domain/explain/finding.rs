@@ -1,13 +1,13 @@
 //! A finding of `explain`: one or more sentences with a code for programs.
 
-/// A part of the answer of `explain`, as text and as a code for programs.
+/// A finding: a part of the answer of `explain`, as text and as a code for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The part of the answer to which the finding belongs.
     pub part: Part,
     /// The code of the finding in JSON.
     pub code: &'static str,
-    /// The text of the finding. Times in the text are in the zone of the job.
+    /// The finding in words. Times are in the zone of the job.
     pub text: String,
 }
 
@@ -18,7 +18,7 @@ pub enum Part {
     Planned,
     /// The outcome: the end of the run, or the reason why the run waits.
     Became,
-    /// The state of each node at the time in question.
+    /// The state of each node at the time that the user asks about.
     Nodes,
     /// The delay of the run and its causes.
     Timing,
@@ -41,7 +41,7 @@ impl Part {
         }
     }
 
-    /// Returns a finding of this part.
+    /// Returns a finding in this part of the answer, with this code and text.
     pub(super) fn finding(self, code: &'static str, text: impl Into<String>) -> Finding {
         Finding { part: self, code, text: text.into() }
     }

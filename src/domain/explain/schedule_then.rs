@@ -26,10 +26,11 @@ pub enum ScheduleThen {
     Unknown,
 }
 
-/// An earlier schedule version of a job.
+/// An earlier schedule version of a job, as the record in Redis has it.
 #[derive(Debug, Clone)]
 pub struct PastSchedule {
-    /// The time after which the first occurrence of this schedule comes.
+    /// The time from which this schedule had occurrences. Its first occurrence is later than this
+    /// time.
     pub from: UnixMillis,
     /// The last time at which this schedule was in force.
     pub until: UnixMillis,
@@ -39,7 +40,8 @@ pub struct PastSchedule {
 }
 
 impl PastSchedule {
-    /// Returns true if this schedule was in force at `at`, or if `at` is the time of a one-shot.
+    /// Returns true if this schedule was in force at `at`, or if it is a one-shot with the time
+    /// `at`.
     fn schedule_at(&self, at: UnixMillis) -> bool {
         let is_instant = || {
             self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at))
@@ -47,8 +49,8 @@ impl PastSchedule {
         at <= self.until && (self.from < at || is_instant())
     }
 
-    /// Returns true if this schedule has the same occurrences as `timetable`. The first occurrence
-    /// may differ.
+    /// Returns true if this schedule has the same occurrences as `timetable`, apart from the time
+    /// from which they begin.
     fn is_same(&self, spec: &JobSpec, timetable: &Timetable) -> bool {
         let counted = |spec: &JobSpec| {
             let Shape { anchor, start, end, exclude, only_on, .. } = spec.shape.clone();
@@ -61,8 +63,8 @@ impl PastSchedule {
     }
 }
 
-/// Returns the earlier schedule that was in force at `at`. Returns `None` if this schedule is not
-/// kept, or if `at` is after `since`, the start of the present schedule.
+/// Returns the earlier schedule that was in force at `at`. Returns `None` if that schedule is not
+/// kept. Also returns `None` if `at` is after `since`, when the present schedule began.
 pub(super) fn past_at(
     past: &[PastSchedule],
     since: UnixMillis,
@@ -79,8 +81,8 @@ fn has(timetable: &Timetable, at: UnixMillis) -> bool {
 }
 
 impl ScheduleThen {
-    /// Returns the schedule of `job` at `at`, from the earlier schedule versions `past` or else
-    /// from the audit log. `now` is the present timetable, `anchor` its anchor and `since` its
+    /// Returns the schedule that `job` had at `at`. It comes from the schedule versions `past`, or
+    /// else from the audit log. `now` is the present timetable, `anchor` its anchor and `since` its
     /// start.
     pub fn at(
         past: &[PastSchedule],
@@ -100,7 +102,7 @@ impl ScheduleThen {
             .iter()
             .filter(|entry| entry.at > at)
             .find_map(|entry| entry.schedules.as_ref());
-        // A one-shot may have been added after its time.
+        // A one-shot counts even if it was added after its time.
         if since <= at || now.is_one_shot() && change.is_none() {
             return Self::Known(Box::new(now.clone()));
         }
@@ -139,8 +141,8 @@ impl ScheduleThen {
     }
 }
 
-/// Returns the time when the present schedule came into force. `since` is the start of its
-/// occurrences, which may be the later time of a resume.
+/// Returns the time when the present schedule came into force. This may be earlier than `since`,
+/// the time from which its occurrences count. A resume of the job makes `since` later.
 pub(super) fn schedule_since(
     past: &[PastSchedule],
     audit_log: &[AuditEntry],
@@ -149,7 +151,7 @@ pub(super) fn schedule_since(
 ) -> UnixMillis {
     let mut begins = since;
     for one in past.iter().rev().take_while(|one| one.is_same(spec, now)) {
-        // The job did not exist between these two schedules.
+        // There was a time without the job between these two schedules.
         if one.until < begins {
             break;
         }
@@ -159,7 +161,7 @@ pub(super) fn schedule_since(
 }
 
 /// Returns the time when the schedule was added or last edited, if `since` is the time of a resume.
-/// Returns `since` otherwise, or if the audit log lacks this entry.
+/// Returns `since` otherwise, or if the audit log has no such entry.
 fn since_before_resume(audit_log: &[AuditEntry], since: UnixMillis) -> UnixMillis {
     if !audit_log.iter().any(|entry| entry.what == AuditEntry::RESUMED && entry.at == since) {
         return since;
@@ -170,8 +172,8 @@ fn since_before_resume(audit_log: &[AuditEntry], since: UnixMillis) -> UnixMilli
     audit_log.iter().rev().find(begins).map_or(since, |entry| entry.at)
 }
 
-/// Returns a timetable from the text of a schedule in the audit log. Returns `None` if the text
-/// lacks a part of the schedule.
+/// Returns the timetable of a schedule whose text is in the audit log. Returns `None` if the text
+/// does not describe the whole schedule.
 fn rebuilt(text: &str, job: &JobName, spec: &JobSpec, anchor: UnixMillis) -> Option<Timetable> {
     if let Some(period) = text.strip_prefix("every ") {
         return Some(Timetable::new(

@@ -135,7 +135,8 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Returns the next character of the text. The line end `\r\n` counts as one character.
+    /// Returns the next character of the file. The line end `\r\n` counts as the one character
+    /// `\n`.
     fn next(&mut self) -> Option<char> {
         let mut c = self.rest.next()?;
         if c == '\r' && self.rest.peek() == Some(&'\n') {
@@ -145,8 +146,8 @@ impl Reader<'_> {
         Some(c)
     }
 
-    /// Returns the text before the `=` of a line that begins with `first`, or `None` if the line
-    /// has no `=`.
+    /// Returns the name before the `=` of a line that begins with `first`. Returns `None` if the
+    /// line has no `=`.
     fn name(&mut self, first: char) -> Option<String> {
         if first == '=' {
             return Some(String::new());
@@ -161,8 +162,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the text after the `=` up to the end of the line, or `None` if the text ends within
-    /// a quote or an escape.
+    /// Returns the value after the `=` up to the end of the line. Returns `None` if the file ends
+    /// within a quote or an escape.
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
         loop {
@@ -202,8 +203,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses a value without quotes around it and drops the blanks at its end. Returns `None` if
-    /// the text ends with a backslash.
+    /// Reads a value without quotes that begins with `first`, and appends it to `value` without the
+    /// blanks at its end. Returns `None` if the file ends with a backslash.
     fn bare(&mut self, first: char, value: &mut String) -> Option<()> {
         let (mut next, mut kept) = (Some(first), value.len());
         while let Some(c) = next.filter(|c| *c != '\n') {

@@ -51,7 +51,8 @@ pub struct JobSpec {
     pub group: Option<GroupName>,
     /// The maximum time of an attempt. 100 ms to 30 days.
     pub timeout: Duration,
-    /// The time from the signal TERM to the signal KILL when an attempt is stopped. 0 to 1 hour.
+    /// The time from the signal SIGTERM to the signal SIGKILL when an attempt is stopped. 0 to 1
+    /// hour.
     pub kill_grace: Duration,
     /// The rule for retries of failed attempts.
     pub retry: RetryRule,
@@ -106,7 +107,7 @@ pub struct RetryRule {
     pub backoff: Backoff,
     /// The maximum wait before a retry.
     pub max_delay: Duration,
-    /// True if each wait is a random part, at least half, of its full length. This spreads the
+    /// True if each wait is shortened at random, to at least half of its length. This spreads the
     /// retries of many failed runs.
     pub jitter: bool,
     /// The exit codes or HTTP statuses after which a failed attempt is retried, 1 to 599. An empty
@@ -201,7 +202,8 @@ impl Default for CatchUp {
     }
 }
 
-/// Returns the first gate in the definition of a job. Returns `None` if the definition has no gate.
+/// Returns the first gate in the definition of a job: its group, a job of `not_while`, or its key.
+/// Returns `None` if the definition has no gate.
 pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
     let of_group = spec.group.as_ref().map(Gate::of_group);
     of_group
@@ -210,7 +212,7 @@ pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
 }
 
 /// Returns the gates that a run of `job` has to pass, in this order. `is_gated` is true if another
-/// job names `job` in `not_while`.
+/// job names `job` in `not_while`, so the gate of `job` itself is added.
 pub fn gates_of(job: &JobName, spec: &JobSpec, is_gated: bool) -> Vec<Gate> {
     let group = spec.group.as_ref().map(Gate::of_group);
     let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();
@@ -264,7 +266,7 @@ impl JobSpec {
         }
     }
 
-    /// Returns the parts of the job that start processes.
+    /// Returns the parts of the job that start processes: attempts, `done_check` or notices.
     pub fn started(&self) -> Started {
         Started::of(&self.action, self.done_check.as_ref(), self.notices.values())
     }
@@ -280,12 +282,13 @@ impl JobSpec {
         }
     }
 
-    /// Returns the lane in which the job's runs are due.
+    /// Returns the lane of the job's runs: its queue, priority and required labels, and the shard
+    /// of its first gate.
     pub fn lane(&self) -> Lane {
         self.lane_in(self.queue.clone())
     }
 
-    /// Returns the lane in which the job's runs would be due in the queue `queue`.
+    /// Returns the lane that the job's runs would have if the job were in the queue `queue`.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
         let lane = Lane::new(queue, self.priority, self.requires.clone());
         match first_gate(self) {

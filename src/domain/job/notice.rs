@@ -3,15 +3,15 @@
 //!
 //! A notice is made in three steps:
 //!
-//! 1. The Lua script that writes the end of a run adds an entry to the key `notices`.
+//! 1. The Lua script that writes the end of a run adds an entry to the Redis key `notices`.
 //! 2. A node plans the notice with `plant_notice.lua`. This script also writes the hidden job, from
 //!    the present definition of the job.
 //! 3. A node claims the notice like any other run. `engine::notification` makes the content of each
 //!    attempt from the definition at the time of the attempt.
 //!
-//! Invariant: the id of a notice is a hash of the run, the kind of the notification, and the fact
-//! about the run. So a notice is planned only once, and a receiver recognizes a repeated notice by
-//! its id. A hidden job has no notices of its own.
+//! Invariant: the id of a notice contains a hash. It is made from the run, the kind of the
+//! notification and the reported fact. So a notice is planned only once, and a receiver recognizes
+//! a repeated notice by its id. A hidden job has no notices of its own.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Deadline {
         Self::ALL.into_iter().find(|deadline| deadline.as_str() == word)
     }
 
-    /// Returns the verb of this deadline for a message: a late run has not "started" or "ended".
+    /// Returns the verb for a message such as "the run has not started": `started` or `ended`.
     pub fn past(self) -> &'static str {
         match self {
             Self::Start => "started",
@@ -65,15 +65,15 @@ const LONGEST_DELAY: Duration = Duration::from_secs(600);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The prefix of the stamp of a notice about several runs that have no notices of their own. The
-/// due time of the first such run follows the prefix.
+/// The start of the stamp of a collective notice, which reports several runs without a notice of
+/// their own. The due time of the first of these runs follows.
 const REST: &str = "rest";
 
 /// The number of characters of the hash at the end of a notice's id.
 const WORD_LEN: usize = 12;
 
-/// Returns the id of the notice of the kind `kind` about the run `about`. `stamp` distinguishes two
-/// facts about the same run.
+/// Returns the id of the notice of the kind `kind` about the run `about`. `stamp` is a text that
+/// differs between two facts about the same run.
 pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, IdError> {
     let word = sha1_smol::Sha1::from(format!("{about}|{stamp}")).digest().to_string();
     RunId::manual(
@@ -83,26 +83,26 @@ pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, 
     )
 }
 
-/// Returns true if a notice with this stamp is about several runs that have no notices of their
-/// own.
+/// Returns true if `stamp` is the stamp of a collective notice: a notice that reports several runs
+/// without a notice of their own.
 pub fn is_of_rest(stamp: &str) -> bool {
     stamp.starts_with(REST)
 }
 
-/// An entry of the key `notices`.
+/// An entry of the Redis key `notices`: a notice that a node has to plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoticeEntry {
-    /// The run that the notice is about. For a notice about several runs, the first of these runs.
+    /// The run that the notice reports. For a notice about several runs, the first of these runs.
     pub about: RunId,
     /// The kind of the notice.
     pub kind: NoticeKind,
     /// The id of the notice.
     pub run: RunId,
-    /// True if the notice is about several runs that have no notices of their own.
+    /// True for a collective notice, which reports several runs without a notice of their own.
     pub is_of_rest: bool,
 }
 
-/// Parses an entry of the key `notices`. Returns `None` if the entry is malformed.
+/// Parses an entry of the Redis key `notices`. Returns `None` if the entry is malformed.
 pub fn read_notice(entry: &[u8]) -> Option<NoticeEntry> {
     let fields: serde_json::Value = serde_json::from_slice(entry).ok()?;
     let about: RunId = fields["run"].as_str()?.parse().ok()?;
@@ -112,8 +112,8 @@ pub fn read_notice(entry: &[u8]) -> Option<NoticeEntry> {
     Some(NoticeEntry { about, kind, run, is_of_rest: is_of_rest(stamp) })
 }
 
-/// Returns the hidden job whose runs are the notices of the kind `kind` about the job `subject`.
-/// Returns `None` if `subject` has no such notices.
+/// Returns the definition of the hidden job whose runs are the notices of the kind `kind` about the
+/// job `subject`. Returns `None` if `subject` has no such notices.
 pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     let action = match kind {
         NoticeKind::Ping => Action::Http(HttpRequest::post(subject.ping_url.clone()?)),
@@ -145,9 +145,9 @@ pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     Some(spec)
 }
 
-/// Returns the notifications of a job as a text for the Lua scripts: the kinds, and times in ms
-/// after the due time. A start after `late=` is late. `start=` and `finish=` are the deadlines. The
-/// text is empty if the job has no notifications.
+/// Returns the notifications of the job `name` as a text for the Lua scripts. The text has the
+/// kinds of notices, and times in ms after the due time. A run that starts after `late=` is late.
+/// `start=` and `finish=` are the deadlines. The text is empty if the job has no notifications.
 pub fn notify_words(spec: &JobSpec, name: &JobName) -> String {
     let mut words: Vec<String> = spec.notices.keys().map(|kind| kind.as_str().to_owned()).collect();
     if spec.ping_url.is_some() {

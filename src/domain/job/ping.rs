@@ -21,8 +21,9 @@ pub enum Ping {
 /// The placeholder for the name of the job in a `ping_url`.
 pub const JOB: &str = "{job}";
 
-/// Returns the URL of a ping about `run`: `base` with the event after its path. The caller has
-/// inserted the credentials into `base`. The fragment is dropped, because servers get no fragments.
+/// Returns the URL of a ping about `run`: `base` with the event `ping` after its path. The caller
+/// has inserted the credentials into `base`. The fragment of `base` is dropped, because servers get
+/// no fragments.
 pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     let base = base.split_once('#').map_or(base, |(base, _)| base).replace(JOB, run.job().as_str());
     let (path, query) =

@@ -70,7 +70,7 @@ impl Limits {
         LimitKind::ALL.into_iter().filter(is_set).collect()
     }
 
-    /// Returns these limits without `kinds`.
+    /// Returns these limits without the limits of the kinds `kinds`.
     #[must_use]
     pub fn without(mut self, kinds: &BTreeSet<LimitKind>) -> Self {
         for kind in kinds {
@@ -86,7 +86,8 @@ impl Limits {
     }
 
     /// Returns the kinds of limits that are set but that the host cannot enforce. `enforced` has
-    /// the kinds that the cgroups of the host can enforce.
+    /// the kinds that the cgroups of the host can enforce. A kind that
+    /// needs no cgroup is never in the result.
     pub fn unenforced(self, enforced: &BTreeSet<LimitKind>) -> BTreeSet<LimitKind> {
         self.asked()
             .into_iter()
@@ -126,7 +127,7 @@ impl fmt::Display for LimitKind {
     }
 }
 
-/// Returns the kinds of limits as text: `memory, cpu`.
+/// Returns `kinds` as text: `memory, cpu`.
 pub fn listed(kinds: &BTreeSet<LimitKind>) -> String {
     kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -36,8 +36,8 @@ impl ProcessRules {
     }
 }
 
-/// The parts of a job that start processes. They decide which process rules have an effect, because
-/// an HTTP request obeys none of these rules.
+/// The parts of a job that start processes. Process rules have an effect only on processes, not on
+/// HTTP requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
     /// The attempts of the job start processes.
@@ -53,7 +53,8 @@ pub enum Started {
 }
 
 impl Started {
-    /// Returns the parts of a job with these actions that start processes.
+    /// Returns which parts of a job start processes. `work` is its action, `check` its
+    /// `done_check`, and `notices` the actions of its notices.
     pub fn of<'a>(
         work: &Action,
         check: Option<&DoneCheck>,
@@ -70,7 +71,7 @@ impl Started {
         }
     }
 
-    /// Returns the keys of the process rules that have no effect on the job.
+    /// Returns the keys of the process rules that have no effect on a job with these processes.
     pub fn idle_keys(self) -> &'static [&'static str] {
         match self {
             Self::Work => &[],
@@ -82,7 +83,7 @@ impl Started {
 }
 
 impl ProcessRules {
-    /// Returns the rules with the default in place of each rule that has no effect on `started`.
+    /// Returns these rules, with the default in place of each rule that has no effect on `started`.
     #[must_use]
     pub fn obeyed_by(self, started: Started) -> Self {
         match started {

@@ -1,5 +1,5 @@
-//! Header fields with secret values, such as `authorization`. schedd warns if a readable file
-//! contains such a value, and does not send the field to another host after a redirect.
+//! Header fields with secret values, such as `authorization`. schedd warns if everybody can read a
+//! file with such a value. It does not send the field to another host after a redirect.
 
 /// The names of header fields with secret values, in lower case.
 pub const SECRET_HEADERS: &[&str] = &[

@@ -72,7 +72,7 @@ pub fn is_in(text: &str) -> bool {
     Pieces(text).any(|piece| !matches!(piece, Piece::Plain(_) | Piece::Other(_)))
 }
 
-/// Returns true if the text is a single reference and nothing else.
+/// Returns true if the whole text is a single reference.
 pub fn is_all_of(text: &str) -> bool {
     let mut pieces = Pieces(text);
     matches!((pieces.next(), pieces.next()), (Some(Piece::Credential(_)), None))
@@ -98,7 +98,7 @@ pub fn fill<E: From<ReferenceError>>(
     Ok(filled)
 }
 
-/// A piece of a text: a reference, a literal, or the text between them.
+/// A piece of a text: a reference, the literal `$${`, or the text between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece<'t> {
     Plain(&'t str),
@@ -151,7 +151,7 @@ impl<'t> Iterator for Pieces<'t> {
     }
 }
 
-/// Returns the piece at the start of `text`, which begins with `${`.
+/// Returns the piece that begins at the start of `text`. `text` begins with `${`.
 fn reference(text: &str) -> Piece<'_> {
     let open = text.get(..OPEN.len()).unwrap_or(text);
     let Some(name) = text.strip_prefix(OPEN).and_then(|inside| inside.strip_prefix(CREDENTIAL))

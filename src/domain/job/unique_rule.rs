@@ -29,11 +29,11 @@ pub enum Second {
         /// 100 ms to 365 days.
         window: Option<Duration>,
     },
-    /// If the run of the first add has not started, the second add replaces its definition and its
-    /// time.
+    /// The second add replaces the definition and the time of the first add, if the run of the
+    /// first add has not started.
     Wins {
-        /// The maximum time from the first add to the due time of the run, although later adds move
-        /// it. `None` means no maximum. 100 ms to 365 days.
+        /// The maximum time from the first add to the due time of the run, although each later add
+        /// postpones it. `None` means no maximum. 100 ms to 365 days.
         max_wait: Option<Duration>,
     },
     /// The second add has no effect, but counts as successful.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::names::{IdError, NodeName};
 
-/// The text before the name of an applied file in the name of its source.
+/// The start of the source's name for an applied file. The name of the file follows.
 const APPLIED: &str = "apply:";
 
 /// The name of a source: the name of a node, or `apply:NAME` for an applied file.

@@ -109,8 +109,8 @@ impl Gate {
         is_one.then(|| Self(name.to_owned()))
     }
 
-    /// Returns the gates in a text from a record, with blanks between the names. Invalid names are
-    /// left out.
+    /// Returns the gates that a run's record names. `text` has the names of the gates with blanks
+    /// between them. Invalid names are left out.
     pub fn all_in(text: &str) -> Vec<Self> {
         text.split_ascii_whitespace().filter_map(Self::from_name).take(MOST_GATES).collect()
     }

@@ -32,7 +32,7 @@ pub struct TurnRules {
     pub turn_timeout: Duration,
 }
 
-/// The times until which a group without a holder stays closed.
+/// The times until which the gate of a group without a holder stays closed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shut {
     /// The gap of the group, and the time when the gap ends. `None` if no gap keeps the group

@@ -46,8 +46,8 @@ impl fmt::Display for Priority {
     }
 }
 
-/// The number of shards for runs with gates. The first gate of a run determines its shard. A poll
-/// reads the first runs of each shard.
+/// The number of shards for runs with gates. The first gate of a run determines its shard. At a
+/// poll, a node reads only the first runs of each shard.
 const SHARDS: u8 = 16;
 
 /// The due set of a queue for runs with the same priority and the same required labels.
@@ -66,8 +66,8 @@ impl Lane {
         Self::of(queue, priority, None, requires)
     }
 
-    /// Returns the shard of this lane for runs whose first gate is `first_gate`. The number of the
-    /// shard is the first byte of the SHA-1 of the gate's name, modulo 16.
+    /// Returns the shard of this lane for runs whose first gate is `first_gate`. Its number is the
+    /// first byte of the SHA-1 of the gate's name, modulo 16.
     #[must_use]
     pub fn shard_for(self, first_gate: &Gate) -> Self {
         let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
@@ -137,7 +137,7 @@ impl Lane {
         self.text == self.queue.as_str()
     }
 
-    /// Returns true for a lane of the queue of a host or of the queue of notices.
+    /// Returns true for a lane of a host's queue or of the queue of notices.
     pub fn is_of_host(&self) -> bool {
         self.queue.is_of_host()
     }
@@ -164,7 +164,8 @@ impl FromStr for Lane {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        // Only the canonical text is valid, because two texts would mean two due sets.
+        // A lane in another spelling is refused, because two texts of one lane would mean two due
+        // sets.
         parse(text).filter(|lane| lane.text == text).ok_or_else(|| IdError::lane(text))
     }
 }

@@ -65,7 +65,7 @@ pub enum NoRoomReason {
 }
 
 impl NoRoomReason {
-    /// Returns the reason for the word of a Lua script. Returns `None` for an unknown word.
+    /// Returns the reason that a Lua script names with `word`. Returns `None` for an unknown word.
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "paused" => Self::Paused,

@@ -1,5 +1,5 @@
-//! A rate limit: the maximum number of runs that may start in a period, such as `100/1m`, and the
-//! maximum number of runs that may start at once (the burst).
+//! A rate limit: the maximum number of runs that may start in a period, such as `100/1m`. Its burst
+//! is the maximum number of runs that may start at once.
 //!
 //! The claim script applies the limit by Redis' clock with the algorithm GCRA. In a time of
 //! `n * per`, at most `n * count + burst` runs start.
@@ -47,7 +47,7 @@ impl Rate {
         Self { burst: burst.clamp(1, MOST_RUNS), ..self }
     }
 
-    /// Returns the number of runs that may start in each period.
+    /// Returns the number of runs that may start in each period of [`Rate::per`].
     pub fn count(self) -> u32 {
         self.count
     }
@@ -57,7 +57,8 @@ impl Rate {
         self.per
     }
 
-    /// Returns the time from run to run in microseconds, rounded up, for the Lua scripts.
+    /// Returns the average time between two starts in microseconds, rounded up, for the Lua
+    /// scripts.
     pub fn interval_micros(self) -> u64 {
         u64::try_from(self.per.as_micros().div_ceil(u128::from(self.count))).unwrap_or(u64::MAX)
     }

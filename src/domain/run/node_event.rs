@@ -115,7 +115,8 @@ impl NodeEventKind {
     }
 }
 
-/// Returns a jump of the clock by `by_ms` milliseconds as text: `forward by 1d`, `back by 1h 5s`.
+/// Returns the size of a clock jump as text: `forward by 1d`, `back by 1h 5s`. A negative `by_ms`
+/// means back.
 pub fn step_text(by_ms: i64) -> String {
     // The size of a jump is an estimate, so milliseconds would be misleading.
     let by = Duration::from_secs((by_ms.unsigned_abs() + 500) / 1_000);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::run_state::{AttemptOutcome, Ending};
 use crate::domain::job::job_spec::{Action, Backoff, RetryRule};
 
-/// The minimum number of repetitions of an unclear `done_check` before the run ends `lost`. A
-/// larger `limit` of `retry` replaces this number.
+/// The minimum number of repetitions of an unclear `done_check`. After that number the run ends
+/// `lost`. A larger `limit` of `retry` replaces it.
 const ASKED_AGAIN: u32 = 3;
 
 /// The decision after a failed attempt: another attempt, or the end of the run.
@@ -99,16 +99,16 @@ pub fn next_attempt(
 }
 
 /// Returns the wait before a `done_check` is repeated, after `unclear` unclear results in a row.
-/// Returns `None` if the `done_check` is not repeated again. `draw` is a random number from 0 to 1
-/// for the jitter.
+/// Returns `None` if it is not repeated again. `draw` is a random number from 0 to 1 for the
+/// jitter.
 pub fn next_question(retry: &RetryRule, unclear: u32, draw: f64) -> Option<Duration> {
     let patient = RetryRule { limit: retry.limit.max(ASKED_AGAIN), ..retry.clone() };
     next_delay(&patient, unclear, draw)
 }
 
-/// Returns the wait before the next attempt after `failures` failed attempts. Returns `None` if the
-/// retry budget is used up. With jitter, `draw` (0 to 1) selects a wait from half of the full wait
-/// to the full wait.
+/// Returns the wait before the next attempt after `failures` failed attempts. Returns `None` if no
+/// retry is left. With jitter, the wait is between half and all of its full length, chosen by
+/// `draw` (0 to 1).
 fn next_delay(retry: &RetryRule, failures: u32, draw: f64) -> Option<Duration> {
     if failures > retry.limit {
         return None;

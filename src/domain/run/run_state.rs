@@ -1,7 +1,6 @@
 //! The states of a run, and the ends of an attempt.
 //!
-//! Invariant: a run leaves a final state only if the run is a dead letter and an operator retries
-//! it.
+//! Invariant: a run leaves a final state only if it is a dead letter and an operator retries it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +29,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// All states, in the order of a run's life.
+    /// All states: first the two that are not final, then the final states.
     pub const ALL: [Self; 8] = [
         Self::Scheduled,
         Self::Running,
@@ -131,10 +130,10 @@ pub enum Ending {
     /// The attempt was killed because its lease could not be renewed. No process of the attempt is
     /// alive. Its result is discarded, because another node may have claimed the run.
     LeaseLost,
-    /// The lease could not be renewed, and the attempt may still be running: some of its processes
+    /// The lease could not be renewed, and the attempt may still be running. Some of its processes
     /// did not end, or its request was already sent.
     MaybeAlive,
-    /// The keeper or the node did not start the attempt, for a reason outside the job.
+    /// The keeper or the node did not start the attempt, for a reason that does not lie in the job.
     NotStarted,
 }
 

@@ -1,5 +1,6 @@
 //! The behaviour of a job when the clocks of its zone change: the rule
-//! `dst = { gap = ..., fold = ... }`.
+//! `dst = { gap = ..., fold = ... }`. A gap has times that the clock skips, and a fold has times
+//! that it shows twice.
 //!
 //! Without this rule, a job behaves as in Debian's cron(8). A job whose minute or hour field begins
 //! with `*` follows real time. Any other job runs once right after a gap, and once in a fold.
@@ -18,7 +19,7 @@ pub struct ClockChanges {
     pub fold: Option<Fold>,
 }
 
-/// The treatment of times that a clock change skips.
+/// The treatment of the times in a gap, which the clock skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
     /// A single run at the first instant after the gap covers all skipped times.
@@ -27,7 +28,7 @@ pub enum Gap {
     Skip,
 }
 
-/// The choice between the two instants at which the clock shows the same time.
+/// The choice between the two instants in a fold, at which the clock shows the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fold {
     /// The first of the two instants counts.

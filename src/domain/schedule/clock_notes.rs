@@ -14,11 +14,12 @@ use crate::domain::time::zone::Zone;
 /// decades that may lie between two occurrences of a rare schedule.
 const CHANGES: usize = 400;
 
-/// Returns the notes on occurrence `at` of `table`, the first occurrence after `after`. A note
-/// names the times that a clock change skipped since `after`, or says that the time of `at` comes
-/// twice. A note also names the zone if the zone is not `shown`.
+/// Returns the notes on the occurrence `at` of `table`. `after` is an earlier time, and `at` is the
+/// first occurrence after it.
 ///
-/// Examples: `02:30 does not exist this day: the run is due at 03:00`;
+/// A note names the times that a clock change skipped since `after`, or says that the time of `at`
+/// comes twice. A note also names the zone if the zone is not `shown`. Examples:
+/// `02:30 does not exist this day: the run is due at 03:00`;
 /// `02:30 occurs twice this day: the first time is used`.
 pub fn clock_notes(
     table: &Timetable,
@@ -41,7 +42,7 @@ pub fn clock_notes(
     notes
 }
 
-/// Returns a note for each clock change in `(after, at]` that skipped times of `table`.
+/// Returns a note for each clock change after `after` and up to `at` that skipped times of `table`.
 fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
     let zone = table.zone();
     let changes = zone.rules().following(after.to_timestamp()).take(CHANGES);
@@ -52,7 +53,7 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
     if gaps.peek().is_none() {
         return Vec::new();
     }
-    // On a clock without changes, the timetable also has the times that the gap skips.
+    // The timetable on a clock without changes has the times that the gap skips too.
     let wall = table.on_an_even_clock();
     gaps.filter_map(|change| {
         let change = UnixMillis::from_timestamp(change)?;
@@ -101,7 +102,8 @@ fn comes_at(table: &Timetable, at: UnixMillis) -> bool {
     UnixMillis::new(at.as_i64() - 1).and_then(|before| table.next_after(before)) == Some(at)
 }
 
-/// Returns the time that the wall clock shows at `at`, stored as if it were a time in UTC.
+/// Returns the time that the wall clock of `zone` shows at `at`, stored as if that time were in
+/// UTC.
 fn on_wall(zone: &Zone, at: UnixMillis) -> Option<UnixMillis> {
     let offset = i64::from(zone.rules().to_offset(at.to_timestamp()).seconds());
     UnixMillis::new(at.as_i64() + offset * 1000)
@@ -131,8 +133,8 @@ mod tests {
     use crate::domain::schedule::clock_changes::{ClockChanges, Gap};
     use crate::domain::schedule::schedule_form::Schedule;
 
-    /// Returns the notes on the first `count` occurrences after `from`, each with the local time of
-    /// the occurrence.
+    /// Returns the notes on the first `count` occurrences of the cron expression after `from`. The
+    /// local time of the occurrence precedes each note.
     fn noted(expression: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
         let zone = Zone::load(&zone.parse().unwrap()).unwrap();
         let schedule = Schedule::Cron(vec![expression.parse().unwrap()]);

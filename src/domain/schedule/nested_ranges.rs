@@ -1,5 +1,5 @@
-//! Ranges of time that may contain each other: the narrowest range around an instant, and the sum
-//! of counts within each range.
+//! Ranges of time that may contain each other. The module finds the narrowest range around an
+//! instant, and sums counts within each range.
 //!
 //! Invariant: the cost is n log n for n ranges, even if all ranges overlap.
 
@@ -11,8 +11,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The first and the last instant of a range.
 pub type Ends = (UnixMillis, UnixMillis);
 
-/// Returns, for each point, the index of the narrowest range that contains the point, or `None`. If
-/// two ranges are equally narrow, the lower index wins. `points` must be sorted.
+/// Returns, for each of `points`, the index of the narrowest range that contains the point, or
+/// `None`. If two ranges are equally narrow, the lower index wins. `points` must be sorted.
 pub fn narrowest_at(
     ranges: &[Ends],
     points: impl IntoIterator<Item = UnixMillis>,
@@ -35,8 +35,8 @@ pub fn narrowest_at(
     points.into_iter().map(at).collect()
 }
 
-/// Returns, for each range, the sum of the `counts` of all ranges within this range. The sum
-/// includes the count of the range itself.
+/// Returns, for each range, the sum of the `counts` of all ranges within it. `counts` has a number
+/// for each range. The sum includes the count of the range itself.
 pub fn sums_within(ranges: &[Ends], counts: &[u64]) -> Vec<u64> {
     let mut begins: Vec<UnixMillis> = ranges.iter().map(|(from, _)| *from).collect();
     begins.sort_unstable();

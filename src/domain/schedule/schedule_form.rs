@@ -25,7 +25,7 @@ pub enum Schedule {
     /// The job runs at each of these 2 to 1,000 instants, which are sorted. As a part of `Several`,
     /// a list may have a single instant.
     Instants(Vec<UnixMillis>),
-    /// The job runs at anchor + k * period for each whole number k. The period is 1 s to 10 years,
+    /// The job runs at the anchor plus each multiple of this period. The period is 1 s to 10 years,
     /// in whole milliseconds.
     Every(Duration),
     /// The job runs after this delay, counted from the end of its previous run or from its first
@@ -33,8 +33,8 @@ pub enum Schedule {
     Delay(Duration),
     /// The job runs when any of these 1 to 32 cron expressions matches the wall clock of its zone.
     Cron(Vec<CronExpr>),
-    /// The job runs when any of these 1 to 32 expressions matches the wall clock, as with systemd's
-    /// `OnCalendar=`.
+    /// The job runs when any of these 1 to 32 calendar expressions matches the wall clock, as with
+    /// systemd's `OnCalendar=`.
     Calendar(Vec<CalendarExpr>),
     /// The job runs at the times of these 1 to 32 iCalendar rules.
     Rules(Vec<Recurrence>),
@@ -45,7 +45,7 @@ pub enum Schedule {
 
 impl Schedule {
     /// Returns an anchor at or before `now` from which `every` has the same occurrences as from
-    /// `anchor`. `anchor` must be later than `now`.
+    /// `anchor`. The caller ensures that `anchor` is later than `now`.
     pub fn anchor_before(&self, anchor: UnixMillis, now: UnixMillis) -> UnixMillis {
         let ahead = anchor.since(now).as_millis();
         let Some(period) = self.common_period().filter(|period| *period > 0) else {
@@ -109,8 +109,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the short text of the schedule, with the name of `zone` if the schedule follows its
-    /// wall clock.
+    /// Returns the short text of the schedule. The name of `zone` is added if the schedule follows
+    /// the wall clock of that zone.
     pub fn text_with_zone(&self, zone: &Zone) -> String {
         if self.is_on_the_wall() {
             format!("{} in {}", self.text(zone), zone.name())
@@ -161,8 +161,8 @@ impl Schedule {
         }
     }
 
-    /// Returns this schedule with the numbers that the job `name` gets for each `H`, and with its
-    /// rule for clock changes.
+    /// Returns this schedule for the job `name`: each `H` has its number, and `clock_changes` is
+    /// the rule for clock changes.
     #[must_use]
     pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
         match self {

@@ -38,7 +38,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Returns true if `other` selects the same occurrences. The delays of runs do not matter here.
+    /// Returns true if these modifiers select the same occurrences as `other`. The delays of runs
+    /// do not matter here.
     pub fn counts_as(&self, other: &Self) -> bool {
         let counted = |shape: &Self| (shape.anchor, shape.start, shape.end, shape.max_runs);
         counted(self) == counted(other)
@@ -46,7 +47,7 @@ impl Shape {
             && self.only_on == other.only_on
     }
 
-    /// Returns true if `only_on` or `exclude` is set.
+    /// Returns true if the days of `only_on` or `exclude` decide which occurrences count.
     pub fn counts_by_days(&self) -> bool {
         self.only_on.is_some() || self.exclude != DaySet::default()
     }
@@ -59,7 +60,7 @@ impl Shape {
         due.saturating_add(self.splay_of(job)).saturating_add(Duration::from_millis(millis(jitter)))
     }
 
-    /// Returns the longest delay that jitter and splay can cause for a run of `job`.
+    /// Returns the longest delay that `jitter` and `splay` together can cause for a run of `job`.
     pub fn latest_shift(&self, job: &JobName) -> Duration {
         self.splay_of(job) + self.jitter
     }

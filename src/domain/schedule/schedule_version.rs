@@ -18,8 +18,8 @@ pub struct ScheduleVersion {
     from: UnixMillis,
     /// The last instant of the period.
     until: UnixMillis,
-    /// The timetable of the schedule. `None` if the schedule is a delay, or if the schedule is
-    /// unknown.
+    /// The timetable of the schedule. `None` if the schedule is a delay, which has no occurrences,
+    /// or if it is unknown.
     timetable: Option<Timetable>,
 }
 
@@ -34,7 +34,7 @@ impl ScheduleVersion {
         Self { from, until, timetable: timetable.filter(Timetable::has_times) }
     }
 
-    /// Returns the timetable of this version, and the part of `[first, last]` that belongs to the
+    /// Returns the timetable of this version, and the part of `first` to `last` that belongs to the
     /// version. Returns `None` if that part is empty or the version has no timetable.
     fn within(
         &self,
@@ -55,7 +55,7 @@ impl ScheduleVersion {
         self.timetable.as_ref().is_some_and(Timetable::is_one_shot)
     }
 
-    /// Returns the time of a one-shot if it lies within `[first, last]`. Returns `None` if this
+    /// Returns the time of a one-shot if it lies from `first` to `last`. Returns `None` if this
     /// version is not a one-shot.
     fn instant_within(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
         let (timetable, first, last) = self.within(first, last)?;
@@ -88,7 +88,7 @@ impl ScheduleVersions {
         self.0.iter().any(|version| version.holds(at))
     }
 
-    /// Returns the number of occurrences within `[first, last]`. The counting stops at `most`
+    /// Returns the number of occurrences from `first` to `last`. The counting stops at `most`
     /// occurrences of each schedule version.
     pub fn count_up_to(&self, first: UnixMillis, last: UnixMillis, most: u32) -> u64 {
         let parts = self.0.iter().enumerate().filter_map(|(place, version)| {
@@ -122,7 +122,7 @@ impl ScheduleVersions {
         self.0.iter().filter_map(next).min()
     }
 
-    /// Returns the latest occurrence within `[first, last]`.
+    /// Returns the latest occurrence from `first` to `last`.
     pub fn latest_in(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
         let latest = |version: &ScheduleVersion| {
             version

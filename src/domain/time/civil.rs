@@ -53,8 +53,8 @@ pub(crate) fn weekday(number: i64) -> i64 {
     (number + 3).rem_euclid(7)
 }
 
-/// Returns a mask of the days of a month that fall on `weekdays`. Monday is bit 0 of `weekdays`,
-/// and day 1 is bit 1 of the result. The month has `length` days and its first day has day number
+/// Returns a mask of the days of a month that fall on `weekdays`, a mask with Monday as bit 0. Bit
+/// 1 of the result is day 1. The month has `length` days, and its first day has the day number
 /// `first`.
 pub(crate) fn falling_on(weekdays: u8, first: i64, length: i64) -> u32 {
     let begin = weekday(first);
@@ -63,8 +63,9 @@ pub(crate) fn falling_on(weekdays: u8, first: i64, length: i64) -> u32 {
         .fold(0, |days, day| days | 1 << day)
 }
 
-/// Returns the first day at or after `day` that `of_month` selects, or `None` if that day is after
-/// `last`. `of_month` gets a year and a month and returns a mask; bit 1 is day 1.
+/// Returns the number of the first day that `of_month` selects and that is not before the day
+/// number `day`. Returns `None` if that day is after `last`. `of_month` gets a year and a month and
+/// returns a mask with day 1 as bit 1.
 pub(crate) fn first_named(day: i64, last: i64, of_month: impl Fn(i64, i64) -> u32) -> Option<i64> {
     let begin = Date::of(day);
     let (mut year, mut month, mut from) = (begin.year, begin.month, begin.day);

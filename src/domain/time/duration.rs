@@ -38,8 +38,7 @@ const HOUR: u128 = 3_600_000;
 const MINUTE: u128 = 60_000;
 const SECOND: u128 = 1_000;
 
-/// The units of a duration, from large to small, each with its length in milliseconds and its
-/// names.
+/// The units of a duration, the largest first. Each has its length in milliseconds and its names.
 const UNITS: [(u128, &[&str]); 6] = [
     (WEEK, &["w", "week", "weeks"]),
     (DAY, &["d", "day", "days"]),
@@ -101,7 +100,7 @@ pub fn format_duration(duration: Duration) -> String {
         let days = SpanRound::new().largest(jiff::Unit::Day).days_are_24_hours();
         Span::new().try_milliseconds(millis).ok()?.round(days).ok()
     });
-    // A span of jiff has at most 19,998 years, so a longer duration is printed in days.
+    // A span of jiff has at most 19,998 years. A longer duration is printed in days.
     span.map_or_else(|| format!("{}d", millis / DAY), |span| PRINTER.span_to_string(&span))
 }
 

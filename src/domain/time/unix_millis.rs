@@ -38,7 +38,7 @@ impl UnixMillis {
         Self((self.0 + by.min(Self::END)).min(Self::END - 1))
     }
 
-    /// Returns the instant that is earlier by `by`, at least 1970-01-01T00:00:00Z.
+    /// Returns the instant that is earlier by `by`, but not before 1970-01-01T00:00:00Z.
     #[must_use]
     pub fn saturating_sub(self, by: Duration) -> Self {
         let by = i64::try_from(by.as_millis()).unwrap_or(Self::END);

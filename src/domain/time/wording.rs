@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::unix_millis::UnixMillis;
 use super::zone::Zone;
 
-/// Returns the last character boundary of `text` at or before byte `most`. A text that is too long
-/// is cut at this boundary.
+/// Returns the byte of the last character boundary in `text` that is not after byte `most`. A text
+/// that is too long is cut there.
 pub(crate) fn end_within(text: &str, most: usize) -> usize {
     (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Returns true if a terminal may act on the character instead of showing it: a control character,
-/// or a character that changes the direction of writing.
+/// Returns true if a terminal may act on the character instead of showing it. These are control
+/// characters, and characters that change the direction of writing.
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -128,11 +128,11 @@ impl ZoneError {
     }
 }
 
-/// The minimum similarity, from 0 to 1, at which two texts count as near.
+/// The minimum similarity, from 0 to 1, of a zone's name that an error suggests.
 const ALIKE: f64 = 0.6;
 
-/// Returns the similarity of two texts, from 0 to 1. If a cheap comparison of lengths and letters
-/// shows that the similarity is below [`ALIKE`], the result is 0.
+/// Returns the similarity of `text` and `name`, from 0 to 1. The result is 0 if a cheap comparison
+/// of lengths and letters shows that it is below [`ALIKE`].
 fn alike(text: &str, name: &str) -> f64 {
     let (own, other) = (text.chars().count(), name.chars().count());
     let share = |part: usize| {
@@ -152,7 +152,8 @@ fn alike(text: &str, name: &str) -> f64 {
     if share(common.count()) < ALIKE { 0.0 } else { 1.0 - share(strsim::osa_distance(text, name)) }
 }
 
-/// Returns up to three of `names` that look like `text`, either the whole name or its city alone.
+/// Returns up to three of `names` that are similar to `text`, the best first. Either the whole name
+/// is similar or its city alone.
 fn nearest(text: &str, names: Vec<String>) -> Vec<String> {
     let text = text.to_lowercase().replace([' ', '-'], "_");
     let mut scored: Vec<(f64, String)> = names

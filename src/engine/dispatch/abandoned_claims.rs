@@ -11,8 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::domain::name::names::RunId;
 use crate::store::RunRecord;
 
-/// The most runs of abandoned claims that are remembered, counted once per claim. Above this number
-/// all claims are forgotten, and the recovery of expired leases takes back their runs.
+/// The most runs of abandoned claims that are remembered. A run counts once for each of its claims.
+/// Above this number all abandoned claims are forgotten, and the recovery of expired leases takes
+/// back their runs.
 const MOST: usize = 10_000;
 
 /// The claims for whose answers this node no longer waits.

@@ -35,7 +35,8 @@ pub enum DefinitionError {
 }
 
 impl Definition {
-    /// Returns the compiled definition of a job's record.
+    /// Checks the definition in `record` and computes its occurrences. The error is the reason why
+    /// the definition cannot be used.
     pub fn of(record: JobRecord) -> Result<Self, DefinitionError> {
         let spec = config::from_canonical(&record.definition)?;
         let timetable = timetable(&record.name, &spec, &record.tz, record.anchor)?;
@@ -53,14 +54,16 @@ impl Definition {
         self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
     }
 
-    /// Returns the due time of the next run of a job that has no planned run at `now`. See
-    /// [`Timetable::planted_after`].
+    /// Returns the due time of the next run of a job that has no planned run at `now`: the first
+    /// occurrence after `now`, or `now` plus the delay of a delay schedule. Returns `None` if no
+    /// occurrence follows or `max_runs` is reached.
     pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
         self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
     }
 
-    /// Returns the time after which occurrences still count as unhandled at `now`. After a planned
-    /// run was moved to an earlier time, this is the latest occurrence handled before the move.
+    /// Returns the time after which occurrences still count as unhandled at `now`. This is `since`,
+    /// or the latest occurrence up to `now` that was handled before the planned run was moved to an
+    /// earlier time.
     pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
         let dealt = self
             .record
@@ -71,8 +74,8 @@ impl Definition {
         dealt.fold(self.since(), UnixMillis::max)
     }
 
-    /// Returns the same definition with `since` and `anchor` limited to `now`. Needed after Redis'
-    /// clock was ahead.
+    /// Returns the definition with the times `since` and `anchor` of its record no later than
+    /// `now`. Both may be in the future if Redis' clock was ahead.
     pub fn counted_before(&self, now: UnixMillis) -> Result<Self, DefinitionError> {
         let mut record = self.record.clone();
         record.since = record.since.min(now);
@@ -102,7 +105,8 @@ impl Definition {
         planned(&self.record.name, &self.spec.shape, due)
     }
 
-    /// Returns the last time at which a regular run may start. Returns `None` if the job has no
+    /// Returns the last time at which the regular run `run` may start: its due time, plus its
+    /// longest delay by jitter and splay, plus `skip_if_late`. Returns `None` if the job has no
     /// `skip_if_late`.
     pub fn latest_start(&self, run: &RunId) -> Option<UnixMillis> {
         let late = self.spec.shape.skip_if_late?;
@@ -113,15 +117,15 @@ impl Definition {
         )
     }
 
-    /// Returns the time up to which occurrences are judged as late or missed at `now`. Later
-    /// occurrences may still be delayed by jitter or splay.
+    /// Returns `now` minus the longest delay by jitter and splay of the job. Only occurrences up to
+    /// this time can be late or missed, because later ones may still be delayed by jitter or splay.
     pub fn judged_at(&self, now: UnixMillis) -> UnixMillis {
         now.saturating_sub(self.spec.shape.latest_shift(&self.record.name))
     }
 
-    /// Returns the occurrences up to `now` that a change of the schedule would lose. For a paused
-    /// job these are all occurrences since the pause. Otherwise these are the occurrences after the
-    /// planned run, because that run still starts.
+    /// Returns the occurrences up to `now` that a change of the schedule would lose, or `None` if
+    /// it would lose none. For a paused job these are all occurrences since the pause. Otherwise
+    /// these are the occurrences after the planned run, because that run still starts.
     pub fn passed(&self, now: UnixMillis) -> Option<SkippedRange> {
         let now = self.judged_at(now);
         match (&self.record.pending, &self.record.paused_run) {
@@ -138,7 +142,8 @@ impl Definition {
     }
 
     /// Returns the occurrences up to `now` that come after the planned run, or after the run that a
-    /// pause keeps. Also returns the time at which the next occurrence will have passed.
+    /// pause keeps. Also returns the time at which the next occurrence will have passed. Each value
+    /// is `None` if there is no such occurrence, or no such run.
     pub fn passed_behind(&self, now: UnixMillis) -> (Option<SkippedRange>, Option<UnixMillis>) {
         let Some(planned) = self.record.pending.as_ref().or(self.record.paused_run.as_ref()) else {
             return (None, None);
@@ -152,8 +157,8 @@ impl Definition {
         (passed, next.map(|due| due.saturating_add(shift)))
     }
 
-    /// Returns the time from which occurrences of the schedule count. The time of a one-shot always
-    /// counts, even if it is the time of the edit itself.
+    /// Returns the time after which occurrences of the schedule count. For a one-shot this is the
+    /// Unix epoch. So its time always counts, even if it is the time of the edit itself.
     pub fn since(&self) -> UnixMillis {
         since(&self.timetable, self.record.since)
     }

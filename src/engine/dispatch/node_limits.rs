@@ -38,18 +38,20 @@ pub(crate) struct NodeLimits {
 struct State {
     limits: FlowLimits,
     looked: Option<BootInstant>,
-    /// The limit of the host (load or memory) that is exceeded now, if any.
+    /// The limit of load or free memory that the host exceeds now. `None` if the host exceeds no
+    /// limit.
     by_host: Option<NodeLimit>,
-    /// The reason why this node cannot start any run, if any.
+    /// The resource that this node lacks to start runs. `None` if it can start runs.
     short: Option<NodeLimit>,
-    /// The limit of running jobs, if it is reached.
+    /// The limit of running jobs, if as many jobs run now. `None` if fewer jobs run.
     full: Option<NodeLimit>,
 }
 
 /// The result of a comparison with the limits: whether other nodes should be informed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitLook {
-    /// No change of the host's limits or of the ability to start runs.
+    /// Nothing changed that other nodes should know. A host limit is exceeded, or runs cannot be
+    /// started, exactly as in the last comparison.
     Same,
     /// The node stopped or resumed claiming because of its host, or because it cannot start runs.
     News,
@@ -115,8 +117,9 @@ fn at_limit(why: Option<String>, before: Option<NodeLimit>, now: UnixMillis) -> 
     why.map(|why| NodeLimit { why, since: before.map_or(now, |at_limit| at_limit.since) })
 }
 
-/// Returns the limit that the host exceeds, as text. If `was_at_limit` is true, the value must also
-/// be a tenth better than the limit. A value that the host does not report counts as good.
+/// Returns the limit that the host exceeds, as text, or `None`. If the host exceeded a limit before
+/// (`was_at_limit`), its value must be a tenth better than the limit. A value that the host does
+/// not report counts as good.
 fn past(limits: &FlowLimits, was_at_limit: bool, host: &HostFacts) -> Option<String> {
     if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)()))
     {

@@ -22,13 +22,14 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
                     match nudge.as_str() {
                         "notices" => node.wakeups.notice_planter.notify_one(),
                         "stop" => node.wakeups.lease_keeper.notify_one(),
-                        // A section lost its last file in Redis. This node's file may declare the
-                        // section.
+                        // No file in Redis declares a certain queue or group any more. This node's
+                        // file may declare it.
                         "files" => node.wakeups.reconciler.notify_one(),
-                        // The presence loop reads the lanes each time it writes this node's
-                        // presence.
+                        // The list of lanes changed. The presence loop reads it each time it writes
+                        // this node's presence.
                         "lanes" => node.wakeups.presence.notify_one(),
-                        // The presence loop also reads the queue settings at that time.
+                        // The settings of a queue changed. The presence loop reads them each time
+                        // it writes this node's presence.
                         "pools" => {
                             node.wakeups.presence.notify_one();
                             node.wakeups.ticker.notify_one();

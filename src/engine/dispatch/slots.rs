@@ -43,7 +43,7 @@ struct State {
     serving: Serving,
     max_running: Option<u32>,
     taken: HashMap<QueueName, u32>,
-    /// The queue of this node's host.
+    /// The queue of this node's host (`@HOST`). `None` until `set_host` is called.
     of_host: Option<QueueName>,
 }
 
@@ -127,8 +127,8 @@ impl Slots {
         self.lock().serving.clone()
     }
 
-    /// Sets the records of all queues in Redis. A node without a list of queues serves all these
-    /// queues, so that no queue is left without a node.
+    /// Stores the records of all queues, as read from Redis. A node without a list of queues serves
+    /// all these queues, so that no queue is left without a node.
     pub(crate) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
         let mut state = self.lock();
         if state.known != queues {
@@ -148,7 +148,7 @@ impl Slots {
         state.serving.queues.iter().flatten().filter(|queue| !is_known(queue)).cloned().collect()
     }
 
-    /// Sets the lanes of all queues. The ticker polls a new lane at once.
+    /// Stores the lanes of all queues, as read from Redis. The ticker polls a new lane at once.
     pub(crate) fn set_lanes(&self, lanes: BTreeSet<Lane>) {
         let mut state = self.lock();
         if state.lanes != lanes {
@@ -180,8 +180,8 @@ impl Slots {
         }
     }
 
-    /// Returns the lanes in use that are missing in `known`. Each lane is returned once, and again
-    /// only after a poll finds another entry there.
+    /// Returns the lanes in which a poll found an entry and that `known` lacks. Each lane is
+    /// returned once, and again only after a poll finds another entry there.
     pub(crate) fn in_use_beside(&self, known: &BTreeSet<Lane>) -> BTreeSet<Lane> {
         let mut state = self.lock();
         let (kept, unknown) =
@@ -190,7 +190,7 @@ impl Slots {
         unknown
     }
 
-    /// Returns an offer for each queue that this node serves.
+    /// Returns the lanes, free slots and share of each queue that this node serves.
     pub(crate) fn offers(&self) -> Vec<Offer> {
         let state = self.lock();
         let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
@@ -233,8 +233,9 @@ impl Slots {
         most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
     }
 
-    /// Returns the node event for the reason `hold` why `queue` lets no run start. The event
-    /// includes the limit, rate or pause of the queue that this node knows.
+    /// Returns the node event that says why `queue` lets no run start. The event includes the
+    /// limit, rate or pause that this node knows of the queue. `hold` is the reason that Redis
+    /// gave.
     pub(crate) fn why_no_room(&self, queue: &QueueName, hold: NoRoomReason) -> NodeEventKind {
         let state = self.lock();
         let (queue, known) = (queue.clone(), state.known.get(queue));

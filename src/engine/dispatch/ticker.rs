@@ -181,9 +181,11 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
 }
 
 /// Returns the due entries that a poll found, by queue, and the time until the next run is ready.
-/// Also records the state of each queue for the node events. `offers` are the polled queues, and
-/// `answers` the answers for their lanes. `now` is Redis' time of the answers, and `past_now` the
-/// time passed since.
+/// This time is `None` if no run is planned in these lanes. Also records the state of each queue
+/// for the node events.
+///
+/// `offers` are the polled queues, and `answers` the answers for their lanes. `now` is Redis' time
+/// of the answers, and `past_now` the time passed since.
 fn read_lanes(
     ticker: &Ticker,
     parts: &DispatchParts,
@@ -227,7 +229,8 @@ fn read_lanes(
     (found, next)
 }
 
-/// Records since when due runs of `queue` wait for a slot, if all slots were taken before.
+/// Records that due runs of `queue` wait for a slot, and since when. Only time in which all slots
+/// of `queue` were taken counts.
 fn note_wait(ticker: &Ticker, queue: &QueueName, due: &[DueEntry]) {
     let ready = due.first().and_then(|first| first.score.parse().ok()).and_then(UnixMillis::new);
     if let Some(ready) = ready {
@@ -309,7 +312,8 @@ async fn claim_behind(
     result
 }
 
-/// Returns the state of the data in Redis. Unless the data is settled, no run starts.
+/// Returns whether the data in Redis is complete, is being restored after a data loss, or is being
+/// examined on a new server. Runs start only if the data is complete.
 fn state_of_data(poll: &Poll) -> NoteData {
     match (poll.is_restoring, poll.is_on_new_server || poll.marks.met == Met::No) {
         (true, _) => NoteData::Settles,

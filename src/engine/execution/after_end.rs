@@ -20,10 +20,10 @@ use crate::engine::planning::backfill_plan;
 use crate::engine::recovery::journal::{Journal, JournalLine};
 use crate::store::{Claim, FinishReply, Verdict};
 
-/// The number of runs above the limit of a job's history at which the history is trimmed at once.
+/// The number of runs by which a job's history may exceed its limit before it is trimmed at once.
 const HISTORY_SLACK: usize = 50;
 
-/// An ended attempt to whose end Redis has answered, with the handles that the steps use.
+/// An attempt whose end was sent to Redis and answered, with the handles that the steps use.
 pub(super) struct EndedAttempt<'a> {
     pub(super) node: &'a NodeContext,
     pub(super) journal: &'a Journal,
@@ -43,7 +43,7 @@ type AfterEnd = for<'a> fn(&'a EndedAttempt<'a>) -> BoxFuture<'a, ()>;
 const STEPS: [AfterEnd; 5] =
     [note_in_journal, log_end, trim_history, forget_notices, advance_backfill];
 
-/// Takes all steps after the end of an attempt.
+/// Takes all `STEPS` after the end of an attempt, in their order.
 pub(super) async fn run_steps(run: &EndedAttempt<'_>) {
     for step in STEPS {
         step(run).await;
@@ -61,7 +61,7 @@ impl EndedAttempt<'_> {
     }
 }
 
-/// Records in the journal that the run has ended or was handed back.
+/// Records in the journal that the run has ended, is retried, or was handed back.
 fn note_in_journal<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         let line = match run.reply {
@@ -88,7 +88,8 @@ fn log_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move { report(run.outcome, run.decision, run.reply, run.end.took) })
 }
 
-/// Asks the janitor to trim the history of a job if it exceeds its limit by more than the slack.
+/// Asks the janitor to trim the history of a job if it exceeds its limit by more than
+/// `HISTORY_SLACK`.
 fn trim_history<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         let (most, _) = bounds_of(run.claim.run.job(), run.retention.bounds().history.keep_per_job);

@@ -11,16 +11,16 @@ use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::executor::Attempt;
 use crate::store::Claim;
 
-/// The result of the execution of a claimed run.
+/// The result of a claimed run: an attempt was made, or only its `done_check` ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Course {
     /// The attempt was made, with this outcome.
     Attempted(AttemptOutcome),
     /// No attempt was made, because the work is already done.
     Done,
-    /// No attempt was made, because the check gave no clear answer for this reason.
+    /// No attempt was made, because the `done_check` gave no clear answer. The text is the reason.
     Unclear(String),
-    /// No attempt was made, because the check was stopped from outside or never ran.
+    /// No attempt was made, because the `done_check` was stopped from outside or never ran.
     CutShort(AttemptOutcome),
 }
 
@@ -38,9 +38,9 @@ impl Course {
     }
 }
 
-/// Returns the check to run before the attempt of `claim`, or `None`. `on = "retry"` depends on
-/// earlier claims and not on the attempt number, because a run that was handed back keeps its
-/// attempt number.
+/// Returns the check to run before the attempt of `claim`, or `None` if no check is needed. `on =
+/// "retry"` depends on earlier claims and not on the attempt number. A run that was handed back
+/// keeps its attempt number.
 pub(crate) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s DoneCheck> {
     let check = spec.done_check.as_ref()?;
     match check.on {
@@ -49,7 +49,8 @@ pub(crate) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s D
     }
 }
 
-/// Returns an attempt that executes the question of `check`.
+/// Returns an attempt that runs the command or request of `check`. The environment and the other
+/// rules are those of `attempt`.
 pub(crate) fn question(check: &DoneCheck, attempt: &Attempt) -> Attempt {
     // The standard input of the job is not passed to the check.
     let process = ProcessRules { stdin: None, ..attempt.process.clone() };
@@ -73,7 +74,8 @@ pub(crate) fn judge(check: &DoneCheck, outcome: AttemptOutcome) -> Option<Course
 
 fn is_clear_no(question: &Action, outcome: &AttemptOutcome) -> bool {
     match question {
-        // The request broke off after its expected status, so this is not a clear answer.
+        // An expected status in a failed request means that the answer broke off after the status.
+        // So this is not a clear answer.
         Action::Http(request) => outcome
             .http_status
             .is_some_and(|status| matches!(status, 404 | 410) && !request.expects(status)),

@@ -18,13 +18,13 @@ use crate::engine::recovery::loss::journal_upload;
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::store::{Claim, ReturnReply, Verdict};
 
-/// The most times that a lost run or its end is sent. The first tries may fail, because the job of
-/// the run must be restored first.
+/// The most times that a lost run or its end is sent to Redis. The first tries may fail, because
+/// the job of the run must be restored first.
 const OFFERS: u32 = 20;
-/// The interval between these tries.
+/// The interval between the tries to send a lost run or its end.
 const OFFER_AGAIN: Duration = Duration::from_millis(500);
-/// The number of times the epoch must be unchanged before a refused end counts as that of a run
-/// which another node has. Nodes notice a data loss within a second.
+/// The number of polls that must show an unchanged epoch before a refused end means that another
+/// node has the run. Nodes notice a data loss within a second.
 const LOOKS: u32 = 4;
 
 /// The duration and the time of an attempt's end.
@@ -116,8 +116,8 @@ pub(crate) async fn offer_end(
     }
 }
 
-/// Gives back a run that was stopped because its lease was gone. If Redis had lost the run, the run
-/// is planned again.
+/// Gives back a run that was stopped because its lease was gone. `claimed_in` is the epoch of the
+/// data at the claim. If Redis had lost the run, the run is planned again.
 pub(crate) async fn offer_back(node: &NodeContext, claim: &Claim, claimed_in: &str) {
     for _ in 0..OFFERS {
         match node.store.return_run(claim, claimed_in, "Redis lost the run while it executed").await

@@ -1,9 +1,9 @@
 //! Renews the leases of this node, and passes the answer of Redis to each run: continue, stop, or
 //! lease lost.
 //!
-//! Invariant: the deadline of a run is counted from before its last granted renewal was sent. So
-//! the job is stopped before another node may take over its lease, even if the answer was late or
-//! lost. A lease is never renewed after its deadline.
+//! Invariant: the end of a lease is counted from before its last granted renewal was sent. So the
+//! job is stopped before another node may take over its lease, even if the answer was late or lost.
+//! A lease is never renewed after its end.
 
 use std::sync::Arc;
 
@@ -52,8 +52,8 @@ async fn renew_all(keeper: &LeaseKeeper) -> Result<(), StoreError> {
     if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::RenewNever) {
         return Ok(());
     }
-    // A lease whose deadline has passed is not renewed. Its job was stopped here, and a renewal
-    // would only delay the recovery by another node.
+    // A lease whose end has passed is not renewed. Its job was stopped here, and a renewal would
+    // only delay the recovery by another node.
     let now = BootInstant::now();
     let leases: Vec<Lease> = keeper
         .leases

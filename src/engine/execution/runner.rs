@@ -188,8 +188,8 @@ impl ClaimedAttempt {
                 // The output of a check that was cut short is useless, so it is dropped.
                 (Some(course @ Course::CutShort(_)), _) => return (course, None),
                 (Some(course), _) => return (course, Some(printed)),
-                // The stop was requested at the moment of the answer. The attempt has not begun, so
-                // even an at-most-once run is handed back and not lost.
+                // A stop was requested while the `done_check` answered. The attempt has not begun,
+                // so even an at-most-once run is handed back and not lost.
                 (None, Some(reason)) => {
                     return (Course::CutShort(AttemptOutcome::bare(reason.ending())), None);
                 }
@@ -308,7 +308,8 @@ fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attemp
     }
 }
 
-/// Returns an empty buffer for the output of an attempt.
+/// Returns an empty buffer for the output of an attempt, with the output limits of the node. If the
+/// job has `log_output`, the buffer also writes each line to the log.
 fn output_of(runner: &Runner, definition: &Definition) -> OutputBuffer {
     let bounds = runner.node.settings.output;
     if definition.spec.log_output {

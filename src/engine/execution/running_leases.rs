@@ -41,7 +41,7 @@ pub(crate) struct LeaseState {
     pub(crate) deadline: watch::Sender<BootInstant>,
     /// The channel that carries the request to stop the run, or `None` without a request.
     pub(crate) stop: watch::Sender<Option<StopReason>>,
-    /// The reason for the stop, in the form that history shows.
+    /// The reason for the stop, in the form that history shows. `None` without a request to stop.
     pub(crate) stop_cause: Option<String>,
     /// The time the run may take to stop before it is killed.
     pub(crate) kill_grace: Duration,
@@ -63,7 +63,8 @@ impl RunningLeases {
     }
 
     /// Adds a claimed run, so that its lease is renewed. Returns the handle of the lease, and the
-    /// receivers of its deadline and stop request.
+    /// receivers of the end of the lease and of a stop request. `deadline` is the first end of the
+    /// lease.
     pub(crate) fn hold(
         self: &Arc<Self>,
         lease: Lease,
@@ -128,8 +129,8 @@ impl RunningLeases {
 }
 
 impl LeaseState {
-    /// Returns true if the deadline passed without a renewal. The processes of the run are then
-    /// killed.
+    /// Returns true if the lease ended before `now` without a renewal. The processes of the run are
+    /// then killed.
     pub(crate) fn has_passed(&self, now: BootInstant) -> bool {
         !self.deadline.is_closed() && now >= *self.deadline.borrow()
     }
@@ -141,7 +142,8 @@ impl LeaseHandle {
         self.slot = None;
     }
 
-    /// Returns the reason why the run was asked to stop, in the form that history shows.
+    /// Returns the reason why the run was asked to stop, in the form that history shows. Returns
+    /// `None` if it was not asked.
     pub(crate) fn stop_cause(&self) -> Option<String> {
         self.leases.all().get(&self.lease).and_then(|state| state.stop_cause.clone())
     }

@@ -21,7 +21,8 @@ pub(crate) struct AttemptVerdict {
     pub(crate) unclear: u32,
 }
 
-/// Returns the verdict for the result of a claim. Returns `None` if this node must not write a
+/// Returns the verdict about the run of `claim` after the result `course`. `draw` is a random
+/// number from 0 to 1 for the jitter of a retry. Returns `None` if this node must not write a
 /// verdict, because the lease was lost and the next node decides.
 pub(crate) fn verdict_of(
     spec: &JobSpec,
@@ -97,8 +98,8 @@ fn retried_or(
 }
 
 /// Returns the verdict after an unclear answer of the `done_check`. The check is repeated several
-/// times, and then the run ends as lost. The count is then reset, because an operator may retry the
-/// run.
+/// times, and then the run ends as lost. The count of unclear answers is then reset, because an
+/// operator may retry the run.
 fn verdict_of_unclear(
     spec: &JobSpec,
     claim: &Claim,
@@ -136,8 +137,8 @@ pub(crate) fn facts(
     ]
 }
 
-/// Returns the record of one attempt as JSON. The record is kept when another attempt follows, or
-/// when the same attempt starts again.
+/// Returns one attempt as JSON, for the list of earlier attempts of the run. The entry is kept when
+/// another attempt follows, or when the same attempt starts again.
 pub(crate) fn past(claim: &Claim, node: &str, outcome: &AttemptOutcome, took: Duration) -> String {
     let state = match outcome.ending {
         Ending::TimedOut => "timed_out",

@@ -19,14 +19,15 @@ use crate::store::{RunRecord, StoreError};
 const PAGES: usize = 20;
 
 impl Known<'_> {
-    /// Returns true if Redis has no run of a job of this name in its history or ledger.
+    /// Returns true if neither the history nor the ledger has a run of a job of this name.
     pub(super) async fn has_no_past(&self) -> Result<bool, StoreError> {
         let history = self.store.read_history(Some(self.name), 0, 1).await?;
         let ledger = &self.reads.ledger;
         Ok(history.entries == 0 && ledger.ranges.is_empty() && ledger.until.is_none())
     }
 
-    /// Returns the subject of the question. `newest` is the newest run, for [`Ask::Last`].
+    /// Returns the subject of the question `ask`. For [`Ask::Last`], `newest` is the last
+    /// occurrence up to now and its run.
     pub(super) async fn subject(
         &self,
         ask: &Ask,
@@ -51,8 +52,8 @@ impl Known<'_> {
         }
     }
 
-    /// Returns the backfill run of the occurrence at `at` as the subject, or the fact that this run
-    /// is still waiting. Returns `None` if no backfill run exists.
+    /// Returns the backfill run of the occurrence at `at`, or the fact that this run is still
+    /// waiting. Returns `None` if no backfill run exists.
     async fn made_up(&self, at: UnixMillis) -> Result<Option<Subject>, StoreError> {
         let id = RunId::backfill(self.name.clone(), at);
         Ok(match self.run(&id).await? {
@@ -81,8 +82,7 @@ impl Known<'_> {
         Ok(state.map(|state| (id, state)))
     }
 
-    /// Returns the present job as the subject: its open runs by due time, and the run that ended
-    /// last.
+    /// Returns the state of the job: its open runs by due time, and the run that ended last.
     async fn job(&self) -> Result<Subject, StoreError> {
         let ids = self.listed();
         let lists = [&self.reads.open, &self.reads.waiting, &self.reads.spread];
@@ -100,7 +100,8 @@ impl Known<'_> {
         Ok(Subject::Job { open, more, last })
     }
 
-    /// Returns the runs of the job that have not ended, oldest due first: a few of each kind.
+    /// Returns the runs of the job that have not ended, oldest due first. At most `OPEN_SHOWN` runs
+    /// of each list (open, waiting, spread, manual) are returned.
     fn listed(&self) -> Vec<RunId> {
         let reads = &self.reads;
         let lists = [&reads.open, &reads.waiting, &reads.spread, &reads.manual];
@@ -117,7 +118,7 @@ impl Known<'_> {
         ids
     }
 
-    /// Returns the time around which the question needs node events.
+    /// Returns the time around which an answer to `ask` needs node events.
     pub(super) fn looked_at(&self, ask: &Ask, newest: Option<&(UnixMillis, RunId)>) -> UnixMillis {
         let is_open = |run: &RunId| match self.reads.record(run).and_then(Option::as_ref) {
             Some(record) => !record.state.is_final(),
@@ -140,8 +141,8 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the newest regular run up to now with its last occurrence. For a job without a
-    /// schedule, a manual run counts too.
+    /// Returns the newest regular run up to now and its last occurrence, or `None` if there is
+    /// none. For a job without a schedule, a manual run counts too.
     pub(super) async fn newest(&self) -> Result<Option<(UnixMillis, RunId)>, StoreError> {
         let (store, name, reads) = (self.store, self.name, &self.reads);
         let mut found: Vec<(UnixMillis, RunId)> = [&reads.open, &reads.waiting, &reads.spread]

@@ -39,8 +39,8 @@ pub async fn shut(
 }
 
 /// Returns true if the group waits for `member`: no run of this member waits at the gate, and a run
-/// of it is open or due soon. The rule is that of `open_gate.lua`, except that runs in lanes do not
-/// count.
+/// of the member is open or due soon. The rule is that of `open_gate.lua`, except that runs in
+/// lanes do not count.
 async fn is_awaited(
     store: &Store,
     group: &GroupName,
@@ -59,7 +59,8 @@ async fn is_awaited(
 }
 
 impl Known<'_> {
-    /// Returns the facts about the gate at which `run` waits.
+    /// Returns the facts about the gate `gate` at which `run` waits, such as the holders of its
+    /// places.
     pub(super) async fn waits_at(
         &self,
         run: &RunId,
@@ -149,8 +150,8 @@ impl Known<'_> {
         }
     }
 
-    /// Returns the reason why a run with a place at its gate has not started. Returns `None` if a
-    /// node may start the run at any moment.
+    /// Returns the reason why `run`, which has a place at a gate, has not started. Returns `None`
+    /// if a node may start the run at any moment.
     pub(super) async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let Ok(Some(record)) = self.record_of(run).await else { return Ok(None) };
         if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
@@ -159,8 +160,9 @@ impl Known<'_> {
         live_state::hindrance(self.store, &record.lane, &self.nodes).await
     }
 
-    /// Returns the gate through which a due run passed. A gate where the run gave up its place
-    /// again is preferred to a gate where the run still has its place. The caller sets `unserved`.
+    /// Returns the gate through which a due run passed, or `None` if it passed no gate. A gate
+    /// where the run gave up its place again is preferred to a gate where the run still has its
+    /// place. The field `unserved` is `None`, and the caller sets it.
     pub(super) async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
         let places = self.store.read_let_in(&record.run, &record.places).await?;
         let mut found: Vec<(&Gate, LetIn)> = record

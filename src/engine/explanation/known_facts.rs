@@ -35,8 +35,8 @@ impl Known<'_> {
         self.definition.as_ref()?.as_ref().ok()
     }
 
-    /// Returns the blockers of the ready run. Before a run is ready, returns the pause that will
-    /// block the next run.
+    /// Returns the blockers of the ready run in `facts`. If no run is ready, returns the pause of
+    /// the queue that will block the next run.
     pub(super) async fn blockers(&self, facts: &Facts) -> Result<Vec<Blocker>, StoreError> {
         match (facts.owed(), &facts.subject, &self.queue) {
             (Some(run), _, Some(queue)) if queue.lane == run.lane => {
@@ -51,7 +51,7 @@ impl Known<'_> {
         }
     }
 
-    /// Returns the facts about a node and its node events.
+    /// Returns the facts about a node: its events, and what it reports while it runs.
     pub(super) fn node(&self, node: NodeEvents) -> NodeFacts {
         let running = self.nodes.iter().find(|running| running.name == node.node.as_str());
         NodeFacts {
@@ -98,7 +98,8 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the planned run of the job, or the run that a pause keeps.
+    /// Returns the planned run of the job, or the run that a pause keeps, or `None` if it has
+    /// neither.
     pub(super) fn planned(&self) -> Option<&RunId> {
         let record = self.record.as_ref()?;
         record.pending.as_ref().or(record.paused_run.as_ref())

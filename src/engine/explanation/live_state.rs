@@ -21,7 +21,7 @@ pub(super) struct QueueState {
     pub(super) lane: Lane,
     poll: Option<LanePoll>,
     record: Option<QueueRecord>,
-    /// The runs of the queue that execute, at most `READ`, and their whole number.
+    /// The executing runs of the queue, at most `READ`, and the number of all its executing runs.
     executing: (Vec<RunId>, u64),
 }
 
@@ -85,8 +85,8 @@ impl QueueState {
         Ok(found)
     }
 
-    /// Returns the pause of the queue, which will block the next run of a job. Returns no blocker if
-    /// the queue is not paused.
+    /// Returns the pause of the queue, which will block the next run of a job. Returns no blocker
+    /// if the queue is not paused.
     pub(super) fn pause(&self) -> Vec<Blocker> {
         let described = |record: &QueueRecord| {
             let (detail, since) = detail(record, NoRoomReason::Paused);

@@ -146,7 +146,8 @@ fn running((now, nodes): (UnixMillis, Vec<NodeRecord>)) -> Vec<NodeRecord> {
 /// text. `None` if the job was not removed by a data loss.
 type Gone = Option<(UnixMillis, String)>;
 
-/// Returns the data losses, oldest first, and the entry of the job if a data loss removed the job.
+/// Returns the data losses, oldest first. If a data loss removed the job `name`, also returns the
+/// time of that loss and the schedule of the job.
 async fn losses(store: &Store, name: &JobName) -> Result<(Vec<Loss>, Gone), StoreError> {
     let read = match store.read_losses().await {
         Err(StoreError::WrongType { .. }) => Vec::new(),

@@ -21,7 +21,8 @@ use crate::store::{Ledger, LedgerRange, RunRecord, SkippedRecord, StoreError};
 const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Known<'_> {
-    /// Returns the subject for the occurrence at the time `at`.
+    /// Returns what Redis knows about the occurrence at the time `at`: its run, a skipped range, a
+    /// ledger range, or the fact that no run was due.
     pub(super) async fn at(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
             return Ok(Subject::Run(Box::new(run)));
@@ -115,8 +116,8 @@ impl Known<'_> {
     }
 
     /// Returns true if the skipped range `kept`, which includes the time `at`, has an occurrence at
-    /// `at`. The schedule that counted the range decides. If that schedule is not kept, the schedule
-    /// at the time `at` decides.
+    /// `at`. The schedule that counted the range decides. If that schedule is not kept, the
+    /// schedule at the time `at` decides.
     fn is_recorded_by(
         &self,
         kept: &SkippedRecord,
@@ -202,7 +203,8 @@ impl Known<'_> {
                 && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
     }
 
-    /// Returns the subject for a past occurrence that has no run record.
+    /// Returns the planned or paused run after which the past occurrence at `at` is still to be
+    /// handled. Without such a run, returns that the occurrence has no record.
     async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else {
             return Ok(Subject::Unrecorded { at });
@@ -232,8 +234,8 @@ impl Known<'_> {
         Ok(reaches_back || job.created.as_ref().is_some_and(|(created, _)| *created > at))
     }
 
-    /// Returns the subject for a time at which no run was due, with the occurrences before and
-    /// after `at`.
+    /// Returns the fact that no run was due at the time `at`, with the occurrences before and after
+    /// `at`.
     async fn not_due(
         &self,
         at: UnixMillis,
@@ -260,7 +262,8 @@ impl Known<'_> {
         Ok(Subject::NotDue { at, before, after })
     }
 
-    /// Returns the due time of the last run that ended before the time `at`.
+    /// Returns the due time of the last run that ended before the time `at`, or `None` if history
+    /// has none.
     async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let ended = crate::store::Ended {
             job: Some(self.name.clone()),

@@ -13,7 +13,7 @@ use crate::store::{HistoryPage, JobRecord, Ledger, RecordedAt, RunRecord, Store,
 const WAITING: usize = 10_000;
 /// The number of ended runs on one page of history.
 pub(super) const LOOKED_THROUGH: usize = 50;
-/// The number of runs of each kind that are listed for a job.
+/// The number of runs that are shown from each list of a job, such as its open runs.
 pub(super) const OPEN_SHOWN: usize = 10;
 
 /// The runs of a job by their state, and the records of the runs that the question names.
@@ -27,7 +27,8 @@ pub(super) struct QuestionReads {
     /// The newest ended runs.
     pub(super) ended: HistoryPage,
     pub(super) ledger: Ledger,
-    /// The runs that ended after the instant of the question, and the runs that record the instant.
+    /// For a question about an instant: the instant, the runs that ended after it, and the runs
+    /// that record it. `None` for any other question.
     pub(super) at: Option<(UnixMillis, Vec<RunRecord>, RecordedAt)>,
     /// The records read so far. The value is None if Redis has no record of the run.
     records: BTreeMap<RunId, Option<RunRecord>>,
@@ -96,19 +97,20 @@ impl QuestionReads {
         Ok(Self { open, waiting, spread, manual, backfill, ended, ledger, at, records: all })
     }
 
-    /// Returns what was read of a run: its record, or None inside if Redis has no record. Returns
-    /// None if the record was not read.
+    /// Returns the record of a run as far as it was read. `Some(None)` means that Redis has no
+    /// record, and `None` that the record was not read.
     pub(super) fn record(&self, run: &RunId) -> Option<&Option<RunRecord>> {
         self.records.get(run)
     }
 
-    /// Adds records that were read elsewhere.
+    /// Adds records of runs that other code has read, so that they are not read again.
     pub(super) fn keep(&mut self, records: impl IntoIterator<Item = (RunId, Option<RunRecord>)>) {
         self.records.extend(records);
     }
 }
 
-/// Returns the job `name`, the record of its planned run, and the state of its queue.
+/// Returns the job `name`, the record of its planned run or of the run that a pause keeps, and the
+/// state of its queue. The queue is `None` if the job has ended or does not exist.
 pub(super) async fn read_job(
     store: &Store,
     name: &JobName,
@@ -123,7 +125,7 @@ pub(super) async fn read_job(
     Ok((Some(job), planned, queue))
 }
 
-/// Returns the run due last. A regular run comes before a manual run.
+/// Returns the run of `runs` with the latest due time. A regular run is preferred to a manual run.
 pub(super) fn latest(runs: &[RunId]) -> Option<&RunId> {
     runs.iter().max_by_key(|run| (!run.is_manual(), run.due()))
 }
@@ -133,8 +135,8 @@ pub(super) fn is_due_in(run: &RunId, at: UnixMillis) -> bool {
     run.due() == at || run.due().floor_to_second() == at
 }
 
-/// Returns the records of these runs. An unreadable record is left out: the reader of the run
-/// reports the error.
+/// Returns the records of these runs. An unreadable record is left out, because a later read of
+/// that run reports the error.
 async fn records(
     store: &Store,
     runs: Vec<RunId>,

@@ -81,7 +81,7 @@ fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
 /// Returns the attempts of a run, oldest first.
 fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     let past = record.past.iter().map(past_attempt);
-    // The record of such a run comes from its `done_check`, and no attempt was made.
+    // Such a run ended after its `done_check` alone. It has a record, although no attempt was made.
     let is_asked_only = record.state != RunState::Running
         && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
     let is_reported = is_asked_only || !record.has_current();
@@ -114,7 +114,8 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     past.chain(current).collect()
 }
 
-/// Returns the text about the end of an attempt, with the limits that its node could not enforce.
+/// Returns `end`, a phrase about the end of an attempt, with the limits that its node could not
+/// enforce.
 fn with_unenforced(not_enforced: Option<&str>, end: String) -> String {
     match not_enforced {
         Some(limits) => format!("{end} (the node did not enforce these limits: {limits})"),

@@ -22,7 +22,8 @@ impl Known<'_> {
         }
     }
 
-    /// Returns the record of a run. Reads Redis only if the record was not read yet.
+    /// Returns the record of a run, or `None` if Redis has none. Reads Redis only if the record was
+    /// not read yet.
     pub(super) async fn record_of(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
         match self.reads.record(run) {
             Some(record) => Ok(record.clone()),

@@ -33,12 +33,13 @@ const ASK: Duration = Duration::from_secs(5);
 /// The number of index members checked in one slice.
 const SLICE: usize = 500;
 const PAGE: usize = 100;
-/// The most runs of one job that a slice checks in each list of the job.
+/// The most runs that a slice checks in each set of runs of one job (open, manual, waiting,
+/// spread).
 const PLACES: usize = 20;
 /// The most findings kept in Redis.
 const KEPT: usize = 100;
-/// The most keys in the whole Redis for which the background check counts. If Redis has more keys,
-/// only `doctor` checks the counters.
+/// The most keys in the whole Redis with which the background check compares the counters. If Redis
+/// has more keys, only `doctor` checks the counters.
 const COUNTED: u64 = 100_000;
 
 /// The loop that checks the consistency of the data slice by slice.
@@ -47,7 +48,8 @@ pub(crate) struct BackgroundCheck {
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// Asks at intervals whether a slice is due, and checks it. Never returns.
+/// Asks Redis at intervals whether the next slice is due for this node, and checks it. Never
+/// returns.
 pub(crate) async fn run(check: Arc<BackgroundCheck>) {
     loop {
         tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
@@ -136,8 +138,8 @@ async fn count(store: &Store) -> Result<Vec<Inconsistency>, StoreError> {
     Ok(count_check::judge(store, &names).await?.findings)
 }
 
-/// Checks one page of a part of the data, and moves `place` forward. Returns the findings and the
-/// number of members checked.
+/// Checks one page of the part of the data at `place`, and moves `place` forward. Returns the
+/// findings and the number of members checked.
 async fn look(
     check: &BackgroundCheck,
     checker: &mut ConsistencyChecker<'_>,

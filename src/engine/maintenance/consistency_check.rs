@@ -56,7 +56,7 @@ impl<'a> ConsistencyChecker<'a> {
         self.lanes.iter().cloned().collect()
     }
 
-    /// Adds lanes to the lanes that this pass checks.
+    /// Adds the lanes in `more` to the lanes that this pass checks.
     pub fn add_lanes(&mut self, more: impl IntoIterator<Item = Lane>) {
         self.lanes.extend(more);
     }
@@ -158,7 +158,7 @@ impl<'a> ConsistencyChecker<'a> {
         Ok(over.into_iter().collect())
     }
 
-    /// Returns the first open run of `job` that is not a retry requested by an operator.
+    /// Returns the first open run of `job` that is not a retry requested by an operator, or `None`.
     async fn open_unasked(&self, job: &JobName) -> Result<Option<RunId>, StoreError> {
         let open = self.store.list_open(job).await?;
         let records = self
@@ -223,7 +223,8 @@ impl<'a> ConsistencyChecker<'a> {
         }
     }
 
-    /// Returns the findings about the type, the hash fields and the text of one key.
+    /// Returns the findings about the key `name`: its type, its hash fields, or its value as a
+    /// string.
     async fn look_at_key(&self, name: &str) -> Result<Vec<Inconsistency>, StoreError> {
         let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
         let mut findings = consistency::judge_key(&key);
@@ -232,7 +233,7 @@ impl<'a> ConsistencyChecker<'a> {
         Ok(findings)
     }
 
-    /// Returns the findings about these jobs, runs and keys.
+    /// Returns the findings about the jobs, runs and keys in `subjects`.
     pub async fn look_at(
         &mut self,
         subjects: &BTreeSet<FindingSubject>,
@@ -274,7 +275,8 @@ impl<'a> ConsistencyChecker<'a> {
     }
 }
 
-/// Returns the facts of these runs, including a corrected start time for a run that waits too long.
+/// Returns the record and the index entries of each run. If the ready time of a planned run is too
+/// far in the future, also returns the ready time that it should have.
 pub(crate) async fn inspect_runs(
     store: &Store,
     runs: &[(RunId, Option<Fence>)],
@@ -296,7 +298,7 @@ pub(crate) async fn inspect_runs(
     Ok(all)
 }
 
-/// Returns the findings about the fields of these keys, if a key is a hash with checked fields.
+/// Returns the findings about unreadable fields of those keys that are hashes with checked fields.
 pub async fn look_at_fields(
     store: &Store,
     keys: &[&KeyFacts],
@@ -312,7 +314,8 @@ pub async fn look_at_fields(
     Ok(names.into_iter().zip(bad).filter_map(finding).collect())
 }
 
-/// Returns the findings about the text of these keys, if a key is a string with checked text.
+/// Returns the findings about unreadable values of those keys that are strings with a checked
+/// value.
 pub async fn look_at_texts(
     store: &Store,
     keys: &[&KeyFacts],
@@ -346,7 +349,8 @@ pub(crate) async fn read_bad_fields(
     Ok(keys.iter().zip(store.read_fields(keys).await?).map(judge).collect())
 }
 
-/// Returns those of `findings` that a second reading a moment later shows again.
+/// Returns those of `findings` that a second reading after `MOMENT` shows again. `more` are lanes
+/// to check that Redis may not list.
 pub async fn confirm(
     store: &Store,
     more: &BTreeSet<Lane>,
@@ -382,8 +386,9 @@ pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     )
 }
 
-/// Adds the judgement about the planned run to the facts of a job. A job may lack a planned run if
-/// each future occurrence was already handled.
+/// Adds to `facts` the run that should replace a planned run computed while Redis' clock was ahead
+/// (`far`). If `far` is `None` and the job has no planned run, it needs none, because each future
+/// occurrence was already handled.
 fn note_far(facts: &mut JobPlaces, far: Option<Far>) {
     if far.is_none() && facts.pending.is_none() {
         facts.plan = PlannedRun::Nothing;
@@ -391,8 +396,9 @@ fn note_far(facts: &mut JobPlaces, far: Option<Far>) {
     facts.comes_first = far.filter(|far| far.is_by_clock).map(|far| far.first);
 }
 
-/// Returns the run that a job should have planned. Also returns the entry of the job in the list of
-/// jobs with gates.
+/// Returns the kind of planned run that a job should have at `now`. Also returns the entry of the
+/// job in the list of jobs with gates. The entry is `None` if the job has no gates or its
+/// definition is unusable.
 fn plan_of(record: &JobRecord, now: UnixMillis) -> (PlannedRun, Option<String>) {
     let definition = match Definition::of(record.clone()) {
         Ok(definition) => definition,

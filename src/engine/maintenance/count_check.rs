@@ -11,22 +11,23 @@ use crate::domain::consistency::{
 };
 use crate::store::{CounterPair, OutputFacts, Store, StoreError};
 
-/// The most readings if the data changes all the time, and the pause between readings.
+/// The most readings of the data if it changes all the time. `PAUSE` is the time between readings.
 const LOOKS: usize = 6;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The result of the checks that compare many keys.
+/// The result of comparing counters with the data they count, and outputs with their indexes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Whole {
-    /// The findings of these checks.
+    /// The counters and output indexes that are wrong.
     pub(crate) findings: Vec<Inconsistency>,
-    /// The counters that this check judged.
+    /// The counters that were compared.
     pub(crate) counts: CountFacts,
-    /// The outputs and output indexes that this check judged.
+    /// The outputs and output indexes that were compared.
     pub(crate) outputs: OutputFacts,
 }
 
-/// The names, within the namespace, of the keys that these checks compare.
+/// The names, within the namespace, of the keys to compare: waiting runs, gate waiters, ledgers,
+/// outputs, and the indexes of outputs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
     counted: CounterPair,
@@ -34,7 +35,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Returns the names of those `keys` that these checks compare.
+    /// Returns the names of those `keys` that are to be compared.
     pub(crate) fn among<'a>(keys: impl Iterator<Item = &'a KeyFacts>) -> Self {
         let mut names = Self::default();
         for key in keys {
@@ -50,7 +51,7 @@ impl Names {
         names
     }
 
-    /// Returns the names of all keys of the namespace that these checks compare.
+    /// Returns the names of all keys of the namespace that are to be compared.
     pub(crate) async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut keys = Vec::new();
         for of in ["waiting:*", "gate_waiters:*", "ledger:*", "output*"] {
@@ -60,9 +61,9 @@ impl Names {
     }
 }
 
-/// Judges the named keys, and returns only confirmed findings. If anything is wrong, all present
-/// keys are judged again. While data changes, this is repeated several times, because a real
-/// difference stays the same.
+/// Compares the keys in `names`, and returns only confirmed findings. If anything is wrong, all
+/// keys that then exist are compared again. While data changes, this is repeated several times,
+/// because a real difference stays the same.
 pub(crate) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreError> {
     let mut found = look(store, names).await?;
     for _ in 0..LOOKS {
@@ -82,8 +83,9 @@ pub(crate) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreEr
 }
 
 impl Whole {
-    /// Returns the findings that `before` contains too. If data changed meanwhile (`is_still` is
-    /// false), a finding must also show the same difference in both readings.
+    /// Returns the findings that an earlier reading, `before`, contains too. If data changed
+    /// meanwhile (`is_still` is false), a finding must also show the same difference in both
+    /// readings.
     fn if_also_in(mut self, store: &Store, before: &Self, is_still: bool) -> Self {
         if !is_still {
             let OutputFacts { missing, unlisted } = &mut self.outputs;

@@ -294,7 +294,8 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     Ok(census)
 }
 
-/// Returns the entries of `bad` that are still members of the sorted set `rest`.
+/// Returns the entries of `bad` that are still members of the sorted set `rest`. `rest` is the name
+/// of its key within the namespace.
 async fn still_there(
     store: &Store,
     rest: &str,

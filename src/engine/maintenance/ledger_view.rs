@@ -87,8 +87,8 @@ impl Folded {
         ))
     }
 
-    /// Returns the ledger entry for `run`, which has no run record. Returns `None` if the due time
-    /// of the run lies in no range.
+    /// Returns the ledger range at the due time of `run`, and what the ledger counts of this run.
+    /// `run` has no run record. Returns `None` if its due time lies in no range.
     pub(crate) fn answer_of(&self, run: &RunId, recorded: Recorded<'_>) -> Option<InLedger> {
         let range = self.ledger.fate_at(run.due())?;
         let answer = match range.state {
@@ -103,7 +103,7 @@ impl Folded {
         Some(InLedger { range: range.clone(), answer })
     }
 
-    /// Returns true if a range within `skipped_range` covers the occurrence `at`.
+    /// Returns true if a ledger range that lies within `skipped_range` covers the occurrence `at`.
     pub(crate) fn counts_within(&self, at: UnixMillis, skipped_range: SkippedRange) -> bool {
         let mut ranges = self.ledger.ranges.iter();
         ranges.any(|range| {
@@ -115,7 +115,8 @@ impl Folded {
     }
 
     /// Returns the first occurrence of `job` that has a run record and is certainly counted in the
-    /// ledger too. Also returns its range, and the range without this occurrence (`None` if empty).
+    /// ledger too. `dues` are the occurrences with run records. Also returns its ledger range, and
+    /// this range without the occurrence (`None` if empty).
     pub(crate) fn counted_twice(
         &self,
         job: &JobName,
@@ -141,8 +142,9 @@ impl Folded {
     }
 
     /// Returns the first occurrence with a run record in a range that counts more occurrences than
-    /// the schedules allow. No record may lie at an end of a range. The caller has checked this, so
-    /// the counts are exact.
+    /// the schedules allow. `total` has the occurrences with run records (`dues`), each with the
+    /// index of its narrowest range. No record may lie at an end of a range. The caller has checked
+    /// this, so the counts are exact.
     fn first_over<'t>(
         &self,
         total: &'t [(UnixMillis, usize)],
@@ -163,8 +165,8 @@ impl Folded {
     }
 
     /// Returns the narrowest range between whose ends more occurrences are counted than the
-    /// schedules had. The narrower ranges and run records in between are included in the count.
-    /// This range must lose one occurrence, because the narrower ranges are certain.
+    /// schedules had. The narrower ranges and run records (`dues`) in between are included in the
+    /// count. This range must lose one occurrence, because the narrower ranges are certain.
     pub(crate) fn ledger_excess(
         &self,
         job: &JobName,
@@ -324,7 +326,7 @@ impl Folded {
     }
 
     /// Returns true if `total` exceeds the number of occurrences that the schedules have within
-    /// `range` by at least `beyond`. With 0, all occurrences must be counted.
+    /// `range` by at least `beyond`. If `beyond` is 0, an equal number is enough.
     fn is_full(&self, range: &LedgerRange, total: u64, beyond: u64) -> bool {
         // The first occurrence always counts as one, because it may belong to an older schedule.
         let behind = range.from.saturating_add(Duration::from_millis(1));

@@ -207,7 +207,8 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
     NodeName::from_host_name(&format!("{base}{suffix}"))
 }
 
-/// Returns the facts that this node reports about itself.
+/// Returns the facts that this node reports about itself. `clock_offset_ms` is by how many ms its
+/// host's clock is ahead of Redis' clock.
 fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
     let EngineSettings { host, started_at, .. } = &presence.node.settings;
     let ExecutorAbilities { limits, most_files, has_cgroups, users, users_why, own_user } =
@@ -273,9 +274,9 @@ async fn look_around(presence: &Presence, kept: &mut BootInstant) {
     }
 }
 
-/// Returns by how many ms this host's clock is ahead of Redis' clock. This clock showed `before`
-/// and `after` a call, and Redis' clock showed `now` in between. Returns 0 if a slow answer
-/// explains the difference.
+/// Returns by how many ms this host's clock is ahead of Redis' clock. The host's clock showed
+/// `before` and `after` a call, and Redis' clock showed `now` during the call. Returns 0 if a slow
+/// answer explains the difference.
 fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
     let (before, now, after) = (before.as_i64(), now.as_i64(), after.as_i64());
     if now < before { before - now } else { (after - now).min(0) }

@@ -100,15 +100,16 @@ pub(crate) async fn run(reaper: Arc<Reaper>) {
     }
 }
 
-/// Returns the end mark of an earlier schedd with this node's name, from this boot of the host.
+/// Returns the end mark of an earlier schedd with this node's name, from this boot of the host. The
+/// mark shows that no process of its jobs is alive. Returns `None` if there is no such mark.
 fn predecessor(settings: &EngineSettings) -> Option<EndedMark> {
     let mark = EndedMark::read(settings.ended_mark.as_deref()?)?;
     let is_its = mark.node == settings.node.as_str() && mark.boot_id == settings.host.boot_id;
     (is_its && mark.incarnation != settings.incarnation).then_some(mark)
 }
 
-/// Takes back at once all runs of this node's predecessor, whose jobs have no live process any
-/// more.
+/// Takes back at once all runs of this node's predecessor, which had the id `incarnation`. No
+/// process of these runs is alive any more.
 async fn take_back(reaper: &Reaper, incarnation: &str) -> Result<(), StoreError> {
     for lease in reaper.node.store.list_leases(PAGE).await?.into_iter().flatten() {
         let Ok(Some(record)) = reaper.node.store.read_run(&lease.run).await else { continue };
@@ -241,8 +242,9 @@ async fn release_abandoned(reaper: &Reaper, run: &RunId) -> Result<bool, StoreEr
     }
 }
 
-/// Takes one run back. If a key of the run has the wrong type, the error is logged and the run is
-/// tried again later. Other runs are not affected.
+/// Takes back the run of `lease`, which was seen unchanged for the time `unchanged`. Returns false
+/// if that time is too short. If a key of the run has the wrong type, the error is logged and the
+/// run is tried again later. Other runs are not affected.
 async fn recover_alone(
     reaper: &Reaper,
     lease: &ExpiredLease,
@@ -260,7 +262,8 @@ async fn recover_alone(
     }
 }
 
-/// Takes one run back. Returns false if the lease was not yet watched for its whole length.
+/// Takes back the run of `lease`, which was seen unchanged for the time `unchanged`. Returns false
+/// if that is shorter than the length of the lease.
 async fn recover(
     reaper: &Reaper,
     lease: &ExpiredLease,

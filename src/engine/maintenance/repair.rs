@@ -26,7 +26,8 @@ use crate::store::{
     StopRunning, Store, StoreError, Successor,
 };
 
-/// The most rounds for one job or run. One that changes faster than it can be read is not repaired.
+/// The most times that a job or run which changes meanwhile is read again. After that it is not
+/// repaired.
 const ROUNDS: usize = 8;
 /// The most jobs or runs that are repaired in one call.
 const PAGE: usize = 100;
@@ -42,7 +43,7 @@ struct BadJob<'a> {
     at: usize,
     /// The time before which no run of the job may be planned.
     not_before: UnixMillis,
-    /// True if the planned run of the job is too late.
+    /// True if a finding says that the planned run of the job is too far in the future.
     is_far: bool,
 }
 
@@ -52,12 +53,13 @@ struct BadRun<'a> {
     found_under: Option<Fence>,
     /// The index of the first finding about the run.
     at: usize,
-    /// The kinds of places that the findings about the run name, such as `waiting`.
+    /// The indexes and sets that the findings about the run name, such as `waiting`.
     places: BTreeSet<&'static str>,
 }
 
 /// Repairs the jobs and runs of `findings` if a repair is safe. If several findings concern one job
-/// or run, its repairs are listed at the first of these findings.
+/// or run, its repairs are listed at the first of these findings. `more` are lanes to check that
+/// Redis may not list.
 pub async fn mend(
     store: &Store,
     more: &BTreeSet<Lane>,
@@ -123,7 +125,7 @@ fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreEr
     }
 }
 
-/// Corrects the wrong counters, and returns the corrections as text.
+/// Corrects the wrong counters in `facts`, and returns the corrections as text.
 pub async fn repair_counts(store: &Store, facts: &CountFacts) -> Result<Vec<String>, StoreError> {
     store.repair_counts(facts).await.map(words)
 }
@@ -145,7 +147,7 @@ pub async fn repair_gate(store: &Store, key: &str) -> Result<Vec<String>, StoreE
     Ok(vec![format!("runs removed from the gate of {}: {left}", gate.words())])
 }
 
-/// Repairs the key of a finding, and returns the repairs as text.
+/// Repairs the Redis key `key` that `finding` concerns, and returns the repairs as text.
 pub async fn mend_key(
     store: &Store,
     key: &str,
@@ -368,7 +370,8 @@ async fn mend_jobs(
     Ok(())
 }
 
-/// Returns `None` if a key of the job is unreadable, so that its planned run stays unchanged.
+/// Returns `look`, or `None` if a key of the job is unreadable. The planned run of the job then
+/// stays unchanged.
 fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, StoreError> {
     match look {
         Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(None),
@@ -376,8 +379,9 @@ fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, St
     }
 }
 
-/// Returns the run to plan if a live job has no planned run. Also returns the ready time for the
-/// run that the job has planned. A paused job has neither.
+/// Returns the run after `from` to plan if a live job has no planned run. Also returns the ready
+/// time that the planned run of the job should have, if it has one. Both are `None` for a paused
+/// job.
 fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
     if definition.record.paused_at.is_some() {
         return (None, None);

@@ -32,7 +32,7 @@ use crate::store::{About, JobRecord, Store, StoreError};
 /// The most bytes of a run's output in a notice. These are the last bytes of the output.
 const OUTPUT: usize = 8 * 1024;
 
-/// Adds the payload to an attempt that delivers a notice. Returns an error only if the cause
+/// Adds the payload to `attempt` if it delivers a notice. Returns an error only if the cause
 /// passes, such as an outage.
 pub(crate) async fn notice_facts_of(
     store: &Store,
@@ -91,7 +91,8 @@ pub(crate) async fn notice_facts_of(
 }
 
 /// Replaces the action and settings of `attempt` by those in the present definition of `job`. If
-/// `job` is gone or unreadable, or has no such notice any more, `attempt` stays as it was planned.
+/// `job` is gone or unreadable, or no longer has notices of `kind`, `attempt` stays as it was
+/// planned.
 async fn do_as_said_now(
     store: &Store,
     attempt: &mut Attempt,
@@ -110,7 +111,7 @@ async fn do_as_said_now(
 }
 
 /// Returns the present definition of the hidden job for notices of `kind` about the job `subject`.
-/// Returns `None` if `subject` is gone or unreadable, or has no such notice any more.
+/// Returns `None` if `subject` is gone or unreadable, or no longer has notices of `kind`.
 pub fn said_now(subject: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
     let definition = Definition::of(subject?).ok()?;
     notice_job(&definition.spec, kind)
@@ -125,8 +126,8 @@ async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String
     }))
 }
 
-/// Returns the data, or empty data if the data is unreadable (wrong type or corrupt), because an
-/// incomplete notice is better than none.
+/// Returns the value that was read for `notice`. If the data is unreadable (wrong type or corrupt),
+/// returns an empty value, because an incomplete notice is better than none.
 fn unless_wrong_type<T: Default>(
     notice: &RunId,
     read: Result<T, StoreError>,
@@ -140,8 +141,9 @@ fn unless_wrong_type<T: Default>(
     }
 }
 
-/// Sends the start ping of an attempt in the background and does not repeat it. Dropping the
-/// returned handle aborts the ping, because a start ping after the end would report a running job.
+/// Sends the start ping of an attempt in the background and does not repeat it. Returns `None` if
+/// the job has no `ping_url`. Dropping the returned handle aborts the ping, because a start ping
+/// after the end would report a running job.
 pub(crate) fn ping_start(
     executors: &Arc<dyn Execute>,
     spec: &JobSpec,
@@ -156,7 +158,7 @@ pub(crate) fn ping_start(
     Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
 }
 
-/// Returns a phrase that names the open run or gate for which a run waits.
+/// Returns a phrase that names `what` a run waits for: the open run or gate.
 fn waits_for(what: &str) -> String {
     match what {
         "overlap" => "an open run of its job".to_owned(),
@@ -191,8 +193,9 @@ impl PayloadSource<'_> {
         u64::try_from(took.as_millis()).ok()
     }
 
-    /// Returns the time from the due time of a late run to its start. For a run that has not
-    /// started, this is the time until the delay was found.
+    /// For a notice about a late run, returns the time from its due time to its start. If it has
+    /// not started, returns the time until a node noticed the delay. Returns `None` for other
+    /// notices.
     fn late(&self) -> Option<Duration> {
         let is_finish = self.about.text("stamp") == Some(Deadline::Finish.as_str());
         // A claim that was handed back before any execution does not count as a start.
@@ -202,14 +205,16 @@ impl PayloadSource<'_> {
         Some(at.since(self.due()?))
     }
 
-    /// Returns the state of the run. A late run without a record counts as planned.
+    /// Returns the state of the run that the notice is about. A late run without a record counts as
+    /// planned (`scheduled`). Returns `None` if the state is not known.
     fn state(&self) -> Option<&str> {
         let planned =
             (self.kind == NoticeKind::Late && self.subject.is_some()).then_some("scheduled");
         self.about.text("state").or(planned)
     }
 
-    /// Returns the reason for the state of an ended run, or the reason why a run is late.
+    /// Returns the reason for the state of an ended run, or the reason why a run is late. Returns
+    /// `None` if no reason is known.
     fn reason(&self) -> Option<String> {
         let ended = self.ended_by();
         if self.causes.is_empty() {
@@ -227,7 +232,8 @@ impl PayloadSource<'_> {
         )
     }
 
-    /// Returns the id of the open run because of which this run was skipped.
+    /// Returns the id of the open run because of which this run was skipped. Returns `None` if it
+    /// was not skipped for this reason.
     fn behind(&self) -> Option<&str> {
         self.about.text("behind").filter(|_| self.about.text("state") == Some("skipped"))
     }
@@ -245,7 +251,7 @@ impl PayloadSource<'_> {
             .or_else(|| coded("status", "http_status"))
     }
 
-    /// Returns a sentence that summarizes the notice.
+    /// Returns a sentence that says what the notice reports.
     fn sentence(&self) -> String {
         if self.about.text("stamp").is_some_and(is_of_rest) {
             let (count, job) = (self.about.suppressed, &self.job);

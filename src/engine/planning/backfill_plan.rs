@@ -16,7 +16,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::store::{PlantReply, Store, StoreError};
 
-/// The most backfill runs that have already ended and that one call of `advance` skips.
+/// The most runs that one call of `advance` skips because they have already ended.
 const ROUNDS: usize = 1_000;
 /// The number of occurrences that one call reads from Redis.
 const PAGE: usize = 200;
@@ -50,8 +50,8 @@ pub struct BackfillPlan {
     pub cut_at: Option<UnixMillis>,
 }
 
-/// Returns the backfill runs for the occurrences of `window`, by the present schedule of the job.
-/// At most `most` runs.
+/// Returns the backfill runs for the occurrences of `window`, by the present schedule of the job,
+/// at most `most` runs.
 pub async fn plan(
     store: &Store,
     definition: &Definition,

@@ -161,7 +161,7 @@ pub fn sections_of(config: &Config) -> BTreeMap<Section, SectionText> {
     queues.chain(groups).collect()
 }
 
-/// Compares a file with the live jobs, queues and groups.
+/// Compares the file `said` with the live jobs, queues and groups.
 pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison, StoreError> {
     let now = store.now().await?;
     let listed = store.read_source(said.source).await?;
@@ -230,9 +230,9 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> A
     }
 }
 
-/// Returns true if the stored definition of `job` has the same meaning as `definition` in other
-/// words. Older versions of schedd stored process rules for HTTP requests, where the rules have no
-/// effect.
+/// Returns true if the stored definition of `job` means the same as `definition`, although the
+/// texts differ. Older versions of schedd stored process rules for HTTP requests, where the rules
+/// have no effect.
 fn means(job: &JobRecord, definition: &str) -> bool {
     job.definition != definition
         && config::from_canonical(&job.definition)

@@ -22,9 +22,10 @@ use crate::store::{
 };
 
 const ROUNDS: usize = 8;
-/// The most open runs that the script which removes a job asks to stop in one call.
+/// The most open runs of a removed job that one call of the script asks to stop.
 const STOPPED_AT_ONCE: u32 = 1_000;
-/// The most runs of each list of a job that are ended when the job is removed.
+/// The most runs that are ended in each set of runs of a removed job (open, manual, waiting,
+/// spread).
 pub(crate) const ENDED_AT_ONCE: usize = 1_000;
 
 pub(crate) fn understand(record: JobRecord) -> Result<Definition, OperationError> {
@@ -162,7 +163,7 @@ async fn remove(
 
 /// Returns the passed occurrences without a record that come after the planned run of a job. For a
 /// paused job they come after the run that the pause keeps. Also returns the time at which the next
-/// occurrence will have passed.
+/// occurrence will have passed. A value is `None` if there is no such occurrence.
 async fn passed_behind(
     store: &Store,
     definition: &Definition,
@@ -188,8 +189,8 @@ async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, Op
 }
 
 /// Cancels runs of a removed job that never began, so that a later job of the same name does not
-/// wait for these runs. At most `ENDED_AT_ONCE` runs of each list are cancelled here, and the claim
-/// script ends the remaining runs.
+/// wait for them. At most `ENDED_AT_ONCE` runs of each set (open, manual, waiting, spread) are
+/// cancelled here. The claim script ends the remaining runs.
 async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), OperationError> {
     let runs = store.list_places(name, ENDED_AT_ONCE).await?;
     let records =

@@ -36,10 +36,10 @@ pub(crate) async fn unrecorded(
     Ok(lateness::without(&definition.timetable, definition.since(), skipped_range, &known))
 }
 
-/// Returns a skipped range that begins at `run` and is cut before the first later occurrence with a
-/// run record. The result is the last occurrence, the count, and the next occurrence to plan, which
-/// is after both that record and `taken`. Only occurrences after `since` are counted, except that
-/// of `run`.
+/// Cuts the skipped range from `run` to `last` before the first later occurrence with a run record.
+/// Returns the last occurrence, the count and the next occurrence to plan. The next occurrence is
+/// after both that record and `taken`. Only occurrences after `since` are counted, except that of
+/// `run`.
 pub async fn up_to_recorded(
     store: &Store,
     definition: &Definition,
@@ -125,7 +125,8 @@ pub(crate) async fn look_at_ledger(
     Ok((folded, recorded.into_iter().collect()))
 }
 
-/// Returns the first occurrence of the earliest range and the last occurrence of the latest range.
+/// Returns the first occurrence of the earliest range and the last occurrence of the latest range,
+/// or `None` if there is no range.
 fn bounds<'a>(
     skipped_ranges: impl Iterator<Item = &'a SkippedRecord> + Clone,
 ) -> Option<(UnixMillis, UnixMillis)> {

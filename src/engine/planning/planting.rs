@@ -57,7 +57,7 @@ pub struct Request {
     /// The action if a live job already has the name.
     pub existing: Existing,
     /// The revision on which an edit was based. If the job has another revision by now, the job is
-    /// not changed.
+    /// not changed. `None` changes the job at any revision.
     pub seen: Option<Rev>,
 }
 
@@ -244,7 +244,7 @@ async fn apply_until_answered(
     store.apply_jobs(orders).await
 }
 
-/// Applies one request to one job.
+/// Applies one request, and returns its result. The error is the reason why the request failed.
 pub async fn apply_one(
     store: &Store,
     host_zone: &Zone,
@@ -397,8 +397,8 @@ fn newest_past(
     (is_planted || !had_it()).then_some(newest)
 }
 
-/// Returns the definition with its time limited to `max_wait` after `since`. `since` is the time of
-/// the first add in a debounced burst.
+/// Returns `spec` with the due time of a one-shot limited to `max_wait` after `since`. `since` is
+/// the time of the first add in a debounced burst.
 fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
     let mut spec = spec.clone();
     let longest = spec.unique.as_ref().and_then(|unique| unique.second.max_wait());

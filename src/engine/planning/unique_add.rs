@@ -13,7 +13,7 @@ use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
 
-/// The holder of a unique key, with the record of that job.
+/// The job that has a unique key now or had it last, with its record.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyHolder {
     /// The job that has the key now or had it last.
@@ -53,8 +53,8 @@ pub(crate) async fn read_key_holders(
 
 impl KeyHolder {
     /// Returns the record of the job that an add with this key changes. This is the holder of the
-    /// key, if the holder was added with a debounce and has not begun. Otherwise the add makes a
-    /// new job.
+    /// key, if the holder was added with a debounce and has not begun. Otherwise returns `None`,
+    /// and the add makes a new job.
     pub(crate) fn to_change(&self, unique: &Unique) -> Option<&JobRecord> {
         self.debounced(unique).filter(|job| job.pending.is_some() || job.paused_run.is_some())
     }

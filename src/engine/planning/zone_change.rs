@@ -63,7 +63,7 @@ async fn look(node: &NodeContext) -> Result<(), StoreError> {
 }
 
 /// Returns the due time of the job's planned run if the run is in the future and its due time is
-/// not an occurrence.
+/// not an occurrence. Otherwise returns `None`.
 fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
     let due = definition.record.pending.as_ref()?.due();
     let is_zoned =

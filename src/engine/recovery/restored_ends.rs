@@ -27,8 +27,8 @@ const AT_ONCE: usize = 16;
 /// The most times that a job is read for one run. The job is read again if an operator edited it,
 /// or if another of its runs was skipped or restored meanwhile.
 const READINGS: usize = 8;
-/// The most occurrences that are skipped over after each reading of a job. The journal does not
-/// remember more runs of one job.
+/// The most occurrences with a run record that are passed over, after each reading of a job, to
+/// find its next run. The journal does not remember more runs of one job.
 const ROUNDS: usize = 2_000;
 /// The most jobs whose skipped ranges are cached.
 const MOST_JOBS: usize = 1_000;
@@ -223,8 +223,8 @@ async fn give_back_planned(
     Ok(RestoreReply::Stale)
 }
 
-/// Adds the present data in Redis about the run to `order`. Returns the definition of the job if
-/// the run is the planned run of this job.
+/// Adds to `order` the present lane of the job, and the skipped range that contains the run.
+/// Returns the definition of the job if the run is its planned run, and `None` otherwise.
 async fn look_at(
     store: &Store,
     order: &mut RestoreOrder,
@@ -247,8 +247,8 @@ async fn look_at(
     Ok(Some(definition))
 }
 
-/// Adds the preceding occurrence to the facts of a restored run if it is near. When both
-/// occurrences are trimmed, the ledger can then join them into one range.
+/// Adds the time of the preceding occurrence to the facts of a restored run, if it is at most 25
+/// hours earlier. When both occurrences are trimmed, the ledger can then join them into one range.
 fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     if order.facts.iter().any(|(field, _)| field == FOLLOWS) {
         return;
@@ -261,8 +261,8 @@ fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
 }
 
-/// Returns the last occurrence from `from` on such that it and all occurrences before it are in
-/// `done`. Returns `from` if the next occurrence is not in `done`.
+/// Returns the last of the occurrences after `from` that follow without a gap and whose runs are
+/// all in `done`. Returns `from` if the next occurrence is not in `done`.
 fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId>) -> UnixMillis {
     while let Some(next) = definition.next_after(from) {
         if !done.contains(&RunId::regular(definition.record.name.clone(), next)) {

@@ -23,7 +23,7 @@ use crate::store::EventNote;
 const MOST: usize = 200;
 /// The shortest condition that becomes an event. A run that is late by less counts as on time.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest gap in a condition that does not end its event. For limits the gap is longer,
+/// The longest gap in a condition that does not end its event. For limits it is `AT_LIMIT_GAP`,
 /// because a busy queue or node reaches and leaves its limit all the time.
 const GAP: Duration = Duration::from_secs(1);
 const AT_LIMIT_GAP: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ pub(crate) struct Notes {
 struct State {
     /// A time of Redis' clock, and the instant of this node's clock at which the time was read.
     clock: (UnixMillis, BootInstant),
-    /// The present conditions, by their kind and queue.
+    /// The conditions that last, such as an outage or a full queue, by their kind and queue.
     lasting: BTreeMap<(&'static str, Option<QueueName>), Lasting>,
     /// The queues without a free slot, each with the time from which all its slots were taken.
     full: BTreeMap<QueueName, UnixMillis>,
@@ -161,7 +161,8 @@ impl Notes {
         }
     }
 
-    /// Records whether the state of the data allows any run to be due.
+    /// Records whether the data in Redis is complete, is being restored, or is being examined. Runs
+    /// are due only if the data is complete.
     pub(crate) fn data(&self, data: NoteData) {
         let mut state = self.state();
         match data {
@@ -186,7 +187,8 @@ impl Notes {
         self.state().now()
     }
 
-    /// Records the limit that prevents this node from claiming, or `None` if no limit does.
+    /// Records the limit that prevents this node from claiming, as in `load 9.1 > 8`. `None` means
+    /// that no limit prevents it.
     pub(crate) fn at_limit(&self, why: Option<String>) {
         let mut state = self.state();
         match why {
@@ -270,7 +272,7 @@ impl Notes {
         });
     }
 
-    /// Records that this node no longer claims runs, and ends all conditions.
+    /// Records that this node stops and no longer claims runs, and ends all conditions that last.
     pub(crate) fn stopped(&self) {
         let lasting: Vec<_> = self.state().lasting.keys().cloned().collect();
         for key in lasting {

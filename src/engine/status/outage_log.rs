@@ -32,7 +32,8 @@ impl LogOnce {
     /// be logged again.
     const MOST: usize = 1_000;
 
-    /// Returns true if `subject` was not logged within the last minute, and counts it as logged.
+    /// Returns true if the problem `subject` was not logged within the last minute, and counts it
+    /// as logged.
     fn is_new(&self, subject: &str) -> bool {
         let mut said = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         if said.get(subject).is_some_and(|at| at.elapsed() < SAID_AGAIN) {

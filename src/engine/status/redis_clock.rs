@@ -3,7 +3,7 @@
 //!
 //! Invariant: no run becomes due by this module. A step only makes the node examine its plans, and
 //! prevents records from being removed too early. For [`STEADY_FOR`] after a step, ages are judged
-//! by the oldest of the times shown.
+//! by the oldest time that Redis' clock showed around the step.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::keeper::BootInstant;
 
-/// The largest difference between the two clocks, from one poll to the next, that is not a step.
+/// The largest difference between Redis' clock and this node's monotonic clock, from one poll to
+/// the next, that is not a step.
 const STEP: Duration = Duration::from_secs(5);
 /// The time after a step for which ages are judged by the time before the step.
 pub(crate) const STEADY_FOR: Duration = Duration::from_secs(3_600);
@@ -29,7 +30,7 @@ pub(crate) struct RedisClock {
 #[derive(Default)]
 struct State {
     last: Option<Reading>,
-    /// The instant from which Redis' clock has run without a step.
+    /// The instant from which Redis' clock has run without a step. `None` before the first reading.
     steady_since: Option<BootInstant>,
     /// The oldest time shown around recent steps, continued by this node's clock. `None` if no step
     /// was recent.

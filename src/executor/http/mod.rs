@@ -84,8 +84,8 @@ pub(super) async fn execute(
     output: &OutputBuffer,
 ) -> AttemptOutcome {
     let guard = LeaseGuard::new(control, attempt.timeout);
-    // An attempt that is already interrupted sends nothing. After that point a lost lease means
-    // that only the receiver knows the result of the request.
+    // An attempt that is interrupted before this line sends nothing. If the lease is lost later,
+    // only the receiver knows the result of the request.
     let when_lost =
         if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::MaybeAlive };
     let mut request = match guard.run(credential_injection::request(request, credentials)).await {

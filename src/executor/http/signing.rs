@@ -9,7 +9,8 @@ use ring::hmac;
 
 use crate::domain::job::webhook::WebhookSecret;
 
-/// Returns the signatures of a request, one for each secret.
+/// Returns the value of the field `webhook-signature`: one signature of the request for each
+/// secret.
 pub(super) fn signatures(
     secrets: &[WebhookSecret],
     id: &str,

@@ -1,7 +1,7 @@
 //! Instants and timers on `CLOCK_BOOTTIME`.
 //!
-//! Invariant: a lease deadline or a timeout on this clock includes the time for which the machine
-//! was suspended. An instant on `CLOCK_MONOTONIC` would not include that time.
+//! Invariant: the end of a lease and a timeout on this clock count the time for which the machine
+//! was suspended. An instant on `CLOCK_MONOTONIC` would not count that time.
 
 use std::io;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl BootTimer {
         Ok(Self { fd: Awaited::new(fd)? })
     }
 
-    /// Waits until the instant `at`. The future may be dropped and the call repeated. Fails if the
+    /// Waits until the instant `at`. The caller may drop the future and call again. Fails if the
     /// system refuses the timer.
     pub async fn until(&self, at: BootInstant) -> io::Result<()> {
         // A value of zero would disarm the timer.

@@ -1,7 +1,7 @@
-//! The time limits of a run's process, and the decision of how the process ends.
+//! The time limits of a run's process, and how the process ends.
 //!
-//! Invariant: the decision of how the process ends is never changed. KILL is never later than the
-//! lease's deadline.
+//! Invariant: once it is decided how the process ends, the decision never changes. SIGKILL is never
+//! later than the end of the lease.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::boot_clock::BootInstant;
 use crate::keeper::process::process_table::ProcessWord;
 use crate::keeper::protocol::keeper_messages::{LaunchOrder, ProcessEnd};
 
-/// The time limits of one run: its start, its end, and the end of its lease.
+/// The time limits of one run: for its start, for its end, and by the end of its lease.
 #[derive(Debug)]
 pub(crate) struct RunBounds {
     deadline: BootInstant,
     margin: Duration,
-    /// The time by which the program must have started; after the start, the time by which it must
-    /// end.
+    /// The instant by which the program must have started. After the start, the instant by which
+    /// the program must have ended.
     limit: Limit,
     kill_grace: Duration,
     end: Option<ProcessEnd>,
@@ -29,7 +29,7 @@ enum Limit {
 }
 
 impl RunBounds {
-    /// Returns the bounds of a start that begins now.
+    /// Returns the time limits of a run whose start begins now.
     pub(crate) fn of_start(launch: &LaunchOrder) -> Self {
         Self {
             deadline: launch.deadline,
@@ -46,20 +46,21 @@ impl RunBounds {
         self.limit = Limit::EndBy(BootInstant::now().saturating_add(timeout));
     }
 
-    /// Returns the decision of how the run ends, `None` if the end is not decided yet.
+    /// Returns the reason for which it was decided to end the run. Returns `None` before the
+    /// decision.
     pub(crate) fn end(&self) -> Option<ProcessEnd> {
         self.end
     }
 
-    /// Decides whether the run must end at `now`. Returns true if this call decided the end, and
-    /// the caller must send TERM.
+    /// Decides to end the run if a time limit is over at `now`. Returns true if this call decided
+    /// it. The caller must then send SIGTERM, unless SIGKILL is due at once.
     pub(crate) fn judge(&mut self, now: BootInstant) -> bool {
         if self.end.is_some() {
             return false;
         }
         match self.limit {
-            // The program has not begun, so the run has no process that could react to TERM. KILL
-            // is due at once.
+            // The program has not begun, so the run has no process that could react to SIGTERM.
+            // SIGKILL is due at once.
             Limit::StartBy(at) if now >= at => {
                 self.end = Some(ProcessEnd::CannotStart);
                 self.kill_at = Some(now);
@@ -73,18 +74,19 @@ impl RunBounds {
         self.end.is_some()
     }
 
-    /// Decides that the run ends with `end`. The grace of the run counts from `now`.
+    /// Decides that the run ends for the reason `end`. SIGKILL is due when the grace has passed
+    /// since `now`.
     pub(crate) fn decide(&mut self, end: ProcessEnd, now: BootInstant) {
         self.end = Some(end);
         self.kill_at = Some(now.saturating_add(self.kill_grace));
     }
 
-    /// Returns the instant at which KILL is due, at the latest the lease's deadline.
+    /// Returns the instant at which SIGKILL is due, at the latest the end of the lease.
     pub(crate) fn kill_at(&self) -> BootInstant {
         self.kill_at.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// Applies the instruction `word`. Returns true if the caller must send TERM because of the
+    /// Applies the instruction `word`. Returns true if the caller must send SIGTERM because of the
     /// instruction.
     pub(crate) fn hear(&mut self, word: ProcessWord) -> bool {
         let now = BootInstant::now();
@@ -103,7 +105,8 @@ impl RunBounds {
         false
     }
 
-    /// Returns the next instant at which a decision or KILL is due.
+    /// Returns the next instant at which [`Self::judge`] may decide to end the run. If the end is
+    /// decided, returns the instant at which SIGKILL is due.
     pub(crate) fn next_event(&self) -> BootInstant {
         let (Limit::StartBy(at) | Limit::EndBy(at)) = self.limit;
         match self.end {

@@ -1,4 +1,4 @@
-//! A cgroup of version 2, as the files of its directory.
+//! A cgroup of version 2, accessed by the files in its directory.
 //!
 //! Invariant: a process cannot leave a cgroup by forking, by its own session or by wiping its
 //! environment. So every process started in a cgroup is found there. The kernel kills a whole
@@ -17,7 +17,7 @@ use crate::domain::job::process_limits::Limits;
 const CPU_PERIOD: u64 = 100_000;
 /// The maximum depth to which cgroups made by a job itself are searched.
 const DEEPEST: u32 = 8;
-/// The wait between checks of a cgroup that should become empty.
+/// The time between two checks whether a cgroup has become empty.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A cgroup of version 2, known by its directory.
@@ -67,7 +67,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Opens the file by which a process moves itself into the cgroup, by writing `0` to the file.
+    /// Opens `cgroup.procs`. A process moves itself into the cgroup by writing `0` to this file.
     pub(crate) fn door(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.dir.join("cgroup.procs"))
     }

@@ -36,8 +36,7 @@ pub struct Delegation {
     base: Cgroup,
     runs: Cgroup,
     limits: BTreeSet<LimitKind>,
-    /// The lock on the directory of the cgroup `runs`. The lock shows other nodes that this node
-    /// lives.
+    /// The lock on the directory `runs-INCARNATION`. It shows other nodes that this node lives.
     _lock: File,
 }
 
@@ -119,13 +118,13 @@ impl Delegation {
         (!lacking.is_empty()).then(why)
     }
 
-    /// Returns the cgroup that contains the cgroups of runs.
+    /// Returns the cgroup `runs-INCARNATION`, which contains one cgroup for each run.
     pub(crate) fn runs(&self) -> &Cgroup {
         &self.runs
     }
 }
 
-/// Returns the cgroup of the node itself, which lies beside `runs`.
+/// Returns the cgroup `daemon` of the node itself, which has the same parent as `runs`.
 pub(crate) fn seat_beside(runs: &Cgroup) -> Option<Cgroup> {
     Some(Cgroup::at(runs.dir().parent()?.join(SEAT)))
 }

@@ -1,9 +1,11 @@
 //! The beginning and the end of a job's output, in bounded memory. Bytes of both streams are kept
 //! in the order in which they came.
 //!
-//! Invariant: kept + dropped = appended, to the byte. At most as many bytes are kept as the bounds
-//! say. The order of the streams costs two bytes for each change of stream. So an output that
-//! alternates single bytes takes at most three times as much memory.
+//! Invariant: kept bytes + dropped bytes = appended bytes. At most as many bytes are kept as
+//! [`OutputBounds`] allows.
+//!
+//! The order of the streams costs two bytes for each change of stream. So an output that alternates
+//! single bytes takes at most three times as much memory.
 
 use std::collections::VecDeque;
 
@@ -34,7 +36,7 @@ pub enum ExcerptStream {
     Stderr,
 }
 
-/// Consecutive bytes of one stream.
+/// Consecutive bytes that a process wrote to one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// The stream the bytes were written to.
@@ -113,7 +115,8 @@ struct Sequence {
     spans: VecDeque<Span>,
 }
 
-/// A length and a stream in two bytes. The top bit is set for standard error.
+/// The length of consecutive bytes of one stream, and the stream, in two bytes. The top bit is set
+/// for standard error.
 #[derive(Debug, Clone, Copy)]
 struct Span(u16);
 

@@ -2,8 +2,8 @@
 //! left.
 //!
 //! Invariant: a run is reported ended only when its direct child and all processes left behind by
-//! this child are dead. KILL follows TERM after the grace, and at the latest at the lease's
-//! deadline.
+//! this child are dead. SIGKILL follows SIGTERM after the grace, and at the latest at the end of
+//! the lease.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -27,21 +27,22 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// The time in which processes left behind may end by themselves before they are killed. The last
 /// process of a pipeline ends only milliseconds after the first.
 const SETTLE: Duration = Duration::from_millis(50);
-/// The number of KILLs sent to processes left behind that do not die, before the keeper stops
+/// The number of SIGKILLs sent to processes left behind that do not die, before the keeper stops
 /// trying. Such a process belongs to another user or is stuck in the kernel.
 ///
-/// The KILLs take ten seconds together. The keeper counts KILLs and not time, because time also
-/// passes while the keeper itself is stopped.
+/// The SIGKILLs take ten seconds together. The keeper counts signals and not time, because time
+/// also passes while the keeper itself is stopped.
 const MOST_KILLS: u32 = 100;
-/// The wait between KILLs of a leader, before all processes of its run are searched and killed
-/// again. The wait doubles each time, up to `KILL_AGAIN_AT_LEAST`.
+/// The wait after the first SIGKILL of a run's direct child and its process group. Then all
+/// processes of the run are searched and killed. The wait doubles each time, up to
+/// `KILL_AGAIN_AT_LEAST`.
 const KILL_AGAIN: Duration = Duration::from_millis(50);
 const KILL_AGAIN_AT_LEAST: Duration = Duration::from_secs(1);
-/// The number of KILLs sent to a leader before the keeper stops trying. These KILLs take ten
-/// seconds.
+/// The number of SIGKILLs sent to a run's direct child before the keeper stops trying. They take
+/// ten seconds together.
 const MOST_KILLS_OF_A_LEADER: u32 = 14;
-/// The number of KILLs sent to a child whose program has not begun. A child that survives these
-/// KILLs is stuck in the kernel and will never become the program.
+/// The number of SIGKILLs sent to a child whose program has not begun. A child that survives these
+/// signals is stuck in the kernel and will never become the program.
 const MOST_KILLS_OF_A_START: u32 = 6;
 
 /// Runs `launch` from start to end and reports the end to the daemon.
@@ -59,7 +60,7 @@ pub(crate) async fn attend(
     table.say(KeeperNews::Ended(key, report));
 }
 
-/// The reason why the wait for a leader ended.
+/// The reason why the wait for the end of a run's direct child (the leader) is over.
 enum Exit {
     /// The leader is dead, and its exit status was not read yet.
     Dead,
@@ -105,7 +106,7 @@ impl StartingProcess {
             Exit::Dead | Exit::Failed(_) => {}
         }
         // The leader is not reaped yet. As long as it is a zombie, no other process gets its pid or
-        // its session's number.
+        // its session id.
         let status = self.status(WaitIdOptions::NOWAIT);
         let drained = tokio::task::spawn_local(finish_pipes(std::mem::take(&mut self.pipes)));
         let end_before = self.bounds.end();
@@ -120,7 +121,7 @@ impl StartingProcess {
         }
         let end = match end_before {
             Some(ProcessEnd::CannotStart) => return self.not_begun(launch, ""),
-            // An error at this point can only be that some processes would not die.
+            // An error here always means that some processes of the run would not die.
             Some(ProcessEnd::LeaseLost) if error.is_some() => ProcessEnd::MaybeAlive,
             end => end.unwrap_or(ProcessEnd::ByItself),
         };
@@ -140,8 +141,8 @@ impl StartingProcess {
         rustix::process::waitid(WaitId::Pid(self.leader), options).ok().flatten()
     }
 
-    /// Returns the report of a child that was killed while it waited for a directory, file or host
-    /// that did not answer.
+    /// Returns the report of a child that was killed before its program began. It waited for a
+    /// directory, file or host that did not answer. `more` is added to the error text.
     fn not_begun(&self, launch: &LaunchOrder, more: &str) -> RunReport {
         let what = program_file::unanswering(self.marks.place(), launch, &self.candidates);
         match self.bounds.end() {
@@ -169,8 +170,8 @@ impl StartingProcess {
         let mut kills = 0;
         let mut failed = None;
         loop {
-            // The marks are read before the clock. So a keeper that was stopped for a while finds a
-            // program that began in time.
+            // The start marks are read before the clock. So a keeper that was stopped for a while
+            // finds a program that began in time.
             if let Some(report) = self.marks.read() {
                 failed = self.hear(report, table, key, launch);
             } else if kills >= MOST_KILLS_OF_A_START && self.marks.is_open() {
@@ -188,7 +189,7 @@ impl StartingProcess {
                     table.kill_group(key);
                     now.saturating_add(KILL_AGAIN)
                 });
-                // KILL is repeated, because the job may fork faster than the keeper searches.
+                // SIGKILL is repeated, because the job may fork faster than the keeper searches.
                 if now >= *wake {
                     // A child that has not become its program has started no other process, so no
                     // search is needed.

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-/// A descriptor that a task can wait for. `Awaited` never gives the descriptor away, which makes
-/// the wait sound.
+/// A descriptor that a task can wait for. The wait is sound because no other code can close or
+/// replace the descriptor.
 pub(crate) struct Awaited(AsyncFd<OwnedFd>);
 
 impl Awaited {

@@ -18,7 +18,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::start_progress::{StartFailure, StartStep};
 use crate::keeper::protocol::keeper_messages::{LaunchOrder, Owner};
 
-/// The setup of a child process, apart from its program.
+/// The setup of a child process before it executes its program: cgroup, limits, user, directory.
 #[derive(Debug)]
 pub(crate) struct ChildSetup {
     keeper: Pid,
@@ -32,16 +32,16 @@ pub(crate) struct ChildSetup {
     user: Option<Become>,
 }
 
-/// The directory that a child process entered.
+/// The directory that a child process entered: the wanted directory or its replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// The child entered the directory that the job wants.
+    /// The child entered the directory `cwd` of the job.
     Wanted,
-    /// The child entered the alternative directory, because the wanted directory is missing.
+    /// The child entered the alternative directory `cwd_else`, because `cwd` is missing.
     Other,
 }
 
-/// A user that a child becomes, in the types of the system calls.
+/// A user that a child becomes: its ids in the types of the system calls.
 #[derive(Debug)]
 struct Become {
     uid: Uid,
@@ -83,14 +83,14 @@ impl Become {
 }
 
 impl ChildSetup {
-    /// Prepares the setup that `launch` describes, for a fork by the calling process. `door` is the
-    /// file through which the child enters its cgroup.
+    /// Prepares the setup that `launch` describes, for a child forked later. `door` is the file
+    /// through which the child enters its cgroup.
     ///
     /// Fails if a directory's name contains a zero byte.
     pub(crate) fn new(launch: &LaunchOrder, door: Option<File>) -> io::Result<Self> {
         let named = |directory: &PathBuf| CString::new(directory.as_os_str().as_bytes());
-        // This process cannot allow more open files than it has itself. A lower limit still fulfils
-        // "at most".
+        // A process cannot allow more open files than it has itself. A lower limit also fulfils "at
+        // most".
         let most = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
         let files = launch.limits.files.map(|files| Some(files.min(most)));
         Ok(Self {
@@ -105,8 +105,8 @@ impl ChildSetup {
         })
     }
 
-    /// Sets up the calling process, except its directory. Never waits. Only a child just forked may
-    /// call this function.
+    /// Applies the setup to the calling process, except the directory. Never waits. Only a child
+    /// just forked may call this function.
     pub(crate) fn prepare(&self) -> Result<(), StartFailure> {
         let exec = |errno| StartStep::Exec.failed(errno);
         rustix::process::setsid().map_err(exec)?;
@@ -133,8 +133,8 @@ impl ChildSetup {
         // Set only now, because a change of users clears the death signal.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(exec)?;
         if rustix::process::getppid() != Some(self.keeper) {
-            // The keeper died before the death signal was set, so nothing would ever stop this
-            // child.
+            // The keeper died before the death signal was set. Nothing would ever stop this child,
+            // so the start fails.
             return Err(exec(Errno::SRCH));
         }
         if let Some(umask) = self.umask {

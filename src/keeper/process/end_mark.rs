@@ -15,14 +15,15 @@ use crate::domain::name::names::NodeName;
 pub struct EndedMark {
     /// The name of the keeper's node.
     pub node: String,
-    /// The incarnation of the node, none of whose jobs is alive.
+    /// The incarnation of the node. No job that this incarnation started is alive.
     pub incarnation: String,
-    /// The boot of the host for which the mark is valid.
+    /// The id of the host's boot in which the mark was written. The mark is valid only in that
+    /// boot.
     pub boot_id: String,
 }
 
 impl EndedMark {
-    /// Returns the path of the mark of `node` in a state directory.
+    /// Returns the path of the end mark of `node` in the state directory `state_dir`.
     pub fn file(state_dir: &Path, node: &NodeName) -> PathBuf {
         state_dir.join(format!("ended-{node}.json"))
     }

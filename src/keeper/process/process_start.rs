@@ -33,7 +33,8 @@ use crate::keeper::limits::excerpt::ExcerptStream;
 use crate::keeper::protocol::keeper_messages::{Key, LaunchOrder, ProcessEnd, RunReport};
 use crate::keeper::protocol::outbox::Pending;
 
-/// The wait between checks of a child that cannot be watched, and the number of checks.
+/// The wait between two checks whether a child without a pidfd is dead, and the maximum number of
+/// checks.
 const LOOK: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 100;
 
@@ -49,8 +50,8 @@ pub(crate) struct StartingProcess {
     pub(crate) pipes: Vec<JoinHandle<()>>,
 }
 
-/// Applies the instructions that came before the start. Returns a report if the run may no longer
-/// start.
+/// Applies the instructions in `words` that came before the start. Returns a report if one of them
+/// forbids the start.
 fn may_start(
     launch: &mut LaunchOrder,
     words: &mut mpsc::UnboundedReceiver<ProcessWord>,
@@ -73,7 +74,7 @@ fn may_start(
     }
 }
 
-/// Forks the child of `launch`. After the fork the child proceeds by itself.
+/// Forks the child of `launch`. After the fork the child finds and executes its program by itself.
 pub(crate) async fn start(
     table: &Rc<ProcessTable>,
     key: Key,

@@ -1,8 +1,8 @@
-//! The state that the keeper's tasks share: the runs, the queue to the daemon, and the sweep of
-//! orphans.
+//! The state that the keeper's tasks share: the runs, the queue of messages to the daemon, and the
+//! search for orphans.
 //!
 //! Invariant: the pid of a run's leader is entered in this table before any other task can look. So
-//! a sweep never takes a direct child for an orphan.
+//! [`ProcessTable::sweep`] never takes a direct child for an orphan.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -26,21 +26,21 @@ use crate::keeper::protocol::outbox::{OutboxItem, Pending};
 /// An instruction to the task that attends a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ProcessWord {
-    /// Extend the deadline of the run, because the lease was renewed to this instant.
+    /// Extend the end of the run's lease to this instant, because the lease was renewed.
     Extend(BootInstant),
-    /// Stop the run: TERM, and KILL after the grace.
+    /// Stop the run: SIGTERM, and SIGKILL after the grace.
     Stop,
     /// Kill the run at once, without grace.
     Abandon,
 }
 
-/// The state of a killed process that does not die.
+/// The kind of a killed process that does not die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GivenUp {
     /// The program of the process never began and never will. The process is stuck in the kernel,
-    /// and dies when it wakes.
+    /// and dies when the kernel wakes it.
     Unbegun,
-    /// The process may continue: it is stuck in the kernel, or belongs to another user.
+    /// The process may still do work: it is stuck in the kernel, or belongs to another user.
     Alive,
 }
 
@@ -50,7 +50,7 @@ struct ProcessEntry {
     owner: Option<u32>,
     cgroup: Option<Cgroup>,
     /// The pid and start time of each process recognised as this run's. A process stays recognised
-    /// when its parent and its environment are gone.
+    /// after its parent died and its environment was wiped.
     known: HashSet<(i32, u64)>,
     words: mpsc::UnboundedSender<ProcessWord>,
 }
@@ -74,13 +74,13 @@ pub(crate) struct ProcessTable {
 }
 
 const BUFFER: usize = 64 * 1024;
-/// The largest age of a snapshot that may choose the processes for TERM. Runs that are stopped at
-/// the same time share one snapshot.
+/// The maximum age of a snapshot in which processes for SIGTERM are searched. Runs that are stopped
+/// at the same time share one snapshot.
 const FRESH: Duration = Duration::from_millis(20);
 
 impl ProcessTable {
-    /// Creates the shared state without runs, and the queue of items for the daemon. Runs get
-    /// cgroups below `cgroups`.
+    /// Creates the shared state without runs, and the queue of messages for the daemon. Each run
+    /// gets its own cgroup below `cgroups`.
     pub(crate) fn new(
         output: OutputBounds,
         cgroups: Option<Cgroup>,
@@ -164,8 +164,8 @@ impl ProcessTable {
         }
     }
 
-    /// Ends the wait for a run's leader that was killed and does not die. From now on the leader
-    /// belongs to no run and blocks no run.
+    /// Stops waiting for the leader of the run `key`, which was killed and does not die. From now
+    /// on the leader belongs to no run and blocks no run.
     pub(crate) fn give_up(&self, key: Key, how: GivenUp) {
         let mut entries = self.entries.borrow_mut();
         let Some(entry) = entries.get_mut(&key) else { return };
@@ -235,8 +235,8 @@ impl ProcessTable {
         Rc::new(Pending::new(key, self.output))
     }
 
-    /// Returns true if there is no run and no child that was killed and does not die. In this state
-    /// the processes that are left are about to end.
+    /// Returns true if the table has no run, and no killed child that does not die. Processes that
+    /// are left will then end soon.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_empty() && self.given_up.borrow().is_empty()
     }
@@ -262,8 +262,8 @@ impl ProcessTable {
         Ok(count > 0)
     }
 
-    /// Returns the living processes of a run, without its leader. The call is cheap if the run has
-    /// no such process. `None` if this process lacks the descriptors to look.
+    /// Returns the living processes of a run, without its leader. Returns `None` if this process
+    /// has no free descriptor to look. The call is cheap if the run has no such process.
     pub(crate) fn remaining(&self, key: Key) -> Option<Vec<Process>> {
         // The processes that a dead leader left are children of this process. So without a living
         // orphan the run has no process left.
@@ -282,14 +282,14 @@ impl ProcessTable {
         if found.is_empty() { remaining() } else { Some(found) }
     }
 
-    /// Sends TERM to all processes of a run.
+    /// Sends SIGTERM to all processes of a run.
     pub(crate) fn terminate(&self, key: Key) {
         let snapshot = self.recent_snapshot(self.leader(key));
         process_tree::signal_all(&self.members(key, &snapshot).1, Signal::TERM);
     }
 
-    /// Kills the leader of a run with its process group, without a search. So many runs can be
-    /// killed at once, and none waits until the processes of another run are found.
+    /// Sends SIGKILL to the process group of a run's leader, without a search in `/proc`. So many
+    /// runs can be killed at once.
     ///
     /// The caller must kill the group before the leader is reaped.
     pub(crate) fn kill_group(&self, key: Key) {
@@ -317,7 +317,7 @@ impl ProcessTable {
         self.entries.borrow().get(&key)?.identity.leader
     }
 
-    /// Returns a snapshot that is not older than [`FRESH`] and contains the process `leader`.
+    /// Returns a snapshot that is at most [`FRESH`] old and contains the process `leader`.
     fn recent_snapshot(&self, leader: Option<i32>) -> Rc<Snapshot> {
         let now = BootInstant::now();
         let mut read = self.read.borrow_mut();
@@ -367,8 +367,8 @@ impl ProcessTable {
         (identity.leader, members)
     }
 
-    /// Returns the keeper's living children that lead no run. Reaps dead orphans. `None` if this
-    /// process lacks the descriptors to look.
+    /// Returns the keeper's living children that are not the leader of a run. Reaps dead ones.
+    /// Returns `None` if this process has no free descriptor to look.
     fn living_orphans(&self) -> Option<Vec<Process>> {
         let entries = self.entries.borrow();
         let leads = |pid: i32| entries.values().any(|entry| entry.identity.leader == Some(pid));
@@ -380,15 +380,15 @@ impl ProcessTable {
         Some(living)
     }
 
-    /// Reaps dead orphans and kills the orphans whose run is over. Returns how many children are
-    /// left that lead no run.
+    /// Reaps dead orphans, and kills the orphans whose run has ended. Returns the number of
+    /// children that are left and are not the leader of a run.
     pub(crate) fn sweep(&self) -> usize {
         self.remove_left_cgroups();
         self.given_up.borrow_mut().retain(|pid, _| {
             let alive = Pid::from_raw(*pid).filter(|pid| process_tree::is_alive_child(*pid));
             alive.is_some_and(|pid| {
-                // KILL had no effect so far. The process is not reaped, so no other process has its
-                // pid.
+                // SIGKILL had no effect so far. The process is not reaped, so no other process has
+                // its pid.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 true
             })

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
-/// The marks by which the processes of a run are recognised.
+/// The values by which the processes of a run are recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// The run's id.
@@ -41,7 +41,7 @@ pub(crate) enum ProcessClaim {
 }
 
 impl Identity {
-    /// Compares the run that the environment of `pid` names with this run.
+    /// Compares the run that the environment of the process `pid` names with this run.
     pub(crate) fn claim(&self, pid: i32) -> ProcessClaim {
         let environment = match std::fs::read(format!("/proc/{pid}/environ")) {
             Ok(environment) => environment,
@@ -67,7 +67,7 @@ impl Identity {
     }
 }
 
-/// A process with the facts that `/proc/PID/stat` shows.
+/// A process, as `/proc/PID/stat` describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -98,8 +98,8 @@ impl Process {
 
     /// Returns true if the process runs as `uid` and cannot gain other rights (`no_new_privs`).
     ///
-    /// True for each process of a job with `user`. False for a process of a job without `user` that
-    /// changed to that user, for example with `sudo`.
+    /// This is true for each process of a job with the key `user`. It is false for a process of a
+    /// job without `user` that changed to that user, for example with `sudo`.
     pub(crate) fn is_bound_to(&self, uid: u32) -> bool {
         let own = format!("/proc/{}", self.pid);
         let is_bound = |status: String| status.lines().any(|line| line == "NoNewPrivs:\t1");
@@ -143,8 +143,8 @@ pub(crate) fn is_alive_child(pid: Pid) -> bool {
     )
 }
 
-/// Returns the children of the calling thread, which are all children if the calling process has
-/// one thread. `None` if this process lacks the descriptors to look.
+/// Returns the children of the calling thread. If the process has one thread, these are all its
+/// children. Returns `None` if this process has no free descriptor to look.
 pub(crate) fn own_children() -> Option<Vec<Process>> {
     if let Ok(pids) = std::fs::read_to_string("/proc/thread-self/children") {
         let pids: Vec<&str> = pids.split_ascii_whitespace().collect();
@@ -153,7 +153,7 @@ pub(crate) fn own_children() -> Option<Vec<Process>> {
         return (children.len() == pids.len() || Process::read(own_pid()).is_some())
             .then_some(children);
     }
-    // The kernel was built without that file, or no descriptor is left to open it.
+    // The kernel lacks `/proc/self/task/TID/children`, or no descriptor is free to open it.
     let me = own_pid();
     Some(
         Snapshot::try_take()?
@@ -171,15 +171,15 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the processes in `/proc`. Processes that cannot be read are missing. The snapshot is
-    /// empty if this process lacks the descriptors to look.
+    /// Returns the processes in `/proc`, without those that cannot be read. The snapshot is empty
+    /// if this process has no free descriptor to look.
     pub(crate) fn take() -> Self {
         Self::try_take()
             .unwrap_or_else(|| Self { processes: HashMap::new(), children: HashMap::new() })
     }
 
-    /// Returns the processes in `/proc`; `None` if this process lacks the descriptors to look.
-    /// Without descriptors this process does not even see itself.
+    /// Returns the processes in `/proc`. Returns `None` if this process has no free descriptor to
+    /// look: it then does not even see itself.
     pub(crate) fn try_take() -> Option<Self> {
         let pids = std::fs::read_dir("/proc").ok()?.flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -192,7 +192,7 @@ impl Snapshot {
         processes.contains_key(&own_pid()).then_some(Self { processes, children })
     }
 
-    /// Returns the children of `pid`.
+    /// Returns the child processes of the process `pid`.
     pub(crate) fn children(&self, pid: i32) -> impl Iterator<Item = Process> {
         self.children
             .get(&pid)

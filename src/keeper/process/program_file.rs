@@ -28,7 +28,7 @@ pub(crate) fn words(error: &io::Error) -> String {
     }
 }
 
-/// Returns a report that `subject` prevented the start.
+/// Returns a report that `subject` prevented the start, with `error` as the cause.
 fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> RunReport {
     RunReport {
         exit_code,
@@ -42,7 +42,7 @@ fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Run
 /// Returns a report that the keeper lacks resources to start a process. Returns `None` if `error`
 /// has another cause.
 ///
-/// This function is only for steps before the child exists, and for the fork. In a child the same
+/// Only steps before the child exists, and the fork, may use this function. In a child the same
 /// error may come from a limit of its job or of its job's user.
 pub(crate) fn short_of(error: &io::Error) -> Option<RunReport> {
     let errno = Errno::from_io_error(error)?;
@@ -63,10 +63,10 @@ pub(crate) fn no_cgroup(error: &io::Error) -> RunReport {
 /// The files that may be the program of a job, in the order of the search.
 #[derive(Debug)]
 pub(crate) struct Candidates {
-    /// The candidates seen from the wanted directory, then those seen from the alternative
-    /// directory, if there is one.
+    /// The candidates seen from the wanted directory. The candidates seen from the alternative
+    /// directory follow, if there is one.
     files: Vec<CString>,
-    /// The number of candidates for one directory.
+    /// The number of candidates seen from one directory.
     count: usize,
     is_searched: bool,
 }
@@ -101,8 +101,8 @@ impl Candidates {
         Ok(Self { files, count, is_searched })
     }
 
-    /// Returns the file to execute from the directory `place`, with its number. For a bare name
-    /// this is the first file that can be executed.
+    /// Returns the file to execute and its number among the candidates of the directory `place`.
+    /// For a bare name this is the first file that can be executed.
     ///
     /// Calls `before` with each number before the search looks at that file. Safe between fork and
     /// exec: the search neither allocates nor locks. May wait for a file system.
@@ -133,8 +133,8 @@ impl Candidates {
         Err(StartStep::Search.failed(refused.unwrap_or(Errno::NOENT)))
     }
 
-    /// Returns the reason why `file` could not be executed: the file is missing, or the error
-    /// `errno` of the exec. Safe between fork and exec.
+    /// Returns the failure of a start at `file`: the file is missing, or the exec failed with
+    /// `errno`. Safe between fork and exec.
     pub(crate) fn why_not(file: &CStr, errno: Errno) -> StartFailure {
         match rustix::fs::stat(file) {
             // The job's user may be allowed to execute a file it cannot see.
@@ -153,8 +153,7 @@ impl Candidates {
 pub(crate) fn failed(failure: StartFailure, launch: &LaunchOrder) -> RunReport {
     let name = launch.argv.first().map_or("", String::as_str);
     let error = failure.errno.into();
-    // NFILE is the only one of these errors that concerns the whole system, whichever process meets
-    // it.
+    // `ENFILE` is the only one of these errors that concerns the whole system and not one process.
     if failure.errno == Errno::NFILE
         && let Some(report) = short_of(&error)
     {
@@ -173,14 +172,14 @@ pub(crate) fn failed(failure: StartFailure, launch: &LaunchOrder) -> RunReport {
             cannot_start(&format!("directory {}", launch.cwd.display()), &error, None)
         }
     };
-    // If a file was searched or found, the report has an exit code. Without one the system was
-    // short of something.
+    // A report has an exit code only if a file was searched or found. Otherwise the system lacked a
+    // resource.
     let wanting = wanting(failure.step)
         .filter(|wanting| *wanting == Wanting::Directory || report.exit_code.is_some());
     RunReport { wanting, ..report }
 }
 
-/// Returns the part of the job that `step` needs, if a notice can do without this part.
+/// Returns the part of the job that `step` needs, if a notice can start without this part.
 pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
     match step {
         StartStep::Directory => Some(Wanting::Directory),
@@ -189,8 +188,8 @@ pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
     }
 }
 
-/// Returns the name of the directory, file or host that did not answer a child. `place` is the
-/// progress of that child.
+/// Returns the name of the directory, file or host for which a child waits. `place` is the last
+/// progress that the child reported.
 pub(crate) fn unanswering(
     place: CallPlace,
     launch: &LaunchOrder,
@@ -198,7 +197,7 @@ pub(crate) fn unanswering(
 ) -> String {
     let name = || launch.argv.first().cloned().unwrap_or_default();
     match place.step {
-        // The child waits for no file system yet: it only waits for the processor.
+        // The child waits for the processor only, not for a file system.
         StartStep::Ready => "this host".to_owned(),
         StartStep::Directory => format!("directory {}", launch.cwd.display()),
         _ => candidates.shown(place.file).unwrap_or_else(name),

@@ -76,9 +76,9 @@ pub(crate) struct SpawnPlan {
 /// Forks a child that becomes the program of `birth`, and does not wait. The child reports its
 /// progress by marks ([`crate::keeper::process::start_progress::StartProgress`]).
 ///
-/// The caller must be the only thread of its process and outlive the child, whose death signal is
-/// tied to that thread. Returns the child and the files that may be its program. The child's
-/// descriptors are closed by then. Fails as `fork(2)` does.
+/// Returns the child and the files that may be its program. The caller must be the only thread of
+/// its process and outlive the child, whose death signal is tied to that thread. When the function
+/// returns, the child's descriptors are closed in the calling process. Fails as `fork(2)` does.
 pub(crate) fn fork_into(birth: SpawnPlan) -> io::Result<(Pid, Candidates)> {
     // SAFETY: the process has one thread, so no other thread has a lock at the fork. The child
     // makes system calls on data prepared before. It ends by becoming the program or by `_exit`, so
@@ -92,10 +92,11 @@ pub(crate) fn fork_into(birth: SpawnPlan) -> io::Result<(Pid, Candidates)> {
     Ok((pid, birth.program))
 }
 
-/// Forks a child in which all signals wait until [`forget_signals`]. Returns `None` in the child.
+/// Forks a child whose signals all stay blocked until [`forget_signals`]. Returns `None` in the
+/// child.
 ///
-/// Until then the child has the keeper's handlers. An earlier TERM would reach one of those
-/// handlers, and the program would never get the signal. Fails as `fork(2)` does.
+/// Until then the child has the keeper's handlers. A SIGTERM would reach one of those handlers, and
+/// the program would never get the signal. Fails as `fork(2)` does.
 ///
 /// # Safety
 ///
@@ -130,8 +131,8 @@ unsafe fn fork_unheard() -> io::Result<Option<Pid>> {
 }
 
 impl SpawnPlan {
-    /// Makes the child the program. Returns only if that failed. Only a child just forked may call
-    /// this: the function neither allocates nor locks.
+    /// Makes the child the program, and returns only if that failed. Only a child just forked may
+    /// call this function. The function neither allocates nor locks.
     fn begin(&self) -> Result<Infallible, StartFailure> {
         let exec = |errno| StartStep::Exec.failed(errno);
         forget_signals();
@@ -180,7 +181,7 @@ fn forget_signals() {
 }
 
 /// Closes all descriptors above the first three, except `kept`. An old kernel cannot close them in
-/// one call. Then the exec closes the descriptors that the keeper opened.
+/// one call. There the exec closes the descriptors that the keeper opened.
 fn close_all_but(kept: BorrowedFd<'_>) {
     let kept = u32::try_from(kept.as_raw_fd()).unwrap_or(3);
     for (first, last) in [(3, kept.saturating_sub(1)), (kept.saturating_add(1), u32::MAX)] {

@@ -16,16 +16,15 @@ use super::awaited::Awaited;
 /// A step of the start of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartStep {
-    /// All work before the first step that sends a mark.
+    /// The work before the first step that sends a mark.
     Ready,
-    /// The exec itself, or a step that fails only if the system is short of something (session,
-    /// descriptors).
+    /// The exec itself, or a step that fails only for lack of a resource (session, descriptors).
     Exec,
     /// Moving into the cgroup.
     Cgroup,
     /// Setting the limit of open files.
     Files,
-    /// Becoming the job's user, by the system call of this name.
+    /// Becoming the job's user. The value names the system call, such as `setresuid`.
     User(&'static str),
     /// Entering the directory.
     Directory,
@@ -50,7 +49,7 @@ const STEPS: [StartStep; 13] = [
 ];
 
 impl StartStep {
-    /// Returns the failure of this step with `errno`.
+    /// Returns the failure of this step with the system error `errno`.
     pub(crate) fn failed(self, errno: Errno) -> StartFailure {
         StartFailure { step: self, errno }
     }
@@ -71,7 +70,8 @@ pub(crate) struct CallPlace {
     pub(crate) file: u32,
 }
 
-/// The bytes of a mark: step, file and errno, four bytes each. Errno 0 means that the step begins.
+/// The length of a mark in bytes: step, file and errno, four bytes each. Errno 0 means that the
+/// step begins.
 ///
 /// A pipe writes so few bytes whole or not at all.
 const SIZE: usize = 12;
@@ -109,7 +109,7 @@ fn read_mark(bytes: &[u8]) -> Option<(CallPlace, i32)> {
 pub(crate) struct ProgressWriter(OwnedFd);
 
 impl ProgressWriter {
-    /// Sends the mark that a step begins.
+    /// Sends the mark that `step` begins. `file` is the number of the candidate that is tried.
     pub(crate) fn begin(&self, step: StartStep, file: u32) {
         let _ = rustix::io::write(&self.0, &mark(CallPlace { step, file }, 0));
     }
@@ -169,8 +169,8 @@ impl StartProgress {
         self.place
     }
 
-    /// Waits for the outcome of the start. If the outcome was returned before, the call waits for
-    /// ever. The future may be dropped and the call repeated.
+    /// Waits for the outcome of the start. Waits for ever if the outcome was returned before. The
+    /// caller may drop the future and call again.
     pub(crate) async fn next_report(&mut self) -> StartReport {
         loop {
             if let Some(report) = self.read() {

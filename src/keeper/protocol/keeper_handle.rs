@@ -1,4 +1,4 @@
-//! The daemon's handle on its keeper, whichever process is the keeper at present.
+//! The daemon's handle on its keeper. It stays valid when a new keeper replaces a dead keeper.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Drop for Inner {
 
 impl Keeper {
     /// Starts the keeper, and another keeper whenever the present keeper dies. Makes the calling
-    /// process a subreaper.
+    /// process the parent of its orphaned descendants (a subreaper).
     ///
     /// Fails if the first keeper cannot be started. Must be called inside a runtime that lives as
     /// long as the keeper is needed.
@@ -83,13 +83,13 @@ impl Keeper {
         self.inner.link.borrow().as_ref().map(|link| link.pid)
     }
 
-    /// Returns true if a keeper answers, so that a run started now would not wait for a keeper.
+    /// Returns true if a keeper answers, so that a run can start without a wait.
     pub fn is_ready(&self) -> bool {
         self.inner.link.borrow().as_ref().is_some_and(|link| link.is_answering())
     }
 
-    /// Starts the program of `launch`. The report of the returned child says how the start went.
-    /// Waits for a keeper as long as the lease allows.
+    /// Starts the program of `launch`. Waits for a keeper at most until the end of the lease. The
+    /// report of the returned child says whether the program started.
     pub async fn spawn(&self, launch: LaunchOrder, output: Arc<dyn OutputSink>) -> Child {
         let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
         let mut links = self.inner.link.clone();

@@ -18,8 +18,8 @@ use crate::keeper::limits::delegation::Delegation;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
 use crate::keeper::process::process_tree::Identity;
 
-/// The number of checks in a row without a message after which a keeper gets no new runs, because
-/// the keeper may hang.
+/// The number of checks in a row without a message from the keeper after which it gets no new runs.
+/// Such a keeper may hang.
 const DOUBTFUL_LOOKS: u32 = 3;
 
 /// The settings of a keeper.
@@ -36,7 +36,7 @@ pub struct KeeperSettings {
     pub incarnation: String,
     /// The length of the node's leases, which bounds the time for which a keeper may be silent.
     pub lease: Duration,
-    /// The bounds of the output that is kept of a job while the daemon is slow.
+    /// The number of bytes of a job's output that are kept while the daemon is slow.
     pub output: OutputBounds,
     /// The cgroup in which each run gets its own cgroup. `None` if the service manager delegated no
     /// cgroup.
@@ -61,7 +61,7 @@ pub enum KeeperError {
 pub trait OutputSink: Send + Sync {
     /// Appends `bytes` that `stream` wrote.
     fn append(&self, stream: ExcerptStream, bytes: &[u8]);
-    /// Notes that `count` bytes were dropped at this point.
+    /// Notes that `count` bytes of output were dropped after the bytes appended last.
     fn add_dropped(&self, count: u64);
 }
 
@@ -77,10 +77,10 @@ pub(crate) struct KeeperLink {
     open_processes: Mutex<Option<HashMap<Key, OpenProcess>>>,
 }
 
-/// A run in the keeper, as the daemon knows it.
+/// A run in the keeper, with the facts that the daemon keeps about it.
 struct OpenProcess {
     identity: Identity,
-    /// The time by which the run must be dead if its lease is not renewed.
+    /// The end of the run's lease, by which the run must be dead unless the lease is renewed.
     deadline: BootInstant,
     output: Arc<dyn OutputSink>,
     ended: oneshot::Sender<RunReport>,
@@ -104,7 +104,8 @@ impl KeeperLink {
         }
     }
 
-    /// Starts the run `key` in the keeper. The report of the returned child says how the start went.
+    /// Starts the run `key` in the keeper. The report of the returned child says whether the
+    /// program started.
     pub(crate) async fn start(
         link: Arc<Self>,
         key: Key,
@@ -154,7 +155,7 @@ impl KeeperLink {
         self.silent_looks.store(looks, Ordering::Relaxed);
     }
 
-    /// Returns true if the keeper was not silent for so long that it may hang.
+    /// Returns true unless the keeper was silent for so long that it may hang.
     pub(crate) fn is_answering(&self) -> bool {
         self.silent_looks.load(Ordering::Relaxed) < DOUBTFUL_LOOKS
     }
@@ -182,7 +183,7 @@ impl KeeperLink {
         }
     }
 
-    /// Passes a message of the keeper to the run it concerns.
+    /// Passes a message of the keeper to the run that it names.
     pub(crate) fn hear(&self, news: KeeperNews) {
         self.is_heard.store(true, Ordering::Relaxed);
         let mut open_processes = self.open_processes();
@@ -253,8 +254,8 @@ impl Child {
         Self { state: State::Over(report) }
     }
 
-    /// Extends the deadline of the run to `deadline`, because the lease was renewed. The order may
-    /// be lost if the keeper is slow; the next order replaces a lost order.
+    /// Extends the lease of the run to `deadline`. The order may be lost if the keeper is slow. The
+    /// next call then extends the lease.
     pub fn extend(&self, deadline: BootInstant) {
         if let State::Living { key, link, .. } = &self.state {
             link.note_deadline(*key, deadline);
@@ -262,7 +263,7 @@ impl Child {
         self.try_send(|key| KeeperOrder::Extend { key, deadline });
     }
 
-    /// Stops the run: TERM, and KILL after the grace of the run.
+    /// Stops the run: SIGTERM, and SIGKILL after the grace of the run.
     pub async fn stop(&self) {
         self.send(|key| KeeperOrder::Stop { key }).await;
     }
@@ -272,7 +273,7 @@ impl Child {
         self.send(|key| KeeperOrder::Abandon { key }).await;
     }
 
-    /// Waits for the end of the run. The future may be dropped and the call repeated.
+    /// Waits for the end of the run. The caller may drop the future and call again.
     pub async fn ended(&mut self) -> RunReport {
         let report = match &mut self.state {
             State::Living { report, .. } => {

@@ -24,8 +24,8 @@ pub enum KeeperOrder {
         node: String,
         /// The incarnation of the node, which the mark contains.
         incarnation: String,
-        /// The bounds of a run's output that waits for the daemon. An older daemon does not send
-        /// these bounds.
+        /// The number of bytes kept of a run's output while the daemon is slow. An older daemon
+        /// does not send this field.
         #[serde(default)]
         output: OutputBounds,
         /// The directory in which each run gets its own cgroup. `None` if runs have no cgroups.
@@ -35,17 +35,17 @@ pub enum KeeperOrder {
     Start {
         /// The key by which later messages name the run.
         key: Key,
-        /// The program to start, with its bounds.
+        /// The program to start, with its limits.
         launch: Box<LaunchOrder>,
     },
-    /// Extends the deadline of a run, because its lease was renewed.
+    /// Extends the time by which a run must be dead, because its lease was renewed.
     Extend {
         /// The key of the run.
         key: Key,
-        /// The new deadline of the run.
+        /// The new end of the run's lease.
         deadline: BootInstant,
     },
-    /// Sends TERM to the run, and KILL after the grace of the run.
+    /// Sends SIGTERM to the run, and SIGKILL after the grace of the run.
     Stop {
         /// The key of the run.
         key: Key,
@@ -59,7 +59,7 @@ pub enum KeeperOrder {
     Ping,
 }
 
-/// A program to start as a run, and the bounds of the run.
+/// A program to start as a run, and the limits of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchOrder {
     /// The id of the run. Orphaned processes of the run are recognised by this id.
@@ -91,11 +91,11 @@ pub struct LaunchOrder {
     pub start_within: Duration,
     /// The longest time the program may run, counted from its start.
     pub timeout: Duration,
-    /// The time between the signals TERM and KILL.
+    /// The time between the signals SIGTERM and SIGKILL.
     pub kill_grace: Duration,
     /// The end of the run's lease. All processes of the run are killed by then.
     pub deadline: BootInstant,
-    /// The time before the deadline at which the run gets TERM.
+    /// The time before the end of the lease at which the run gets SIGTERM.
     pub margin: Duration,
 }
 
@@ -146,13 +146,12 @@ pub struct RunReport {
     /// cgroup.
     #[serde(default)]
     pub out_of_memory: bool,
-    /// The part of the job whose absence prevented the start.
+    /// The directory or program of the job, if its absence prevented the start.
     #[serde(default)]
     pub wanting: Option<Wanting>,
 }
 
-/// A part of a job that may be missing at a start, and without which a notice of the job can still
-/// run.
+/// The directory or the program of a job. A notice of the job can run without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanting {
     /// The directory of the job is missing, cannot be entered or does not answer.
@@ -162,7 +161,7 @@ pub enum Wanting {
 }
 
 impl RunReport {
-    /// Returns a report that contains only the reason and an error text.
+    /// Returns a report with this reason and this error text, and no other facts.
     pub(crate) fn of(end: ProcessEnd, error: impl Into<String>) -> Self {
         Self {
             end,
@@ -185,7 +184,7 @@ pub enum ProcessEnd {
     TimedOut,
     /// The process was asked to stop.
     Stopped,
-    /// The lease of the run ended, or the holder of the lease went away, and the process was
+    /// The lease of the run ended, or the node that had the lease went away. The process was
     /// killed.
     LeaseLost,
     /// The process ended as with `LeaseLost`, but some processes of the run may be alive.

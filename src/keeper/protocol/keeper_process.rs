@@ -47,8 +47,8 @@ pub fn run_from_args() -> Option<ExitCode> {
     if std::env::args_os().nth(1).as_deref() != Some(OsStr::new(ARGUMENT)) {
         return None;
     }
-    // A run whose task panicked would be attended by no task. The daemon replaces a keeper that is
-    // gone, but not a keeper that half works.
+    // A panic ends the keeper, because a run whose task panicked would be attended by no task. The
+    // daemon replaces a keeper that is gone, but not a keeper that works in part.
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         default_hook(panic);
@@ -113,15 +113,15 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     result
 }
 
-/// Takes orders until the daemon closes the connection. Fails at the first order that cannot be
-/// read.
+/// Takes orders until the daemon closes the connection. Fails at the first order that is not
+/// readable.
 async fn obey(table: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Result<()> {
     loop {
         let order = match wire::read_order(orders).await {
             Ok(Some(order)) => order,
             Ok(None) => return Ok(()),
-            // A killed daemon closes its side with either of these errors: with news it had not
-            // read yet, or in the middle of an order.
+            // If the daemon was killed, reading fails with one of these errors. Either the daemon
+            // had not read all news, or it died while it sent an order.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -178,8 +178,8 @@ async fn clear_table(table: &ProcessTable) -> bool {
         }
         process_tree::signal_all(&below, Signal::KILL);
         if table.is_empty() {
-            // The tasks of the runs reap the direct children, because they need the exit status.
-            // Only orphans are left here.
+            // The tasks of the runs reap the leaders, because they need the exit status. Only
+            // orphans are left here.
             below.iter().filter(|process| process.is_zombie).for_each(Process::reap);
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -13,7 +13,7 @@ use super::keeper_messages::{KeeperNews, Key};
 use super::wire;
 use crate::keeper::limits::excerpt::{Excerpt, ExcerptStream, OutputBounds};
 
-/// An item that waits to be sent to the daemon.
+/// An item that waits to be sent to the daemon: a message, or a run's output.
 pub(crate) enum OutboxItem {
     News(KeeperNews),
     Output(Rc<Pending>),
@@ -38,8 +38,8 @@ impl Pending {
         }
     }
 
-    /// Appends bytes of `stream`. Returns true if the buffer must be queued now, because it is not
-    /// queued yet.
+    /// Appends bytes of `stream`. Returns true if the caller must queue the buffer, because it is
+    /// not queued yet.
     pub(crate) fn append(&self, stream: ExcerptStream, bytes: &[u8]) -> bool {
         self.excerpt.borrow_mut().append(stream, bytes);
         !self.is_queued.replace(true)

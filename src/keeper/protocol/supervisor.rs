@@ -28,20 +28,20 @@ use crate::keeper::process::process_tree;
 
 /// The number of orders that may wait for the keeper.
 const ORDERS: usize = 1024;
-/// The time a keeper may take to kill all runs when it is stopped. This time is a little longer
-/// than the keeper's own patience.
+/// The maximum time in which a stopped keeper kills all runs. It is a little longer than the 60 s
+/// that the keeper allows itself.
 const LEAVE: Duration = Duration::from_secs(65);
 /// The longest wait until the processes of a dead keeper have died.
 const BURY: Duration = Duration::from_secs(10);
-/// The number of checks, in the time of one lease, of a keeper that has runs. There is at least one
-/// check a second.
+/// The number of checks of a keeper within the time of one lease, while the keeper has runs. There
+/// is at least one check a second.
 const LOOKS_A_LEASE: u32 = 20;
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// The time for which a silent keeper counts as busy although one of its runs is past its deadline.
-/// At most a quarter of a lease is used.
+/// The maximum time for which a silent keeper counts as busy although the lease of one of its runs
+/// is over. At most a quarter of a lease is used.
 const BUSY: Duration = Duration::from_secs(5);
-/// The time for which a silent keeper is tolerated while none of its runs is past its deadline.
-/// Leases are renewed meanwhile, but no run is stopped or timed out.
+/// The maximum time for which a silent keeper is tolerated while all leases of its runs last. The
+/// leases are renewed meanwhile, but no run is stopped or timed out.
 ///
 /// At most one lease is used, but never less than [`BUSY`].
 const LEFT_ALONE: Duration = Duration::from_secs(10);
@@ -56,8 +56,8 @@ struct Running {
     orders: mpsc::Receiver<Vec<u8>>,
 }
 
-/// Starts the first keeper, and the task that keeps a keeper running until `closing`. Returns the
-/// link to the present keeper.
+/// Starts the first keeper, and the task that restarts a dead keeper until `closing`. Returns a
+/// receiver of the link to the present keeper.
 pub(crate) async fn start(
     settings: KeeperSettings,
     closing: CancellationToken,
@@ -71,7 +71,7 @@ pub(crate) async fn start(
 }
 
 async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
-    // Processes left by a dying keeper's jobs must become our children, not children of init.
+    // Processes left by a dying keeper's jobs must become children of this process, not of init.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     let process = Command::new(&settings.program)
@@ -198,10 +198,10 @@ async fn accompany(
     all_gone
 }
 
-/// Waits until the keeper was silent for so long that the keeper may fail to stop its runs in time.
+/// Waits until the keeper was silent for too long. Such a keeper may fail to stop its runs in time.
 ///
-/// Checks are counted and not time, because time also passes while the daemon itself is stopped or
-/// does not get the processor.
+/// Counts checks and not time, because time also passes while the daemon itself is stopped or does
+/// not get the processor.
 async fn stands_still(link: &KeeperLink, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
     let looks = |time: Duration| {
@@ -226,7 +226,7 @@ async fn stands_still(link: &KeeperLink, lease: Duration) {
     }
 }
 
-/// Waits until a run of the keeper is past its deadline and still alive.
+/// Waits until the lease of a run is over that the keeper has not reported as ended.
 async fn out_of_time(link: &KeeperLink, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
     while !is_out_of_time(link, Duration::ZERO) {
@@ -234,8 +234,8 @@ async fn out_of_time(link: &KeeperLink, lease: Duration) {
     }
 }
 
-/// Returns true if the deadline of one of the keeper's runs is at most `ahead` away. The keeper
-/// ends the runs by their deadlines. Other nodes take the runs over a tenth of a lease later.
+/// Returns true if the lease of one of the keeper's runs ends within `ahead`. The keeper ends its
+/// runs by then. Other nodes take the runs over a tenth of a lease later.
 fn is_out_of_time(link: &KeeperLink, ahead: Duration) -> bool {
     link.first_deadline()
         .is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)

@@ -1,9 +1,10 @@
 //! The frames of the messages between the daemon and its keeper on the socket.
 //!
-//! Invariant: no frame is longer than [`LONGEST`], on either side. A frame that cannot be read is
-//! an error, never a panic. A frame has its length in 4 bytes (little endian) and a kind in 1 byte.
-//! The rest of the frame is JSON. For output, the rest is the key and the bytes, and the kind names
-//! the stream.
+//! A frame has its length in 4 bytes (little endian) and a kind in 1 byte. The rest of the frame is
+//! JSON. For output, the rest is the run's key and the bytes, and the kind names the stream.
+//!
+//! Invariant: no frame is longer than [`LONGEST`], in either direction. A frame that cannot be read
+//! is an error, never a panic.
 
 use std::io;
 
@@ -13,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::keeper_messages::{KeeperNews, KeeperOrder, Key, RunReport};
 use crate::keeper::limits::excerpt::{ExcerptStream, Output};
 
-/// The longest frame, in bytes. This length exceeds the arguments and environment that the kernel
-/// takes together, even when each byte is escaped.
+/// The maximum length of a frame, in bytes. It exceeds the arguments and environment that the
+/// kernel accepts together, even if each byte is escaped.
 pub(crate) const LONGEST: usize = 16 * 1024 * 1024;
 
 const JSON: u8 = 0;
@@ -87,8 +88,8 @@ fn push_output(to: &mut Vec<u8>, key: Key, stream: ExcerptStream, bytes: &[u8]) 
     push_frame(to, kind, &[&key.to_le_bytes(), bytes])
 }
 
-/// Returns the frames of a run's output. The number of dropped bytes is reported at the place where
-/// they are missing.
+/// Returns the frames of a run's output. A frame between the head and the tail has the number of
+/// dropped bytes.
 pub(crate) fn output_frames(key: Key, output: &Output) -> io::Result<Vec<u8>> {
     let mut frames = Vec::new();
     for chunk in &output.head {
@@ -103,7 +104,8 @@ pub(crate) fn output_frames(key: Key, output: &Output) -> io::Result<Vec<u8>> {
     Ok(frames)
 }
 
-/// Reads the next frame; `None` at the end of the stream. The future must not be dropped half way.
+/// Reads the next frame. Returns `None` at the end of the stream. The caller must not drop the
+/// future before it ends.
 async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
     let mut prefix = [0_u8; 4];
     match from.read_exact(&mut prefix).await {
@@ -126,8 +128,8 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     }
 }
 
-/// Reads the next order; `None` when the daemon is gone. Fails with `UnexpectedEof` if the daemon
-/// went away in the middle of an order.
+/// Reads the next order. Returns `None` when the daemon is gone. Fails with `UnexpectedEof` if the
+/// daemon went away while it sent an order.
 pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<KeeperOrder>> {
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     match frame.split_first() {
@@ -137,7 +139,7 @@ pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Optio
     }
 }
 
-/// Reads the next message from the keeper; `None` when the keeper is gone.
+/// Reads the next message from the keeper. Returns `None` when the keeper is gone.
 pub async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<KeeperNews>> {
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     let stream = match frame.split_first() {

@@ -22,9 +22,9 @@ use crate::store::server::store_error::StoreError;
 pub struct CheckTurn {
     /// The start of the turn, by Redis' time.
     pub now: UnixMillis,
-    /// The position where this turn continues, as the last turn wrote it.
+    /// The position in the data where this turn continues, as text that the last turn wrote.
     pub place: String,
-    /// The findings that still applied at the end of the last turn, as the text which that turn
+    /// The findings that still applied at the end of the last turn, as text that the last turn
     /// wrote.
     pub list: String,
     /// The time the last full check ended; None before the end of the first full check.
@@ -38,7 +38,7 @@ pub struct CheckNote {
     pub at: UnixMillis,
     /// The time the last full check ended; None before the end of the first full check.
     pub round_at: Option<UnixMillis>,
-    /// The position where the next turn continues.
+    /// The position in the data where the next turn continues, as text.
     pub place: String,
     /// The findings that still apply, as text, the newest first.
     pub list: String,

@@ -43,8 +43,8 @@ pub struct JobToInspect<'a> {
     pub record: Option<&'a JobRecord>,
     /// The run that the job's definition requires next.
     pub plan: PlannedRun,
-    /// The entry that the job should have in the index of jobs by first gate; None if the job has
-    /// no gate.
+    /// The entry `LANE GATE JOB` that the index of jobs by first gate should have for this job.
+    /// None if the job has no gate.
     pub gated: Option<String>,
 }
 
@@ -59,8 +59,10 @@ impl JobToInspect<'_> {
 }
 
 impl Store {
-    /// Returns the facts of each of these jobs, all facts of a job from the same moment. A job that
-    /// changed since the caller read it gives None.
+    /// Returns the index entries of each of these jobs. All entries of one job are from the same
+    /// moment. A job that changed since the caller read it gives None.
+    ///
+    /// `lanes` are the lanes whose due sets are searched.
     pub async fn inspect_jobs(
         &self,
         jobs: &[JobToInspect<'_>],
@@ -106,15 +108,17 @@ impl Store {
         call
     }
 
-    /// Returns the facts of each of these runs, or the error that prevents reading the run. A run
-    /// found by a lease comes with the fence of that lease.
+    /// Returns the record of each of these runs and the sets that contain the run, or the error
+    /// that prevents the reading. A run found by a lease is given with the fence of that lease.
+    ///
+    /// `lanes` are the lanes whose due sets are searched, besides the own lane of each run.
     pub async fn inspect_runs(
         &self,
         runs: &[(RunId, Option<Fence>)],
         lanes: &[Lane],
     ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
         let mut all = self.inspect_in(runs, lanes).await?;
-        // A run becomes due in its own lane, so the facts must have this lane too.
+        // A run becomes due in its own lane, so the due set of that lane must be searched too.
         let own = all.iter().flatten().map(PlacedRun::own_lane).filter(|own| !lanes.contains(own));
         let own: BTreeSet<Lane> = own.collect();
         if !own.is_empty() {
@@ -293,7 +297,8 @@ fn run_facts(
     let mut score = || reply.text().map(|score| Some(score).filter(|score| !score.is_empty()));
     let mut place = |place: RunPlace| score().map(|score| (place, score));
     let due = place(RunPlace::Due(lane.clone()))?;
-    // The reply has an item for each place, also for a lease that does not exist.
+    // The reply has two lease items even if the run has no lease: the lease of the recorded fence,
+    // and the lease by which the run was found.
     let leases = [place(RunPlace::Stops)?.1, place(RunPlace::Stops)?.1];
     for (fence, score) in [fence, found_under]
         .into_iter()

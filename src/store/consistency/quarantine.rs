@@ -53,12 +53,12 @@ pub struct QuarantineEntry {
     pub key: String,
     /// The reason why the data was moved to quarantine.
     pub why: String,
-    /// The time the data was moved to quarantine.
+    /// The time the data was moved to quarantine; None if unknown.
     pub at: Option<UnixMillis>,
     /// The kind of data: a set member or a whole key.
     pub kind: EntryKind,
-    /// The stored bytes of the entry. A change of the entry requires that these bytes are still the
-    /// same.
+    /// The stored bytes of the entry. The entry is restored or discarded only if Redis still has
+    /// the same bytes.
     pub(crate) raw: Vec<u8>,
 }
 
@@ -175,7 +175,7 @@ impl Store {
         }
     }
 
-    /// Lists the keys with the job lists of files, by their names within the namespace.
+    /// Lists the keys of the job lists of files, such as `source:NODE`, without the namespace.
     async fn list_sources(&self) -> Result<Vec<String>, StoreError> {
         let (_, nodes) = self.list_nodes().await?;
         let mut sources: Vec<String> =

@@ -32,7 +32,7 @@ pub struct Discarded {
     pub key: String,
     /// The reason why the data was in quarantine, cut to 200 characters.
     pub why: String,
-    /// The time the entry was discarded.
+    /// The time the entry was discarded; None if unknown.
     pub at: Option<UnixMillis>,
     /// The operator who discarded the entry, as `user@host`; None if unknown.
     pub by: Option<String>,

@@ -16,7 +16,8 @@ use crate::store::server::store_error::StoreError;
 /// The result of restoring a quarantine entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutBackReply {
-    /// The data is back in its original place. For a set member, the value is its new score.
+    /// The data is back in its original place. The value is the new score of a set member; None for
+    /// a whole key.
     Restored(Option<UnixMillis>),
     /// The entry is no longer in quarantine.
     Gone,

@@ -31,7 +31,7 @@ pub enum CheckLevel {
 }
 
 impl CheckLevel {
-    /// Returns the word for this verdict.
+    /// Returns the verdict as a word: `ok`, `note`, `warn` or `fail`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -115,7 +115,8 @@ fn info_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Checks the slow log of Redis, which contains slow commands of all clients.
+/// Checks the slow log of Redis, which contains slow commands of all clients. `answer` is the reply
+/// to SLOWLOG GET, None if this Redis user may not send that command.
 fn slow_log(answer: Option<&Value>) -> ServerCheck {
     let Some(Value::Array(entries)) = answer else {
         return ServerCheck::new(
@@ -145,7 +146,8 @@ fn slow_log(answer: Option<&Value>) -> ServerCheck {
     ServerCheck::new("slow log", CheckLevel::Ok, text)
 }
 
-/// Checks the text of `INFO` and two settings, which are None if this Redis user may not read them.
+/// Checks `info`, the text of INFO, and the settings `appendfsync` and `min-replicas-to-write`. A
+/// setting is None if this Redis user may not read it.
 #[expect(clippy::too_many_lines, reason = "a list of checks in their order")]
 fn judge_info(
     info: &str,

@@ -21,28 +21,29 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The number of times a call is repeated with the gates named by the run's record. The gates in
-/// the record change with each claim.
+/// The number of times one call may be repeated with the gates that the run's record names. A claim
+/// may change these gates between two calls.
 const CALLS: usize = 8;
-/// The maximum number of `open_gate` calls for one gate. Each reply may ask for a few more lanes,
-/// and a group has up to 100 members.
+/// The maximum number of `open_gate.lua` calls for one gate. Each reply may ask for the keys of a
+/// few more lanes or members, and a group has up to 100 members.
 const OPENINGS: usize = 128;
 
-/// The result of opening a gate to waiting runs.
+/// The result of giving the free places of a gate to waiting runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GateOpening {
     /// The number of waiting runs that were given a place.
     pub given: u64,
-    /// The time at which the gate must be checked again.
+    /// The time at which the gate must be checked again; None if no check is needed.
     pub next: Option<UnixMillis>,
 }
 
-/// The state of a group of jobs.
+/// The state of a group of jobs: its turn, its runs and the next check of its gate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupStanding {
-    /// The job whose turn it is in the group, and the time since when.
+    /// The job whose turn it is in an alternating group, and the start of the turn. None if the
+    /// group has no turn.
     pub turn: Option<(JobName, UnixMillis)>,
-    /// The time at which the last attempt of a member of the group ended.
+    /// The time at which the last attempt of a member of the group ended; None if no member ran.
     pub last_ended: Option<UnixMillis>,
     /// The runs that have a place in the group and have begun. Together with `let_in` at most 100.
     pub holders: Vec<RunId>,
@@ -52,11 +53,11 @@ pub struct GroupStanding {
     pub waiting: u64,
     /// The first waiting runs of the group, at most 10.
     pub first_waiting: Vec<RunId>,
-    /// The time at which the gate of the group must be checked next.
+    /// The time at which the gate of the group must be checked next; None if no check is needed.
     pub next: Option<UnixMillis>,
 }
 
-/// The state of a run that a gate let in, which means: gave a place before the run begins.
+/// The state of a run that got a place at a gate and has not begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LetIn {
     /// The run has its place since this time.
@@ -65,14 +66,15 @@ pub enum LetIn {
     GaveUp,
 }
 
-/// Returns the names of these gates in the format that scripts read.
+/// Returns the names of these gates, separated by spaces, as scripts read them.
 pub(crate) fn names_of(gates: &[Gate]) -> String {
     gates.iter().map(Gate::as_str).collect::<Vec<_>>().join(" ")
 }
 
 impl Store {
-    /// Calls a script with the keys of a run's gates. `known` are the gates as read from the run's
-    /// record.
+    /// Calls a script with the keys of a run's gates and returns its reply. `known` are the gates
+    /// as read from the run's record. If the record names other gates by now, the call is repeated
+    /// with them.
     pub(crate) async fn invoke_at_gates(
         &self,
         known: &[Gate],
@@ -92,8 +94,8 @@ impl Store {
         ))
     }
 
-    /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve;
-    /// `takers` knows if nodes serve any other lane.
+    /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve. For any
+    /// other lane, `takers` finds out if a live node serves it.
     pub async fn open_gate(
         &self,
         gate: &Gate,
@@ -101,7 +103,8 @@ impl Store {
         takers: &mut Takers,
     ) -> Result<GateOpening, StoreError> {
         let keys = &self.keys;
-        // The map uses the stored lane name. A malformed name leads to the default lane.
+        // Maps each kind and name that the script asks for to a Redis key. A malformed lane name
+        // gets the key of the default lane.
         let mut places: BTreeMap<(&str, String), String> =
             lanes.iter().map(|lane| (("lane", lane.to_string()), keys.due(lane))).collect();
         for _ in 0..OPENINGS {
@@ -159,7 +162,8 @@ impl Store {
         ))
     }
 
-    /// Returns the state of each of these groups.
+    /// Returns the turn, the runs with a place, the first waiting runs and the next check of each
+    /// group.
     pub async fn read_group_standings(
         &self,
         groups: &[GroupName],
@@ -181,14 +185,15 @@ impl Store {
         if groups.is_empty() {
             return Ok(Vec::new());
         }
-        // The consistency check reports a key of the wrong type.
+        // A key of the wrong type counts as missing. The consistency check reports the key.
         let answers: Vec<Option<Value>> =
             self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         Ok(answers.chunks_exact(5).map(standing).collect())
     }
 
-    /// Returns the run because of which a gate skips the lane of `run`, and the time until which
-    /// the lane is skipped. The gate let in that run from the same lane, but the run did not begin.
+    /// Returns the run that makes a gate skip the lane of `run`, and the time until which the lane
+    /// is skipped. That run of the same lane got a place at the gate and did not begin. Returns
+    /// None if the gate does not skip the lane.
     pub async fn read_stuck(
         &self,
         gate: &Gate,
@@ -216,8 +221,8 @@ impl Store {
         Ok(score.map(|_| (id, ends)))
     }
 
-    /// Returns the answer to one command; None for a key of the wrong type, which the consistency
-    /// check reports.
+    /// Returns the text that answers one command. Returns None if there is no value, or if the key
+    /// has the wrong type, which the consistency check reports.
     async fn gate_answer(&self, command: &redis::Cmd) -> Result<Option<String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.add_command(command.clone());
@@ -225,7 +230,7 @@ impl Store {
         Ok(answer.as_ref().and_then(text_of))
     }
 
-    /// Returns true if a run of `job` waits at a gate.
+    /// Returns true if a run of `job` waits at `gate`.
     pub async fn has_queued(&self, gate: &Gate, job: &JobName) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline
@@ -233,13 +238,13 @@ impl Store {
             .arg(self.keys.gate_waiters_by_job(gate))
             .arg(format!("[{job} "))
             .arg(format!("({job}!"));
-        // The consistency check reports a key of the wrong type.
+        // A key of the wrong type counts as missing. The consistency check reports the key.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         Ok(answer.as_ref().and_then(number_of).is_some_and(|count| count > 0))
     }
 
-    /// Returns the time from which the rate limit of a concurrency key lets one more run begin.
-    /// Returns None if the rate is unused.
+    /// Returns the time from which `rate`, the rate limit of a concurrency key, lets one more run
+    /// begin. Returns None if no run has used the rate.
     pub async fn read_key_opens(
         &self,
         gate: &Gate,
@@ -247,7 +252,7 @@ impl Store {
     ) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(self.keys.gate_rate(gate));
-        // The consistency check reports a key of the wrong type.
+        // A key of the wrong type counts as missing. The consistency check reports the key.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         let (interval, burst) = (rate.interval_micros(), u64::from(rate.burst()));
         let own = format!(":{interval}:{burst}");
@@ -262,12 +267,12 @@ impl Store {
         Ok(opens.and_then(|ms| UnixMillis::new(i64::try_from(ms).ok()?)))
     }
 
-    /// Returns a run that has a place at a gate, and true if the run has begun. If several runs
-    /// have begun, the last of them is returned; if none has begun, a run that was let in.
+    /// Returns a run that has a place at a gate, and true if the run has begun. Prefers the run
+    /// that began last to runs that have not begun. Returns None if no run has a place.
     pub async fn read_holder(&self, gate: &Gate) -> Result<Option<(RunId, bool)>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.gate_holders(gate)).arg(-1).arg(-1).arg("WITHSCORES");
-        // The consistency check reports a key of the wrong type.
+        // A key of the wrong type counts as missing. The consistency check reports the key.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         let (mut begun, mut let_in) = split_holders(answer.as_ref());
         Ok(begun.pop().map(|run| (run, true)).or_else(|| let_in.pop().map(|run| (run, false))))
@@ -275,8 +280,8 @@ impl Store {
 }
 
 impl Store {
-    /// Returns the state of a run at each of these gates. The state is None at a gate that did not
-    /// let the run in, or if the run has begun.
+    /// Returns the state of `run` at each of these gates. The state is None if the gate gave the
+    /// run no place, or if the run has begun.
     pub async fn read_let_in(
         &self,
         run: &RunId,
@@ -292,7 +297,7 @@ impl Store {
             pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(&id);
             pipeline.cmd("HEXISTS").arg(self.keys.gate(gate)).arg(format!("lane:{id}"));
         }
-        // The consistency check reports a key of the wrong type.
+        // A key of the wrong type counts as missing. The consistency check reports the key.
         let answers: Vec<Option<Value>> =
             self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         let place = |answer: &[Option<Value>]| {
@@ -309,7 +314,8 @@ impl Store {
     }
 }
 
-/// Splits the runs with a place, by score, into runs that have begun and runs that have not.
+/// Splits the runs that have a place into runs that have begun and runs that have not. `answer` has
+/// the runs with their scores; a negative score means that the run has not begun.
 fn split_holders(answer: Option<&Value>) -> (Vec<RunId>, Vec<RunId>) {
     let (mut begun, mut let_in) = (Vec::new(), Vec::new());
     if let Some(Value::Array(flat)) = answer {

@@ -23,7 +23,7 @@ const ITEMS: usize = 1_000;
 /// The number of further gates in one call, besides the repaired gate.
 const OTHERS: usize = 100;
 
-/// The facts read about one run at a gate.
+/// The facts about one run at a gate: fields of its record, and true if its entry is in quarantine.
 #[derive(Default)]
 struct AtGate {
     state: Option<String>,
@@ -110,7 +110,8 @@ impl Store {
         })
     }
 
-    /// Returns the facts about each of these runs; None for a record of the wrong type.
+    /// Reads the state, the places and the lane of each of these runs from its record. A record of
+    /// the wrong type gives None.
     async fn read_at_gate(&self, runs: &[&RunId]) -> Result<Vec<Option<AtGate>>, StoreError> {
         // The list is empty if the gate contains only malformed entries.
         if runs.is_empty() {

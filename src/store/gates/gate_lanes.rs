@@ -15,7 +15,7 @@ const LANES: usize = 1_000;
 const GATES: usize = 500;
 
 impl Store {
-    /// Lists the gates at which runs wait.
+    /// Lists the gates at which at least one run waits.
     pub async fn list_waited_at(&self) -> Result<Vec<Gate>, StoreError> {
         let keys = self.scan_keys("gate_waiter_lanes:*").await?;
         Ok(keys
@@ -36,7 +36,7 @@ impl Store {
             for gate in some {
                 pipeline.cmd("ZRANGE").arg(self.keys.gate_waiter_lanes(gate)).arg(0).arg(LANES - 1);
             }
-            // The consistency check reports a key of the wrong type.
+            // A key of the wrong type counts as missing. The consistency check reports the key.
             found.extend(
                 self.link
                     .ask(&mut pipeline)

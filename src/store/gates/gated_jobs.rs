@@ -19,12 +19,14 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The number of open runs of a job that are checked. A job with more open runs is `Unclear`.
+/// The number of open runs of a job that are checked. A job with more open runs gives
+/// [`PlannedAtGate::Unclear`].
 const OPEN: usize = 10;
 /// The number of entries read in one call.
 const PAGE: usize = 500;
 
-/// A page of the gates of a lane that have few jobs.
+/// A page of the gates of a lane, each with the jobs whose first gate it is. A gate of many jobs is
+/// left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gated {
     /// The gates of the page, each with its jobs.

@@ -30,7 +30,7 @@ pub struct Ledger {
     pub ranges: Vec<LedgerRange>,
     /// The number of occurrences older than the ranges, by the state in which they ended.
     pub before: BTreeMap<String, u64>,
-    /// The last occurrence counted in `before`.
+    /// The last occurrence counted in `before`; None if `before` is empty.
     pub until: Option<UnixMillis>,
 }
 
@@ -73,7 +73,7 @@ impl LedgerRange {
             && matches!(self.reason.as_deref(), Some("missed" | "paused"))
     }
 
-    /// Returns the name by which `ledger.lua` identifies the range.
+    /// Returns the text `FROM:TO:COUNT:STATE` by which scripts identify the range, times in ms.
     pub(crate) fn name(&self) -> String {
         format!("{}:{}:{}:{}", self.from.as_i64(), self.to.as_i64(), self.count, self.state)
     }
@@ -92,7 +92,8 @@ impl LedgerRange {
     }
 }
 
-/// Returns the rest of a range in the format of `ledger.lua`; empty if no rest remains.
+/// Returns the rest of a range as `FIRST:LAST:COUNT` for `ledger.lua`, times in ms. The text is
+/// empty if no occurrence remains.
 pub(crate) fn left_text(left: Option<SkippedRange>) -> String {
     left.map_or_else(String::new, |left| {
         format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count)
@@ -143,9 +144,9 @@ impl Store {
         Ok(answer.iter().map(|found| number_of(found) == Some(1)).collect())
     }
 
-    /// Shrinks the range that contains `run` to `left`. The caller found that the run has a record,
-    /// or that some occurrences of the range are in the future. Returns false if the range changed
-    /// after it was read.
+    /// Shrinks `range`, which contains `run`, to `left`; removes the range if `left` is None. The
+    /// caller found that the run has a record, or that some occurrences are in the future. Returns
+    /// false if the range changed after it was read.
     pub async fn repair_ledger_range(
         &self,
         run: &RunId,

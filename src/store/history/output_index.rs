@@ -19,15 +19,15 @@ const INDEXES: usize = 20;
 /// The differences between kept outputs and their indexes.
 #[derive(Debug, Clone, Default)]
 pub struct OutputFacts {
-    /// The index members without an output, each as index and member, by names within the
-    /// namespace.
+    /// The index members without an output, each as index and member. The index is a key without
+    /// the namespace.
     pub missing: Vec<(String, String)>,
-    /// The outputs that at least one index does not list, by names within the namespace.
+    /// The outputs that at least one index does not list, as keys without the namespace.
     pub unlisted: Vec<String>,
 }
 
 impl Store {
-    /// Compares the kept outputs with their indexes. Both are given by names within the namespace.
+    /// Compares the kept outputs with their indexes. Both are given as keys without the namespace.
     pub async fn compare_outputs(
         &self,
         outputs: &[String],

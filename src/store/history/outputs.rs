@@ -27,8 +27,8 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 
 impl OutputFrames {
-    /// Creates an empty output with the number of bytes that are dropped between its head and its
-    /// tail.
+    /// Creates an output without data. `dropped_bytes` is the number of bytes between its head and
+    /// its tail that are not stored.
     pub fn new(dropped_bytes: u64) -> Self {
         Self { dropped_bytes, ..Self::default() }
     }
@@ -99,7 +99,7 @@ impl KeptOutput {
     }
 }
 
-/// Returns the frames in a stored part of an output.
+/// Returns the frames in a stored part of an output, each as its stream and its data.
 pub(crate) fn frames(mut part: &[u8]) -> impl Iterator<Item = (OutputStream, &[u8])> {
     std::iter::from_fn(move || {
         let [stream, a, b, c, d, rest @ ..] = part else { return None };

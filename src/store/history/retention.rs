@@ -28,7 +28,7 @@ const STEP: usize = 100;
 /// The number of runs read in one pipeline.
 const PAGE: usize = 1_000;
 
-/// The extent of a run's deletion, as `forget_runs.lua` names it.
+/// The part of a run's data that is deleted, as `forget_runs.lua` names it.
 #[derive(Clone, Copy)]
 enum Reach {
     /// The record of the run is deleted.
@@ -88,8 +88,12 @@ impl Store {
         Ok(purged)
     }
 
-    /// Deletes the oldest runs of `index` beyond the limits of age and count. A run that is still
-    /// ahead in its job's schedule is kept, and does not block the deletion of later runs.
+    /// Deletes the oldest runs of the key `index` beyond the limits of age and count. Returns the
+    /// number of runs that left it. A run that is still ahead in its job's schedule is kept, and
+    /// does not block the deletion of later runs.
+    ///
+    /// `reach` is the part to delete: first of runs that ended before `before`, then of runs beyond
+    /// the number `most`.
     async fn trim(
         &self,
         index: &str,
@@ -119,8 +123,8 @@ impl Store {
         }
     }
 
-    /// Returns the number of members of `index` beyond `most`, and 100 members with their scores.
-    /// Both leave out the first `passed` members.
+    /// Returns the number of members of `index` beyond the number `most`, and the 100 oldest
+    /// members with their scores. The first `passed` members are left out of both.
     async fn oldest(
         &self,
         index: &str,
@@ -142,9 +146,9 @@ impl Store {
         ))
     }
 
-    /// Lists jobs with more runs or dead letters than `bounds` allows, among the jobs of the next
-    /// 1,000 runs that ended after `after`. Also returns the time from which to continue; None at
-    /// the end.
+    /// Lists jobs with too many ended runs or dead letters. `bounds` returns the most ended runs
+    /// and the most dead letters of a job. The search covers the jobs of the next 1,000 runs that
+    /// ended after `after`. Also returns the time from which to continue; None at the end.
     pub async fn list_overfull(
         &self,
         after: UnixMillis,

@@ -1,4 +1,5 @@
-//! The lists of runs: the history of one job or of all jobs, newest first, and the open runs of a job.
+//! The lists of runs: the history of one job or of all jobs, newest first, and the open runs of a
+//! job.
 
 use redis::Value;
 
@@ -12,19 +13,19 @@ use crate::store::server::store_error::StoreError;
 /// A filter that selects ended runs.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// The index to search: all ended runs, or dead letters only.
+    /// The index to search: the history, which has all ended runs, or only the dead letters.
     pub letters: Letters,
     /// The job whose runs are selected; None for all jobs.
     pub job: Option<JobName>,
-    /// The earliest end time of selected runs, inclusive.
+    /// The earliest end time of selected runs, inclusive; None for no limit.
     pub since: Option<UnixMillis>,
-    /// The latest end time of selected runs, exclusive.
+    /// The latest end time of selected runs, exclusive; None for no limit.
     pub until: Option<UnixMillis>,
-    /// The choice to include or exclude the runs of notices.
+    /// The rule for runs that deliver notices: they are selected or left out.
     pub notices: RunNotices,
 }
 
-/// A choice to list the runs of notices or not.
+/// The rule for runs that deliver notices: they are selected or left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunNotices {
     /// The runs of notices are listed too.
@@ -43,7 +44,7 @@ pub enum Letters {
 }
 
 impl Ended {
-    /// Returns the filter that selects the whole history.
+    /// Returns the filter that selects all ended runs of all jobs, with the runs of notices.
     pub fn history() -> Self {
         Self {
             letters: Letters::All,
@@ -54,7 +55,7 @@ impl Ended {
         }
     }
 
-    /// Returns the filter that selects all dead letters.
+    /// Returns the filter that selects all dead letters of all jobs, with the runs of notices.
     pub fn dead() -> Self {
         Self { letters: Letters::Dead, ..Self::history() }
     }

@@ -27,31 +27,32 @@ pub struct RunRecord {
     pub state: RunState,
     /// The number of the last attempt; 0 before the first attempt.
     pub attempt: u32,
-    /// The fence of the last attempt.
+    /// The fence of the last attempt; None before the first attempt.
     pub fence: Option<Fence>,
-    /// The node that executed the last attempt.
+    /// The name of the node that executed the last attempt; None before the first attempt.
     pub node: Option<String>,
-    /// The incarnation of the node that executed the last attempt.
+    /// The incarnation of the node that executed the last attempt: a random word that differs at
+    /// each start of the node. None before the first attempt.
     pub incarnation: Option<String>,
-    /// The token of the call that claimed the run.
+    /// The token of the call that last claimed the run. A repeated call is recognised by its token.
     pub claim_token: Option<String>,
-    /// The duration of the run's leases.
+    /// The duration of each lease of the run; None before the first claim.
     pub lease: Option<Duration>,
     /// The lane the run was claimed from.
     pub lane: Lane,
-    /// The time the last attempt started.
+    /// The time the last attempt started; None before the first attempt.
     pub started_at: Option<UnixMillis>,
-    /// The time the run ended.
+    /// The time the run ended; None if it has not ended.
     pub finished_at: Option<UnixMillis>,
-    /// The time from which the run may be claimed, if it waits for a retry.
+    /// The time from which the run may be claimed for its retry, if it waits for a retry.
     pub ready: Option<UnixMillis>,
-    /// The time since which the run waits for its retry.
+    /// The time since which the run waits for its retry, if recorded.
     pub waits_from: Option<UnixMillis>,
-    /// The exit code of the process of the last attempt.
+    /// The exit code of the process of the last attempt; None if it has none, as after a signal.
     pub exit_code: Option<i32>,
-    /// The signal that ended the process of the last attempt.
+    /// The number of the signal that ended the process of the last attempt; None if no signal did.
     pub signal: Option<i32>,
-    /// The HTTP status that the last attempt received.
+    /// The HTTP status that the last attempt received; None if the attempt received no response.
     pub http_status: Option<u16>,
     /// The reason for the state, if the state does not say it.
     pub reason: Option<String>,
@@ -59,26 +60,27 @@ pub struct RunRecord {
     pub error: Option<String>,
     /// True if processes that the run left behind at its end had to be killed.
     pub left_processes: bool,
-    /// The resource limits that the node of the last attempt could not enforce, as a list.
+    /// The resource limits that the node of the last attempt could not enforce, separated by
+    /// commas. None if the node enforced all limits.
     pub not_enforced: Option<String>,
     /// The delivery rule under which the last attempt began.
     pub delivery: Delivery,
     /// The number of attempts that failed, not counting attempts lost with their node.
     pub failures: u32,
-    /// The number of times in a row the run was lost with its node.
+    /// The number of times in a row that the run's node was lost and the run was taken back.
     pub recoveries: u32,
-    /// The time an operator last asked to retry the run.
+    /// The time an operator last asked to retry the run; None if no operator did.
     pub retried_at: Option<UnixMillis>,
     /// The number of times in a row `done_check` gave no clear answer.
     pub unclear: u32,
     /// The last occurrence and the number of occurrences, if the record is of a skipped range.
     pub skipped: Option<(UnixMillis, u64)>,
-    /// The operator who cancelled the run, `user@host`.
+    /// The operator who cancelled the run, as `user@host`; None if no operator did.
     pub by: Option<String>,
-    /// The operator who asked for a manual run.
+    /// The operator who asked for this manual run, as `user@host`; None if no operator did.
     pub asked_by: Option<String>,
-    /// The time a spread or manual run was added to the due set. Other runs are added together with
-    /// the claim or skip of their predecessor.
+    /// The time a spread or manual run was added to the due set. None for any other run, which is
+    /// added together with the claim or skip of its predecessor.
     pub planted_at: Option<UnixMillis>,
     /// The time the run became ready for its first claim, if that time was not its due time.
     pub ready_at: Option<UnixMillis>,
@@ -87,15 +89,17 @@ pub struct RunRecord {
     /// The duration of the last attempt by its node's clock, without the delay until Redis recorded
     /// the end. None if no node reported a duration.
     pub reported_took: Option<Duration>,
-    /// The reason why a node handed the run back unexecuted.
+    /// The reason why a node handed the run back unexecuted; None if no node did.
     pub handed_back: Option<String>,
-    /// The open run of the same job because of which this run was skipped or had to wait.
+    /// The open run of the same job because of which this run was skipped or had to wait, if any.
     pub behind: Option<RunId>,
-    /// The time since which the run waited for another run or at a gate.
+    /// The time since which the run waited for another run or at a gate; None if it did not wait.
     pub waited_from: Option<UnixMillis>,
-    /// The gate where the run last waited, in words, and the time the wait ended.
+    /// The gate where the run last waited, in words, and the time the wait ended. None if the run
+    /// waited at no gate.
     pub waited_at: Option<(String, UnixMillis)>,
-    /// The cause of the current wait: `overlap`, or a gate in words.
+    /// The cause of the present wait: `overlap` for an open run of the job, or a gate in words.
+    /// None if the run does not wait.
     pub waiting_for: Option<String>,
     /// The gates at which the run has places. At the last of these gates the run may still wait for
     /// its place.
@@ -104,7 +108,7 @@ pub struct RunRecord {
     pub past: Vec<PastAttempt>,
 }
 
-/// An earlier attempt of a run, as `engine` recorded the attempt.
+/// An earlier attempt of a run, with the JSON that the node wrote at its end.
 #[derive(Debug, Clone)]
 pub struct PastAttempt {
     /// The number of the attempt.
@@ -177,8 +181,8 @@ impl RunRecord {
         )
     }
 
-    /// Returns the time the last attempt ended. Redis may have recorded this end later, at
-    /// `finished_at`.
+    /// Returns the time the last attempt ended, or `finished_at` if no attempt started. Redis may
+    /// have recorded this end later, at `finished_at`. Returns None if the run has not ended.
     pub fn attempt_ended_at(&self) -> Option<UnixMillis> {
         self.started_at
             .zip(self.took())
@@ -187,6 +191,7 @@ impl RunRecord {
     }
 
     /// Returns the delay between the end of the last attempt and the time Redis recorded that end.
+    /// Returns None if the run has not ended or no node reported its duration.
     pub fn recorded_after(&self) -> Option<Duration> {
         let _reported = self.reported_took?;
         Some(self.finished_at?.since(self.attempt_ended_at()?))

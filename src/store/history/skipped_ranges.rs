@@ -29,7 +29,7 @@ const BEFORE: usize = 100;
 pub struct RecordedAt {
     /// The runs due within one second from the given time.
     pub due: Vec<RunId>,
-    /// The skipped range that contains the given time, with its first run.
+    /// The skipped range that contains the given time, with its first run; None if no range does.
     pub skipped_range: Option<(RunId, SkippedRecord)>,
 }
 
@@ -197,7 +197,7 @@ impl Store {
                     "of_since",
                 ]);
             }
-            // The code that uses a record of the wrong type reports it.
+            // A record of the wrong type gives None. The code that uses the record reports it.
             let answers = self.link.ask(&mut pipeline).await?;
             all.extend(
                 page.iter()

@@ -30,8 +30,8 @@ pub enum RebootReply {
 }
 
 impl Store {
-    /// Returns true if all `@reboot` jobs have their runs for this boot of a host. `host` is a lane
-    /// of that host.
+    /// Returns true if all `@reboot` jobs have their runs for this boot of a host. `host` is the
+    /// lane that names the host.
     pub async fn is_boot_noted(&self, host: &Lane, boot_id: &str) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZSCORE").arg(self.keys.boots()).arg(format!("{host} {boot_id}"));
@@ -45,7 +45,7 @@ impl Store {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);
         pipeline.cmd("ZRANGE").arg(self.keys.boot_runs()).arg(-MOST_BOOTS).arg(-1);
-        // The code that uses a key of the wrong type reports it.
+        // A key of the wrong type counts as empty. The code that uses the key reports it.
         let answers = self.link.ask(&mut pipeline).await?;
         let members = answers.into_iter().filter_map(|answer| match answer {
             Ok(redis::Value::Array(members)) => Some(members),
@@ -71,7 +71,7 @@ impl Store {
     }
 
     /// Records at `now` that all `@reboot` jobs have their runs for this boot of a host. `host` is
-    /// a lane of that host.
+    /// the lane that names the host.
     pub async fn note_boot(
         &self,
         host: &Lane,

@@ -153,7 +153,7 @@ impl Store {
     ) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.declared(source));
-        // The consistency check reports a list of the wrong type.
+        // A list of the wrong type counts as empty. The consistency check reports the list.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok(BTreeMap::new()) };
         Ok(flat
@@ -163,7 +163,8 @@ impl Store {
     }
 
     /// Returns the section hashes of [`Store::list_declared`], with an empty hash for each section
-    /// that the file must declare again. Such a section lost its settings or the mark of this file.
+    /// that the file must declare again. The stored settings of such a section are gone, or do not
+    /// have the hash of this file.
     pub async fn read_declared(
         &self,
         source: &SourceName,

@@ -22,7 +22,7 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The effect of a changed definition on the planted run.
+/// The effect of a changed definition on the job's planned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinitionChange {
     /// The schedule changed. A planned run that is not yet due is replaced.
@@ -68,7 +68,7 @@ pub struct ApplyOrder {
     pub kind: SourceKind,
     /// The file that has the definition, by its [`SourceName`]; empty for the command line.
     pub source: String,
-    /// A name for this order, by which Redis recognises a repeated call.
+    /// A random name for this order, by which Redis recognises a repeated call.
     pub token: String,
     /// The time zone to store with a new job.
     pub tz: String,
@@ -84,32 +84,33 @@ pub struct ApplyOrder {
     pub not_while: BTreeSet<JobName>,
     /// The effect of the changed definition on the planned run.
     pub change: DefinitionChange,
-    /// The run to add to the due set, if any.
+    /// The planned run to add to the due set, if any.
     pub planted: Option<Successor>,
     /// The time from which `every` of a new job counts.
     pub anchor: UnixMillis,
     /// The rule for a name that a job of the same kind already has.
     pub existing: Existing,
-    /// The job's planned run, or the planned run that a pause removed from the due set, as the
-    /// caller read it.
+    /// The job's planned run, or the planned run that a pause removed from the due set. Both are as
+    /// the caller read them; None if the job had neither.
     pub planned: Option<RunId>,
-    /// The skipped range of occurrences that passed under the old schedule. The range is recorded
-    /// together with this change.
+    /// The skipped range of occurrences that passed under the old schedule, if any. The range is
+    /// recorded together with this change.
     pub passed: Option<SkippedRange>,
     /// The old and the new schedule in words, if the schedule changes.
     pub schedules: Option<(String, String)>,
-    /// The notifications that the job asks for, in the form of
-    /// [`notify_words`](crate::domain::job::notice::notify_words).
+    /// The notifications that the job asks for: their kinds and their times after the due time in
+    /// ms, such as `late=60000`. Empty if the job asks for none.
     pub notify: String,
-    /// The unique key that the definition names.
+    /// The unique key that the definition names, if any.
     pub unique: Option<UniqueOrder>,
-    /// The unique key of the live job with this name, as the caller read it.
+    /// The unique key of the live job with this name, as the caller read it. None if there is no
+    /// such job or key.
     pub old_key: Option<UniqueKey>,
     /// The old gates of the live job, if the new definition changes how the job's runs pass gates.
     /// Runs that wait at these gates are checked again.
     pub old_gates: Vec<Gate>,
-    /// The entry that the job should have in the index of jobs by first gate, see
-    /// [`gated_entry`](crate::domain::job::job_spec::JobSpec::gated_entry).
+    /// The entry `LANE GATE JOB` that the index of jobs by first gate should have for this job.
+    /// None if the job has no gate.
     pub gated: Option<String>,
 }
 

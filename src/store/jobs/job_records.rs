@@ -28,7 +28,7 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// Returns the word for this origin in Redis.
+    /// Returns the word for this origin in Redis: `file` or `api`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -70,7 +70,7 @@ pub struct JobRecord {
     pub handled: Vec<UnixMillis>,
     /// The planned regular run; None if no run is planned.
     pub pending: Option<RunId>,
-    /// The planned regular run that a pause removed from the due set.
+    /// The planned regular run that a pause removed from the due set, if any.
     pub paused_run: Option<RunId>,
     /// The time the job was added, and the user who added the job, if known.
     pub created: Option<(UnixMillis, Option<String>)>,
@@ -78,7 +78,7 @@ pub struct JobRecord {
     pub paused_at: Option<UnixMillis>,
     /// The word `finished`, or the reason of the job's removal. None for a live job.
     pub ended: Option<String>,
-    /// The time the job ended.
+    /// The time the job ended; None for a live job.
     pub ended_at: Option<UnixMillis>,
     /// True for a one-shot job.
     pub is_once: bool,
@@ -89,9 +89,10 @@ pub struct JobRecord {
     /// The number of suppressed notices of each kind since the last planned notice of that kind. A
     /// suppressed notice is counted but not sent.
     pub suppressed: BTreeMap<NoticeKind, u64>,
-    /// The rest of the time window over which the job's missed runs are spread.
+    /// The rest of the time window over which the job's missed runs are spread. None if no missed
+    /// runs are being spread.
     pub window: Option<SpreadWindow>,
-    /// The unique key that the job names.
+    /// The unique key that the job names, if any.
     pub unique: Option<UniqueKey>,
     /// The files that list the job, each with the hash of the text that the file has for the job.
     pub listed_by: BTreeMap<String, String>,
@@ -281,7 +282,7 @@ impl Store {
             pipeline.cmd("HGET").arg(self.keys.job(name)).arg("handled");
             pipeline.cmd("HGET").arg(self.keys.ledger_before(name)).arg("latest");
         }
-        // The consistency check reports a key of the wrong type.
+        // A key of the wrong type counts as missing. The consistency check reports the key.
         let answers = self.link.ask(&mut pipeline).await?;
         for (name, answers) in names.iter().zip(answers.chunks_exact(2)) {
             let Some(handled) = answers[0].as_ref().ok().and_then(text_of) else { continue };

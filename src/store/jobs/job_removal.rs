@@ -39,19 +39,20 @@ pub struct RemoveOrder {
     pub source: String,
     /// The job's revision and lane as the caller read them; None if no job has this name.
     pub read: Option<(Rev, Lane)>,
-    /// The job's planned run, or the planned run that a pause removed from the due set, as the
-    /// caller read it.
+    /// The job's planned run, or the planned run that a pause removed from the due set. Both are as
+    /// the caller read them; None if the job had neither.
     pub pending: Option<RunId>,
     /// The rule for the job's executing runs.
     pub running: StopRunning,
     /// The reason of the removal, as history shows it.
     pub reason: String,
     /// The skipped range that begins at the planned run, if occurrences have passed. The second
-    /// value is the time of the next occurrence, at which the range is out of date.
+    /// value is the time of the next occurrence, when the range is out of date; None if no
+    /// occurrence follows.
     pub passed: (Option<SkippedRange>, Option<UnixMillis>),
     /// The gates that the job's runs must pass.
     pub gates: Vec<Gate>,
-    /// The unique key that the job names, as the caller read it.
+    /// The unique key that the job names, as the caller read it; None if it names no key.
     pub unique: Option<UniqueKey>,
 }
 

@@ -31,8 +31,8 @@ impl Store {
     }
 
     /// Returns the jobs of [`Store::list_source`], with an empty hash for each job that the file
-    /// must apply again. Such a job is gone, or lost the mark of this file. No definition has an
-    /// empty hash.
+    /// must apply again. The record of such a job is gone, or does not have the hash of this file.
+    /// No definition has an empty hash.
     pub async fn read_source(
         &self,
         source: &SourceName,
@@ -62,7 +62,7 @@ impl Store {
         }
         let answers =
             if sources.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
-        // The consistency check reports a list of the wrong type.
+        // A list of the wrong type counts as empty. The consistency check reports the list.
         let lists = answers.into_iter().filter_map(|answer| match answer {
             Ok(Value::Array(names)) => Some(names),
             _ => None,

@@ -21,9 +21,10 @@ pub struct JobSummary {
     /// True if a run of the job is executing. Only the first ten open regular runs and the first
     /// ten manual runs are checked.
     pub is_running: bool,
-    /// The earliest retry among the ten open regular runs and ten manual runs that were checked.
+    /// The earliest retry among the ten open regular runs and ten manual runs that were checked, if
+    /// any.
     pub retry: Option<RecordedRetry>,
-    /// The run of the job that ended last.
+    /// The run of the job that ended last; None if the job has no ended run.
     pub last_run: Option<RunId>,
 }
 

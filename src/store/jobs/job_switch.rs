@@ -40,11 +40,11 @@ pub struct ResumeOrder {
     pub rev: Rev,
     /// The job's lane as the caller read it.
     pub lane: Lane,
-    /// The planned run that the pause took out of the due set.
+    /// The planned run that the pause took out of the due set, if any.
     pub paused_run: Option<RunId>,
-    /// The skipped range of occurrences that passed during the pause.
+    /// The skipped range of occurrences that passed during the pause, if any.
     pub skipped: Option<SkippedRange>,
-    /// The next run to add to the due set.
+    /// The next run to add to the due set, if any.
     pub planted: Option<Successor>,
 }
 
@@ -65,8 +65,8 @@ pub enum ResumeReply {
 }
 
 impl Store {
-    /// Pauses a job whose record the caller read. `of_job` are the gates that the job's runs must
-    /// pass. `open` is the open run of a one-shot job, if any.
+    /// Pauses a job. `job` is the record as the caller read it. `of_job` are the gates that the
+    /// job's runs must pass. `open` is the open run of a one-shot job, if any.
     pub async fn pause_job(
         &self,
         job: &JobRecord,

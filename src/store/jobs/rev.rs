@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Rev(String);
 
 impl Rev {
-    /// Returns the revision with this text.
+    /// Makes a revision from its text in Redis.
     pub(crate) fn of(text: &str) -> Self {
         Self(text.to_owned())
     }

@@ -65,7 +65,8 @@ pub(super) fn group_fields(group: &GroupSettings) -> Vec<(&'static str, String)>
     ]
 }
 
-/// Returns the fields of a hash; no fields for a missing key or a key of the wrong type.
+/// Returns the fields of a hash from `answer`, the reply to HGETALL. A missing key or a key of the
+/// wrong type has no fields.
 pub(super) fn fields_of(answer: Option<Value>) -> BTreeMap<String, String> {
     let Some(Value::Array(flat)) = answer else { return BTreeMap::new() };
     flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect()

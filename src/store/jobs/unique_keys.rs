@@ -25,8 +25,8 @@ pub struct UniqueHolder {
     pub job: JobName,
     /// True if a later add with the same key replaces the job while the job has not begun.
     pub is_debounced: bool,
-    /// The time since which the job owns the key. For a burst of adds, this is the time of the
-    /// first add.
+    /// The time since which the job owns the key; None if not recorded. For a burst of adds, this
+    /// is the time of the first add.
     pub since: Option<UnixMillis>,
     /// The time until which the job owns the key. None if there is no time limit; the job then owns
     /// the key until the job ends.
@@ -78,7 +78,7 @@ impl Store {
         Ok(keys.iter().zip(self.link.ask(&mut pipeline).await?).map(read).collect())
     }
 
-    /// Lists unique keys whose check is due by `now`, at most 100.
+    /// Lists unique keys whose next check for an owner is due by `now`, at most 100.
     pub async fn list_uniques(&self, now: UnixMillis) -> Result<Vec<UniqueKey>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline
@@ -95,7 +95,8 @@ impl Store {
         Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
     }
 
-    /// Lists unique keys whose check is due after `after`, at most 100, starting at `offset`.
+    /// Lists unique keys whose next check for an owner is due after `after`, at most 100, starting
+    /// at `offset`.
     pub async fn list_uniques_after(
         &self,
         after: UnixMillis,
@@ -164,7 +165,7 @@ impl Store {
                 pipeline.cmd("ZSCORE").arg(self.keys.uniques()).arg(key.as_str());
                 pipeline.cmd("EXISTS").arg(self.keys.unique(key));
             }
-            // The consistency check reports a key of the wrong type.
+            // A key of the wrong type counts as missing. The consistency check reports the key.
             let answers: Vec<Value> = self
                 .link
                 .ask(&mut pipeline)

@@ -20,7 +20,7 @@ use crate::store::server::store_error::StoreError;
 const NODES: usize = 50;
 /// The most events kept of one node. The number must equal the limit in `note_events.lua`.
 const KEPT: i64 = 1000;
-/// The most events of one node that are read on each side of the given time.
+/// The most events of one node that `read_events` returns before the given time, and after it.
 const EVENTS: usize = 100;
 
 /// An order to write an event of a node.
@@ -33,7 +33,7 @@ pub struct EventNote {
     pub replaces: Option<NodeEvent>,
 }
 
-/// A node and its events around a time.
+/// A node, and its events before and after the time given to `read_events`.
 #[derive(Debug, Clone)]
 pub struct NodeEvents {
     /// The node's name.
@@ -42,9 +42,9 @@ pub struct NodeEvents {
     pub last_seen: Option<UnixMillis>,
     /// The start time of the node's process; None if the node is not in the list of nodes.
     pub started_at: Option<UnixMillis>,
-    /// The events of the node around the time, the oldest first.
+    /// The events of the node before and after that time, the oldest first.
     pub events: Vec<NodeEvent>,
-    /// True if the list of events is at its limit, so that older events are missing.
+    /// True if Redis has as many events of the node as it keeps, so older events are gone.
     pub is_cut: bool,
 }
 
@@ -82,7 +82,8 @@ impl Store {
         Ok(answer.iter().find_map(number_of).and_then(UnixMillis::new))
     }
 
-    /// Returns the time at which any node was last seen or wrote its last events.
+    /// Returns the latest time at which any node was seen or wrote events; None if no node ever
+    /// was.
     pub async fn last_of_all(&self) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         for index in [self.keys.nodes(), self.keys.event_nodes()] {
@@ -113,8 +114,8 @@ impl Store {
         Ok(names)
     }
 
-    /// Returns the events of these nodes around `at`. Each node has at most 100 events that began at
-    /// `at` or before, and at most 100 later events.
+    /// Returns the events of these nodes before and after `at`. Each node has at most 100 events
+    /// that began at `at` or before, and at most 100 later events.
     pub async fn read_events(
         &self,
         nodes: &[NodeName],

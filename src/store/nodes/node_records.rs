@@ -77,8 +77,7 @@ pub enum NameClaim {
 pub struct NodeBeat<'a> {
     /// The node's name.
     pub node: &'a NodeName,
-    /// The incarnation of the node, which distinguishes its processes from others with the same
-    /// name.
+    /// The incarnation of the node: a random word that differs at each start of the process.
     pub incarnation: &'a str,
     /// The time without a heartbeat after which another incarnation of the node counts as gone.
     pub gone_after: Duration,
@@ -130,7 +129,7 @@ pub struct NodeRecord {
     pub pid: Option<u32>,
     /// The version of schedd that the node runs.
     pub version: String,
-    /// The number of runs that the node executed at its last heartbeat.
+    /// The number of runs that the node executed at its last heartbeat; None if not reported.
     pub running: Option<u32>,
     /// The time by which the host's clock was ahead of Redis' clock at the last heartbeat, in ms.
     pub clock_offset_ms: Option<i64>,
@@ -160,10 +159,10 @@ pub struct NodeRecord {
     pub own_user: String,
 }
 
-/// The start of the reason in `at_limit` if the node runs as many runs as its file allows.
-/// claims nothing.
+/// The first word of the reason in `at_limit` if the node executes as many runs as its file allows.
 pub const FULL: &str = "running";
-/// The field value of a node that has a cgroup for each run. `NO_CGROUPS` is the value otherwise.
+/// The stored value of `has_cgroups` for a node with a cgroup for each run. A node without such
+/// cgroups has the value `NO_CGROUPS`.
 const OWN: &str = "own";
 const NO_CGROUPS: &str = "none";
 

@@ -55,7 +55,7 @@ impl Store {
                 .arg("REV")
                 .arg("WITHSCORES");
         }
-        // The consistency check reports a key of the wrong type.
+        // A key of the wrong type counts as missing. The consistency check reports the key.
         let answers: Vec<Option<Value>> =
             self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         let read = |(job, answers): (&JobName, &[Option<Value>])| {
@@ -92,7 +92,7 @@ impl Store {
     }
 
     async fn retried_among(&self, ids: &[RunId]) -> Result<Vec<RunRecord>, StoreError> {
-        // The consistency check reports an unreadable record.
+        // An unreadable record is skipped. The consistency check reports the record.
         let records =
             self.read_runs(ids).await?.into_iter().filter_map(|record| record.ok().flatten());
         let mut retried: Vec<RunRecord> =

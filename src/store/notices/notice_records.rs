@@ -118,8 +118,8 @@ impl Store {
         })
     }
 
-    /// Adds the runs that deliver several notifications to the due set, in one pipeline. A
-    /// notification that is refused does not affect the others.
+    /// Adds the runs that deliver several notifications to the due set, in one pipeline. A refused
+    /// notification does not affect the remaining notifications.
     pub async fn plant_notices(
         &self,
         orders: &[(&NoticeRecord, &NoticeOrder)],

@@ -28,9 +28,10 @@ pub struct RunDeadline {
 /// The result of checking a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadlineReply {
-    /// The run missed the deadline, and the notification is written if the job asks for it.
+    /// The run did not start or end by the deadline. The notification is written if the job asks
+    /// for it.
     Notified,
-    /// The run met the deadline, or the deadline no longer applies.
+    /// The run started or ended by the deadline, or the deadline no longer applies.
     Met,
     /// The time of the deadline has not come.
     Early,
@@ -78,7 +79,7 @@ impl Store {
             pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&["notify", "pending", "watched"]);
         }
         let overdue = |answer: Result<Value, redis::RedisError>| {
-            // The consistency check reports a job of the wrong type.
+            // A job record of the wrong type is skipped. The consistency check reports it.
             let Ok(Value::Array(fields)) = answer else { return None };
             let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
             let is_timed =
@@ -127,7 +128,7 @@ impl Store {
         Ok(flat.chunks_exact(2).map(read).collect())
     }
 
-    /// Checks a deadline, and writes the notification if the run missed the deadline.
+    /// Checks a deadline. Writes the notification if the run did not start or end by then.
     pub async fn judge_deadline(
         &self,
         deadline: &RunDeadline,

@@ -22,7 +22,7 @@ const ALL_LEASES: usize = 100_000_000;
 /// The most times that the data is counted if it changes during each count.
 const TRIES: usize = 3;
 
-/// The keys whose data the counters count, by their names within the namespace.
+/// The keys with the counted data, each without the namespace.
 #[derive(Debug, Clone, Default)]
 pub struct CounterPair {
     /// The sets of runs that wait behind another run of their job or at a gate.
@@ -33,7 +33,7 @@ pub struct CounterPair {
     pub outputs: Vec<String>,
 }
 
-/// A value that changes whenever the counted data changes.
+/// The values of the counters and indexes, which change whenever the counted data changes.
 #[derive(Debug, PartialEq)]
 pub struct CountMarks {
     counters: Counters,
@@ -86,8 +86,8 @@ impl Store {
         Ok(facts)
     }
 
-    /// Returns a value that changes whenever the counted data changes. Two equal values prove that
-    /// nothing changed in between.
+    /// Returns the present [`CountMarks`]. Two equal values prove that the counted data did not
+    /// change in between.
     pub async fn count_marks(&self) -> Result<CountMarks, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGET").arg(self.keys.counters()).arg("trimmed_outputs");
@@ -136,7 +136,9 @@ impl Store {
         }
     }
 
-    /// Returns one number for each of these keys. A key of the wrong type has the number 0.
+    /// Calls `command` with each of these keys, and with `field` if given, and returns the numbers
+    /// that Redis answers. A key of the wrong type gives 0. `names` are the keys without the
+    /// namespace.
     async fn numbers(
         &self,
         command: &str,
@@ -162,8 +164,8 @@ impl Store {
     }
 }
 
-/// Returns the jobs whose output counter differs from the sum of their kept outputs. `said` has the
-/// counters, and `sizes` has the sizes of `outputs` in bytes.
+/// Returns the jobs whose counter of output bytes differs from the sum of their kept outputs.
+/// `said` has the counter of each job. `sizes` has the size in bytes of each output in `outputs`.
 fn wrong_sizes(
     said: &BTreeMap<String, String>,
     outputs: &[String],

@@ -228,8 +228,8 @@ fn times_of(value: &Value) -> Option<RunTimes> {
     })
 }
 
-/// Returns the concurrency of an undeclared queue. The queue `default` has the default concurrency;
-/// any other queue has the empty text.
+/// Returns the concurrency of an undeclared queue as text. The queue `default` has the default
+/// concurrency; any other queue has the empty text.
 fn undeclared(queue: &QueueName) -> String {
     if *queue == QueueName::default_queue() {
         QueueSettings::DEFAULT_CONCURRENCY.to_string()

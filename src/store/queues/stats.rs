@@ -48,10 +48,10 @@ pub struct Stats {
     pub nodes: u64,
     /// The number of findings of the background consistency check.
     pub findings: u64,
-    /// The time of the last turn of the background consistency check, which checks a part of the
-    /// data.
+    /// The time of the last turn of the background consistency check; None before the first turn. A
+    /// turn checks a part of the data.
     pub checked_at: Option<UnixMillis>,
-    /// The time the last full consistency check ended.
+    /// The time the last full consistency check ended; None before the end of the first.
     pub check_round_at: Option<UnixMillis>,
 }
 

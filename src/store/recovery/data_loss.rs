@@ -97,7 +97,7 @@ pub struct LossReport {
 /// A data loss with the reports of all nodes about the loss.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LossRecord {
-    /// The time the loss was noticed.
+    /// The time a node first noticed the loss; None if the stored time is invalid.
     pub at: Option<UnixMillis>,
     /// The loss, as recorded by the node that noticed it first.
     pub loss: DataLoss,
@@ -146,7 +146,7 @@ pub enum ReportReply {
 
 impl Store {
     /// Replaces the epoch `read` by `new`, because there was no epoch yet (`read` is empty) or
-    /// because of `loss`. After a loss, no run is due for the time `settle`, and new fences are
+    /// because of `loss`. After a loss, no run is due for the duration `settle`. New fences are
     /// above `highest`.
     pub async fn begin_epoch(
         &self,

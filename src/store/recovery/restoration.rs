@@ -66,10 +66,10 @@ pub struct RestoreOrder {
     pub taken_from: Option<TakenFrom>,
     /// The range of the job's ledger that contains this run, as the caller read it, if any.
     pub in_ledger: Option<InLedger>,
-    /// The time before which the ends of runs were reported before the data loss. An end before
-    /// this time sends no notification again.
+    /// For a run that ended before this time, the notification was sent before the data loss. No
+    /// notification is sent again.
     pub notified_before: UnixMillis,
-    /// The other facts of the run, as fields of its record.
+    /// The remaining facts of the run, each as a field of its record and the value.
     pub facts: Vec<(String, String)>,
 }
 
@@ -134,7 +134,8 @@ pub enum ReturnReply {
 }
 
 impl LedgerAnswer {
-    /// Returns the argument `left` of `restore_run.lua` for this answer.
+    /// Returns the argument `left` of `restore_run.lua`: `all`, `known`, or the rest of the range
+    /// as `FIRST:LAST:COUNT`.
     fn left(self) -> String {
         match self {
             Self::Nothing => "all".to_owned(),

@@ -40,7 +40,7 @@ impl SpreadWindow {
     }
 }
 
-/// The missed runs of a job with their start times.
+/// An order to spread missed runs of a job: to give each of them a start time of its own.
 #[derive(Debug, Clone)]
 pub struct SpreadOrder {
     /// The name of the job whose missed runs are spread.
@@ -49,13 +49,13 @@ pub struct SpreadOrder {
     pub rev: Rev,
     /// The lane of the job.
     pub lane: Lane,
-    /// The spread window in the job's record as the caller read it.
+    /// The spread window in the job's record as the caller read it; None if the record has none.
     pub window: Option<SpreadWindow>,
-    /// The window for the missed runs that remain after this call.
+    /// The window for the missed runs that remain after this call; None if none remain.
     pub next_window: Option<SpreadWindow>,
     /// The 1 to 100 missed runs to spread. The job's pending run is the first.
     pub runs: Vec<Successor>,
-    /// The run that becomes the job's pending run after the spread runs.
+    /// The run that becomes the job's pending run after the spread runs, if any.
     pub successor: Option<Successor>,
 }
 

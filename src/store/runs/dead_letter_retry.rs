@@ -14,7 +14,7 @@ use crate::store::server::store_error::StoreError;
 pub struct RetryOrder {
     /// The dead letter to retry.
     pub run: RunId,
-    /// The fence of the run's last attempt, as read from the run's record.
+    /// The fence of the run's last attempt as the caller read it; None if the record has no fence.
     pub fence: Option<Fence>,
     /// The revision and the lane of the job as read; None if the job does not exist.
     pub job: Option<(Rev, Lane)>,
@@ -100,8 +100,8 @@ impl Store {
         })
     }
 
-    /// Adds the first keys of scripts that check a run which may have ended. These keys include the
-    /// indexes that list an ended run and the indexes that list a planned run.
+    /// Adds the first keys of `retry_run.lua`. These include the indexes that list an ended run and
+    /// the indexes that list a planned run.
     pub(crate) fn ended_keys(&self, call: Invocation, run: &RunId, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))

@@ -20,9 +20,9 @@ use crate::store::server::scripts::Invocation;
 use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
-/// The time for which nothing is claimed on a server that nodes polled for the first time. Every
-/// node polls at least once a second, and at each tick while it reaches no server. So within this
-/// time each live node has checked the server, and reported missing data.
+/// The time after the first poll of a server during which nothing is claimed on that server. Every
+/// live node polls the server within this time, and reports missing data. A node polls at least
+/// once a second, and at each tick while it reaches no server.
 const HOLD: Duration = Duration::from_millis(1500);
 
 /// The result of polling the due runs of several lanes.
@@ -38,12 +38,12 @@ pub struct Poll {
     pub marks: DataMarks,
     /// True while nodes restore data after a data loss. No run is due during the restoration.
     pub is_restoring: bool,
-    /// True if nodes polled this server for the first time just now. No run is due until every node
-    /// has had time to check the server.
+    /// True if a node polled this server for the first time less than 1.5 seconds ago. No run is
+    /// due until every node has had time to check the server.
     pub is_on_new_server: bool,
     /// The gates whose check is due now.
     pub gates: Vec<Gate>,
-    /// The time of the next gate check after this poll.
+    /// The time of the next gate check after this poll; None if no check is planned.
     pub next_gate: Option<UnixMillis>,
     /// The result for each requested lane, in the order of the request.
     pub lanes: Vec<LanePoll>,
@@ -59,20 +59,21 @@ pub struct DataMarks {
     pub fence: u64,
     /// True if the epoch or the fence is invalid. The marks then prove nothing.
     pub is_damaged: bool,
-    /// The server that has the data, see [`Findings::identity`](crate::store::Findings::identity).
+    /// The polled Redis server, as `RUN_ID/REPLID`. The text changes when the server restarts,
+    /// fails over or is replaced. Empty if the server does not report both ids.
     pub server: String,
-    /// The record that nodes made of their first poll of this server.
+    /// The last fence when a node first polled this server, if recorded.
     pub met: Met,
 }
 
-/// The record that nodes made of their first poll of a server.
+/// The recorded state of the data when a node first polled a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Met {
     /// No node has recorded this server.
     No,
-    /// Nodes recorded the server when the last issued fence was this number.
+    /// A node recorded the server. The last issued fence was this number then.
     At(u64),
-    /// The server does not identify itself, or the record about the server cannot be read.
+    /// The server does not report its ids, or the record about the server cannot be read.
     #[default]
     Unknown,
 }
@@ -84,7 +85,7 @@ pub enum LanePoll {
     Due {
         /// The due entries of the lane, in the order of their ready times.
         due: Vec<DueEntry>,
-        /// The ready time of the first entry that is not due yet.
+        /// The ready time of the first entry that is not due yet; None if there is no such entry.
         next: Option<UnixMillis>,
         /// The number of further runs that may begin in the lane's queue; None for any number. At 0
         /// no due entries are listed.
@@ -127,7 +128,8 @@ impl LaneAsk {
 
 impl Store {
     /// Lists the due entries of these lanes. Lanes of one queue must be adjacent, the highest
-    /// priority first. Nothing is due on a server that nodes polled for the first time just now.
+    /// priority first. Nothing is due on a server that a node first polled less than 1.5 seconds
+    /// ago.
     pub async fn list_due(&self, lanes: &[LaneAsk]) -> Result<Poll, StoreError> {
         let open = self.link.open().await?;
         let mut call = Invocation::new(&scripts::LIST_DUE)
@@ -204,7 +206,7 @@ impl Store {
     }
 
     /// Returns the number of runs of these lanes that are due at `now`, and the earliest ready time
-    /// among these runs.
+    /// among these runs. The time is None if no run is due.
     pub async fn count_due(
         &self,
         lanes: &[Lane],
@@ -218,7 +220,7 @@ impl Store {
             head.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         }
         let (mut count, mut first) = (0, None);
-        // The consistency check reports a key of the wrong type.
+        // A key of the wrong type counts as missing. The consistency check reports the key.
         for pair in self.link.ask(&mut pipeline).await?.chunks_exact(2) {
             let [Ok(count_reply), Ok(Value::Array(head))] = pair else { continue };
             count +=
@@ -250,8 +252,8 @@ fn met(text: &str) -> Met {
     }
 }
 
-/// Returns the time of the next gate check and the gates to check now. Malformed gates are left
-/// out, because `doctor` reports them.
+/// Returns the time of the next gate check, if one is planned, and the gates to check now.
+/// Malformed gates are left out, because `doctor` reports them.
 fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
     let bad = || {
         let found = format!("found {value:?}, wanted the time of a gate check and gates");

@@ -21,7 +21,7 @@ pub struct RunPlacement {
     pub ready: Option<UnixMillis>,
     /// True if the run waits for an open run of its job.
     pub is_waiting: bool,
-    /// The gate at which the run waits.
+    /// The gate at which the run waits; None if it waits at none of the given gates.
     pub gate: Option<Gate>,
     /// The request to stop the run, if one was made. The inner value is the author of the request,
     /// if known.
@@ -29,8 +29,8 @@ pub struct RunPlacement {
 }
 
 impl Store {
-    /// Returns the place of a run: in its lane's due set, among its job's waiting runs, or at these
-    /// gates.
+    /// Returns the place of a run: in the due set of `lane`, among its job's waiting runs, or at
+    /// one of `gates`.
     pub async fn standing(
         &self,
         run: &RunId,

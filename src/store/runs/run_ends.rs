@@ -35,7 +35,7 @@ pub struct SkipOrder {
     pub last_due: UnixMillis,
     /// The number of occurrences in the range, exact up to 100,000.
     pub count: u64,
-    /// The next run to add to the due set, after the skipped range.
+    /// The next run to add to the due set, after the skipped range; None if none remains.
     pub successor: Option<Successor>,
 }
 
@@ -72,7 +72,7 @@ pub enum Verdict {
 /// The result of ending an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinishReply {
-    /// The run has ended. The number counts the runs of its job in history.
+    /// The run has ended. The value is the number of its job's runs in history.
     Finished(u32),
     /// The run waits for another attempt until this time.
     Retrying(UnixMillis),
@@ -84,7 +84,7 @@ pub enum FinishReply {
     Lost,
 }
 
-/// A lease as read by the check for ended leases.
+/// A lease that may have ended, as [`Store::list_leases`] read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiredLease {
     /// The run whose lease this is.
@@ -95,12 +95,12 @@ pub struct ExpiredLease {
     pub end: String,
 }
 
-/// The decision about a run that is taken back from a dead node.
+/// The fate of a run that is taken back from a dead node: a retry or an end.
 #[derive(Debug, Clone)]
 pub struct Recovery {
     /// The final state of the run; None to retry the run.
     pub verdict: Option<RunState>,
-    /// The reason for the decision.
+    /// The reason for the retry or the end, shown in the history.
     pub reason: String,
     /// The record of the lost attempt as JSON.
     pub past: String,
@@ -260,8 +260,9 @@ impl Store {
         })
     }
 
-    /// Calls a script that ends an attempt, with the job's lane and the run's gates as read. The
-    /// call is repeated with the new lane if the job moved to another lane during the run.
+    /// Calls a script that ends an attempt. `read` is the lane of the job and `places` are the
+    /// gates of the run, as the caller read them. The call is repeated with the new lane if the job
+    /// moved to another lane during the run.
     async fn finish_with_gates(
         &self,
         read: &Lane,

@@ -16,7 +16,7 @@ use crate::domain::name::redis_url_text;
 pub struct Address {
     info: ConnectionInfo,
     shown: String,
-    /// The function that reads the URL again from its source; None if the URL never changes.
+    /// The function that reads the URL again before each connection; None if the URL never changes.
     reread: Option<Reread>,
     eviction: Eviction,
 }

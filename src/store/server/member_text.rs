@@ -5,8 +5,8 @@ use redis::Value;
 use super::reply::text_of;
 pub(crate) use crate::domain::consistency::member_bytes;
 
-/// Returns a member as reversible text. Bytes that are not text, and backslashes, are written
-/// `\xNN`.
+/// Returns the text of a set member, from which its bytes can be restored. Bytes that are not text,
+/// and backslashes, are written `\xNN`. Returns None if `value` has no bytes.
 pub(crate) fn shown_member(value: &Value) -> Option<String> {
     let Value::BulkString(bytes) = value else { return text_of(value) };
     if let Ok(text) = std::str::from_utf8(bytes)

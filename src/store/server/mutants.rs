@@ -178,26 +178,27 @@ pub(crate) fn loaded(name: &str, text: String) -> String {
     }
 }
 
-/// Returns the delivery that a node assumes when it recovers a run of a job with this delivery. The
-/// mutant `no-start-mark` assumes at least once.
+/// Returns the delivery that a node assumes for a run that it recovers: `delivery`. The mutant
+/// `no-start-mark` assumes at least once.
 pub fn reaped_as(delivery: Option<Delivery>) -> Option<Delivery> {
     if is(Mutant::NoStartMark) { delivery.map(|_| Delivery::AtLeastOnce) } else { delivery }
 }
 
-/// Returns the share that a node assumes for a queue. The mutant `order-forgotten` gives all queues
-/// the same share.
+/// Returns the share that a node assumes for a queue: `share`. The mutant `order-forgotten` gives
+/// all queues the same share.
 pub fn share(share: Share) -> Share {
     if is(Mutant::OrderForgotten) { Share::Weight(1) } else { share }
 }
 
-/// Returns the priority that a node assumes for a run. The mutant `order-forgotten` gives all runs
-/// the same priority.
+/// Returns the priority that a node assumes for a run: `priority`. The mutant `order-forgotten`
+/// gives all runs the same priority.
 pub fn priority(priority: Priority) -> Priority {
     if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
 }
 
-/// Returns the time for which a node has seen a lease unchanged. `end` is the end of the lease in
-/// Unix ms. The mutant `reaper-trusts-clock` replaces the time by a comparison with the wall clock.
+/// Returns how long a node has seen a lease unchanged: `unchanged`. The mutant
+/// `reaper-trusts-clock` compares `end`, the end of the lease in Unix ms, with the wall clock
+/// instead.
 pub fn watched(end: &str, unchanged: Duration) -> Duration {
     if !is(Mutant::ReaperTrustsClock) {
         return unchanged;

@@ -109,9 +109,9 @@ impl Keys {
         /// Returns the key of the time until which no run is due, a string, ms. Until then nodes
         /// restore data after a data loss.
         restoring_until;
-        /// Returns the key of the Redis servers that had this data, a hash: server -> `FENCE:MS`.
-        /// `MS` is the time when a node first polled that server, and `FENCE` is the last fence at
-        /// that time.
+        /// Returns the key of the Redis servers that had this data, a hash: `RUN_ID/REPLID` of the
+        /// server -> `FENCE:MS`. `MS` is the time when a node first polled that server, and `FENCE`
+        /// is the last fence at that time.
         known_servers;
         /// Returns the key of the quarantined entries, a hash: entry name -> JSON with the fault.
         quarantine;

@@ -72,7 +72,8 @@ struct Shared {
     silent_calls: AtomicU32,
     most_silent_calls: u32,
     answer_limit: Duration,
-    /// The server whose data is known to this node. None means that any server is accepted.
+    /// The only server to which claims and skips are sent, as `RUN_ID/REPLID`. None accepts any
+    /// server.
     trusted: Mutex<Option<String>>,
 }
 
@@ -162,7 +163,8 @@ impl RedisLink {
         opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
     }
 
-    /// Returns the locked slot of the current connection. The lock is never kept across an await.
+    /// Locks and returns the slot of the current connection, which is None while not connected. The
+    /// lock is never kept across an await.
     fn slot(&self) -> MutexGuard<'_, Option<OpenConnection>> {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

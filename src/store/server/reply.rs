@@ -84,7 +84,7 @@ impl Reply {
     }
 }
 
-/// Returns the error for an unexpected reply of a script.
+/// Returns the error for an unexpected reply of the script `script`. `found` describes the reply.
 fn corrupt_reply(script: &str, found: String) -> StoreError {
     StoreError::corrupt(format!("reply of script {script}"), found)
 }

@@ -251,7 +251,9 @@ impl Invocation {
     }
 }
 
-/// Returns the header's name for the next key or argument of a call that has `given` of them.
+/// Returns the name that the header has for the next key or argument of a call. The call has
+/// `given` keys or arguments so far. The names in `repeated` follow those in `fixed`, again and
+/// again.
 fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Option<&'a str> {
     match fixed.get(given) {
         Some(name) => Some(name),

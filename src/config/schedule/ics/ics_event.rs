@@ -79,8 +79,8 @@ impl Event {
         Ok(())
     }
 
-    /// Returns the series and the occurrence that this event replaces. Returns `None` if the event
-    /// replaces no occurrence.
+    /// Returns the uid of the series, and the occurrence of the series that this event replaces.
+    /// Returns `None` if the event replaces no occurrence.
     pub(super) fn place(&self) -> Option<(&str, &Stated)> {
         self.uid.as_deref().zip(self.place.as_ref())
     }
@@ -95,8 +95,8 @@ impl Event {
         matches!(self.begin, Some(Stated { moment: Moment::Day(_), .. }) | None)
     }
 
-    /// Appends the days or spans of the event to `items`, without the occurrences that other events
-    /// have `replaced`.
+    /// Appends the days or spans of the event to `items`. Leaves out the occurrences in `replaced`,
+    /// which other events replace.
     pub(super) fn add_to(
         &self,
         items: &mut Vec<DayItem>,
@@ -180,8 +180,8 @@ impl Event {
         Ok(())
     }
 
-    /// Returns the moment `stated` as the start of an occurrence, in seconds of the event's wall
-    /// clock since 1970. For an all-day event the start is the midnight before `stated`.
+    /// Returns the moment `stated` as the start of an occurrence, in seconds since 1970 by the wall
+    /// clock of `zone`. For an all-day event the start is the midnight before `stated`.
     fn own_wall(&self, stated: &Stated, zone: &Zone) -> Option<i64> {
         let at = stated.on_wall(zone)?;
         Some(if self.is_all_day() { at - at.rem_euclid(DAY) } else { at })
@@ -204,7 +204,7 @@ impl Event {
     }
 }
 
-/// Parses a duration such as `PT1H30M`, `P2D` or `+P1W` to seconds.
+/// Parses the duration in the value of `line`, such as `PT1H30M`, `P2D` or `+P1W`, to seconds.
 fn lasting(line: &IcsLine) -> Result<i64, IcsError> {
     let text = line.value.strip_prefix('+').unwrap_or(&line.value);
     let read = if text.starts_with('P') { parse_duration(text).ok() } else { None };

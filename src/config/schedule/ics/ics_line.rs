@@ -14,7 +14,8 @@ pub(super) struct IcsLine {
     pub(super) value: String,
 }
 
-/// A moment in an iCalendar file, such as the start or end of an event.
+/// A moment in an iCalendar file, such as the start or end of an event: a day, a local time or an
+/// instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     Day(Date),
@@ -23,7 +24,7 @@ pub(super) enum Moment {
     Real(i64),
 }
 
-/// A moment, and the zone that its line names for the moment.
+/// A moment, and the zone that its line names for it. The zone is `None` if the line names none.
 #[derive(Debug, Clone)]
 pub(super) struct Stated {
     pub(super) moment: Moment,
@@ -77,7 +78,8 @@ impl IcsLine {
         self.parameters.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the zone that the line names for the times in the line.
+    /// Returns the zone that the line names for its times. Returns `None` if the line names no
+    /// zone. Fails for an unknown zone.
     fn zone(&self) -> Result<Option<Zone>, IcsError> {
         let Some(name) = self.parameter("TZID") else { return Ok(None) };
         zone_named(name).map(Some).ok_or_else(|| {
@@ -135,8 +137,8 @@ impl IcsLine {
 }
 
 impl Stated {
-    /// Returns the time by the wall clock of `zone`, in seconds as if the time were in UTC. A day
-    /// counts as its midnight in `zone`.
+    /// Returns the time that the wall clock of `zone` shows at this moment, in seconds since 1970
+    /// by that clock. A day counts as its midnight.
     pub(super) fn on_wall(&self, zone: &Zone) -> Option<i64> {
         match (self.moment, &self.zone) {
             (Moment::Day(date), _) => Some(second_of(date.to_datetime(Time::midnight()))),
@@ -152,7 +154,8 @@ impl Stated {
         }
     }
 
-    /// Returns the moment in seconds since 1970. A moment without a zone is read in `zone`.
+    /// Returns the moment in seconds since 1970. A local time without a zone is read in `zone`. A
+    /// day counts as its midnight in UTC.
     pub(super) fn real(&self, zone: &Zone) -> Option<i64> {
         match self.moment {
             Moment::Day(date) => Some(second_of(date.to_datetime(Time::midnight()))),
@@ -162,7 +165,7 @@ impl Stated {
     }
 }
 
-/// Returns the second at which the wall clock of `zone` shows `at`.
+/// Returns the instant at which the wall clock of `zone` shows `at`, in seconds since 1970.
 ///
 /// If the clock skips `at`, the offset before the change applies. If `at` occurs twice, the first
 /// time counts.

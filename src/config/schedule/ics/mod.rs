@@ -57,8 +57,8 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     let mut zone = zone.clone();
     let mut events = Vec::new();
     let mut event: Option<(usize, Event)> = None;
-    // The depth of parts inside an event, such as alarms. The lines of such a part are skipped,
-    // because they have the same names as lines of the event.
+    // The nesting depth of parts inside an event, such as alarms. Their lines are skipped, because
+    // they have the same names as lines of the event.
     let mut inside: usize = 0;
     let mut rules: usize = 0;
     for line in &lines {

@@ -1,7 +1,6 @@
 //! Blockers: obstacles in Redis that keep a ready run from starting now.
 //!
-//! Nodes record an obstacle only when it lasts. A blocker shows the obstacle before a node records
-//! it.
+//! Nodes write a node event for an obstacle only if it lasts. A blocker shows the obstacle at once.
 
 use crate::domain::name::names::RunId;
 use crate::domain::queue::queue_rules::NoRoomReason;
@@ -14,7 +13,8 @@ pub enum Blocker {
     Queue {
         /// The reason why no run of the queue starts.
         hold: NoRoomReason,
-        /// The user who paused the queue, or the limit, or the rate limit. Empty if not known.
+        /// The user who paused the queue, the limit, or the rate limit, depending on `hold`. Empty
+        /// if not known.
         detail: String,
         /// The time when the queue was paused, if the queue is paused.
         since: Option<UnixMillis>,
@@ -56,8 +56,8 @@ pub struct Executing {
 }
 
 impl Executing {
-    /// Returns the text `run a@1 executes` or `runs a@1, b@2 and 3 more execute`. Returns
-    /// `None` if no run executes.
+    /// Returns these runs as text: `run a@1 executes` or `runs a@1, b@2 and 3 more execute`.
+    /// Returns `None` if no run executes.
     pub(crate) fn words(&self) -> Option<String> {
         let names: Vec<String> = self.some.iter().map(ToString::to_string).collect();
         let more = self.count.saturating_sub(names.len() as u64);

@@ -1,4 +1,4 @@
-//! The facts of a job, as Redis has them.
+//! The facts of a job for `explain`, as Redis has them.
 
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::schedule::timetable::Timetable;
@@ -9,7 +9,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 pub struct JobFacts {
     /// The definition and timetable of the job, or the reason why they cannot be read.
     pub definition: Result<(JobSpec, Timetable), String>,
-    /// The time after which the first occurrence of the job's present schedule comes.
+    /// The time from which the present schedule has occurrences. Its first occurrence is later than
+    /// this time.
     pub since: UnixMillis,
     /// The time when the job was added, and the user who added it. `None` if not known.
     pub created: Option<(UnixMillis, Option<String>)>,

@@ -3,7 +3,8 @@
 use super::run_facts::{ON_TIME, RunFacts};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The text before the node's name in the reason of a run that a journal restored.
+/// The start of the reason of a run whose record was restored from a journal. The node's name
+/// follows.
 const RESTORED: &str = "restored by the journal of ";
 
 /// A data loss of Redis.
@@ -13,7 +14,7 @@ pub struct Loss {
     pub noticed: UnixMillis,
     /// The node that noticed the loss.
     pub by: String,
-    /// The kind of loss, as a phrase.
+    /// The kind of loss, as a phrase for a sentence.
     pub what: &'static str,
     /// The time of the newest data that Redis still has. `None` if all data is lost, or if the time
     /// is not known.
@@ -30,8 +31,8 @@ impl Loss {
         at < self.noticed && self.kept.is_none_or(|kept| kept < at.saturating_add(ON_TIME))
     }
 
-    /// Returns the end of the time whose records are lost: the last time at which Redis had all its
-    /// data, or else the time when the loss was noticed.
+    /// Returns the end of the period whose records may be lost. This is the last time at which
+    /// Redis had all its data, or else the time when the loss was noticed.
     pub(crate) fn until(&self) -> UnixMillis {
         self.whole.unwrap_or(self.noticed)
     }

@@ -34,7 +34,7 @@ pub struct Facts {
     pub zone: Zone,
     /// The facts of the job. `None` if Redis has no definition of the job.
     pub job: Option<JobFacts>,
-    /// The job, run or time that the question is about.
+    /// The job, run, occurrence or time that the user asks about.
     pub subject: Subject,
     /// The audit log of the job, oldest entry first.
     pub audit_log: Vec<AuditEntry>,
@@ -44,13 +44,13 @@ pub struct Facts {
     pub audit_log_error: Option<String>,
     /// The data losses, oldest first.
     pub losses: Vec<Loss>,
-    /// The time when a node noticed the data loss, and the job's schedule as text. `None` unless
-    /// Redis lost the job in a data loss.
+    /// The time when a node noticed that a data loss removed the job, and the job's schedule as
+    /// text. `None` if no data loss removed the job.
     pub gone: Option<(UnixMillis, String)>,
-    /// The number of past occurrences whose backfill run has not started.
+    /// The number of occurrences in a requested backfill whose run has not started.
     pub making_up: u64,
-    /// The backfill run of the occurrence in question, with its state. `None` if there is no
-    /// backfill run.
+    /// The backfill run of the occurrence that the user asks about, with its state. `None` if there
+    /// is no such run.
     pub made_up_by: Option<(RunId, RunState)>,
     /// The nodes, in the order of their names.
     pub nodes: Vec<NodeFacts>,
@@ -58,14 +58,14 @@ pub struct Facts {
     pub blockers: Vec<Blocker>,
 }
 
-/// The job, run or time that a question is about.
+/// The job, run, occurrence or time that the user asks about.
 #[derive(Debug, Clone)]
 pub enum Subject {
     /// The job as a whole, at the present time.
     Job {
-        /// The first few runs of the job that have not ended, oldest due first.
+        /// The first few runs of the job that have not ended, in the order of their due times.
         open: Vec<RunFacts>,
-        /// The number of further runs that have not ended.
+        /// The number of runs that have not ended and are not in `open`.
         more: u64,
         /// The run of the job that ended last. `None` if no ended run is kept.
         last: Option<Box<RunFacts>>,
@@ -76,24 +76,24 @@ pub enum Subject {
     InRange {
         /// The time of the occurrence.
         at: UnixMillis,
-        /// The run of the first occurrence of the range. Its record is for the whole range.
+        /// The run of the first occurrence of the skipped range. Its record is for the whole range.
         run: Box<RunFacts>,
     },
     /// An occurrence in a range of the ledger. Its record is no longer kept.
     Ledger {
         /// The time of the occurrence.
         at: UnixMillis,
-        /// The state in which the runs of the range ended.
+        /// The state in which the runs of the ledger range ended.
         state: String,
         /// The reason why the runs ended in `state`. Empty if no reason was recorded.
         reason: String,
-        /// The first due time of the range.
+        /// The due time of the first run in the ledger range.
         first: UnixMillis,
-        /// The last due time of the range.
+        /// The due time of the last run in the ledger range.
         last: UnixMillis,
-        /// The number of runs in the range.
+        /// The number of runs in the ledger range.
         count: u64,
-        /// True if the occurrence is known to be in the range.
+        /// True if it is certain that the ledger range contains the occurrence.
         is_sure: bool,
     },
     /// An occurrence that is older than the ledger. Only the number of runs in each state is kept.
@@ -102,7 +102,7 @@ pub enum Subject {
         at: UnixMillis,
         /// The states in which runs ended, each with the number of such runs.
         counts: Vec<(String, u64)>,
-        /// The last due time that these numbers include.
+        /// The last due time that the numbers in `counts` include.
         until: UnixMillis,
     },
     /// A past occurrence without a run yet, because an earlier run of the job has not started.
@@ -129,24 +129,25 @@ pub enum Subject {
     },
     /// A time at which no run of the job was due.
     NotDue {
-        /// The time in question.
+        /// The time that the user asks about.
         at: UnixMillis,
-        /// The last occurrence before that time.
+        /// The last occurrence before `at`.
         before: Option<UnixMillis>,
-        /// The first occurrence after that time.
+        /// The first occurrence after `at`.
         after: Option<UnixMillis>,
     },
     /// A time at which the job had already ended.
     Over {
-        /// The time in question.
+        /// The time that the user asks about.
         at: UnixMillis,
     },
-    /// The last occurrence of a job that has had no occurrence yet.
+    /// The user asks about the last occurrence, but the job has had none yet.
     Never,
 }
 
 impl Facts {
-    /// Returns the time in question. Returns `None` for a question about the job as a whole.
+    /// Returns the time that the user asks about. Returns `None` for a question about the job as a
+    /// whole.
     pub fn at(&self) -> Option<UnixMillis> {
         match &self.subject {
             Subject::Run(run) => Some(run.run.due()),
@@ -163,7 +164,7 @@ impl Facts {
         }
     }
 
-    /// Returns the run in question, or the run whose record includes the occurrence in question.
+    /// Returns the run that the user asks about, or the run whose record includes that occurrence.
     pub fn run(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Run(run) | Subject::InRange { run, .. } | Subject::Behind { run, .. } => {
@@ -173,7 +174,8 @@ impl Facts {
         }
     }
 
-    /// Returns the run in question, or the job's first run, if the run is ready and not claimed.
+    /// Returns the run that the user asks about if it is ready and not claimed. For a question
+    /// about the job as a whole, returns the first such open run.
     pub fn owed(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Job { open, .. } => open.iter().find(|run| run.is_owed(self.now)),
@@ -192,9 +194,9 @@ impl Facts {
         self.job.as_ref()?.definition.as_ref().ok()
     }
 
-    /// Returns the time when the job was added and the user who added it, if the job was added
-    /// after the time in question. Returns `None` if an older job of this name may have existed
-    /// then.
+    /// Returns the time when the job was added and the user who added it, if that was after the
+    /// time that the user asks about. Returns `None` if an older job of this name may have existed
+    /// at that time.
     pub(super) fn added_later(&self) -> Option<(UnixMillis, Option<String>)> {
         let (Subject::NotDue { at, before: None, .. } | Subject::Unrecorded { at }) = self.subject
         else {
@@ -203,14 +205,14 @@ impl Facts {
         let job = self.job.as_ref()?;
         let (added, by) = job.created.clone().filter(|(added, _)| *added > at)?;
         let is_older = self.audit_log.iter().any(|entry| entry.at <= at);
-        // After a data loss, a node adds the jobs of its file again. The journals name lost jobs
-        // that schedctl had added.
+        // After a data loss, a node adds the jobs of its file again, so the job may be older. A job
+        // that schedctl added is lost if a journal names it.
         let is_lost = self.losses.iter().any(|loss| loss.concerns(at))
             && (job.source != Source::Api || self.gone.is_some());
         (!is_older && !is_lost).then_some((added, by))
     }
 
-    /// Returns the newest entry of the kind `what` in the audit log, up to the time `until`.
+    /// Returns the newest entry of the kind `what` in the audit log that is not later than `until`.
     pub(super) fn entry_before(&self, what: &str, until: UnixMillis) -> Option<&AuditEntry> {
         self.audit_log.iter().rev().find(|entry| entry.what == what && entry.at <= until)
     }

@@ -14,7 +14,7 @@ pub const GONE_AFTER: Duration = Duration::from_secs(15);
 pub struct NodeFacts {
     /// The name of the node.
     pub name: String,
-    /// The time of the node's last heartbeat. `None` if the node stopped in order.
+    /// The time of the node's last heartbeat. `None` if the node ended by a regular stop.
     pub last_seen: Option<UnixMillis>,
     /// The time when the present process of the node started, if the node is running.
     pub started_at: Option<UnixMillis>,
@@ -23,7 +23,7 @@ pub struct NodeFacts {
     /// True if the present content of the node's jobs file is invalid, so the node does not use it.
     /// `None` if the node is not running.
     pub refuses_file: Option<bool>,
-    /// The node events around the time in question, oldest first.
+    /// The events of the node around the time that the user asks about, oldest first.
     pub events: Vec<NodeEvent>,
     /// True if Redis no longer has the events before the first of `events`.
     pub is_cut: bool,

@@ -45,18 +45,19 @@ pub struct RunFacts {
     pub place: Place,
     /// True if a user requested the stop of the run.
     pub is_asked_to_stop: bool,
-    /// The open run of the same job that made this run wait or be skipped.
+    /// The open run of the same job for which this run waited, or because of which it was skipped.
     pub behind: Option<RunId>,
     /// The gate at which the run waits, or waited last.
     pub gate: Option<AtGate>,
-    /// The gate that let the run in. `None` unless the run is in its queue.
+    /// The gate at which the run has a place. `None` unless the run is in its queue and has not
+    /// started.
     pub passed: Option<Passed>,
     /// The reason why a node handed the run back without executing the run.
     pub handed_back: Option<String>,
-    /// The last occurrence and the number of occurrences, if the run's record is for a skipped
-    /// range.
+    /// The due time of the last occurrence in the run's skipped range, and the number of its
+    /// occurrences. `None` if the record is for this run only.
     pub skipped: Option<(UnixMillis, u64)>,
-    /// The `on_late` notices about the run that Redis still has.
+    /// The `on_late` notices about the run that Redis still keeps.
     pub late_notices: Vec<LateNotice>,
 }
 
@@ -73,7 +74,7 @@ pub struct LateNotice {
     pub node: Option<String>,
     /// The time when the notice ended.
     pub finished_at: Option<UnixMillis>,
-    /// The end of the last attempt to deliver the notice, such as `exit code 3`.
+    /// The result of the last attempt to deliver the notice, such as `exit code 3`.
     pub end: Option<String>,
 }
 
@@ -84,7 +85,7 @@ pub enum Place {
     Queue,
     /// The run waits for an open run of its job.
     Waiting,
-    /// The run waits at the gate of a key, a group or a `not_while` job.
+    /// The run waits at a gate: a concurrency key, a group or a `not_while` job.
     AtGate,
     /// The run is kept until its paused job is resumed.
     Paused,
@@ -95,14 +96,15 @@ pub enum Place {
 pub struct AtGate {
     /// The gate as text: `key customer-42`, `group x`, `job backup`.
     pub gate: String,
-    /// The member of the group that has the turn to start next.
+    /// The member of an alternating group that has the turn to start next. `None` for any other
+    /// gate.
     pub turn: Option<String>,
     /// The times until which the gap or the turn timeout of the group keeps the gate closed.
     pub shut: Shut,
-    /// A run that has a place at the gate now, and true if this run has started.
+    /// A run that has a place at the gate now. The flag is true if this run has started.
     pub holder: Option<(RunId, bool)>,
-    /// A run of the same lane that the gate let in and that has not started, and the time until
-    /// which it blocks the lane.
+    /// A run of the same lane that the gate let in and that has not started. The time is the end of
+    /// the period in which this run blocks the lane.
     pub stuck: Option<(RunId, UnixMillis)>,
     /// The reason why the run in `holder` or `stuck` has not started, such as a paused queue.
     /// `None` if the reason is not known.
@@ -111,7 +113,7 @@ pub struct AtGate {
     pub rate: Option<(Rate, UnixMillis)>,
     /// The lane of the run and the reason why no node serves the lane. `None` if a node serves it.
     pub unserved: Option<(Lane, Unserved)>,
-    /// The lanes that have earlier runs at this gate and that no node serves.
+    /// The lanes that no node serves and that have runs which wait longer at this gate.
     pub passed_over: Vec<Lane>,
     /// The time when the wait ended. `None` while the run waits.
     pub until: Option<UnixMillis>,
@@ -124,7 +126,8 @@ pub struct Passed {
     pub gate: String,
     /// The time when the run got its place at the gate. `None` if the run lost the place again.
     pub since: Option<UnixMillis>,
-    /// Another run that has a place at the gate now, and true if this other run has started.
+    /// Another run that has a place at the gate now. The flag is true if this other run has
+    /// started.
     pub holder: Option<(RunId, bool)>,
     /// The lane of the run. `None` if a node serves this lane.
     pub unserved: Option<Lane>,
@@ -141,7 +144,7 @@ pub struct AttemptFacts {
     pub started_at: Option<UnixMillis>,
     /// The time when the attempt ended.
     pub finished_at: Option<UnixMillis>,
-    /// The end of the attempt, such as `exit code 3`, or the reason why the end is not known.
+    /// The result of the attempt, such as `exit code 3`, or the reason why the result is not known.
     /// `None` while the attempt lasts.
     pub end: Option<String>,
     /// True if the kind and time of the attempt's end are known.

@@ -12,8 +12,8 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::NodeEventKind;
 
-/// Returns findings for the blockers of a ready run. Blockers that `delay` contains are left out,
-/// because the findings of `delay` also give their start.
+/// Returns a finding for each blocker of a ready run. A blocker that is also in `delay` is left
+/// out, because the finding for `delay` also gives its start.
 pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Finding> {
     let lasting = || delay.obstacles.iter().filter(|obstacle| obstacle.to.is_none());
     let is_in_delay = |blocker: &Blocker| match blocker {

@@ -11,7 +11,8 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 
-/// Returns findings for the deadlines that the run in question missed, each with its notice.
+/// Returns a finding for each deadline that the run missed, with the `on_late` notice of the
+/// deadline.
 pub(super) fn deadlines(facts: &Facts) -> Vec<Finding> {
     let run = match &facts.subject {
         Subject::Run(run) | Subject::InRange { run, .. } => run,
@@ -38,7 +39,7 @@ fn of_deadline(
         Deadline::Start => spec.must_start_within,
         Deadline::Finish => spec.must_finish_within,
     });
-    // A skipped run has a deadline only if the open run that made it be skipped took too long.
+    // A skipped run has no deadline, unless it was skipped because an open run took too long.
     let within = within
         .filter(|_| run.state != RunState::Skipped || notice.is_some() && run.behind.is_some());
     let missed = within.and_then(|within| {

@@ -50,8 +50,8 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     Part::Became.finding("waits_at", text)
 }
 
-/// Returns a sentence about lanes that no node serves and that have earlier runs at the gate. Empty
-/// if `lanes` is empty.
+/// Returns a sentence about `lanes`, which no node serves and whose runs wait longer at the gate.
+/// Empty if `lanes` is empty.
 fn passed_over(mut lanes: Vec<String>) -> String {
     let more = lanes.len().saturating_sub(NAMED);
     if more > 0 {

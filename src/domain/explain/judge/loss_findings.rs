@@ -1,5 +1,4 @@
-//! Findings about a data loss in which Redis may have lost the record of the run or occurrence in
-//! question.
+//! Findings about a data loss in which Redis may have lost the record of a run or occurrence.
 //!
 //! Invariant: if Redis may have lost a record, no finding says that this record never existed.
 
@@ -22,8 +21,8 @@ fn silent(nodes: &[String]) -> String {
     }
 }
 
-/// Returns the first data loss in which Redis may have lost the record of the run or occurrence in
-/// question. Returns `None` if the record is complete.
+/// Returns the first data loss in which Redis may have lost the record that the question is about.
+/// Returns `None` if no such loss is known.
 fn of(facts: &Facts) -> Option<&Loss> {
     if matches!(&facts.subject, Subject::Job { .. }) || facts.added_later().is_some() {
         return None;
@@ -36,8 +35,8 @@ fn of(facts: &Facts) -> Option<&Loss> {
     facts.losses.iter().find(is_of)
 }
 
-/// Returns the data loss after which it is not known if the occurrence in question had run before.
-/// Such an occurrence has no record, or it started or was skipped as missed after the loss.
+/// Returns the data loss that hides if an occurrence had run before the loss. Such an occurrence
+/// has no record, or it started or was skipped as missed after the loss.
 pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let at = facts.at()?;
     let loss = of(facts).filter(|loss| loss.hides(at))?;
@@ -56,8 +55,8 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     is_unknown.then_some(loss)
 }
 
-/// Returns findings for the data loss that concerns the occurrence in question, and for a record
-/// that a journal restored.
+/// Returns the findings about the data loss that concerns the occurrence, and about a record that a
+/// journal restored.
 pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();

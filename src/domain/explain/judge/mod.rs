@@ -24,7 +24,7 @@ const WAITS: [&str; 7] =
 const NO_CAUSE: [&str; 6] =
     ["on_time", "late", "not_started", "late_unexplained", "timing_lost", "caught_up"];
 
-/// Returns all findings about the job, run or time in question, in the order of the answer.
+/// Returns all findings of `explain` about `facts`, in the order of the answer.
 pub fn judge(facts: &Facts) -> Vec<Finding> {
     let outcome = outcome_findings::outcome(facts);
     let timing = timing_findings::timing(facts);
@@ -40,8 +40,8 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the findings with the reasons why the run in question started late or has not started.
-/// Empty if no reason is known.
+/// Returns the findings that give the reasons why a run started late or has not started. Empty if
+/// no reason is known.
 pub fn causes(facts: &Facts) -> Vec<Finding> {
     let waits =
         outcome_findings::outcome(facts).into_iter().filter(|found| WAITS.contains(&found.code));

@@ -60,7 +60,7 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
     let is_subject = |due: UnixMillis| {
         facts.run().is_some_and(|run| !run.run.is_manual() && run.run.due() == due)
     };
-    // The planned run is the run in question, so the next run is the run after it.
+    // If the planned run is the run that the user asks about, the next run is the run after it.
     let is_known = job.pending.is_some_and(is_subject);
     let is_used_up =
         job.pending.is_none() && job.runs_left == Some(0) || is_known && job.runs_left == Some(1);

@@ -1,4 +1,4 @@
-//! Findings about the state of each node at the time when the run in question should have started.
+//! Findings about the state of each node at the time when the run should have started.
 //!
 //! Invariant: a node without any known facts for that time counts as unknown, never as running.
 
@@ -16,12 +16,12 @@ use crate::domain::queue::lane_serving::Serving;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind, step_text};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The maximum time from the refusal of a jobs file to the time in question. Earlier refusals are
-/// not reported.
+/// The maximum age of a reported refusal of a jobs file, counted back from the time that the user
+/// asks about.
 const REFUSED_LATELY: Duration = Duration::from_secs(3600);
 
-/// The maximum time between a step of the Redis clock and the time in question. Other steps are not
-/// reported.
+/// The maximum distance between a reported step of the Redis clock and the time that the user asks
+/// about.
 const STEPPED_LATELY: Duration = Duration::from_secs(3600);
 
 fn finding(code: &'static str, text: impl Into<String>) -> Finding {
@@ -40,7 +40,7 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
         .flat_map(|run| &run.attempts)
         .filter_map(|attempt| attempt.node.as_ref())
         .collect();
-    // The due time of a backfill or rerun is of another day, so only its ready time counts.
+    // A backfill or rerun has the due time of an earlier occurrence, so only its ready time counts.
     let is_of_another_day =
         |run: &RunFacts| matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun);
     let waited = |run: &RunFacts| match run.first_start {
@@ -60,7 +60,7 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
             let of_node = of_node(facts, node, window, &run.lane);
             let code = if let [only] = of_node.as_slice() { only.code } else { "" };
             known += usize::from(has_claimed || code != "not_known");
-            // A node may have claimed the run after it was last seen.
+            // A claim shows that the node ran, even if it has no later heartbeat.
             let says_nothing = has_claimed
                 && (["free", "unseen", "not_known", "not_serving"].contains(&code)
                     || code == "not_running"
@@ -85,8 +85,8 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the time within `window` in which the node was not running: its start, if known, and its
-/// end. Returns `None` if the node was running.
+/// Returns the period in which the node was not running: its start and its end, as far as they are
+/// known. Returns `None` if the node was running in `window`, or if its state is not known.
 fn down(
     facts: &Facts,
     node: &NodeFacts,
@@ -137,7 +137,7 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
     found
 }
 
-/// Returns the finding for an event that kept a node from claiming.
+/// Returns the finding for `event`, which kept `node` from claiming runs.
 fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
     let (node, time) = (&node.name, from_to(event.from, event.to, &facts.zone));
     let known = |before: &str, detail: &str, close: &str| {
@@ -196,13 +196,13 @@ fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
         .then(|| format!("the node does not have the {noun} {}", missing.join(", ")))
 }
 
-/// Returns findings for steps of the Redis clock near the time in question, from the first node
-/// that recorded such a step.
+/// Returns findings for the steps of the Redis clock near the time that the user asks about. The
+/// steps come from the first node that recorded any.
 fn clock_steps(facts: &Facts) -> Vec<Finding> {
     let at = facts.at().unwrap_or(facts.now);
     let step = |node: &NodeFacts, event: &NodeEvent| {
         let NodeEventKind::ClockStepped { by_ms } = event.what else { return None };
-        // The time in question may be a time of the clock before or after the step.
+        // The user may have meant the clock before the step or the clock after the step.
         let before =
             UnixMillis::new(event.from.as_i64().saturating_sub(by_ms)).unwrap_or(event.from);
         let is_near =
@@ -221,8 +221,9 @@ fn clock_steps(facts: &Facts) -> Vec<Finding> {
     facts.nodes.iter().map(steps).find(|steps| !steps.is_empty()).unwrap_or_default()
 }
 
-/// Returns findings for jobs files that nodes refused shortly before the time in question. Because
-/// of the refusal the job may not have been planned. Files that were accepted later are left out.
+/// Returns findings for jobs files that nodes refused shortly before the time that the user asks
+/// about. Because of the refusal the job may not have been planned. Files that were accepted later
+/// are left out.
 fn refused_files(facts: &Facts) -> Vec<Finding> {
     let until = match Window::of(facts) {
         Some(window) => window.to,

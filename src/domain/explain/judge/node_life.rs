@@ -1,5 +1,5 @@
-//! The state of a node while the run in question should have started, and the obstacles that kept
-//! the node from claiming runs.
+//! The state of a node while a run should have started, and the obstacles that kept the node from
+//! claiming runs.
 //!
 //! Invariant: a node without any known facts for that time counts as unknown, never as running.
 
@@ -13,7 +13,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The time for which Redis keeps the events of a node after the last event of that node.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The period from the ready time of a run to its first claim, or to the present time.
+/// The period in which nodes could start a run: from its ready time to its first claim, or to the
+/// present time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     pub(super) from: UnixMillis,
@@ -21,8 +22,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Returns the period in which nodes could have started the run in question. Returns `None` if
-    /// the run was never ready.
+    /// Returns the period in which nodes could start the run that the user asks about. Returns
+    /// `None` if the run was never ready.
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         match &facts.subject {
             Subject::Run(run) => Self::of_run(run, facts.now),
@@ -43,9 +44,9 @@ impl Window {
         }
     }
 
-    /// Returns the period in which the state of the nodes matters for the run in question. For a
-    /// run that waited for another run of its job, the period begins at the due time, because a
-    /// delay of the other run also delayed this run.
+    /// Returns the period for which `explain` reports the state of the nodes. The period begins at
+    /// the due time if the run waited for another run of its job. A delay of the other run also
+    /// delayed this run.
     pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
         let window = Self::of(facts)?;
         Some(match &facts.subject {
@@ -89,8 +90,8 @@ impl Window {
 pub(super) enum Life {
     /// The node was running, as far as is known.
     Up,
-    /// The node was not running. The values are the time when the node ended and the time when it
-    /// started again, if known.
+    /// The node was not running. The values are the times when the node ended and when it started
+    /// again, each `None` if not known.
     Down(Option<UnixMillis>, Option<UnixMillis>),
     /// No facts about the node are known for the window.
     Unknown,
@@ -109,7 +110,8 @@ pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
     }
 }
 
-/// Returns the time of a node's last heartbeat, if the node is gone and did not stop in order.
+/// Returns the time of the last heartbeat of a node that is gone and recorded no stop. Returns
+/// `None` for any other node.
 fn gone_since(node: &NodeFacts, now: UnixMillis) -> Option<UnixMillis> {
     node.last_seen.filter(|seen| now.since(*seen) > GONE_AFTER)
 }
@@ -154,7 +156,7 @@ fn before_events(
     next: Option<(UnixMillis, Option<UnixMillis>)>,
 ) -> Life {
     let first = node.events.iter().find(|event| event.from > at && is_life(event));
-    // A node that stops was running before, although the record of its start is deleted.
+    // A node that stopped was running before, even if the record of its start is deleted.
     if first.is_some_and(|event| event.what == NodeEventKind::Stopped) {
         return Life::Up;
     }
@@ -201,8 +203,8 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     }
 }
 
-/// Returns the events that kept a running node from claiming a run of `lane` within `window`. An
-/// event without a recorded end ends with the process of the node.
+/// Returns the events that kept a node from claiming a run of `lane` within `window`. An event
+/// without a recorded end ends with the process of the node.
 pub(super) fn obstacles_of<'f>(
     node: &'f NodeFacts,
     window: Window,

@@ -1,5 +1,4 @@
-//! Findings about the outcome: the end of the run in question, or the reason why the run waits or
-//! did not start.
+//! Findings about the outcome: how a run ended, or why it waits or did not start.
 
 use super::gate_findings::{let_in, waits_at};
 use super::loss_findings::hidden;
@@ -26,7 +25,7 @@ fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }
 
-/// Returns the findings about the outcome of the job, run or occurrence in question.
+/// Returns the findings that say how a run ended, or why it waits or did not start.
 pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     let mut found = of_subject(facts);
     let backfill = facts.made_up_by.as_ref().map(|(run, state)| {
@@ -37,8 +36,8 @@ pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the codes of the outcome findings. For a question about the whole job, returns the codes
-/// of its open runs.
+/// Returns the codes of the findings in `outcome`. For a question about the whole job, returns the
+/// codes of its open runs instead.
 pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
     match &facts.subject {
         Subject::Job { open, .. } => open.iter().map(|run| state_of(facts, run).code).collect(),
@@ -46,8 +45,8 @@ pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
     }
 }
 
-/// Returns the finding for a cancelled backfill of the occurrence in question. Returns `None` if
-/// the occurrence succeeded or its backfill was not cancelled.
+/// Returns the finding that a backfill of the occurrence was cancelled. Returns `None` if the
+/// occurrence succeeded or no backfill of it was cancelled.
 fn dropped_backfill(facts: &Facts) -> Option<Finding> {
     let is_of_schedule =
         |at| facts.definition().is_some_and(|(_, timetable)| timetable.count_in(at, at) == 1);
@@ -120,13 +119,14 @@ fn to_come(facts: &Facts, at: UnixMillis) -> Finding {
     finding("to_come", format!("The run is planned for {}.", facts.shown(at)))
 }
 
-/// Returns the finding for the ledger range that contains, or may contain, the occurrence.
+/// Returns the finding for the ledger range that contains, or may contain, the occurrence. Returns
+/// `None` if no ledger range is meant.
 fn in_ledger(facts: &Facts) -> Option<Finding> {
     let Subject::Ledger { state, reason, first, last, count, is_sure, .. } = &facts.subject else {
         return None;
     };
     let is_missed = state == RunState::Skipped.as_str() && reason == "missed";
-    // The count of a skipped range has a maximum.
+    // The count of a skipped range is exact only up to a maximum.
     let all = if state.starts_with(RunState::Skipped.as_str()) {
         skipped_count(*count)
     } else {
@@ -193,7 +193,7 @@ fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) 
 }
 
 fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
-    // The state of the run describes the last attempt if the node of the attempt is gone.
+    // If the node of the last attempt is gone, the state of the run already describes that attempt.
     let known = run.attempts.len().saturating_sub(usize::from(unseen(facts, run).is_some()));
     let mut found: Vec<Finding> =
         run.attempts.iter().take(known).map(|attempt| of_attempt(facts, attempt)).collect();
@@ -250,15 +250,15 @@ fn handed_back(run: &RunFacts) -> Option<Finding> {
     ))
 }
 
-/// Returns the node of a running run and the node's last heartbeat. Returns `None` if the node is
-/// not gone.
+/// Returns the node of a running run and the node's last heartbeat, if the node is gone. Returns
+/// `None` otherwise.
 fn unseen<'f>(facts: &Facts, run: &'f RunFacts) -> Option<(&'f String, UnixMillis)> {
     let node = run.attempts.last().filter(|_| run.state == RunState::Running)?.node.as_ref()?;
     let seen = facts.nodes.iter().find(|known| known.name == *node)?.last_seen?;
     (facts.now.since(seen) > GONE_AFTER).then_some((node, seen))
 }
 
-/// Returns the reason why no run of the job was due any more, as a clause.
+/// Returns the reason why the job had already ended at that time, as a clause.
 fn over(facts: &Facts) -> String {
     let Some((how, at)) = facts.job.as_ref().and_then(|job| job.ended.as_ref()) else {
         return "as many runs had started as max_runs allows".to_owned();

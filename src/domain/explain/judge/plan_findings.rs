@@ -21,7 +21,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Planned.finding(code, text)
 }
 
-/// Returns ` on ` and the time `at` as text, or an empty text if the time is not known.
+/// Returns ` on ` followed by the time `at`. Returns an empty text if the time is not known.
 fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }
@@ -80,7 +80,8 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding for the origin of the run in question. Returns `None` for a regular run.
+/// Returns the finding for the origin of the run, such as a backfill. Returns `None` for a regular
+/// run.
 fn kind_of_run(facts: &Facts) -> Option<Finding> {
     let run = facts.run()?;
     let (by, due) = (by(run.asked_by.as_ref()), facts.shown(run.run.due()));
@@ -112,7 +113,7 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
 
 fn edited(facts: &Facts, entry: &AuditEntry, (old, new): &(String, String)) -> Finding {
     let (by, at) = (by(entry.by.as_ref()), facts.shown(entry.at));
-    // The text of a schedule does not contain the keys `exclude`, `only_on`, `start`, `end`,
+    // The schedules in the audit log do not contain the keys `exclude`, `only_on`, `start`, `end`,
     // `anchor` and `dst`.
     let text = if old == new {
         format!(
@@ -124,8 +125,8 @@ fn edited(facts: &Facts, entry: &AuditEntry, (old, new): &(String, String)) -> F
     finding("edited", text)
 }
 
-/// Returns the finding for the key of the definition that excludes the time `at` from the schedule.
-/// Returns `None` if no key excludes this time.
+/// Returns the finding for the key, such as `exclude`, that keeps the time `at` from being an
+/// occurrence. Returns `None` if no key does so.
 fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
     let then = past_at(&facts.past, job.since, at);
     if then.is_none() && edits_after(facts, at).next().is_some() {
@@ -147,7 +148,8 @@ fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
     ))
 }
 
-/// Returns the changes of the schedule after the time `at`, oldest first.
+/// Returns the audit log entries that changed the schedule after the time `at`, oldest first. Each
+/// comes with the schedule before the change and the schedule after it.
 fn edits_after(
     facts: &Facts,
     at: UnixMillis,
@@ -218,7 +220,8 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the finding for the schedule at the time in question, or else for the present schedule.
+/// Returns the finding for the schedule at the time that the user asks about. If that schedule is
+/// not known, the finding is for the present schedule.
 fn schedule(facts: &Facts, job: &JobFacts, spec: &JobSpec, timetable: &Timetable) -> Finding {
     let is_new = facts.added_later().is_some();
     let since = schedule_since(&facts.past, &facts.audit_log, (spec, timetable), job.since);

@@ -41,7 +41,7 @@ pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> V
         .collect()
 }
 
-/// Returns true if `late_after` made the run be skipped. Returns false if the run was skipped
+/// Returns true if the run was skipped because of `late_after`. Returns false if it was skipped
 /// because a later occurrence was already due.
 fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
     let Some(run) = facts.run().filter(|run| run.state == RunState::Skipped) else { return true };
@@ -53,7 +53,7 @@ fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
     spec.catch_up.mode == CatchUpMode::Skip && is_newest
 }
 
-/// Returns the keys of a definition that lead to a finding with this code.
+/// Returns the keys of a definition that can cause a finding with this code.
 fn keys_of(code: &str) -> &'static [&'static str] {
     match code {
         "skipped_overlap" | "waits" | "replaced" | "late_behind" => &["overlap"],

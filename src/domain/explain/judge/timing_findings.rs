@@ -20,7 +20,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Timing.finding(code, text)
 }
 
-/// Returns the findings about the timing of the run in question.
+/// Returns the findings about the delay of the run and its causes.
 pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
     match &facts.subject {
         // Later obstacles do not explain why the run did not start before the data loss.
@@ -43,11 +43,11 @@ pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
 }
 
 fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
-    // The due time of a backfill or rerun is of another day, so the run cannot be late.
+    // A backfill or rerun has the due time of an earlier occurrence, so it cannot be late.
     if matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun) {
         return Vec::new();
     }
-    // Only the `done_check` was executed, and no attempt started.
+    // The run was claimed for its `done_check` only, and no attempt started.
     if run.first_start.is_some() && run.attempts.is_empty() {
         return Vec::new();
     }
@@ -127,7 +127,7 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding with the reason why the run became ready after its due time.
+/// Returns the finding that gives the reason why the run became ready after its due time.
 fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     let until = facts.shown(run.ready_at);
     match &run.behind {
@@ -155,8 +155,10 @@ pub(super) fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
 }
 
 /// Returns the mode of `catch_up` that started a missed run. Returns `None` if the run was not
-/// missed, or if `catch_up` does not apply to the run. `down_until` is the time when a node was
-/// running again. It is `None` if a node was running when the run was due.
+/// missed, or if `catch_up` does not apply to it.
+///
+/// `down_until` is the time when a node was running again. It is `None` if a node was running when
+/// the run was due.
 fn caught_up(
     facts: &Facts,
     run: &RunFacts,
@@ -168,8 +170,8 @@ fn caught_up(
         return None;
     }
     let is_long = |late: Duration| late.saturating_sub(latest_shift(facts, run)) > spec.late_after;
-    // A run that waited for an open run was missed only in two cases. With `all`, missed runs wait
-    // for each other. Or no node was running when the run was due.
+    // A run that waited for an open run was missed only in two cases. In mode `all`, missed runs
+    // wait for each other. Or no node was running when the run was due.
     let is_one_of_all = run.gate.is_none()
         && spec.catch_up.mode == CatchUpMode::All
         && spec.overlap == Overlap::Skip;

@@ -11,7 +11,8 @@ const MISSED_START: &str =
     "The run had not started by 12:00:10, the deadline that must_start_within = 10s sets.";
 const REPORTED: &str = "The on_late notice j/on_late@5~abc was delivered on 12:00:11 by node n2.";
 
-/// Returns facts of a job that is to start within 10 s and end within 20 s, with this run.
+/// Returns facts of a job with the run `run`. A run of this job must start within 10 s and end
+/// within 20 s.
 fn timed(run: RunFacts) -> Facts {
     about(run).with_spec(|spec| {
         spec.must_start_within = Some(Duration::from_secs(10));
@@ -45,7 +46,7 @@ fn a_missed_deadline_is_named_with_its_notice() {
         "The run had not ended by 12:00:20, the deadline that must_finish_within = 20s sets.";
     timed(RunFacts { finished_at: Some(s(25)), ..started(1) }).says("missed_finish", text);
     noticed(RunState::Succeeded, Some("succeeded")).says("reported_late", REPORTED);
-    // A run without a deadline was late by late_after, or was skipped as missed.
+    // A run without a deadline: it was late by `late_after`, or it was skipped as missed.
     about(RunFacts { late_notices, ..skipped("missed") }).says("reported_late", REPORTED);
     let text = "The on_late notice j/on_late@5~abc has not been delivered yet. Its last attempt ended with: exit code 7.";
     noticed(RunState::Scheduled, Some("exit code 7")).says("reporting_late", text);

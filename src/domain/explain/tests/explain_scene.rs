@@ -1,4 +1,4 @@
-//! Facts for tests: a job of every minute, its runs, its nodes and their events.
+//! Facts for tests: a job with an occurrence each minute, its runs, its nodes and their events.
 
 use crate::domain::explain::{
     AttemptFacts, Facts, Finding, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject,
@@ -34,7 +34,7 @@ impl Facts {
         self
     }
 
-    /// Returns the facts after this change.
+    /// Returns these facts after `change`.
     pub(super) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -58,7 +58,7 @@ impl Facts {
         judge(self).iter().map(|found| found.code).collect()
     }
 
-    /// Returns the short texts of the findings with this code.
+    /// Returns the texts of the findings with this code, in the form of [`short`].
     pub(super) fn texts(&self, code: &str) -> Vec<String> {
         judge(self).iter().filter(|found| found.code == code).map(short).collect()
     }
@@ -87,8 +87,8 @@ pub(super) fn ana() -> String {
     ANA.to_owned()
 }
 
-/// Returns facts of a job of every minute from the file of node n1. The question is asked at a
-/// quarter past twelve.
+/// Returns facts of a job that is due each minute and comes from the file of node n1. The present
+/// time is 12:15.
 pub(super) fn facts(subject: Subject) -> Facts {
     let schedule = Schedule::Cron(vec!["* * * * *".parse().unwrap()]);
     let spec = JobSpec::with_defaults(schedule.clone(), Action::Shell("true".to_owned()));
@@ -147,7 +147,8 @@ pub(super) fn fresh() -> RunFacts {
     }
 }
 
-/// Returns an attempt of five seconds with this end. `None` means that the attempt lasts.
+/// Returns an attempt that lasted five seconds and ended with `end`. With `None` the attempt still
+/// lasts.
 pub(super) fn attempt(end: Option<&str>) -> AttemptFacts {
     let (node, end) = (Some("n1".to_owned()), end.map(str::to_owned));
     AttemptFacts {
@@ -160,7 +161,7 @@ pub(super) fn attempt(end: Option<&str>) -> AttemptFacts {
     }
 }
 
-/// Returns a run that ended in this state and for this reason.
+/// Returns a run with this final state and reason.
 pub(super) fn ended(state: RunState, reason: Option<&str>) -> RunFacts {
     RunFacts {
         state,
@@ -227,7 +228,8 @@ pub(super) fn unrecorded() -> Facts {
     facts(Subject::Unrecorded { at: s(0) })
 }
 
-/// Returns facts about an occurrence in a skipped range of three occurrences that begins at noon.
+/// Returns facts about an occurrence in a skipped range. The range begins at noon and has three
+/// occurrences.
 pub(super) fn in_range(at: i64, reason: &str) -> Facts {
     let run = RunFacts { skipped: Some((s(120), 3)), ..skipped(reason) };
     facts(Subject::InRange { at: s(at), run: Box::new(run) })
@@ -237,8 +239,8 @@ pub(super) fn event(what: NodeEventKind, from: i64, to: Option<i64>) -> NodeEven
     NodeEvent { what, from: s(from), to: to.map(s) }
 }
 
-/// Returns the event of a node's start. `seen_before` is when the node was last seen before the
-/// start.
+/// Returns the event of a node's start at `at`. `seen_before` is the time of the last heartbeat
+/// before the start. Both are seconds after noon.
 pub(super) fn start(at: i64, seen_before: Option<i64>) -> NodeEvent {
     event(NodeEventKind::Started { seen_before: seen_before.map(s) }, at, None)
 }
@@ -261,7 +263,8 @@ pub(super) fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
     }
 }
 
-/// Returns facts of a late run, and of node n1 with this event, which begins just before noon.
+/// Returns facts of a late run. The node n1 has the event `what`, which begins just before noon and
+/// ends at `to`, in seconds after noon.
 pub(super) fn late_by(what: NodeEventKind, to: Option<i64>) -> Facts {
     on(vec![node("n1", &[event(what, -5, to)])], started(20))
 }
@@ -294,14 +297,15 @@ pub(super) fn done_by_ana(what: &str, at: i64, facts: Facts) -> Facts {
     Facts { audit_log: vec![entry(what, at)], ..facts }
 }
 
-/// Returns a loss of all data a minute after noon. No journal has restored a record yet.
+/// Returns a data loss a minute after noon, in which Redis lost all data. No journal has restored a
+/// record yet.
 pub(super) fn flush() -> Loss {
     let (by, what) = ("n1".to_owned(), "all data was deleted");
     Loss { noticed: s(60), by, what, kept: None, whole: Some(s(50)), reported_by: Vec::new() }
 }
 
-/// Returns a loss in which Redis went back to a snapshot from a minute before noon. Two nodes
-/// restored records.
+/// Returns a data loss in which Redis went back to a snapshot from a minute before noon. Two nodes
+/// restored records from their journals.
 pub(super) fn snapshot() -> Loss {
     let reported_by = vec!["n1".to_owned(), "n2".to_owned()];
     Loss { what: "an older state came back", kept: Some(s(-60)), reported_by, ..flush() }

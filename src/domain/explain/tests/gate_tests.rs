@@ -10,7 +10,7 @@ use crate::domain::queue::lane_serving::{Serving, Unserved};
 
 const PAUSED: &str = "queue q is paused by ana@h1";
 
-/// Returns a gate of which only the name is known.
+/// Returns a gate with the name `name` and no other facts.
 pub(super) fn gate(name: &str) -> AtGate {
     AtGate {
         gate: name.to_owned(),
@@ -26,7 +26,8 @@ pub(super) fn gate(name: &str) -> AtGate {
     }
 }
 
-/// Returns facts of a run that waits at a gate for the run k@5.
+/// Returns facts of a run that waits at the gate `name` for the run k@5. `change` is applied to the
+/// gate.
 fn waits_at(name: &str, change: impl FnOnce(&mut AtGate)) -> Facts {
     let mut gate = gate(name);
     change(&mut gate);
@@ -38,7 +39,7 @@ fn waits_at(name: &str, change: impl FnOnce(&mut AtGate)) -> Facts {
     })
 }
 
-/// Returns facts of a run that waits at the gate of the group `night`, after this change of the
+/// Returns facts of a run that waits at the gate of the group `night`. `change` is applied to the
 /// gate.
 fn waits_at_night(change: impl FnOnce(&mut AtGate)) -> Facts {
     waits_at("group night", change)

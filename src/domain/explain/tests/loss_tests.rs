@@ -7,8 +7,8 @@ use super::explain_scene::{
 use crate::domain::explain::{AttemptFacts, Facts, Loss, RunFacts, Subject};
 use crate::domain::run::run_state::RunState;
 
-/// Returns facts of a run that began after the data was last whole and before the loss was noticed.
-/// The nodes had started before.
+/// Returns facts of a run that began between the last time with all data and the time when the loss
+/// was noticed. The nodes had started before.
 fn begun_since() -> Facts {
     let again = AttemptFacts { started_at: Some(s(55)), ..attempt(Some("succeeded")) };
     let run = RunFacts {
@@ -71,11 +71,12 @@ fn a_run_begun_after_an_old_state_came_back_says_nothing_of_its_nodes_then() {
             .any(|code| ["late", "late_no_node", "not_running", "given_back"].contains(code)),
         "{found:?}"
     );
-    // A ready run: it is also not known if a node was running then.
+    // For a ready run it is also not known if a node was running at that time.
     let ready =
         Facts { nodes: begun_since().nodes, losses: vec![snapshot()], ..about(fresh()) }.codes();
     assert!(!ready.iter().any(|code| ["late_no_node", "not_running"].contains(code)), "{ready:?}");
-    // A journal restored the record, or the record has an attempt before the loss.
+    // The loss does not matter if a journal restored the record, or if the record has an attempt
+    // before the loss.
     let Subject::Run(begun) = begun_since().subject else { panic!() };
     let restored =
         begun.clone().with(|run| run.reason = Some("restored by the journal of n2".to_owned()));
@@ -97,7 +98,8 @@ fn a_loss_concerns_only_records_it_may_have_taken() {
         let run = RunFacts { finished_at: Some(s(65)), ..skipped("missed") };
         Facts { losses, ..facts(Subject::InRange { at: s(at), run: Box::new(run) }) }
     };
-    // While the data was whole; while Redis was away; before the kept data ends; after the loss.
+    // In this order: Redis had all data; Redis was out of reach; before the kept data ends; after
+    // the loss.
     for (at, is_named, is_hidden) in
         [(0, true, true), (55, true, false), (-300, false, false), (61, false, false)]
     {

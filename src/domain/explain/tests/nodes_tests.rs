@@ -12,7 +12,7 @@ fn last_seen(at: i64, events: &[NodeEvent]) -> NodeFacts {
     NodeFacts { last_seen: Some(s(at)), ..node("n1", events) }
 }
 
-/// Returns facts about a time at which no run was due, with this event of node n1.
+/// Returns facts about a time at which no run was due. The node n1 has the event `what`.
 fn not_due_with(what: NodeEventKind) -> Facts {
     let subject = Subject::NotDue { at: s(30), before: None, after: None };
     Facts { nodes: vec![node("n1", &[event(what, -60, None)])], ..facts(subject) }
@@ -23,7 +23,7 @@ fn a_node_says_whether_it_ran() {
     about(started(0)).says("claimed", "Node n1 claimed the run.");
     on(vec![stopped_until("n1", 300)], started(301))
         .says("not_running", "Node n1 was not running from 11:59:00 to 12:05:00.");
-    // The node died.
+    // The node died: it recorded no stop before its next start.
     on(vec![node("n1", &[start(300, Some(-30))])], started(301))
         .says("not_running", "Node n1 was not running from 11:59:30 to 12:05:00.");
     on(vec![last_seen(-20, &[])], fresh())
@@ -129,7 +129,7 @@ fn a_file_refused_before_the_live_definition_is_not_named() {
     };
     let is_named = |facts: &Facts| facts.codes().contains(&"file_refused");
     assert!(is_named(&refused(Some(true))) && is_named(&refused(None)));
-    // The file was accepted later, or the job was changed later.
+    // The refusal is not reported if the file was accepted later, or the job was changed later.
     assert!(!is_named(&refused(Some(false))));
     let edited =
         |at: i64| Facts { audit_log: vec![entry(AuditEntry::EDITED, at)], ..refused(Some(true)) };
@@ -151,7 +151,7 @@ fn a_node_without_a_recorded_start_does_not_count_as_down() {
     let (earlier, later) = (slots(-500, Some(-400)), slots(50, Some(55)));
     let (stopped, began, died) =
         (event(NodeEventKind::Stopped, 60, None), start(90, None), start(90, Some(60)));
-    // The node was restarted in order, or died after the time in question.
+    // The node was restarted by a regular stop, or died after the time that the user asks about.
     assert_eq!(life(&[stopped, began.clone()], true), Some("free"));
     assert_eq!(life(&[earlier.clone(), died], false), Some("free"));
     // Redis dropped the event of the next start, because many events came later.

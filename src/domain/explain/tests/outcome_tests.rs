@@ -9,8 +9,8 @@ use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::name::names::RunId;
 use crate::domain::run::run_state::RunState;
 
-/// Returns facts about an occurrence in a ledger range that begins at noon and has a run each
-/// minute.
+/// Returns facts about an occurrence in a ledger range. The range begins at noon and has an
+/// occurrence each minute.
 fn in_ledger(state: &str, reason: &str, count: u64, is_sure: bool) -> Facts {
     let (state, reason, at, first) = (state.to_owned(), reason.to_owned(), s(60), s(0));
     facts(Subject::Ledger { at, state, reason, first, last: s(120), count, is_sure })

@@ -22,20 +22,21 @@ fn exclude_the_day(spec: &mut JobSpec) {
     spec.shape.exclude = DaySet::of(["2026-11-20..2026-11-22".parse().unwrap()]);
 }
 
-/// Returns facts of a job that schedctl added and that was edited later. The time in question is
-/// before both.
+/// Returns facts of a job that `schedctl add` added and that was edited later. The question is
+/// about a time before both.
 fn before_it_was_added() -> Facts {
     let subject = Subject::NotDue { at: s(-7200), before: None, after: Some(s(-3600)) };
     Facts { subject, ..not_due() }.with_job(|job| job.source = Source::Api)
 }
 
-/// Returns the past schedule of every minute that was in force between these seconds.
+/// Returns an earlier schedule with an occurrence each minute. It was in force from `from` to
+/// `until`, in seconds after noon.
 fn kept(from: i64, until: i64) -> PastSchedule {
     let definition = facts(Subject::Never).job.unwrap().definition.ok();
     PastSchedule { from: s(from), until: s(until), definition }
 }
 
-/// Returns facts of an occurrence that ran before the schedule excluded its day.
+/// Returns facts of an occurrence that had a run before `exclude` was set for its day.
 fn before_days_were_left_out() -> Facts {
     let text = "* * * * * in UTC".to_owned();
     let edit =
@@ -44,7 +45,7 @@ fn before_days_were_left_out() -> Facts {
     Facts { audit_log: vec![edit], past: vec![kept(-3600, 60)], ..excluded }
 }
 
-/// Returns facts of a job whose edit and resume are so old that the audit log no longer has them.
+/// Returns facts of a job whose last edit and resume the audit log no longer has.
 fn resumed_after_many_changes() -> Facts {
     let subject = Subject::NotDue { at: s(330), before: Some(s(300)), after: Some(s(360)) };
     let other = PastSchedule { definition: None, ..kept(-3600, 60) };
@@ -167,7 +168,7 @@ fn a_time_before_a_job_was_added_has_no_schedule_and_no_loss() {
     let found = after_loss.codes();
     assert!(found.contains(&"not_there_yet"), "{found:?}");
     assert!(!found.contains(&"gone_with_data") && !found.contains(&"data_lost"), "{found:?}");
-    // A job of this name was lost or is older, or a file may have added the job again.
+    // The job may be older than its record: a data loss removed it, or a file added it again.
     let gone = Facts { gone: Some((s(-4000), "every 1h".to_owned())), ..after_loss.clone() };
     let of_file = after_loss.with_job(|job| job.source = Source::File(vec!["n1".to_owned()]));
     for facts in [gone, of_file] {

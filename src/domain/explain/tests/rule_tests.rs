@@ -1,4 +1,4 @@
-//! Tests of the findings about the rules that decided.
+//! Tests of the findings about the rules that decided the outcome.
 
 use std::time::Duration;
 
@@ -73,7 +73,8 @@ fn late_after_is_named_only_if_no_later_run_was_due_too() {
     };
     let is_named =
         |facts: &Facts| facts.texts("default").iter().any(|text| text.starts_with("late_after = "));
-    // A run of a job of every minute, skipped before and after its next run was due.
+    // A run of a job that is due each minute. It was skipped before, or after, the next occurrence
+    // was due.
     assert!(is_named(&skipped(CatchUpMode::Skip, s(59))));
     assert!(!is_named(&skipped(CatchUpMode::Skip, s(60))));
     assert!(!is_named(&skipped(CatchUpMode::Latest, s(59))));

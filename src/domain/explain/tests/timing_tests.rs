@@ -12,7 +12,7 @@ use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::NodeEventKind;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// Returns facts of a run that is due at the present moment, with this blocker.
+/// Returns facts of a run that is due at the present time and has the blocker `blocker`.
 fn blocked(blocker: Blocker) -> Facts {
     Facts { now: s(0), blockers: vec![blocker], ..about(fresh()) }
 }
@@ -77,7 +77,7 @@ fn a_late_run_says_what_kept_the_nodes() {
     let step = event(NodeEventKind::ClockStepped { by_ms: 86_400_000 }, 10, None);
     let facts = on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[step]) }], fresh());
     assert!(crate::domain::explain::judge(&facts).iter().all(|found| found.code != "late_no_node"));
-    // The earlier run for which the run waited was late for this reason.
+    // The run waited for an earlier run, which this obstacle made late.
     let waited = RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) };
     on(vec![node("n1", &[start(20, Some(5))])], waited)
         .says("late_no_node", "No node was running from 12:00:05 to 12:00:20.");
@@ -194,7 +194,7 @@ fn nodes_are_named_together_only_for_the_time_all_of_them_had_the_obstacle() {
     };
     assert_eq!(texts((1, 9), (5, 20)), [taken("n1 and n2", "05", "09")]);
     assert_eq!(texts((1, 9), (12, 20)), [taken("n1", "01", "09"), taken("n2", "12", "20")]);
-    // Two periods of one node are two findings.
+    // A node with two separate periods of the same obstacle gets two findings.
     let twice = on(vec![node("n1", &[slots(1, Some(4)), slots(12, Some(20))])], started(40));
     assert_eq!(twice.texts("late_slots"), [taken("n1", "01", "04"), taken("n1", "12", "20")]);
 }

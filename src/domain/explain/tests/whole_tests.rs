@@ -1,4 +1,4 @@
-//! Tests of whole explanations.
+//! Tests of all findings about a job or run together.
 
 use super::explain_scene::{
     about, asked_in_vain, in_range, late_by, node, on, s, skipped, slots, slots_taken, start,

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// The fence of a lease: a number that only grows. The fence shows which of two holders of a lease
-/// is the later. Redis compares fences, and a system that a job writes to may compare fences too. A
-/// fence is below 2^53, so Lua and JSON represent it exactly.
+/// The fence of a lease: a number that only grows, below 2^53. Lua and JSON represent it exactly.
+/// The holder with the higher fence is the later holder. Redis compares fences, and a system that a
+/// job writes to may compare fences too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 

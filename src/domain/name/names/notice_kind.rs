@@ -18,7 +18,7 @@ pub enum NoticeKind {
 }
 
 impl NoticeKind {
-    /// The kinds of notices that a definition requests, each with its own key such as `on_failure`.
+    /// The kinds of notices that a definition requests by a key of this name, such as `on_failure`.
     pub const ASKED: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
     /// All kinds of notices.
     pub const ALL: [Self; 5] =
@@ -36,7 +36,7 @@ impl NoticeKind {
         }
     }
 
-    /// Returns the kind with this name.
+    /// Returns the kind with the name `word`. Returns `None` for an unknown name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }

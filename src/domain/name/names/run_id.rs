@@ -118,12 +118,13 @@ impl RunId {
         &self.job
     }
 
-    /// Returns the due time of the run.
+    /// Returns the due time of the run, which its id contains.
     pub fn due(&self) -> UnixMillis {
         self.due
     }
 
-    /// Returns true if the run does not come from the schedule of the job.
+    /// Returns true if the run is not regular: a manual run, a backfill run, a rerun or an
+    /// `@reboot` run.
     pub fn is_manual(&self) -> bool {
         self.manual.is_some()
     }

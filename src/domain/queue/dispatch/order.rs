@@ -1,19 +1,19 @@
 //! The order in which a node claims the ready runs of a queue: by priority, then by ready time.
 //!
 //! Invariant: at least every tenth run that a node claims from a queue is the run with the earliest
-//! ready time, without regard to priority. So a run starts after at most `10 * (n + 1)` claims if
-//! `n` runs became ready before it. No run waits forever, even if runs of higher priority keep
+//! ready time, without regard to priority. So if `n` runs became ready before a run, it starts
+//! after at most `10 * (n + 1)` claims. No run waits forever, even if runs of higher priority keep
 //! arriving.
 
 use std::collections::VecDeque;
 
 use crate::domain::queue::lane::Priority;
 
-/// The interval of picks by ready time. Every 10th run that a node claims from a queue is the run
-/// with the earliest ready time, so that runs of low priority also start.
+/// The interval between picks by ready time: 10 claims of a node from a queue. A pick by ready time
+/// takes the run with the earliest ready time, so that runs of low priority also start.
 pub const OLDEST_EVERY: usize = 10;
 
-/// A ready run that waits for a claim, with the values that determine its position in the order.
+/// A ready run that waits for a claim, with its priority and ready time.
 #[derive(Debug, Clone)]
 pub struct WaitingRun<T> {
     /// The priority of the run.
@@ -24,7 +24,7 @@ pub struct WaitingRun<T> {
     pub item: T,
 }
 
-/// A ready run in the order of claims.
+/// A ready run at its position in the order of claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick<T> {
     /// The caller's value for the run, such as its id.
@@ -33,8 +33,8 @@ pub struct Pick<T> {
     pub is_oldest: bool,
 }
 
-/// The number of claims of a queue since the last pick by ready time. A node keeps the number from
-/// poll to poll.
+/// The claims of a node from one queue since its last pick by ready time. The node keeps this value
+/// from poll to poll.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneTurns {
     /// The number of runs that started since the last pick by ready time.
@@ -69,8 +69,8 @@ impl LaneTurns {
     /// Records the claims of a node, of which `started` succeeded. `tried` has a value for each
     /// claim, in order: true if the run was picked for its ready time.
     ///
-    /// After a pick by ready time, failed claims count too, so the next such pick may come earlier
-    /// but never later.
+    /// After the last pick by ready time in `tried`, failed claims count too. So the next such pick
+    /// may come earlier but never later.
     pub fn note(&mut self, tried: &[bool], started: usize) {
         self.since_oldest = match tried.iter().rposition(|is_oldest| *is_oldest) {
             Some(last) => tried.len() - 1 - last,
@@ -118,8 +118,8 @@ mod tests {
     }
 
     proptest! {
-        /// Tests a run with `older` runs that were ready before it. All of these runs have a lower
-        /// priority than the runs that keep arriving.
+        /// Tests that a run starts in time if `older` runs became ready before it. All of these
+        /// runs have a lower priority than the runs that keep arriving.
         #[test]
         fn a_run_starts_after_ten_claims_for_each_that_was_ready_before_it_and_for_itself(
             older in 0usize..6, slots in prop::collection::vec(1usize..9, 1..80), lost in prop::collection::vec(any::<bool>(), 40),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::queue_rules::Share;
 
-/// The number of slots that a queue needs, and the share of the queue.
+/// The number of slots that a queue needs on a node, and the share of the queue.
 #[derive(Debug, Clone)]
 pub struct Demand {
     /// The queue that needs slots.
@@ -21,7 +21,7 @@ pub struct Demand {
     pub share: Share,
 }
 
-/// The state of the round robin between queues.
+/// The state of the round robin between queues, which a node keeps from poll to poll.
 #[derive(Debug, Clone, Default)]
 pub struct Shares {
     credit: BTreeMap<QueueName, i64>,

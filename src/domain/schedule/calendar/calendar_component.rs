@@ -4,8 +4,8 @@
 use super::calendar_cursor::{CalendarCursor, CalendarFault};
 use super::calendar_plan::{CalendarDays, CalendarPlan};
 
-/// The first and last year that an expression may name. systemd ends at 2199; a schedule ends
-/// before 2100.
+/// The first and the last year that an expression may name. systemd ends at 2199; no schedule has
+/// an occurrence after 2099.
 const YEARS: (i64, i64) = (1970, 2199);
 
 /// An item of a list: a value or a range, either with an optional step.
@@ -17,7 +17,7 @@ pub(super) struct CalendarItem {
     pub(super) step: Option<i64>,
 }
 
-/// A component of an expression: `*`, or a list of items.
+/// A component of a calendar expression, such as the hour: `*`, or a list of items.
 #[derive(Debug, Clone)]
 pub(super) struct Component {
     pub(super) offset: usize,
@@ -26,7 +26,8 @@ pub(super) struct Component {
 }
 
 impl Component {
-    /// Creates a component with this single value.
+    /// Creates a component with only the number `value`, found at the byte `offset` of the
+    /// expression.
     pub(super) fn only(value: i64, offset: usize) -> Self {
         Self {
             offset,
@@ -34,8 +35,8 @@ impl Component {
         }
     }
 
-    /// Returns true for `*` and for a step without an end, such as `0/2`. An expression with such
-    /// an hour or minute follows real time.
+    /// Returns true for `*` and for a step without an end, such as `0/2`. An expression whose hour
+    /// or minute is such a component follows real time through clock changes.
     fn is_open(&self) -> bool {
         self.items.as_ref().is_none_or(|items| {
             items.iter().any(|item| item.until.is_none() && item.step.is_some())
@@ -44,8 +45,8 @@ impl Component {
 }
 
 impl CalendarCursor<'_> {
-    /// Returns the numbers that the component selects. For days counted from the end, steps go
-    /// towards the end of the month.
+    /// Returns the numbers from `least` to `most` that `component` selects. For days counted from
+    /// the end, steps go towards the end of the month. `what` names the component in a fault.
     fn values(
         &self,
         component: &Component,
@@ -105,7 +106,8 @@ impl CalendarCursor<'_> {
     }
 }
 
-/// Builds the plan from the parts of an expression.
+/// Builds the plan of a calendar expression. `date` is the year, month and day; `clock` is the
+/// hour, minute and second.
 pub(super) fn plan_of(
     cursor: &CalendarCursor<'_>,
     weekdays: u8,

@@ -8,7 +8,7 @@ pub(super) struct CalendarFault {
     pub(super) problem: String,
 }
 
-/// The position of the parser in the text of a calendar expression.
+/// The position of the parser in a calendar expression.
 pub(super) struct CalendarCursor<'a> {
     pub(super) text: &'a str,
     /// The position in `text`, in bytes, of the next character to read.
@@ -35,7 +35,7 @@ impl CalendarCursor<'_> {
         self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
     }
 
-    /// Returns a fault that names the next character, followed by `what`.
+    /// Returns a fault at the cursor. Its text is the next character, followed by `what`.
     pub(super) fn fault(&self, what: &str) -> CalendarFault {
         let at = self.character(self.at);
         let problem = match self.peek() {
@@ -45,7 +45,7 @@ impl CalendarCursor<'_> {
         CalendarFault { offset: self.at, problem }
     }
 
-    /// Returns a fault that names `found`, which begins at byte `offset`, followed by `what`.
+    /// Returns a fault at byte `offset`. Its text is `found`, followed by `what`.
     pub(super) fn fault_at(&self, offset: usize, found: &str, what: &str) -> CalendarFault {
         let at = self.character(offset);
         CalendarFault { offset, problem: format!("{found} at character {at} {what}") }

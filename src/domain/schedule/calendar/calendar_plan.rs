@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::domain::schedule::cron::Wall;
 use crate::domain::time::civil::{DAY, Date, days_in_month, falling_on, weekday};
 
-/// The last year that is searched: a schedule ends before 2100 in every zone.
+/// The last year that is searched. A schedule has no occurrence after 2099 in any zone.
 const LAST_YEAR: i64 = 2100;
 
 /// The numbers that a calendar expression matches. Bit n of a mask means the number n.
@@ -51,7 +51,7 @@ impl Wall for CalendarPlan {
 }
 
 impl CalendarPlan {
-    /// Returns a mask of the days of a month that match. Bit 1 is day 1.
+    /// Returns a mask of the days of the month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.years.as_ref().is_some_and(|years| !years.contains(&year))
             || self.months >> month & 1 == 0
@@ -63,7 +63,7 @@ impl CalendarPlan {
             & falling_on(self.weekdays, first, days_in_month(year, month))
     }
 
-    /// Returns the first and the last matching second of a matching day.
+    /// Returns the first and the last matching second of a matching day, in seconds after midnight.
     pub(super) fn ends_of_day(&self) -> (i64, i64) {
         let ends = |mask: u64| {
             (i64::from(mask.trailing_zeros()), i64::from(63 - mask.leading_zeros().min(63)))
@@ -81,7 +81,8 @@ impl CalendarPlan {
             && self.weekdays >> weekday(number) & 1 == 1
     }
 
-    /// Returns the first matching day at or after day number `number`.
+    /// Returns the number of the first matching day that is not before day `number`. Day 0 is
+    /// 1970-01-01.
     fn day_from(&self, number: i64) -> Option<i64> {
         let begin = Date::of(number);
         let (mut year, mut month) = (begin.year, begin.month);
@@ -111,7 +112,8 @@ impl CalendarPlan {
         None
     }
 
-    /// Returns the first matching second of a day at or after `second`.
+    /// Returns the first matching second of a day that is not before `second`, both in seconds
+    /// after midnight.
     fn second_from(&self, second: i64) -> Option<i64> {
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
         let at = |hour: i64, minute: i64, second: i64| Some(hour * 3_600 + minute * 60 + second);
@@ -130,7 +132,7 @@ impl CalendarPlan {
 }
 
 impl CalendarDays {
-    /// Returns a mask of the days of a month that match. Bit 1 is day 1.
+    /// Returns a mask of these days in the given month. Bit 1 is day 1.
     fn of_month(self, year: i64, month: i64) -> u32 {
         let length = days_in_month(year, month);
         match self {
@@ -142,7 +144,7 @@ impl CalendarDays {
     }
 }
 
-/// Returns the lowest number of `mask` that is at least `least`.
+/// Returns the number of the lowest set bit in `mask` that is at least `least`.
 fn from(mask: u64, least: i64) -> Option<i64> {
     let rest = if least > 63 { 0 } else { mask >> least << least };
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))

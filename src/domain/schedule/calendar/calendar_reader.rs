@@ -44,7 +44,8 @@ const SHORTHANDS: [(&str, &str); 13] = [
     ("anually", "*-01-01 00:00:00"),
 ];
 
-/// Returns the plan and the zone of the calendar expression `text`.
+/// Parses the calendar expression `text` to its plan and its zone. The zone is `None` if the text
+/// names none.
 pub(super) fn read(text: &str) -> Result<(CalendarPlan, Option<Zone>), CalendarFault> {
     let (body, zone) = split_zone(text)?;
     let lower = body.trim_matches(' ').to_ascii_lowercase();
@@ -68,7 +69,7 @@ pub(super) fn read(text: &str) -> Result<(CalendarPlan, Option<Zone>), CalendarF
     Ok((plan, zone))
 }
 
-/// Splits `text` into the expression without its zone, and the zone.
+/// Splits `text` into the expression and the zone at its end, if `text` names a zone.
 fn split_zone(text: &str) -> Result<(&str, Option<Zone>), CalendarFault> {
     let trimmed = text.trim_end_matches(' ');
     let Some((before, word)) = trimmed.rsplit_once(' ') else { return Ok((trimmed, None)) };
@@ -92,8 +93,8 @@ fn fault(offset: usize, problem: String) -> CalendarFault {
 }
 
 impl CalendarCursor<'_> {
-    /// Parses the weekdays at the cursor. Monday is bit 0. All bits are set if the text names no
-    /// weekday.
+    /// Parses the weekdays at the cursor to a mask. Monday is bit 0. All bits are set if the text
+    /// names no weekday.
     fn weekdays(&mut self) -> Result<u8, CalendarFault> {
         let mut days = 0_u8;
         let mut range_from = None;

@@ -110,7 +110,8 @@ fn a_fixed_time_in_a_gap_runs_right_after_it_and_one_in_a_fold_once() {
     );
 }
 
-/// Returns a random component, and a predicate that says whether the component contains a number.
+/// Returns the text of a random component, and a function that returns true for each number that
+/// the component selects.
 fn component(
     random: &mut fastrand::Rng,
     least: i64,

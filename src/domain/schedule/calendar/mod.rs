@@ -76,20 +76,20 @@ impl CalendarExpr {
         Self { zone: None, ..self.clone() }
     }
 
-    /// Returns a mask of the days of a month on which the expression may occur by the wall clock of
-    /// its zone. Bit 1 is day 1.
+    /// Returns a mask of the days of the month on which the expression may have an occurrence, by
+    /// the wall clock of its zone. Bit 1 is day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         self.plan.days_of_month(year, month)
     }
 
-    /// Returns the first and the last second of a day at which the expression may occur. Both are
-    /// seconds after midnight by the wall clock of the expression's zone.
+    /// Returns the first and the last second of a day at which the expression may have an
+    /// occurrence. Both are seconds after midnight by the wall clock of the expression's zone.
     pub(crate) fn ends_of_day(&self) -> (i64, i64) {
         self.plan.ends_of_day()
     }
 
-    /// Returns the first occurrence at or after `from`, both as Unix times in seconds. `zone`
-    /// counts only if the expression names no zone.
+    /// Returns the first occurrence that is not before `from`. Both are Unix times in seconds. The
+    /// expression's own zone is used if it names one, else `zone`.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)
     }

@@ -25,7 +25,7 @@ impl CronDayRule {
         !self.day.starred && !self.weekday.starred
     }
 
-    /// Returns a mask of the matching days in the month of `date`. Bit 1 is day 1.
+    /// Returns a mask of the matching days in the month that contains `date`. Bit 1 is day 1.
     pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
         let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
         self.days_of(Month {

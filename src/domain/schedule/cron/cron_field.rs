@@ -10,7 +10,7 @@ use super::hash_draw;
 use super::hash_draw::Draw;
 use super::number_set::Set;
 
-/// The rules of a cron field, such as the minute.
+/// The rules by which a field of a cron expression, such as the minute, is parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CronField {
     pub(super) name: &'static str,
@@ -18,10 +18,10 @@ pub(crate) struct CronField {
     pub(crate) unit: &'static str,
     pub(super) min: u16,
     pub(super) max: u16,
-    /// The number of values of the field, if its ranges may wrap as in `22-3`. `None` means that a
-    /// range must not run backwards.
+    /// The number of values of the field, if its ranges may wrap past the end as in `22-3`. `None`
+    /// means that a range must not run backwards.
     wraps_after: Option<u16>,
-    /// The range from which a bare `H` is drawn. `None` means that the field takes no `H`.
+    /// The range from which a bare `H` gets its number. `None` means that the field takes no `H`.
     drawn: Option<(u16, u16)>,
     pub(super) names: &'static [&'static str],
     kind: Kind,
@@ -41,19 +41,19 @@ pub(crate) struct Values {
     pub(super) set: Set,
     /// The selected days that are named by their place in a month, such as `L` or `5#2`.
     pub(crate) letters: Vec<Letter>,
-    /// True if the text begins with `*` or is `?`. Debian's cron uses this flag for the day rule
-    /// and for jobs that follow real time.
+    /// True if the text begins with `*` or is `?`. Debian's cron then combines the two day fields
+    /// in another way, and lets the job follow real time.
     pub(crate) starred: bool,
-    /// The items of the text with an `H`.
+    /// The items of the field with an `H`, which get their numbers from the name of the job.
     pub(crate) drawn: Vec<Drawn>,
 }
 
 /// An `H` of a field, with its range and its step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Drawn {
-    /// The range that the text names for the `H`, as in `H(0-29)`. `None` for a bare `H`.
+    /// The range that is written for the `H`, as in `H(0-29)`. `None` for a bare `H`.
     pub(crate) range: Option<(u16, u16)>,
-    /// The step that the text names for the `H`, as in `H/15`.
+    /// The step that is written for the `H`, as in `H/15`. `None` if there is no step.
     pub(crate) step: Option<u16>,
 }
 
@@ -66,7 +66,7 @@ const FIRST_YEAR: u16 = 1970;
 pub(crate) static SECOND: CronField = plain("second", 0, 59);
 pub(crate) static MINUTE: CronField = plain("minute", 0, 59);
 pub(crate) static HOUR: CronField = CronField { wraps_after: Some(24), ..plain("hour", 0, 23) };
-/// The rules of the day of month. `H` is drawn only from the days that every month has.
+/// The rules of the day of month. The number for `H` is one of the days that every month has.
 pub(crate) static DAY: CronField = CronField {
     drawn: Some((1, 28)),
     kind: Kind::Day,
@@ -124,13 +124,13 @@ impl CronField {
         self.wraps_after.unwrap_or(self.max - self.min + 1)
     }
 
-    /// Returns the numbers among `values`, in rising order.
+    /// Returns the numbers in `values` as users write them, in rising order.
     pub(crate) fn numbers(&self, values: &Values) -> impl Iterator<Item = u16> {
         values.set.iter().map(|value| value + self.base())
     }
 
-    /// Returns `value`, wrapped around the end of the field if the field wraps. The hour 25 becomes
-    /// 1.
+    /// Returns `value`. If it lies past the end of a field that wraps, the number of values is
+    /// subtracted: hour 25 becomes 1.
     pub(crate) fn folded(&self, value: u16) -> u16 {
         self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min)
     }
@@ -188,7 +188,7 @@ impl CronField {
         Ok(())
     }
 
-    /// Inserts each `step`-th value from `first` to `last` into `set`. Values past the end of the
+    /// Inserts every `step`-th value from `first` to `last` into `set`. Values past the end of the
     /// field wrap.
     fn put(&self, set: &mut Set, (first, last): (u16, u16), step: u16) {
         for value in (first..=last).step_by(usize::from(step)) {
@@ -196,8 +196,8 @@ impl CronField {
         }
     }
 
-    /// Parses the first and the last value of a range. The last value lies past the end of the
-    /// field if the range wraps.
+    /// Parses the first and the last value of the range `base`. The last value lies past the end of
+    /// the field if the range wraps.
     fn read_range(
         &self,
         base: CronPiece<'_>,
@@ -207,7 +207,7 @@ impl CronField {
         let first = self.read_bound(low)?;
         let Some(high) = high else {
             // With a step, a single value means a range to the end of the field: `5/10` is
-            // `5-59/10`. Vixie's cron differs here, but users expect this meaning.
+            // `5-59/10`. Vixie's cron takes only the single value, but users expect the range.
             return Ok((first, if step.is_some() { self.max } else { first }));
         };
         let last = self.read_bound(high)?;
@@ -277,7 +277,8 @@ impl CronField {
         }
     }
 
-    /// Returns the range from which `H` or `H(a-b)` is drawn, or `None` if `base` is not an `H`.
+    /// Returns the range from which the number for `H` or `H(a-b)` is chosen. Returns `None` if
+    /// `base` is not an `H`.
     fn read_drawn(&self, base: CronPiece<'_>) -> Result<Option<(u16, u16)>, CronFault> {
         let Some(rest) = base.without_prefix("H") else { return Ok(None) };
         let Some((low, high)) = self.drawn else {

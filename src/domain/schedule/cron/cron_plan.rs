@@ -91,7 +91,7 @@ impl Wall for CronPlan {
             if !self.days.has_letters() {
                 return Some(found.timestamp());
             }
-            // The matching days from this day to the end of its month. Bit 0 is this day.
+            // The matching days from the day of `found` to the end of its month. Bit 0 is that day.
             let days = self.days.days_around(found.date_naive()) >> found.day();
             let date = match days.trailing_zeros() {
                 0 => return Some(found.timestamp()),
@@ -106,7 +106,7 @@ impl Wall for CronPlan {
 }
 
 impl CronPlan {
-    /// Returns a mask of the days of a month that match. Bit 1 is day 1.
+    /// Returns a mask of the days of the month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.names_month(year, month) { self.days.days_of(Month::of(year, month)) } else { 0 }
     }
@@ -117,7 +117,8 @@ impl CronPlan {
         names(&self.years, year - i64::from(YEAR.min)) && names(&self.months, month)
     }
 
-    /// Returns true if the plan depends on the job's name because the expression has an `H`.
+    /// Returns true if the expression has an `H`. The occurrences then depend on the name of the
+    /// job.
     pub(super) fn is_drawn(&self) -> bool {
         self.is_drawn
     }
@@ -134,9 +135,10 @@ impl CronPlan {
     }
 
     /// Returns the first matching day in a month after the month of `date`. Returns `None` if no
-    /// such day comes before 2100. The search examines each of the 28 kinds of month at most once.
-    /// The `cron` crate would be slow for days that never come, such as a day 1 that is a last
-    /// Friday.
+    /// such day comes before 2100.
+    ///
+    /// The search examines each of the 28 kinds of month at most once. The `cron` crate would be
+    /// slow for days that never come, such as a day 1 that is also a last Friday.
     fn first_day_after_month_of(&self, date: NaiveDate) -> Option<NaiveDate> {
         let next = i64::from(date.year()) * 12 + i64::from(date.month());
         let mut empty = 0_u32;
@@ -181,8 +183,8 @@ pub(crate) struct CronFields {
 }
 
 impl CronFields {
-    /// Returns the rules of `count` fields in the order of the fields. An expression of five
-    /// fields begins with the minute.
+    /// Returns the rules of an expression of `count` fields, in the order of the fields. An
+    /// expression of five fields begins with the minute.
     pub(super) fn rules(count: usize) -> impl Iterator<Item = &'static CronField> {
         [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR]
             .into_iter()

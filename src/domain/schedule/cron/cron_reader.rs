@@ -1,5 +1,5 @@
-//! Parses a text into a cron plan: its fields, its macros, and the check that the plan has an
-//! occurrence.
+//! The parser of a cron expression: its fields, its macros such as `@daily`, and the check that the
+//! expression has an occurrence.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub const LONGEST_EXPRESSION: usize = 1_000;
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_PERIOD: Duration = Duration::from_secs(3_650 * 86_400);
 
-/// Parses a cron expression and checks that it has an occurrence. Each `H` gets the number of a job
-/// with an empty name, because the job is not known yet.
+/// Parses a cron expression and checks that it has an occurrence. Each `H` gets the number for a
+/// job with an empty name, because the name of the job is not known yet.
 pub(super) fn read(text: &str) -> Result<CronPlan, CronFault> {
     let words = words_of(text)?;
     let plan = plan_of(&words, Draw::Of(""))?;
@@ -33,7 +33,7 @@ pub(super) fn read(text: &str) -> Result<CronPlan, CronFault> {
 }
 
 /// Returns the fault for an expression without an occurrence. The fault points at the day of month
-/// if a `*` in its place would give occurrences, else at the weekday.
+/// if the expression would have occurrences with `*` in that field, else at the weekday.
 fn never(words: &[CronPiece<'_>]) -> CronFault {
     let day = place_of_day(words);
     let any_day: Vec<CronPiece<'_>> = words
@@ -55,13 +55,13 @@ fn never(words: &[CronPiece<'_>]) -> CronFault {
     }
 }
 
-/// Returns the index of the day of month in `words`. The index of the weekday is greater by two.
+/// Returns the index of the day of month in `words`. The index of the weekday is two higher.
 fn place_of_day(words: &[CronPiece<'_>]) -> usize {
     if words.len() > 5 { 3 } else { 2 }
 }
 
-/// Returns the texts of the day of month and the weekday of a checked expression, or `None` for a
-/// macro such as `@daily`.
+/// Returns the day of month and the weekday of the checked expression `text`, as written. Returns
+/// `None` for a macro such as `@daily`.
 pub(super) fn day_texts(text: &str) -> Option<(&str, &str)> {
     let words = words_of(text).ok()?;
     let day = place_of_day(&words);
@@ -74,7 +74,8 @@ pub(crate) fn fields_of(text: &str) -> Option<CronFields> {
     read_fields(&words_of(text).ok()?, Draw::Left).ok().flatten()
 }
 
-/// Returns the plan of an expression for the job `name`, or `None` if the text cannot be parsed.
+/// Returns the plan of the cron expression `text`, with the numbers of the job `name` for each `H`.
+/// Returns `None` if `text` is not a cron expression.
 pub(super) fn plan_drawn_of(text: &str, name: &str) -> Option<CronPlan> {
     plan_of(&words_of(text).ok()?, Draw::Of(name)).ok()
 }

@@ -1,8 +1,7 @@
-//! The conversion of wall clock times to instants: the rule for clock changes, and the forward
-//! search.
+//! The search for the next instant of a schedule whose times are times of a wall clock.
 //!
-//! [`ClockChanges`] decides which times count in a gap and in a fold. An instant is a Unix time in
-//! seconds here.
+//! [`ClockChanges`] decides which times count when the clock skips them or shows them twice. An
+//! instant is a Unix time in seconds here.
 
 use super::cron_stretch::{ClockStretchChange, CronStretch, LONGEST_OFFSET};
 use super::search_work;
@@ -17,13 +16,14 @@ pub(crate) trait Wall {
     /// Returns true if the schedule follows real time through clock changes.
     fn is_wild(&self) -> bool;
 
-    /// Returns the first matching wall clock time at or after `local`. Both times are seconds
-    /// since 1970 by the wall clock.
+    /// Returns the first matching wall clock time that is not before `local`. Both times are
+    /// seconds since 1970 by the wall clock.
     fn first_local_from(&self, local: i64) -> Option<i64>;
 }
 
-/// Returns the first occurrence of `plan` in `zone` at or after `from`, both as Unix times in
-/// seconds. Returns `None` if no occurrence comes before 2100. `rule` decides about clock changes.
+/// Returns the first occurrence of `plan` in `zone` that is not before `from`. Both are Unix times
+/// in seconds. Returns `None` if no occurrence comes before 2100. `rule` decides which times count
+/// at a clock change.
 pub(crate) fn first_from<W: Wall>(
     plan: &W,
     zone: &Zone,
@@ -63,7 +63,7 @@ pub(crate) fn first_from<W: Wall>(
                 return Some(next - stretch.offset).filter(|next| *next < END);
             }
             // If the end of the stretch is far away, no clock change can repeat times before
-            // `next`. So the search jumps to a point near `next`.
+            // `next`. The search then jumps to a point near `next`.
             _ if end.at - at > LONGEST_OFFSET => end.at.max(next? - LONGEST_OFFSET),
             _ => end.at,
         };

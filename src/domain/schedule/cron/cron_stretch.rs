@@ -6,8 +6,8 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// The maximum distance of a wall clock from UTC, in seconds. The size of any clock change has the
-/// same bound.
+/// The maximum distance of a wall clock from UTC, in seconds. A clock change also moves the clock
+/// by at most this many seconds.
 pub(super) const LONGEST_OFFSET: i64 = 26 * 3600;
 
 /// The size, in seconds, from which a clock change is a correction and not summer time. After a
@@ -19,8 +19,8 @@ pub(super) const CORRECTION: i64 = 3 * 3600;
 pub(super) struct CronStretch {
     /// The seconds by which the wall clock is ahead of UTC.
     pub(super) offset: i64,
-    /// The change that ends the stretch. This change may affect only the abbreviation of the zone,
-    /// and not the clock.
+    /// The change that ends the stretch. It may affect only the abbreviation of the zone's name,
+    /// and not the clock. `None` if no change follows.
     pub(super) end: Option<ClockStretchChange>,
     /// The clock change at the start of the stretch. `None` if the change was more than
     /// [`CORRECTION`] seconds before the instant passed to [`CronStretch::around`].
@@ -51,7 +51,7 @@ impl ClockStretchChange {
 }
 
 impl CronStretch {
-    /// Returns the stretch that contains the second `at`.
+    /// Returns the stretch that contains the instant `at`, a Unix time in seconds.
     pub(super) fn around(rules: &TimeZone, at: i64) -> Self {
         let offset = offset_at(rules, at);
         let end = rules.following(timestamp(at)).next().map(|change| {

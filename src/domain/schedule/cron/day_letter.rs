@@ -33,7 +33,7 @@ pub(super) const SUNDAY: u8 = 0;
 const SATURDAY: u8 = 6;
 
 impl Month {
-    /// Returns the properties of the month `month` of `year`.
+    /// Returns the first weekday and the length of the month `month` of `year`.
     pub(super) fn of(year: i64, month: i64) -> Self {
         let narrow = |number: i64| u8::try_from(number).unwrap_or(0);
         let first = (weekday(Date::new(year, month, 1).number()) + 1) % 7;

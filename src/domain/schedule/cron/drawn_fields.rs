@@ -5,7 +5,7 @@ use super::cron_piece::CronPiece;
 use super::cron_plan::CronFields;
 use super::hash_draw::Draw;
 
-/// Returns `text`, a checked expression, with the numbers of the job `name` in place of each `H`.
+/// Returns the checked expression `text` with the numbers of the job `name` in place of each `H`.
 pub(super) fn text_drawn_of(text: &str, name: &str) -> String {
     let words = CronPiece { text, offset: 0 }.words();
     let texts: Vec<String> = words

@@ -5,10 +5,10 @@
 //! example `backup:minute`). The fields of a job thus get independent numbers. Anybody can
 //! recompute the numbers with `sha1sum`.
 
-/// The source of the numbers for `H`.
+/// The source of the numbers for the `H` in a cron expression.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Draw<'a> {
-    /// Each `H` gets the number drawn from this job name.
+    /// Each `H` gets the number that follows from this name of a job.
     Of(&'a str),
     /// Each `H` selects every number of its range. This source serves to check that an expression
     /// can have an occurrence.
@@ -17,8 +17,8 @@ pub(super) enum Draw<'a> {
     Left,
 }
 
-/// Returns the hash for `field` of the job `name`. The caller takes the hash modulo the size of the
-/// range.
+/// Returns the hash of the job `name` and the field `field`. The caller takes the hash modulo the
+/// size of the field's range.
 pub(super) fn number(name: &str, field: &str) -> u64 {
     let mut hash = sha1_smol::Sha1::new();
     for part in [name, ":", field] {

@@ -59,8 +59,8 @@ impl CronExpr {
         &self.text
     }
 
-    /// Returns this expression with the numbers that the job `name` gets for each `H`, and with its
-    /// rule for clock changes.
+    /// Returns this expression for the job `name`: each `H` has its number, and `clock_changes` is
+    /// the rule for clock changes.
     #[must_use]
     pub fn for_job(&self, name: &str, clock_changes: ClockChanges) -> Self {
         let text = self.text.clone();
@@ -84,7 +84,7 @@ impl CronExpr {
         }
     }
 
-    /// Returns the texts of the day of month and the weekday if both fields are restricted, else
+    /// Returns the day of month and the weekday, as written, if both fields are restricted, else
     /// `None`. A day must then match at least one of the two fields, which surprises many users.
     pub fn either_day(&self) -> Option<(&str, &str)> {
         cron_reader::day_texts(&self.text).filter(|_| self.plan.is_either_day())
@@ -102,13 +102,14 @@ impl CronExpr {
         self.plan.is_wild()
     }
 
-    /// Returns the first occurrence in `zone` at or after `from`. Both are Unix times in seconds.
+    /// Returns the first occurrence in `zone` that is not before `from`. Both are Unix times in
+    /// seconds.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         cron_search::first_from(&*self.plan, zone, self.clock_changes, from)
     }
 
-    /// Returns a mask of the days of a month on which the expression may occur by the wall clock.
-    /// Bit 1 is day 1.
+    /// Returns a mask of the days of the month on which the expression may have an occurrence, by
+    /// the wall clock. Bit 1 is day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         self.plan.days_of_month(year, month)
     }

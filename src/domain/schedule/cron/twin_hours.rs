@@ -1,5 +1,5 @@
 //! A second implementation of the cron search, for tests. The search goes day by day with bit masks
-//! and jiff's calendar, without the `cron` crate and without `cron_days`.
+//! and the calendar of the crate `jiff`. It uses neither the `cron` crate nor `cron_days`.
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Weekday};
@@ -16,7 +16,7 @@ use super::{cron_oracle, search_work};
 
 const DAY: i64 = 86_400;
 
-/// Returns true if `date` is the day that a letter selects.
+/// Returns true if `letter`, such as `L` or `5#2`, selects the day `date`.
 fn is_day(letter: Letter, date: Date) -> bool {
     let weekday =
         |number: u8| Weekday::from_sunday_zero_offset(i8::try_from(number).unwrap()).unwrap();
@@ -48,13 +48,14 @@ fn mask(values: &Values) -> u64 {
     values.set.iter().filter(|value| *value < 64).fold(0, |mask, value| mask | 1 << value)
 }
 
-/// Returns the lowest bit of `mask` at or above `from`.
+/// Returns the number of the lowest set bit in `mask` that is at least `from`.
 fn bit_from(mask: u64, from: i64) -> Option<i64> {
     let left = mask.checked_shr(u32::try_from(from).unwrap()).unwrap_or(0);
     (left != 0).then(|| from + i64::from(left.trailing_zeros()))
 }
 
-/// Returns the first matching second of a day at or after `from`.
+/// Returns the first matching second of a day that is not before `from`, both in seconds after
+/// midnight.
 fn clock_from(fields: &CronFields, from: i64) -> Option<i64> {
     let (hours, minutes, seconds) =
         (mask(&fields.hour), mask(&fields.minute), mask(&fields.second));
@@ -86,7 +87,8 @@ fn is_date(fields: &CronFields, date: Date) -> bool {
     }
 }
 
-/// Returns the first matching wall clock time at or after `local` and before `end`.
+/// Returns the first matching time from `local` on and before `end`. All are seconds since 1970 by
+/// the wall clock.
 fn first_between(fields: &CronFields, local: i64, end: i64) -> Option<i64> {
     let mut date = Date::new(1970, 1, 1).unwrap() + local.div_euclid(DAY).days();
     let mut from = local.rem_euclid(DAY);
@@ -109,7 +111,7 @@ fn first_between(fields: &CronFields, local: i64, end: i64) -> Option<i64> {
     None
 }
 
-/// Generates expressions of five to seven fields with every sign of the language.
+/// Generates expressions of five to seven fields. Each sign of the syntax occurs.
 fn texts() -> impl Strategy<Value = String> {
     let drawn = |max: u8| {
         (0..max, 0..max, 1..max).prop_map(|(a, b, step)| {

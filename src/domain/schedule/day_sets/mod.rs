@@ -15,13 +15,13 @@ use crate::domain::time::civil::{DAY, Date, days_in_month, falling_on, first_nam
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// The maximum length of the text of an entry, in bytes.
+/// The maximum length in bytes of the text of an entry, such as `2026-12-24..2027-01-01`.
 const LONGEST_ENTRY: usize = 100;
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const ALL: u8 = 0b111_1111;
 
-/// The number of the last day that a schedule may name: 2099-12-31.
+/// The number of the last day that a schedule may name: 2099-12-31. Day 0 is 1970-01-01.
 pub(crate) const LAST_DAY: i64 = UnixMillis::END / 1_000 / DAY - 1;
 
 /// A set of days: weekdays, dates and spans of real time.
@@ -40,7 +40,7 @@ pub struct DaySet {
 pub enum DayItem {
     /// Weekdays as a mask. Monday is bit 0.
     Weekdays(u8),
-    /// A range of day numbers, with both ends included.
+    /// A range of dates as day numbers since 1970-01-01, with both ends included.
     Dates(i64, i64),
     /// A span from one instant to another, with the end excluded.
     Span(UnixMillis, UnixMillis),
@@ -131,7 +131,7 @@ impl DaySet {
     /// The maximum number of entries in a set.
     pub const MOST: usize = 5_000;
 
-    /// Creates the set of the days of all `items`.
+    /// Creates the set of all days that `items` name.
     pub fn of(items: impl IntoIterator<Item = DayItem>) -> Self {
         let mut days = Self::default();
         for item in items {
@@ -189,7 +189,7 @@ impl DaySet {
     }
 
     /// Returns a mask of the days of a month that are in the set as weekdays or dates. Bit 1 is day
-    /// 1, whose day number is `first`.
+    /// 1. The month has `length` days, and its first day has the day number `first`.
     fn whole_days(&self, first: i64, length: i64) -> u32 {
         let behind = self.dates.partition_point(|(_, last)| *last < first);
         let dates = self.dates.iter().skip(behind).take_while(|(begin, _)| *begin < first + length);
@@ -200,7 +200,7 @@ impl DaySet {
     }
 
     /// Returns a mask of the days of a month that a span of the set may touch, in any zone. Bit 1
-    /// is day 1.
+    /// is day 1. The month has `length` days, and its first day has the day number `first`.
     fn days_near_spans(&self, first: i64, length: i64) -> u32 {
         let day = |millis: i64| millis.div_euclid(DAY * 1_000) - first + 1;
         let behind = self.spans.partition_point(|(_, end)| day(*end) + 2 < 1);
@@ -209,7 +209,7 @@ impl DaySet {
         spans.fold(0, |days, (begin, end)| days | between(day(*begin) - 2, day(*end) + 2, length))
     }
 
-    /// Returns true if the local day `day` is in the set as a weekday or a date.
+    /// Returns true if the local day with the number `day` is in the set as a weekday or a date.
     fn has_day(&self, day: i64) -> bool {
         self.weekdays >> weekday(day) & 1 == 1 || holds(&self.dates, day, 0).is_some()
     }
@@ -231,8 +231,8 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Sorts the ranges and joins the ranges that touch or overlap. Two ranges touch if at most `gap`
-/// lies between the end of the first and the start of the second.
+/// Sorts `ranges` and joins the ranges that touch or overlap. Two ranges touch if the second starts
+/// at most `gap` after the end of the first.
 fn merged(mut ranges: Vec<(i64, i64)>, gap: i64) -> Vec<(i64, i64)> {
     ranges.sort_unstable();
     let mut joined: Vec<(i64, i64)> = Vec::with_capacity(ranges.len());
@@ -245,8 +245,8 @@ fn merged(mut ranges: Vec<(i64, i64)>, gap: i64) -> Vec<(i64, i64)> {
     joined
 }
 
-/// Returns the range that contains `at`. The end of a range is included if `open` is 0, and
-/// excluded if `open` is 1.
+/// Returns the range that contains `at`, or `None`. The end of a range is included if `open` is 0,
+/// and excluded if `open` is 1.
 fn holds(ranges: &[(i64, i64)], at: i64, open: i64) -> Option<(i64, i64)> {
     let behind = ranges.partition_point(|(first, _)| *first <= at);
     let range = ranges.get(behind.checked_sub(1)?)?;
@@ -266,8 +266,8 @@ impl Filter {
         (only_on.is_some() || !exclude.is_empty()).then_some(Self { only_on, exclude })
     }
 
-    /// Returns the first instant at or after `millis` that the filter allows, in Unix milliseconds.
-    /// Returns `None` if no such instant comes before 2100.
+    /// Returns the first instant that is not before `millis` and that the filter allows. Both are
+    /// Unix times in ms. Returns `None` if no such instant comes before 2100.
     pub(crate) fn first_allowed(&self, zone: &Zone, millis: i64) -> Option<i64> {
         if self.allows(zone, millis) {
             return Some(millis);
@@ -285,8 +285,8 @@ impl Filter {
         self.left_out_by(zone, millis).is_none()
     }
 
-    /// Returns the key, `only_on` or `exclude`, that excludes an instant. Returns `None` if the
-    /// instant counts.
+    /// Returns the key, `only_on` or `exclude`, that excludes the instant `millis`. Returns `None`
+    /// if the filter allows the instant.
     pub(crate) fn left_out_by(&self, zone: &Zone, millis: i64) -> Option<LeftOut> {
         let day = local_day(zone, millis);
         let has = |days: &DaySet| days.has_day(day) || holds(&days.spans, millis, 1).is_some();
@@ -296,8 +296,8 @@ impl Filter {
         (!self.only_on.as_ref().is_none_or(has)).then_some(LeftOut::OnlyOn)
     }
 
-    /// Returns the next instant after `millis` at which the filter may decide differently: a local
-    /// midnight, or the end or start of a span.
+    /// Returns the next instant after `millis` at which the filter's answer may change. This is a
+    /// local midnight, or the start or end of a span.
     fn boundary_after(&self, zone: &Zone, millis: i64) -> Option<i64> {
         let end_of_excluded = holds(&self.exclude.spans, millis, 1).map(|(_, end)| end);
         let spans = self.only_on.as_ref().map_or(&[][..], |days| &days.spans);
@@ -307,7 +307,7 @@ impl Filter {
         let day_from = |day: i64| {
             first_named(day, LAST_DAY + 2, |year, month| self.days_of_month(year, month))
         };
-        // If the clock goes back over midnight, today begins a second time.
+        // If the clock goes back over midnight, the day of `millis` begins a second time.
         let midnight =
             std::iter::successors(day_from(local_day(zone, millis)), |day| day_from(day + 1))
                 .find_map(|day| midnights(zone, day).into_iter().find(|at| *at > millis));
@@ -319,7 +319,8 @@ impl Filter {
     }
 
     /// Returns a mask of the local days of a month on which the filter may allow an instant. Bit 1
-    /// is day 1. The mask may have too many days, but not too few.
+    /// is day 1. Days on which it allows no instant may be in the mask, but no other day is
+    /// missing.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         let (first, length) = (Date::new(year, month, 1).number(), days_in_month(year, month));
         let all = between(1, length, length);
@@ -330,15 +331,15 @@ impl Filter {
     }
 }
 
-/// Returns the day number of the local day of an instant.
+/// Returns the day number of the local day that contains the instant `millis`.
 pub(crate) fn local_day(zone: &Zone, millis: i64) -> i64 {
     let second = millis.div_euclid(1_000);
     let at = jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     (second + i64::from(zone.rules().to_offset(at).seconds())).div_euclid(DAY)
 }
 
-/// Returns the instants at which a local day begins, the earlier first. There are two instants if
-/// the clock goes back over midnight.
+/// Returns the instants at which the local day with the number `day` begins, the earlier first.
+/// There are two instants if the clock goes back over midnight.
 pub(crate) fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
     let date = Date::of(day);
     let part = |number: i64| i8::try_from(number).unwrap_or(1);

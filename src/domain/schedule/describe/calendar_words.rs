@@ -11,8 +11,8 @@ use crate::domain::schedule::calendar::{CalendarDays, CalendarExpr};
 /// The last year in which a schedule has occurrences.
 const LAST_YEAR: i64 = 2099;
 
-/// Returns the description, for example `at 09:00, Monday to Friday`, with the zone that the
-/// expression names.
+/// Describes a calendar expression, for example `at 09:00, Monday to Friday`. The zone is added if
+/// the expression names one.
 pub(super) fn words(expression: &CalendarExpr) -> String {
     let words = fields_in_words(&fields_of(expression));
     expression

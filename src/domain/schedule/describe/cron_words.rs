@@ -6,7 +6,8 @@ use crate::domain::name::names::JobName;
 use crate::domain::schedule::cron::CronExpr;
 
 /// Describes a cron expression, for example
-/// `every 15 minutes from 09:00 to 17:59, Monday to Friday`.
+/// `every 15 minutes from 09:00 to 17:59, Monday to Friday`. `job` is the name from which each `H`
+/// gets its number.
 pub(super) fn words(expression: &CronExpr, job: Option<&JobName>) -> String {
     if expression.is_at_boot() {
         return "once on each host after each of its boots".to_owned();

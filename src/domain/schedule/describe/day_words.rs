@@ -20,7 +20,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// Describes the days, for example `on day 1 of the month or on Mondays (either is enough)`.
-/// Returns `None` for every day.
+/// Returns `None` if the two fields select every day.
 pub(super) fn words(day: &DescribedField, weekday: &DescribedField) -> Option<String> {
     match (day.is_whole(), weekday.is_whole()) {
         (true, true) => None,
@@ -77,7 +77,8 @@ fn of_week(weekday: &DescribedField) -> String {
     list(&parts)
 }
 
-/// Describes the months, for example `in January and July`. Returns `None` for every month.
+/// Describes the months, for example `in January and July`. Returns `None` if the field selects
+/// every month.
 pub(super) fn months(month: &DescribedField) -> Option<String> {
     if month.is_whole() {
         return None;
@@ -94,7 +95,8 @@ pub(super) fn months(month: &DescribedField) -> Option<String> {
     Some(format!("in {}", list(&parts)))
 }
 
-/// Describes the years, for example `in 2027 and 2028`. Returns `None` for every year.
+/// Describes the years, for example `in 2027 and 2028`. Returns `None` if the field selects every
+/// year.
 pub(super) fn years(year: &DescribedField) -> Option<String> {
     if year.is_whole() {
         return None;

@@ -40,7 +40,7 @@ pub(super) struct DescribedFields {
 }
 
 impl DescribedFields {
-    /// Returns the fields of a checked expression, or `None` for `@reboot`.
+    /// Returns the fields of the checked cron expression `text`. Returns `None` for `@reboot`.
     pub(super) fn of(text: &str) -> Option<Self> {
         let read = cron::fields_of(text)?;
         Some(Self {
@@ -56,7 +56,7 @@ impl DescribedFields {
 }
 
 impl DescribedField {
-    /// Creates a field with these values. A day must match both day fields.
+    /// Creates a field that selects `values`. A day must match both day fields.
     pub(super) fn of(kind: FieldKind, values: impl IntoIterator<Item = u16>) -> Self {
         Self {
             kind,
@@ -90,7 +90,7 @@ impl DescribedField {
     }
 }
 
-/// Describes a place in a month, as in `the last day` or `the 2nd Friday`.
+/// Describes a day named by its place in the month, for example `the last day` or `the 2nd Friday`.
 fn letter_in_words(letter: Letter) -> String {
     let name = |weekday: u8| WEEKDAYS.get(usize::from(weekday)).copied().unwrap_or_default();
     match letter {

@@ -49,7 +49,8 @@ pub struct Phrase {
     pub is_on_the_wall: bool,
 }
 
-/// Returns a description of each part of `schedule`.
+/// Returns a description of each part of `schedule`, such as each expression of `cron`. `of` has
+/// the facts about its job.
 pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
     let by_itself = |words: String| vec![Phrase { words, is_on_the_wall: false }];
     let on_the_wall = |words: String, is_on_the_wall: bool| Phrase { words, is_on_the_wall };

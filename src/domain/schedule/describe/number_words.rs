@@ -23,8 +23,8 @@ pub(super) fn ordinal(number: u16) -> String {
     format!("{number}{ending}")
 }
 
-/// Describes the day that is `before` days before the last day: `the last day`, `the day 2 days
-/// before the last day`.
+/// Describes the day that is `before` days before the last day of a month, for example
+/// `the last day` or `the day 2 days before the last day`.
 pub(super) fn day_from_end(before: u16) -> String {
     match before {
         0 => "the last day".to_owned(),
@@ -33,8 +33,8 @@ pub(super) fn day_from_end(before: u16) -> String {
     }
 }
 
-/// Describes days counted from the end in rising order, where 1 is the last day: `the last 3
-/// days`, `the last day`.
+/// Describes days counted from the end, where 1 is the last day, for example `the last 3 days`.
+/// `values` are in rising order.
 pub(super) fn days_from_end(values: &[u16]) -> Vec<String> {
     let report = |(first, last): (u16, u16)| match (first, last) {
         (1, last) if last > 1 => vec![format!("the last {last} days")],
@@ -63,7 +63,7 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
-/// Returns the distance between adjacent values, if all distances are equal.
+/// Returns the distance between adjacent values. Returns `None` if the distances differ.
 pub(super) fn step_of(values: &[u16]) -> Option<u16> {
     let step = values.get(1)? - values.first()?;
     values
@@ -72,7 +72,7 @@ pub(super) fn step_of(values: &[u16]) -> Option<u16> {
         .then_some(step)
 }
 
-/// Returns the first and last value of each sequence of adjacent values.
+/// Returns the first and the last value of each sequence of consecutive numbers in `values`.
 pub(super) fn runs(values: &[u16]) -> Vec<(u16, u16)> {
     let mut runs: Vec<(u16, u16)> = Vec::new();
     for value in values {
@@ -99,7 +99,8 @@ pub(super) fn counted(values: &[u16], unit: &str) -> String {
     format!("{unit}s {}", list(&stretches(values, u16::to_string)))
 }
 
-/// Describes adjacent values as `1 to 5`, and lists the other values.
+/// Describes each sequence of consecutive values as `1 to 5`, and lists the other values. `name`
+/// returns the text for a value.
 pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<String> {
     let report = |(first, last): (u16, u16)| {
         if usize::from(last - first) + 1 >= RUN {
@@ -111,8 +112,8 @@ pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<St
     runs(values).into_iter().flat_map(report).collect()
 }
 
-/// Returns the first and last value if all values are adjacent, where `min` follows `max`. Returns
-/// `None` for values with gaps, too few values, or all values.
+/// Returns the first and last value if all values are consecutive, where `min` follows `max`.
+/// Returns `None` for values with gaps, for too few values, and if every value is selected.
 pub(super) fn round_run(values: &[u16], min: u16, max: u16) -> Option<(u16, u16)> {
     let count = usize::from(max - min) + 1;
     match *runs(values).as_slice() {

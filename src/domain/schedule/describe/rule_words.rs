@@ -12,8 +12,8 @@ use super::number_words::{WEEKDAYS, counted, day_from_end, list, ordinal, place,
 use super::time_of_day;
 use crate::domain::schedule::recurrence::{Freq, Recurrence, RecurrenceRule, Until};
 
-/// Returns the description of the rule, for example `at 09:00, on the last Friday of the month,
-/// starting Monday 2026-01-05`.
+/// Describes the rule, for example
+/// `at 09:00, on the last Friday of the month, starting Monday 2026-01-05`.
 pub(super) fn words(recurrence: &Recurrence) -> String {
     let rule = recurrence.rule();
     let mut words = if rule.freq < Freq::Hourly { by_day(rule) } else { by_clock(rule) };
@@ -29,7 +29,8 @@ fn numbers(values: &[i64]) -> Vec<u16> {
     values.iter().filter_map(|value| u16::try_from(*value).ok()).collect()
 }
 
-/// Describes a rule of days: its times of day, its interval, and the days in each period.
+/// Describes a daily, weekly, monthly or yearly rule: its times of day, its interval, and the days
+/// in each period.
 fn by_day(rule: &RecurrenceRule) -> String {
     let [second, minute, hour] =
         [(&SECOND, &rule.seconds), (&MINUTE, &rule.minutes), (&HOUR, &rule.hours)]
@@ -51,7 +52,7 @@ fn by_day(rule: &RecurrenceRule) -> String {
     days.map_or_else(|| words.clone(), |days| format!("{words}, {days}"))
 }
 
-/// Describes a rule of hours, minutes or seconds: its interval, and the times to which the rule is
+/// Describes an hourly, minutely or secondly rule: its interval, and the times to which the rule is
 /// limited.
 fn by_clock(rule: &RecurrenceRule) -> String {
     let unit = match rule.freq {
@@ -85,7 +86,7 @@ fn by_clock(rule: &RecurrenceRule) -> String {
     which_days(rule).map_or_else(|| words.clone(), |days| format!("{words}, {days}"))
 }
 
-/// Describes the days that match all parts of the rule. Returns `None` for every day.
+/// Describes the days that match all parts of the rule. Returns `None` if every day matches.
 fn which_days(rule: &RecurrenceRule) -> Option<String> {
     let of_month = day_words::words(&month_days(rule), &weekdays(rule));
     let of_year = year_days(rule);
@@ -182,8 +183,8 @@ fn positions(rule: &RecurrenceRule) -> Option<String> {
     (!phrase.is_empty()).then(|| format!("only {} of these times in each {period}", list(&phrase)))
 }
 
-/// Describes the start and the end of a rule. The first day of a week is added if that day affects
-/// the rule.
+/// Describes the start and the end of a rule. The weekday on which a week begins is added if the
+/// occurrences depend on it.
 fn stretch(rule: &RecurrenceRule, start: DateTime) -> String {
     let (hour, minute, second) =
         (i64::from(start.hour()), i64::from(start.minute()), i64::from(start.second()));

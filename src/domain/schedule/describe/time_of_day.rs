@@ -5,7 +5,8 @@ use super::number_words::{counted, list, runs, step_of};
 
 /// The maximum number of times of day that a description lists individually.
 const TIMES: usize = 6;
-/// The maximum number of ranges of hours that a description lists individually.
+/// The maximum number of ranges of hours that a description lists. More ranges are described in
+/// another way.
 const WINDOWS: usize = 3;
 
 /// Describes the times of day, for example `at 02:30`, `every 15 minutes from 09:00 to 17:59`, or
@@ -46,8 +47,8 @@ fn one_by_one(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String>
     Some(format!("at {}", list(&times)))
 }
 
-/// Describes evenly spaced seconds or minutes, for example `every 15 minutes`. Returns `None` if
-/// the spacing is uneven.
+/// Describes evenly spaced seconds or minutes of an hour, for example `every 15 minutes`. Returns
+/// `None` if the spacing is uneven.
 fn beat(seconds: &[u16], minutes: &[u16]) -> Option<String> {
     let even = |values: &[u16], unit: &str| match step_of(values)? {
         1 if values.len() == 60 => Some(format!("every {unit}")),
@@ -66,7 +67,7 @@ fn beat(seconds: &[u16], minutes: &[u16]) -> Option<String> {
     }
 }
 
-/// Adds the ranges of hours to `beat`, the description of an even spacing.
+/// Adds the ranges of hours to `beat`, a description such as `every 15 minutes`.
 fn throughout(beat: String, hour: &DescribedField, hours: &[u16]) -> String {
     if hour.is_whole() {
         return beat;

@@ -1,4 +1,4 @@
-//! Tests of the decision about missed runs, for every rule.
+//! Tests of the decision whether a due run starts or is skipped as missed, for every rule.
 
 use super::*;
 use crate::domain::schedule::cron::steps_of;
@@ -20,7 +20,7 @@ fn minutely() -> Timetable {
     )
 }
 
-/// Returns a run due at `at(0)`, for a decision at `now`.
+/// Returns a run due at `at(0)`, about which a node decides at `now`.
 fn met<'a>(timetable: &'a Timetable, catch_up: &'a CatchUp, now: UnixMillis) -> Due<'a> {
     Due {
         timetable,
@@ -237,11 +237,12 @@ fn what_is_known_of_a_range_is_left_out_of_it_at_its_ends_and_in_between() {
         let known: Vec<UnixMillis> = known.into_iter().map(at).collect();
         assert_eq!(without(&minutely(), at(-9), range(1, 6, 6), &known), left, "{known:?}");
     }
-    // An instant that is no occurrence of this schedule was not counted.
+    // An instant that is not an occurrence of this schedule was never counted, so it changes
+    // nothing.
     let between = at(2).saturating_add(Duration::from_secs(7));
     assert_eq!(without(&minutely(), at(-9), range(1, 6, 6), &[between]), Some(range(1, 6, 6)));
-    // An occurrence before `since` was not counted either, although this schedule has the same
-    // occurrence.
+    // An occurrence before `since` was not counted by this schedule, although it is an occurrence
+    // of it. So it changes nothing.
     assert_eq!(without(&minutely(), at(3), range(1, 6, 4), &[at(2)]), Some(range(1, 6, 4)));
 }
 
@@ -271,11 +272,11 @@ fn an_occurrence_taken_out_of_a_range_leaves_the_others_reported_exactly() {
         assert_eq!(rest(known, range(1, 6, 6), outside, &[]), Rest::All);
     }
     // A range with a count of 1 contains only its first occurrence. A range counted by a later
-    // schedule contains nothing between its first occurrence and the start of that schedule.
+    // schedule has no occurrence between its first one and the start of that schedule.
     assert_eq!(rest(known, range(1, 6, 1), at(3), &[]), Rest::All);
     assert_eq!(rest(Some(&later), range(1, 6, 4), at(2), &[]), Rest::All);
     assert_eq!(rest(Some(&later), range(1, 6, 4), at(1), &[]), Rest::Some(range(4, 6, 3)));
-    // Here the schedule by which the range was counted is unknown.
+    // The schedule by which the range was counted is unknown in these cases.
     let moment = |minutes: i64, by: i64| UnixMillis::new(at(minutes).as_i64() + by).unwrap();
     assert_eq!(rest(None, range(1, 6, 6), at(3), &[]), Rest::Some(range(1, 6, 5)));
     assert_eq!(

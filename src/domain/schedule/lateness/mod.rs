@@ -1,5 +1,5 @@
-//! The decision about a due regular run: the run starts, or a range of occurrences up to now is
-//! skipped.
+//! The decision about a due regular run: either the run starts, or it is skipped with all later
+//! occurrences up to now.
 //!
 //! A run is missed if a later occurrence of the job is due too, or if the run is older than
 //! `late_after`. The decision depends only on the schedule, the rules and the time, so every node
@@ -15,12 +15,12 @@ use super::timetable::Timetable;
 use crate::domain::job::job_spec::{CatchUp, CatchUpMode};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The decision about a due regular run.
+/// The decision about a due regular run: it starts, or a range of occurrences is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// The run starts.
     Run {
-        /// The first occurrence after the run.
+        /// The first occurrence after the run, which is planned next. `None` if there is none.
         successor: Option<UnixMillis>,
         /// True if the run was missed and starts only because of the catch-up rule.
         is_missed: bool,
@@ -31,25 +31,26 @@ pub enum Decision {
         last: UnixMillis,
         /// The number of skipped occurrences, exact up to 100,000.
         count: u64,
-        /// The first occurrence after the skipped range.
+        /// The first occurrence after the skipped range, which is planned next. `None` if there is
+        /// none.
         successor: Option<UnixMillis>,
     },
 }
 
-/// A due regular run, with all facts that decide about it.
+/// A due regular run, and the schedule, rules and times from which it follows if the run starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Due<'a> {
     /// The timetable of the job.
     pub timetable: &'a Timetable,
-    /// The time since which the schedule is in force. A run due before this time is from an older
-    /// schedule, so no other missed occurrences are counted up to this time.
+    /// The time since which the schedule is in force. A run due before this time comes from an
+    /// earlier schedule. Then no missed occurrences between the run and this time are counted.
     pub since: UnixMillis,
-    /// The last occurrence that already has a record. The successor of the run is later than this
-    /// occurrence.
+    /// The last occurrence of the job that already has a record. The run planned next is later than
+    /// this occurrence.
     pub taken: UnixMillis,
     /// The rule for missed occurrences.
     pub catch_up: &'a CatchUp,
-    /// The age from which the run is skipped in every catch-up mode, as with `max_age`.
+    /// The age from which the run is skipped in every catch-up mode. It works like `max_age`.
     pub skip_if_late: Option<Duration>,
     /// The age from which the run counts as missed.
     pub late_after: Duration,
@@ -68,8 +69,8 @@ pub fn judge(run: Due<'_>) -> Decision {
     let max_age = [catch_up.max_age, run.skip_if_late].into_iter().flatten().min();
     let is_too_old = max_age.is_some_and(|most| now.since(due) > most);
     if timetable.is_one_shot() {
-        // If the run is from an older schedule, its successor is the one-shot that replaced this
-        // schedule.
+        // If the run comes from an earlier schedule, its successor is the time of the one-shot that
+        // replaced that schedule.
         return if is_too_old {
             Decision::Skip { last: due, count: 1, successor: successor_after(base) }
         } else {
@@ -84,7 +85,7 @@ pub fn judge(run: Due<'_>) -> Decision {
 
     let newest =
         if has_later_due { latest_after(timetable, base, now).unwrap_or(due) } else { due };
-    // The first occurrence that is to run. `None` means that no occurrence up to now is to run.
+    // The first occurrence up to now that gets a run. `None` means that none gets a run.
     let first_to_run = match catch_up.mode {
         CatchUpMode::Skip => (now.since(newest) <= run.late_after).then_some(newest),
         CatchUpMode::Latest => Some(newest),
@@ -117,11 +118,12 @@ pub fn judge(run: Due<'_>) -> Decision {
     }
 }
 
-/// The missed occurrences of a job that each get a run. The first occurrence is the due time of the
-/// pending run.
+/// The missed occurrences of a job that each get a run. The first one is the planned run of the
+/// job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
-    /// The oldest missed occurrences in order. The first of these occurrences is the pending run.
+    /// The oldest missed occurrences, the oldest first. The first one is the due time of the
+    /// planned run.
     pub dues: Vec<UnixMillis>,
     /// The number of all missed occurrences, exact up to 100,000.
     pub count: u64,
@@ -129,8 +131,8 @@ pub struct Missed {
     pub successor: Option<UnixMillis>,
 }
 
-/// Returns the occurrences that run when [`judge`] decides to run a missed occurrence. The list has
-/// at most `most` occurrences.
+/// Returns the missed occurrences that each get a run, if [`judge`] decided to start the missed run
+/// `run`. At most `most` of them are listed.
 pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     let Due { timetable, due, now, .. } = run;
     let base = due.max(run.since);
@@ -153,9 +155,9 @@ pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     Missed { dues, count: last.map_or(1, |last| range(timetable, base, last)), successor }
 }
 
-/// Returns the last occurrence and the number of occurrences that a pause skipped. The skipped
-/// range goes from `paused_run`, the due time of the run that the pause removed, up to `now`.
-/// Returns `None` if `paused_run` is later than `now`.
+/// Returns the last occurrence and the number of occurrences that a pause skipped. The pause
+/// removed the planned run due at `paused_run`, which is the first of them. Returns `None` if
+/// `paused_run` is later than `now`.
 pub fn paused_range(
     timetable: &Timetable,
     paused_run: UnixMillis,
@@ -173,17 +175,17 @@ pub fn paused_range(
 /// A range of consecutive occurrences that were skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkippedRange {
-    /// The first occurrence of the range.
+    /// The due time of the first skipped occurrence.
     pub first: UnixMillis,
-    /// The last occurrence of the range.
+    /// The due time of the last skipped occurrence.
     pub last: UnixMillis,
-    /// The number of occurrences in the range, exact up to 100,000.
+    /// The number of skipped occurrences, exact up to 100,000.
     pub count: u64,
 }
 
 /// Returns `range` without the occurrences in `known`, a sorted list. Returns `None` if no
-/// occurrence is left. Only the first occurrence of `range` may come from a schedule before
-/// `since`.
+/// occurrence is left. `timetable` has the occurrences after `since`. Only the first occurrence of
+/// `range` may come from an earlier schedule.
 pub fn without(
     timetable: &Timetable,
     since: UnixMillis,
@@ -220,11 +222,11 @@ pub enum Rest {
     Nothing,
 }
 
-/// Removes the occurrence `at` from a skipped range, because the run of this occurrence has its own
-/// record. `is_recorded` returns true for every other occurrence with a record.
+/// Removes the occurrence `at` from the skipped range `range`, because its run has its own record.
+/// `is_recorded` returns true for every other occurrence with a record.
 ///
-/// `counted_by` has the schedules by which the range was counted. If `counted_by` is `None`, each
-/// millisecond within the range counts as an occurrence.
+/// `counted_by` has the schedules by which the range was counted. If it is `None`, each millisecond
+/// within the range counts as an occurrence.
 pub fn taken_out(
     counted_by: Option<&ScheduleVersions>,
     range: SkippedRange,
@@ -273,8 +275,8 @@ fn is_recorded_before(
     move |at| at <= last && is_recorded(at)
 }
 
-/// Returns the range of occurrences after the run due at `owed`, up to `now`. Returns `None` if the
-/// run is not due yet, or if no occurrence follows the run.
+/// Returns the range of occurrences after the due time `owed` of a run, up to `now`. Returns `None`
+/// if the run is not due yet, or if no later occurrence is due.
 pub fn range_behind(
     timetable: &Timetable,
     owed: UnixMillis,
@@ -295,13 +297,13 @@ fn latest_after(timetable: &Timetable, after: UnixMillis, until: UnixMillis) -> 
     timetable.latest_in(one_after(after), until)
 }
 
-/// Returns the number of occurrences from the run due at `base` up to `last`, including this run.
+/// Returns the number of occurrences up to `last`: the run due at `base` and all later occurrences.
 fn range(timetable: &Timetable, base: UnixMillis, last: UnixMillis) -> u64 {
     if last <= base { 1 } else { timetable.count_in(one_after(base), last) + 1 }
 }
 
 /// Returns the oldest of the `most` newest occurrences up to `now`. Returns `None` if there are at
-/// most `most` occurrences, including the run due at `base`.
+/// most `most` occurrences from the run due at `base` on.
 fn newest_of(
     timetable: &Timetable,
     base: UnixMillis,
@@ -312,8 +314,8 @@ fn newest_of(
     if behind < u64::from(most) { None } else { timetable.newest_in(one_after(base), now, most) }
 }
 
-/// Returns the first occurrence up to `now` that is not older than `most`. Returns `None` in modes
-/// other than `all`, because these modes run only the newest occurrence, which is too old.
+/// Returns the first occurrence from `base` up to `now` that is at most `most` old. Returns `None`
+/// in modes other than `all`. These modes run only the newest occurrence, which is too old here.
 fn first_within(
     timetable: &Timetable,
     base: UnixMillis,

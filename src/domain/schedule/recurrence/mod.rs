@@ -94,7 +94,7 @@ impl Recurrence {
         })
     }
 
-    /// Returns the rule as it was written.
+    /// Returns the text of the `RRULE` as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -117,7 +117,8 @@ impl Recurrence {
         Self { clock_changes, ..self.clone() }
     }
 
-    /// Returns the first occurrence in `zone` at or after `from`. Both are Unix times in seconds.
+    /// Returns the first occurrence in `zone` that is not before `from`. Both are Unix times in
+    /// seconds.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         let found = first_from(&*self.plan, zone, self.clock_changes, from)?;
         match self.plan.until {
@@ -126,14 +127,14 @@ impl Recurrence {
         }
     }
 
-    /// Returns a mask of the days among `asked` on which the rule may occur by the wall clock. Bit
-    /// 1 is day 1.
+    /// Returns a mask of the days of the month on which the rule may have an occurrence, by the
+    /// wall clock. Only days in the mask `asked` are examined. Bit 1 is day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         self.plan.days_of_month(year, month, asked)
     }
 
-    /// Returns the first occurrence on the wall clock of `zone` at or after `local`. Both times
-    /// are seconds since 1970 by that clock.
+    /// Returns the first wall clock time of the rule that is not before `local`. Both are seconds
+    /// since 1970 by the wall clock of `zone`, which decides about an `UNTIL` in UTC.
     pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
         self.plan.first_local_from(local).filter(|found| self.is_before_its_end(zone, *found))
     }

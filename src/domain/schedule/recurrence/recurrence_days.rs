@@ -1,5 +1,5 @@
-//! The days that match the `BY` parts of a rule, as a bit mask for each month, and the walk from a
-//! matching day to the next.
+//! The days that match the `BY` parts of a rule, as a bit mask for each month. A walk finds the
+//! next matching day.
 
 use super::recurrence_rule::{Freq, RecurrenceRule};
 use crate::domain::time::civil::{Date, days_in_month, is_leap, weekday};
@@ -7,8 +7,8 @@ use crate::domain::time::civil::{Date, days_in_month, is_leap, weekday};
 /// A mask of days with the same weekday: bits 0, 7, 14, 21 and 28.
 const WEEKLY: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 
-/// A set of positions in a month or year, as bits. A position counts from the start, such as 2, or
-/// from the end, such as -1.
+/// A set of positions in a month or year, as two bit masks. A position counts from the start, such
+/// as 2, or from the end, such as -1.
 #[derive(Debug, Clone, Copy)]
 struct Counted<const WORDS: usize> {
     from_start: [u64; WORDS],
@@ -28,7 +28,8 @@ impl<const WORDS: usize> Counted<WORDS> {
         (!numbers.is_empty()).then_some(bits)
     }
 
-    /// Returns true if the position `number` of `length` positions is in the set.
+    /// Returns true if the set has the position `number`, counted from the start, of `length`
+    /// positions.
     fn has(&self, number: i64, length: i64) -> bool {
         let bit = |words: &[u64; WORDS], at: i64| {
             let at = usize::try_from(at).unwrap_or(0);
@@ -47,8 +48,8 @@ pub(super) struct RuleDays {
     year_days: Option<Counted<6>>,
     weeks: Option<Counted<1>>,
     week_start: i64,
-    /// The weekdays that the rule names, with an entry for each weekday, Monday first. The number
-    /// of an entry is 1 if every such weekday matches. The set has the numbered weekdays.
+    /// The weekdays that the rule names, as an entry for each weekday, Monday first. The `u64` is 1
+    /// if every such weekday matches, as in `MO`. The set has its numbers, as in `2MO` or `-1MO`.
     weekdays: Option<[(u64, Counted<1>); 7]>,
     /// True if weekdays are numbered within the year, false if they are numbered within the month.
     counts_in_year: bool,
@@ -74,7 +75,7 @@ impl RuleDays {
         }
     }
 
-    /// Returns a mask of the matching days of a month. Bit 1 is the first day, whose day number is
+    /// Returns a mask of the matching days of the month. Bit 1 is day 1, whose day number is
     /// `first`.
     pub(super) fn of_month(&self, year: i64, month: i64, first: i64) -> u64 {
         if self.months != 0 && self.months >> month & 1 == 0 {
@@ -124,8 +125,8 @@ impl RuleDays {
     }
 }
 
-/// Returns a mask of the matching days of a month of `length` days that begins with weekday
-/// `begin`. Bit 1 is day 1.
+/// Returns a mask of the days of a month that match by their weekday. The month has `length` days
+/// and begins with weekday `begin`. Bit 1 is day 1.
 fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64) -> u64 {
     let mut days = 0;
     for (day, (every, numbered)) in (0_i64..).zip(weekdays) {
@@ -141,8 +142,9 @@ fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64)
     days
 }
 
-/// Returns true if the rule names the weekday of the day `number`, either for every week or with
-/// its number within the year.
+/// Returns true if the rule names the weekday of the day with the number `number`. The rule names
+/// every such weekday, or this one by its number within the year. `year_day` is the day of the
+/// year, counted from 1.
 fn is_numbered(
     weekdays: &[(u64, Counted<1>); 7],
     number: i64,
@@ -156,8 +158,8 @@ fn is_numbered(
     })
 }
 
-/// The numbers of the days on which the first week begins, for the year before a year, this year,
-/// and the two years after. The first week of a year has at least four days in that year.
+/// The day numbers on which the first week begins, in four years: the year before a given year,
+/// that year, and the two years after. The first week of a year has at least four days in it.
 struct Weeks([i64; 4]);
 
 impl Weeks {
@@ -169,7 +171,8 @@ impl Weeks {
         }))
     }
 
-    /// Returns true if `counted` has the week of the year that contains the day `number`.
+    /// Returns true if `counted` has the number of the week that contains the day `number`. The
+    /// week counts in the year that has most of its days.
     fn has(&self, number: i64, counted: &Counted<1>) -> bool {
         let mut bounds = self.0.iter().zip(self.0.iter().skip(1));
         let own = bounds.find(|(begin, end)| (**begin..**end).contains(&number));
@@ -194,8 +197,8 @@ impl<'a> DayWalk<'a> {
         Self { rule, year: 0, month: 0, first: 0, end: i64::MIN, days: 0 }
     }
 
-    /// Returns the first matching day at or after `number` and before `end`, or `None`. `number`
-    /// must not decrease from call to call.
+    /// Returns the number of the first matching day that is not before `number` but before `end`,
+    /// or `None`. `number` must not decrease from call to call.
     pub(super) fn next_from(&mut self, number: i64, end: i64) -> Option<i64> {
         if number >= self.end {
             let date = Date::of(number);

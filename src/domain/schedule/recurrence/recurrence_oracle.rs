@@ -7,7 +7,8 @@ use crate::domain::time::civil::{DAY, Date, days_in_month, is_leap, weekday};
 /// The maximum number of days and periods examined in a search.
 const MOST_STEPS: u32 = 100_000;
 
-/// The last wall clock second searched. By then the year 2099 is over in every zone.
+/// The last second searched, since 1970 by a wall clock. By then the year 2099 is over in every
+/// zone.
 const LAST: i64 = 4_102_444_800 + 2 * DAY;
 
 /// The times of day of a period: each of these hours with each of these minutes and seconds.
@@ -17,7 +18,8 @@ struct Times<'a> {
     seconds: &'a [i64],
 }
 
-/// Returns the first occurrence at or after `local`, or `Err` after `MOST_STEPS` steps.
+/// Returns the first occurrence that is not before `local`, both in seconds since 1970 by the wall
+/// clock. Returns `Err` after `MOST_STEPS` steps.
 pub(super) fn first_local_from(rule: &RecurrenceRule, local: i64) -> Result<Option<i64>, ()> {
     rule.first_local_from(local)
 }
@@ -59,12 +61,13 @@ impl RecurrenceRule {
 enum Look {
     Found(i64),
     Nothing,
-    /// The period has no occurrence, and no period before this second has an occurrence.
+    /// The period has no occurrence. No later period has an occurrence before this second.
     NotBefore(i64),
 }
 
 impl RecurrenceRule {
-    /// Returns the number of the period that contains the wall clock second `local`.
+    /// Returns the number of the period, such as a week or hour, that contains the second `local`.
+    /// Seconds count since 1970 by the wall clock.
     fn period_of(&self, local: i64) -> i64 {
         let day = local.div_euclid(DAY);
         match self.freq {
@@ -82,7 +85,8 @@ impl RecurrenceRule {
         }
     }
 
-    /// Returns the first wall clock second of the period `period`.
+    /// Returns the second at which the period with the number `period` begins. Seconds count since
+    /// 1970 by the wall clock.
     fn begin_of(&self, period: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::new(period, 1, 1).number() * DAY,
@@ -97,7 +101,8 @@ impl RecurrenceRule {
         }
     }
 
-    /// Returns the first occurrence of a period at or after `from`.
+    /// Returns the first occurrence of the period that is not before the second `from`. `begin` is
+    /// the first second of the period.
     fn look(&self, period: i64, begin: i64, from: i64, steps: &mut u32) -> Look {
         let (day, of_day) = (begin.div_euclid(DAY), begin.rem_euclid(DAY));
         let (hour, minute, second) = ([of_day / 3_600], [of_day / 60 % 60], [of_day % 60]);
@@ -127,7 +132,7 @@ impl RecurrenceRule {
         self.pick(&[day], &times, from).map_or(Look::Nothing, Look::Found)
     }
 
-    /// Returns the first time on these days at or after `from`, among the times that `BYSETPOS`
+    /// Returns the first time on `days` that is not before `from`, among the times that `BYSETPOS`
     /// selects.
     fn pick(&self, days: &[i64], times: &Times<'_>, from: i64) -> Option<i64> {
         if self.positions.is_empty() {
@@ -145,7 +150,8 @@ impl RecurrenceRule {
         self.positions.iter().filter_map(|position| at(*position)).filter(|at| *at >= from).min()
     }
 
-    /// Returns the matching days of a period of a day or more, in order.
+    /// Returns the numbers of the matching days of a period of a day or more, in order. `first` is
+    /// the number of the period's first day.
     fn days_of(&self, period: i64, first: i64, steps: &mut u32) -> Vec<i64> {
         let length = match self.freq {
             Freq::Yearly => 365 + i64::from(is_leap(period)),
@@ -180,8 +186,8 @@ impl RecurrenceRule {
                 return false;
             }
         }
-        // A weekday is numbered within the month. In a yearly rule without months it is numbered
-        // within the year.
+        // A weekday is numbered within the month, as in `2MO`. Only a yearly rule without months
+        // numbers it within the year.
         let (number, length) = if self.freq == Freq::Yearly && self.months.is_empty() {
             (year_day, year_length)
         } else {
@@ -227,7 +233,7 @@ impl Times<'_> {
         Some(hour * 3_600 + minute * 60 + self.seconds.get(index % seconds.max(1))?)
     }
 
-    /// Returns the first of these times of day at or after `second`, both in seconds after
+    /// Returns the first of these times of day that is not before `second`, both in seconds after
     /// midnight. Returns `None` if all are earlier.
     fn first_from(&self, second: i64) -> Option<i64> {
         let from = |list: &[i64], least: i64| {

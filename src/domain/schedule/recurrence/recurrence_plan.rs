@@ -1,8 +1,9 @@
 //! A recurrence rule prepared for the search of its next wall clock time.
 //!
-//! The search visits groups of times, in order. A group has the times of a matching day, or the
-//! times that `BYSETPOS` picks from a week, month or year. If the frequency is hourly, minutely or
-//! secondly, a group has the times of a single hour, minute or second.
+//! The search visits groups of times, in order. For a daily, weekly, monthly or yearly rule, a
+//! group has the times of a matching day. With `BYSETPOS`, it has the times picked from a week,
+//! month or year. For an hourly, minutely or secondly rule, a group has the times of one hour,
+//! minute or second.
 //!
 //! The cost is bounded: the search examines months, days and times of day as bits. No query takes
 //! more than [`MOST_STEPS`] steps, each a few nanoseconds.
@@ -17,7 +18,8 @@ use crate::domain::time::civil::{DAY, Date};
 /// seconds of a day is lower, so no valid search exceeds this bound.
 pub(super) const MOST_STEPS: u32 = 150_000;
 
-/// The number of the last day that is searched. By then the year 2099 is over in every zone.
+/// The number of the last day that is searched, counted from 1970-01-01. By then the year 2099 is
+/// over in every zone.
 const LAST_DAY: i64 = 4_102_444_800 / DAY + 2;
 
 /// A recurrence rule, prepared for the search of its times.
@@ -28,9 +30,11 @@ pub(super) struct RecurrencePlan {
     pub(super) until: Option<Until>,
     week_start: i64,
     days: RuleDays,
-    /// The times of day at which a period of less than a day may begin.
+    /// The times of day at which an hour, minute or second of the rule may begin. Used only for an
+    /// hourly, minutely or secondly rule.
     begins: RuleTimes,
-    /// The times within a matching day, or within a shorter period, counted from its start.
+    /// The times within a matching day, in seconds after midnight. For an hourly, minutely or
+    /// secondly rule, the times within one period, in seconds from its start.
     times: RuleTimes,
     /// The positions of `BYSETPOS` in a yearly, monthly or weekly rule, sorted. Empty for other
     /// rules.
@@ -39,7 +43,7 @@ pub(super) struct RecurrencePlan {
     pub(super) start: i64,
 }
 
-/// The error if the last occurrence of a counted rule was not found within the allowed steps.
+/// The error for a rule with `COUNT` whose last occurrence was not found within the allowed steps.
 #[derive(Debug)]
 pub(super) struct TooFar;
 
@@ -76,8 +80,8 @@ impl RecurrencePlan {
             _ => ((1, 1, 1), (hours, minutes, seconds)),
         };
         let clock = |(hours, minutes, seconds)| RuleTimes::Clock { hours, minutes, seconds };
-        // In a period of a day or less, `BYSETPOS` always picks the same times, so these times are
-        // computed here.
+        // In a period of a day or less, `BYSETPOS` always picks the same times, so the pick is made
+        // here.
         let (of_days, of_times): (&[i64], &[i64]) =
             if rule.freq < Freq::Daily { (&rule.positions, &[]) } else { (&[], &rule.positions) };
         Self {
@@ -93,8 +97,9 @@ impl RecurrencePlan {
         }
     }
 
-    /// Returns a mask of the days among `asked` that may have a time of the rule. Bit 1 is day 1.
-    /// The mask may have too many days, but not too few.
+    /// Returns a mask of the days of the month that may have a time of the rule. Only days in the
+    /// mask `asked` are examined. Bit 1 is day 1. Days without a time may be in the mask, but no
+    /// other day is missing.
     pub(super) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         let first = Date::new(year, month, 1).number();
         let named =
@@ -133,8 +138,9 @@ impl RecurrencePlan {
         *steps = steps.saturating_sub(shown);
     }
 
-    /// Returns the wall clock second of occurrence number `count`. Returns `None` if the rule has
-    /// fewer occurrences. Fails if that occurrence is not found within `most` steps.
+    /// Returns the time of the occurrence with the number `count`, in seconds since 1970 by the
+    /// wall clock. Returns `None` if the rule has fewer occurrences. Fails if the occurrence is not
+    /// found within `most` steps.
     pub(super) fn last_of(&self, count: i64, most: u32) -> Result<Option<i64>, TooFar> {
         let (mut steps, mut left, mut last) = (most, count, None);
         self.visit(self.start, &mut steps, &mut |begin, times| {
@@ -150,7 +156,7 @@ impl RecurrencePlan {
         if last.is_none() && steps == 0 { Err(TooFar) } else { Ok(last) }
     }
 
-    /// Returns the number of steps that a search from `from` takes if the search finds no time.
+    /// Returns the number of steps of a search from `from` that finds no time.
     #[cfg(test)]
     pub(super) fn steps_of_none(&self, from: i64) -> u32 {
         let mut steps = MOST_STEPS;
@@ -160,8 +166,8 @@ impl RecurrencePlan {
 
     /// Calls `see` with each group of times that does not end before `from`.
     ///
-    /// `see` gets a base time, and the times of the group relative to this base. The walk ends
-    /// when `see` returns true, or when `steps` reaches 0.
+    /// `see` gets a base time and the times of the group, counted in seconds from the base. The
+    /// visit ends when `see` returns true, or when `steps` reaches 0.
     fn visit(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
         if self.times.count() == 0 {
             return;
@@ -175,7 +181,8 @@ impl RecurrencePlan {
         }
     }
 
-    /// Calls `see` with the times of each matching day, in the periods that `INTERVAL` selects.
+    /// Calls `see` with the times of each matching day. Only days in a period that `INTERVAL`
+    /// selects are visited.
     fn visit_days(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
         let mut walk = DayWalk::new(&self.days);
         let mut day = from.div_euclid(DAY);
@@ -305,7 +312,8 @@ impl RecurrencePlan {
         }
     }
 
-    /// Returns the number of the first period at or after `period` that `INTERVAL` selects.
+    /// Returns the number of the first period that `INTERVAL` selects and that is not before
+    /// `period`.
     fn counting_from(&self, period: i64) -> i64 {
         let first = if self.freq >= Freq::Hourly {
             self.start.div_euclid(self.unit())
@@ -325,7 +333,8 @@ impl RecurrencePlan {
         }
     }
 
-    /// Returns the number of the period that contains the day `day`, for periods of a day or more.
+    /// Returns the number of the period that contains the day `day`. For rules with periods of a
+    /// day or more.
     fn period_of(&self, day: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::of(day).year,
@@ -339,7 +348,8 @@ impl RecurrencePlan {
         }
     }
 
-    /// Returns the number of the first day of the period `period`, for periods of a day or more.
+    /// Returns the number of the first day of the period `period`. For rules with periods of a day
+    /// or more.
     fn begin_of(&self, period: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::new(period, 1, 1).number(),
@@ -352,9 +362,9 @@ impl RecurrencePlan {
     }
 }
 
-/// The offsets, in seconds, from the start of a day to its first period, for which a search of the
-/// day found no match. Days with equal offsets are alike, so each offset is searched once. If the
-/// set has all possible offsets, the rule never occurs.
+/// The offsets at which a search of a whole day found no time. An offset is the number of seconds
+/// from the start of the day to its first period. Days with equal offsets are alike, so each offset
+/// is searched once. If the set has all possible offsets, the rule never occurs.
 struct Barren {
     seen: Vec<u64>,
     left: i64,

@@ -1,4 +1,4 @@
-//! A parsed recurrence rule: its lists of numbers, before the lists are prepared for the search.
+//! A parsed recurrence rule, with lists of numbers that are not prepared for the search yet.
 
 /// The frequency of a rule: the length of its periods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,7 +12,7 @@ pub(crate) enum Freq {
     Secondly,
 }
 
-/// The last moment of a rule.
+/// The value of `UNTIL` or, for a rule with `COUNT`, the time of the last occurrence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
     /// The rule ends at this wall clock time, in seconds since 1970 by that clock.
@@ -36,8 +36,8 @@ pub(crate) struct RecurrenceRule {
     pub(crate) weeks: Vec<i64>,
     pub(crate) year_days: Vec<i64>,
     pub(crate) month_days: Vec<i64>,
-    /// The weekdays, each as its number within the month or year, and the weekday itself. Number 0
-    /// means every such weekday. Monday is 0.
+    /// The weekdays as pairs of a number and a weekday. The number counts within the month or year,
+    /// as in `2MO`; 0 means every such weekday. Monday is weekday 0.
     pub(crate) weekdays: Vec<(i64, i64)>,
     pub(crate) hours: Vec<i64>,
     pub(crate) minutes: Vec<i64>,

@@ -185,7 +185,7 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
     }
 }
 
-/// Returns a rule of random parts that the standard allows together, without `COUNT`.
+/// Returns a random rule without `COUNT`. Its parts are allowed together by RFC 5545.
 fn random_rule(random: &mut fastrand::Rng) -> String {
     fn numbers(random: &mut fastrand::Rng, least: i64, most: i64) -> String {
         let number = |random: &mut fastrand::Rng| match random.i64(least..=most) {
@@ -298,7 +298,7 @@ fn the_hardest_rules_take_bounded_work() {
         let message = Recurrence::new(rule, start("1970-01-01T00:00:00")).unwrap_err().to_string();
         assert!(message.contains(refused), "{rule}: {message}");
         let read = read_rule(rule, 0).unwrap();
-        // A search that is cut off would have used all steps.
+        // A search that was cut off would have used all steps.
         let steps = RecurrencePlan::of(&read).steps_of_none(if rule.contains("COUNT") {
             4_000_000_000
         } else {

@@ -41,7 +41,8 @@ impl RuleTimes {
         }
     }
 
-    /// Returns the first time at or after `second`, or `None`.
+    /// Returns the first time that is not before `second`, both in seconds from the start of the
+    /// period. Returns `None` if there is none.
     pub(super) fn first_from(&self, second: i64) -> Option<i64> {
         let second = second.max(0);
         match self {
@@ -63,7 +64,7 @@ impl RuleTimes {
         }
     }
 
-    /// Returns the number of times before `second`.
+    /// Returns the number of times before `second`, in seconds from the start of the period.
     pub(super) fn count_before(&self, second: i64) -> i64 {
         let Some(found) = self.first_from(second) else { return self.count() };
         match self {
@@ -102,7 +103,7 @@ fn has(mask: u64, value: i64) -> bool {
     (0..64).contains(&value) && mask >> value & 1 == 1
 }
 
-/// Returns the lowest set bit of `mask` at or above bit `least`, or `None`.
+/// Returns the number of the lowest set bit in `mask` that is at least `least`, or `None`.
 fn from(mask: u64, least: i64) -> Option<i64> {
     let rest = if least > 63 { 0 } else { mask >> least << least };
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))

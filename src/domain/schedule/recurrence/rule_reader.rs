@@ -15,7 +15,8 @@ pub(super) struct RuleFault {
 /// The maximum `COUNT` of a rule. The limit keeps parsing fast, because the parser computes all
 /// counted occurrences.
 const MOST_COUNTED: i64 = 10_000;
-/// The maximum number of days and times that the walk through the counted occurrences may examine.
+/// The maximum number of steps to find the last occurrence of a rule with `COUNT`. Each examined
+/// day and each time is a step.
 const MOST_COUNTING_STEPS: u32 = 40_000;
 const MOST_INTERVAL: i64 = 1_000_000;
 
@@ -98,7 +99,8 @@ pub(super) fn read(text: &str, start: i64) -> Result<(RecurrenceRule, Recurrence
     Ok((rule, plan))
 }
 
-/// Parses the rule `text`, and takes parts that `text` does not name from the start of the rule.
+/// Parses the rule `text`. Parts that `text` does not name are taken from `start`, in seconds since
+/// 1970 by the wall clock.
 pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFault> {
     let prefix =
         if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("RRULE:")) { 6 } else { 0 };
@@ -200,7 +202,7 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
     Ok(rule)
 }
 
-/// Refuses combinations of parts that RFC 5545 forbids.
+/// Returns a fault for a combination of parts that RFC 5545 forbids.
 fn refuse_misfits(
     rule: &RecurrenceRule,
     body: Piece<'_>,

@@ -25,13 +25,14 @@ use crate::domain::time::zone::Zone;
 use meeting::Meeting;
 use timetable_part::{PartBeat, PartBeats, TimetablePart};
 
-/// The occurrences of a job: its schedule with the zone, the anchor and the modifiers.
+/// The occurrences of a job: its schedule with zone, anchor and modifiers.
 #[derive(Debug, Clone)]
 pub struct Timetable {
     schedule: Schedule,
     zone: Zone,
     parts: Vec<TimetablePart>,
-    /// The first instant that counts. The field `last` is the last instant that counts.
+    /// The first instant that may be an occurrence, a Unix time in ms. The field `last` is the last
+    /// such instant.
     first: i64,
     last: i64,
     filter: Option<Filter>,
@@ -75,9 +76,9 @@ impl Timetable {
         timetable
     }
 
-    /// Returns this timetable, ended after the first `most` occurrences later than `from`. If
-    /// `most` is above 10,000, the timetable stays as it is, because finding the last occurrence
-    /// would take too long.
+    /// Returns this timetable with only the first `most` occurrences after `from`. If `most` is
+    /// above 10,000, the timetable stays as it is, because the search for the last occurrence would
+    /// take too long.
     #[must_use]
     pub fn ending_after(mut self, from: UnixMillis, most: u32) -> Self {
         const CUT: u32 = 10_000;
@@ -129,8 +130,8 @@ impl Timetable {
         tables
     }
 
-    /// Returns this timetable in UTC, without its start and end. The result has the wall clock
-    /// times of the schedule, as on a clock that never changes.
+    /// Returns this timetable in UTC, without its start and end. UTC has no clock changes, so the
+    /// result has each wall clock time of the schedule once.
     pub(crate) fn on_an_even_clock(&self) -> Self {
         let parts = self.parts.iter().map(TimetablePart::without_zone).collect();
         Self { zone: Zone::utc(), parts, first: 0, last: UnixMillis::END - 1, ..self.clone() }
@@ -158,8 +159,9 @@ impl Timetable {
         is_allowed && (self.first..=self.last).contains(&millis)
     }
 
-    /// Returns the modifier that keeps `at` from being an occurrence although the schedule names
-    /// `at`. Returns `None` if `at` is an occurrence, or if no schedule names `at`.
+    /// Returns the modifier, such as `exclude`, that keeps a time of the schedule from being an
+    /// occurrence. Returns `None` if `at` is an occurrence, or if the schedule does not have the
+    /// time `at`.
     pub fn left_out_by(&self, at: UnixMillis) -> Option<LeftOut> {
         let millis = at.as_i64();
         if !self.parts.iter().any(|part| part.first_from(&self.zone, millis) == Some(millis)) {
@@ -183,17 +185,18 @@ impl Timetable {
         }
     }
 
-    /// Returns the latest occurrence within `[first, until]`.
+    /// Returns the latest occurrence from `first` to `until`, both included.
     pub fn latest_in(&self, first: UnixMillis, until: UnixMillis) -> Option<UnixMillis> {
         self.newest_in(first, until, 1)
     }
 
-    /// Returns the number of occurrences within `[first, until]`, at most [`Self::COUNTED`].
+    /// Returns the number of occurrences from `first` to `until`, both included, at most
+    /// [`Self::COUNTED`].
     pub fn count_in(&self, first: UnixMillis, until: UnixMillis) -> u64 {
         self.count_up_to(first, until, Self::COUNTED)
     }
 
-    /// Returns the number of occurrences within `[first, until]`, at most `most`.
+    /// Returns the number of occurrences from `first` to `until`, both included, at most `most`.
     pub fn count_up_to(&self, first: UnixMillis, until: UnixMillis, most: u32) -> u64 {
         if let Some(beats) = self.beats_alone() {
             let (low, high) =
@@ -204,8 +207,8 @@ impl Timetable {
         within.take(most as usize).fold(0, |count, _| count + 1)
     }
 
-    /// Returns the oldest of the `at_most` newest occurrences within `[first, until]`. Returns
-    /// `None` if there are no occurrences, or if `at_most` is 0.
+    /// Returns the oldest of the `at_most` newest occurrences from `first` to `until`, both
+    /// included. Returns `None` if there are no occurrences, or if `at_most` is 0.
     pub fn newest_in(
         &self,
         first: UnixMillis,
@@ -238,9 +241,9 @@ impl Timetable {
         newest.pop_front()
     }
 
-    /// Returns an instant such that at least `at_most` occurrences, but not many more, lie between
-    /// this instant and `until`. Returns `first` if the range has fewer occurrences. Each step of
-    /// the search counts only up to a bound, so a long range is not slower.
+    /// Returns an instant from which at least `at_most` occurrences, but not many more, come up to
+    /// `until`. Returns `first` if the range has fewer occurrences. Each step of the search counts
+    /// only up to a bound, so a long range is not slower.
     fn enough_from(&self, first: i64, until: i64, at_most: usize) -> i64 {
         let most = at_most.saturating_mul(2).saturating_add(16);
         let count =
@@ -265,7 +268,7 @@ impl Timetable {
         enough
     }
 
-    /// Returns the occurrences at or after `millis`, the oldest first.
+    /// Returns the occurrences from `millis` on, the oldest first.
     fn from(&self, millis: i64) -> Occurrences<'_> {
         let from = millis.max(self.first);
         let heads =
@@ -281,8 +284,8 @@ impl Timetable {
     }
 }
 
-/// An iterator over the occurrences at or after an instant, oldest first. The iterator keeps the
-/// next instant of each schedule and yields the earliest instant that counts.
+/// An iterator over the occurrences from an instant on, the oldest first. It keeps the next instant
+/// of each schedule and yields the earliest instant that counts.
 struct Occurrences<'a> {
     table: &'a Timetable,
     heads: Vec<(&'a TimetablePart, Option<i64>)>,
@@ -292,12 +295,12 @@ struct Occurrences<'a> {
 }
 
 impl Occurrences<'_> {
-    /// The number of jumps after which the search uses [`Meeting`]. Searching for days that the
-    /// schedules and the filter share is then cheaper than further jumps.
+    /// The number of jumps over excluded instants after which [`Meeting`] finds the next day. It is
+    /// then cheaper than further jumps.
     const PLAIN_JUMPS: u32 = 16;
 
-    /// Advances each schedule whose next instant is before `millis` to its first instant at or
-    /// after `millis`.
+    /// Moves each schedule whose next instant is before `millis` on to its first instant from
+    /// `millis` on.
     fn advance(&mut self, millis: i64) {
         for (part, head) in
             self.heads.iter_mut().filter(|(_, head)| head.is_some_and(|at| at < millis))

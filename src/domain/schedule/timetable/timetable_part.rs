@@ -1,4 +1,5 @@
-//! The single schedules of a timetable, and the search for the next instant of each schedule.
+//! The single schedules of a timetable, such as each cron expression, and the search for their next
+//! instants.
 
 use crate::domain::schedule::calendar::CalendarExpr;
 use crate::domain::schedule::cron::CronExpr;
@@ -9,10 +10,10 @@ use crate::domain::time::civil::{DAY, Date, days_in_month};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// A single schedule that yields occurrences of a job.
+/// A single schedule of a timetable, such as one cron expression.
 #[derive(Debug, Clone)]
 pub(super) enum TimetablePart {
-    /// A schedule of these instants, sorted, in milliseconds.
+    /// A list of instants, sorted, as Unix times in ms.
     Instants(Vec<i64>),
     Beats(PartBeats),
     Cron(CronExpr),
@@ -20,8 +21,8 @@ pub(super) enum TimetablePart {
     Rule(Recurrence),
 }
 
-/// The start of an `every` schedule. The instants are anchor + k * period in milliseconds, for each
-/// k from `first`.
+/// The anchor of an `every` schedule, a Unix time in ms, and the number of its first instant. The
+/// instant with the number k is anchor + k * period.
 #[derive(Clone, Copy)]
 pub(super) struct PartBeat {
     pub(super) anchor: i64,
@@ -29,7 +30,8 @@ pub(super) struct PartBeat {
 }
 
 impl TimetablePart {
-    /// Appends the single schedules of `schedule` to `parts`.
+    /// Appends the single schedules in `schedule` to `parts`. `beat` is the start of its `every`
+    /// periods.
     pub(super) fn collect(schedule: &Schedule, beat: PartBeat, parts: &mut Vec<Self>) {
         match schedule {
             Schedule::Manual | Schedule::Delay(_) => {}
@@ -45,8 +47,8 @@ impl TimetablePart {
         }
     }
 
-    /// Returns this schedule without the zone that the schedule names. The result uses the zone of
-    /// each query.
+    /// Returns this schedule without the zone that it names. The result uses the zone given to each
+    /// query.
     pub(super) fn without_zone(&self) -> Self {
         match self {
             Self::Calendar(expression) => Self::Calendar(expression.without_zone()),
@@ -54,7 +56,8 @@ impl TimetablePart {
         }
     }
 
-    /// Returns the first instant of the schedule at or after `millis`.
+    /// Returns the first instant of the schedule that is not before `millis`. Both are Unix times
+    /// in ms.
     pub(super) fn first_from(&self, zone: &Zone, millis: i64) -> Option<i64> {
         // Cron expressions, calendar expressions and rules have instants of whole seconds, so this
         // rounds up.
@@ -74,8 +77,8 @@ impl TimetablePart {
     }
 }
 
-/// The minimum and maximum number of days from the date of an occurrence in the zone of its
-/// schedule to the date of the same occurrence in the zone of the timetable.
+/// The minimum and the maximum difference in days between two dates of the same instant. One date
+/// is in the zone of the schedule, the other in the zone of the timetable.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shift {
     pub(super) from: i64,
@@ -83,16 +86,19 @@ pub(super) struct Shift {
 }
 
 impl TimetablePart {
-    /// Returns the zone that the schedule names, if this zone differs from `zone`. The pair is the
-    /// first and the last second of a day at which the schedule may occur in the named zone.
+    /// Returns the zone that the schedule names, if this zone differs from `zone`. The pair of
+    /// numbers is the first and the last second of a day at which the schedule may occur in the
+    /// named zone.
     pub(super) fn elsewhere(&self, zone: &Zone) -> Option<(&Zone, (i64, i64))> {
         let Self::Calendar(expr) = self else { return None };
         let own = expr.zone().filter(|own| own.name() != zone.name())?;
         Some((own, expr.ends_of_day()))
     }
 
-    /// Returns a mask of the days among `asked` on which the schedule may occur by the clock of
-    /// `zone`. Bit 1 is day 1. The mask may have too many days, but not too few. Times that a gap
+    /// Returns a mask of the days of the month on which the schedule may occur by the clock of
+    /// `zone`. Only days in the mask `asked` are examined. Bit 1 is day 1.
+    ///
+    /// Days without an occurrence may be in the mask, but no other day is missing. Times that a gap
     /// of the clock moves to the next day are left out.
     pub(super) fn days_of_month(
         &self,
@@ -126,11 +132,11 @@ impl TimetablePart {
     }
 }
 
-/// The bit of day 1 of a month, in a mask that also covers the months before and after it.
+/// The bit of day 1 of a month. The mask also covers the months before and after that month.
 const FIRST: i64 = 40;
 
-/// Returns a mask of the days of a month, after the days that `of_month` selects are moved by
-/// `shift`. Bit 1 is day 1.
+/// Returns a mask of the days of a month, after the days of `of_month` are moved by `shift`.
+/// `of_month` gets a year and a month and returns a mask. Bit 1 is day 1.
 fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) -> u32) -> u32 {
     if (shift.from, shift.to) == (0, 0) {
         return of_month(year, month);
@@ -146,8 +152,8 @@ fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) 
     u32::try_from(all & ((1 << length) - 1)).unwrap_or(u32::MAX) << 1
 }
 
-/// The instants of an `every` schedule: anchor + k * period in milliseconds, for each k from
-/// `first`.
+/// The instants of an `every` schedule, as Unix times in ms. The instant with the number k is
+/// anchor + k * period, for each k that is not below `first`.
 #[derive(Debug, Clone)]
 pub(super) struct PartBeats {
     anchor: i64,
@@ -166,20 +172,20 @@ impl PartBeats {
         Some(Self { anchor: beat.anchor, period, first: beat.first })
     }
 
-    /// Returns anchor + k * period, or `None` if this instant is outside 1970 to 2099.
+    /// Returns the instant with the number `k`. Returns `None` if it is outside 1970 to 2099.
     pub(super) fn number(&self, k: i64) -> Option<UnixMillis> {
         k.checked_mul(self.period)?.checked_add(self.anchor).and_then(UnixMillis::new)
     }
 
-    /// Returns the first k whose instant is at or after `millis`.
+    /// Returns the number of the first instant that is not before `millis`.
     fn first_number(&self, millis: i64) -> i64 {
         let distance = millis - self.anchor;
         (distance.div_euclid(self.period) + i64::from(distance.rem_euclid(self.period) > 0))
             .max(self.first)
     }
 
-    /// Returns the first and the last number k for which anchor + k * period is from `first` to
-    /// `until`, both in Unix ms and included. The last is below the first if there is no such k.
+    /// Returns the numbers of the first and the last instant from `first` to `until`, both in Unix
+    /// ms and included. The last number is below the first if there is no such instant.
     pub(super) fn numbers_in(&self, first: i64, until: i64) -> (i64, i64) {
         (self.first_number(first), (until - self.anchor).div_euclid(self.period))
     }

@@ -5,8 +5,8 @@ use jiff::tz::Offset;
 
 use super::time_vocabulary::{TimeFault, TimeWord};
 
-/// Returns the time of day that `word` means, and the number of following words that belong to this
-/// time. This number is 1 for `9 am`, else 0.
+/// Parses the time of day in `word`. Returns it with the number of words of `after` that belong to
+/// the time: 1 for `9 am`, else 0.
 pub(super) fn of_words(
     word: TimeWord<'_>,
     after: &[TimeWord<'_>],
@@ -34,8 +34,8 @@ pub(super) fn of_words(
     digital(word).map(|time| (time, 0))
 }
 
-/// Returns a hint for a text of digits alone: a valid form of the time or date that the digits may
-/// mean.
+/// Returns a hint for a text of digits alone, such as `0900`: how to write the time or date that
+/// may be meant.
 fn meant_by(digits: &str) -> String {
     match (digits.len(), decimal(digits), digits.split_at_checked(2)) {
         (1 | 2, Some(0..=12), _) => format!("write \"{digits}:00\" or \"{digits}am\""),
@@ -52,7 +52,7 @@ fn meant_by(digits: &str) -> String {
     }
 }
 
-/// Parses `09:00`, `9:00:30` or `09:00:30.5`.
+/// Parses a time of day with colons: `09:00`, `9:00:30` or `09:00:30.5`.
 pub(super) fn digital(word: TimeWord<'_>) -> Result<Time, TimeFault> {
     if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(word.unknown());
@@ -82,7 +82,7 @@ pub(super) fn digital(word: TimeWord<'_>) -> Result<Time, TimeFault> {
     Time::new(hour, minute, second, nanos).map_err(|_| refuse())
 }
 
-/// Parses `0900` or `090030`.
+/// Parses a time of day without colons: `0900` or `090030`.
 pub(super) fn basic(word: TimeWord<'_>) -> Result<Time, TimeFault> {
     let refuse = || {
         word.fault(format!(
@@ -104,7 +104,7 @@ pub(super) fn basic(word: TimeWord<'_>) -> Result<Time, TimeFault> {
     Time::new(hour, minute, second, 0).map_err(|_| refuse())
 }
 
-/// Returns the nanoseconds that the digits after the decimal point mean. Digits past the ninth are
+/// Returns the nanoseconds that the digits after a decimal point mean. Digits past the ninth are
 /// dropped.
 fn nanoseconds(digits: &str) -> Option<i32> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -132,7 +132,8 @@ impl Half {
     }
 }
 
-/// Parses `9`, `9:30` or `9:30:15` as a time in a half of the day. 12am is midnight, 12pm is noon.
+/// Parses `9`, `9:30` or `9:30:15` as a time before or after noon. 12am is midnight, 12pm is noon.
+/// `shown` is the word that a fault names.
 fn half_day(shown: TimeWord<'_>, word: TimeWord<'_>, half: Half) -> Result<Time, TimeFault> {
     if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(shown.unknown());

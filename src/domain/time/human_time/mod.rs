@@ -59,9 +59,9 @@ pub fn parse_instant(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant
     found.map_err(|fault| refused(text, fault))
 }
 
-/// Returns the instant of a text whose meaning does not depend on the present time: a date of
-/// numbers with a time, or `@` and seconds since 1970. A local time is read in `zone`. Fails for a
-/// local time if `zone` is `None`.
+/// Returns the instant of a text that means the same at any time. Such a text is a date of numbers
+/// with a time, or `@` and seconds since 1970. A local time is read in `zone`. Fails for a local
+/// time if `zone` is `None`.
 pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantError> {
     let lower = text.to_ascii_lowercase();
     let read = |words: Vec<TimeWord<'_>>| match words.as_slice() {
@@ -188,10 +188,10 @@ fn since_1970(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Instant, Time
         })
 }
 
-/// The time that a date of numbers with a time of day means.
+/// A parsed date with a time of day: a local time, or an instant if the text has an offset.
 enum Dated {
     At(UnixMillis),
-    /// A time on the wall clock of some zone.
+    /// A time on the wall clock of the zone in which the text is read.
     Local(DateTime),
 }
 
@@ -298,8 +298,8 @@ impl Here<'_> {
         self.zone.rules().to_datetime(self.now.to_timestamp())
     }
 
-    /// Returns the instant of the time of day on the named day. If the day recurs, the first
-    /// instant that is still to come counts.
+    /// Returns the instant of the time of day `time` on `day`. If `day` means several dates, the
+    /// first instant that is still to come counts. A fault names `word`.
     fn on(
         &self,
         word: TimeWord<'_>,
@@ -322,7 +322,7 @@ impl Here<'_> {
         }
     }
 
-    /// Returns the instant of `time` on `date` if this instant is still to come, else on the date
+    /// Returns the instant of `time` on `date`. If that instant is past, the instant is on the date
     /// that `next` returns.
     fn coming(
         &self,

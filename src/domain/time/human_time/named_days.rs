@@ -9,16 +9,15 @@ use jiff::civil::{Date, Weekday};
 use super::clock_time::decimal;
 use super::time_vocabulary::{TimeFault, TimeWord};
 
-/// The day that the words beside the time of day name.
+/// The day of an instant, as the words of the text name it.
 #[derive(Clone, Copy)]
 pub(super) enum NamedDay {
-    /// No day is named: the next occurrence of the time of day counts.
+    /// The text names no day. The next instant at which the clock shows the time of day counts.
     Unsaid,
     Exactly(Date),
-    /// The day is this date, or the same weekday a week later if its time of day is past.
+    /// This date. If its time of day is past, the date a week later.
     Weekly(Date),
-    /// The day is this month and day, in the first year in which that date exists and is still to
-    /// come.
+    /// This month and day, in the first year in which that date exists and is still to come.
     Yearly(i8, i8),
 }
 
@@ -37,8 +36,8 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// Returns the day that the first words name, and the number of these words. Returns `None` if the
-/// first words name no day.
+/// Parses the day at the start of `words`. Returns it with the number of its words. Returns `None`
+/// if the first words name no day.
 pub(super) fn take(
     words: &[TimeWord<'_>],
     today: Date,
@@ -163,7 +162,7 @@ pub(super) fn begins_with_a_date(text: &str) -> bool {
         || text.len() - after.len() == 8 && after.starts_with('t')
 }
 
-/// Returns true if the text is meant as a date of numbers, in whatever order.
+/// Returns true if the text is meant as a date of numbers, in any order of year, month and day.
 pub(super) fn is_numeric(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit())
         && text.contains(['-', '/', '.'])
@@ -200,7 +199,8 @@ pub(super) fn date(word: TimeWord<'_>) -> Result<Date, TimeFault> {
     Date::new(year, month, day).ok().filter(|_| (1970..=2099).contains(&year)).ok_or_else(refuse)
 }
 
-/// Refuses a date such as `02/03/2026`, and names every date that the text may mean.
+/// Returns a fault for a date such as `02/03/2026`. The fault names every date that the text may
+/// mean.
 fn refuse_other_orders(word: TimeWord<'_>) -> Result<(), TimeFault> {
     let Some(sign) = word.text.chars().find(|c| matches!(c, '/' | '.' | '-')) else {
         return Ok(());
@@ -273,7 +273,7 @@ pub(super) fn next_day(date: Date) -> Date {
     date.tomorrow().unwrap_or(date)
 }
 
-/// Returns the first date at or after `date` that falls on `weekday`.
+/// Returns the first date that falls on `weekday` and is not before `date`.
 fn first_on_or_after(date: Date, weekday: Weekday) -> Date {
     if date.weekday() == weekday { date } else { date.nth_weekday(1, weekday).unwrap_or(date) }
 }

@@ -52,7 +52,7 @@ pub(super) fn without_at<'a, 'b>(words: &'b [TimeWord<'a>]) -> &'b [TimeWord<'a>
     }
 }
 
-/// Returns a fault at the first word of `rest` if `rest` has a word.
+/// Returns a fault at the first word of `rest`, unless `rest` is empty.
 pub(super) fn nothing_after(rest: &[TimeWord<'_>]) -> Result<(), TimeFault> {
     match rest.first() {
         None => Ok(()),
@@ -81,7 +81,7 @@ impl<'a> TimeWord<'a> {
         format!("{:?} at character {}", cut(self.text), self.before + 1)
     }
 
-    /// Returns the fault for an unknown word, with the nearest known word as a hint.
+    /// Returns the fault for this unknown word. The nearest known word is a hint.
     pub(super) fn unknown(self) -> TimeFault {
         const KNOWN: &str = "today tomorrow yesterday noon midnight now next at in ago monday tuesday wednesday thursday friday \
                              saturday sunday january february march april june july august september october november december";

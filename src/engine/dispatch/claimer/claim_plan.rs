@@ -25,8 +25,8 @@ use crate::engine::planning::far_plans;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, StoreError};
 
-/// The delay up to which a run counts as on time. A run with a longer delay became due when no node
-/// could start the run. If the job catches up all missed occurrences, such a run waits for the
+/// The longest delay with which a run counts as on time. A run with a longer delay became due when
+/// no node could start it. If the job catches up all missed occurrences, such a run waits for the
 /// missed runs before it, even if it is not missed itself.
 const ON_TIME: Duration = Duration::from_secs(1);
 
@@ -34,17 +34,17 @@ const ON_TIME: Duration = Duration::from_secs(1);
 pub(super) enum Dealt {
     /// The run is to be claimed.
     ToClaim,
-    /// The run is to be claimed without a next run, because this run is not the planned run of its
-    /// job.
+    /// The run is to be claimed, and the claim plans no next run, because this run is not the
+    /// planned run of its job.
     Owed,
     /// The run must not start, because its record says that the run was executed, or is unreadable.
     /// The claim call removes the run from the due set and plans the next run.
     Over,
-    /// The run was skipped or spread.
+    /// The run was skipped, or got a spread start time.
     Done,
     /// The run needs another decision, because the job or its records changed meanwhile.
     Again,
-    /// The run cannot be handled, and stays in the due set for a while.
+    /// The run cannot be handled, and stays in the due set until a later poll tries it again.
     Left,
 }
 
@@ -156,13 +156,13 @@ impl Claimer {
     }
 }
 
-/// Returns the due time of the last occurrence that is known to have a record, but at least the due
-/// time of `run`.
+/// Returns the due time of a later occurrence of the job that has a run record according to
+/// `hints`. Returns the due time of `run` if no such occurrence is known.
 fn taken_behind(run: &RunId, hints: &RunHints) -> UnixMillis {
     hints.occupied(run).map_or(run.due(), |taken| taken.max(run.due()))
 }
 
-/// Returns the facts that decide whether `run` is late or missed at `now`.
+/// Returns the facts by which `run` is judged on time, late or missed at `now`.
 pub(super) fn due<'a>(
     definition: &'a Definition,
     run: &RunId,

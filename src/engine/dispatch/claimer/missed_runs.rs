@@ -26,8 +26,8 @@ const BATCH: usize = 100;
 
 impl Claimer {
     /// Skips the `count` missed occurrences from `run` to `last`, and adds the run of the
-    /// occurrence `next` to the due set. The range is cut before the first occurrence with a
-    /// record.
+    /// occurrence `next` to the due set. The range is cut before the first later occurrence that
+    /// already has a run record.
     pub(super) async fn skip(
         &mut self,
         definition: &Definition,
@@ -81,7 +81,7 @@ impl Claimer {
         })
     }
 
-    /// Adds runs for the missed occurrences of the job to the due set, the first of which is `run`.
+    /// Adds a run for each missed occurrence from `run` on to the due set, at most `BATCH` runs.
     /// Their ready times are spread over the period `within`, which begins at `now`.
     pub(super) async fn spread(
         &mut self,
@@ -152,8 +152,8 @@ impl Claimer {
         })
     }
 
-    /// Postpones a run after Redis refused a step, because a key of the job has the wrong type or
-    /// Redis has no memory left. Returns other passing errors, such as an outage.
+    /// Postpones `run`, because a key of its job has the wrong type or Redis has no memory left. An
+    /// `error` that passes by itself, such as an outage, is returned instead.
     fn cannot(
         &self,
         run: &RunId,

@@ -89,7 +89,7 @@ impl Claimer {
     }
 
     /// Decides about the runs of `batch` at `now`, claims the runs that are to start, and starts
-    /// the claimed runs. `report` has the result, even after an error.
+    /// the claimed runs. Adds the result to `report`, even if an error is returned.
     pub(crate) async fn claim(
         &mut self,
         batch: ClaimBatch,
@@ -122,8 +122,8 @@ impl Claimer {
         Ok(())
     }
 
-    /// Handles the reply to one order. Must not wait or fail, because later replies may contain
-    /// claimed runs that must start.
+    /// Handles the reply of Redis to one claim order. Must not wait or fail, because later replies
+    /// may contain claimed runs that must start.
     fn receive(
         &mut self,
         planned: Planned,
@@ -203,7 +203,8 @@ impl Claimer {
     }
 }
 
-/// Returns the entry of a one-shot job in the list of jobs with gates, or `None` for another job.
+/// Returns the name of a one-shot job and its entry in the list of jobs with gates. Returns `None`
+/// for a recurring job, or a job without gates.
 fn gated_entry_of_once(definition: &Definition, lane: &Lane) -> Option<(JobName, String)> {
     let entry = definition
         .spec

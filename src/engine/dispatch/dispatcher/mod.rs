@@ -92,7 +92,7 @@ impl Dispatcher {
     }
 
     /// Returns the number of due runs of `lane` to read in addition to the free slots. This is the
-    /// number of runs that the last poll could not handle. A batch is added if the lane has blocked
+    /// number of runs that the last poll could not handle, plus `BATCH` if the lane has blocked
     /// runs.
     fn left_in(&self, lane: &Lane) -> usize {
         let blocked = if self.blocked.contains(lane) { BATCH } else { 0 };
@@ -174,7 +174,7 @@ impl Dispatcher {
     ) -> QueueRound {
         let (mut lanes, mut waiting, mut no_runs) =
             (Vec::with_capacity(found.len()), Vec::new(), VecDeque::new());
-        // Without this check, a run listed in two lanes would be started twice.
+        // The entries met so far. Without them, a run listed in two lanes would be started twice.
         let mut met = HashSet::new();
         for (at, (lane, entries)) in found.into_iter().enumerate() {
             let mut counts = LaneCounts::default();
@@ -204,7 +204,7 @@ impl Dispatcher {
         QueueRound::new(queue, slots, turns, lanes, picks, no_runs)
     }
 
-    /// Takes the result of the last step.
+    /// Records `report`, the result of the step that `next` returned last.
     pub(crate) fn note(&mut self, report: ClaimReport) {
         let Some(current) = &mut self.round.current else { return };
         let has_blocked = report.blocked > 0;
@@ -214,8 +214,9 @@ impl Dispatcher {
         }
     }
 
-    /// Ends the turn of the queue whose last step failed with the result `report`, and returns the
-    /// queue. The slots of this queue are not given to other queues.
+    /// Ends the round for the queue whose last step failed with the result `report`, and returns
+    /// the queue. The slots of this queue are not given to other queues. Returns `None` if no step
+    /// was under way.
     pub(crate) fn give_up(&mut self, report: ClaimReport) -> Option<QueueName> {
         self.note(report);
         let current = self.round.current.take()?;
@@ -247,6 +248,7 @@ impl Dispatcher {
     }
 
     /// Returns the next lane whose runs past the blocked head are to be searched, with its queue.
+    /// Returns `None` if no such lane is left.
     pub(crate) fn next_blocked(&mut self) -> Option<(QueueName, Lane)> {
         loop {
             let (queue, lane) = self.round.blocked.pop_front()?;
@@ -257,7 +259,8 @@ impl Dispatcher {
     }
 
     /// Returns the progress of the search in `lane` past its blocked head. The search starts from
-    /// the beginning if none is under way, or if the last one left out runs and its rest is over.
+    /// the beginning if none is under way. It also does so if the last search left out runs and the
+    /// pause after it is over.
     pub(crate) fn take_walk(&mut self, lane: &Lane, now: BootInstant) -> LaneWalk {
         self.walks.remove(lane).filter(|walk| !walk.is_to_begin_again(now)).unwrap_or_default()
     }
@@ -287,9 +290,9 @@ impl Dispatcher {
         self.round.current = Some(self.open(queue, vec![(lane, runs)], slots, now));
     }
 
-    /// Ends the handling of runs past the blocked head of a lane. `done` is the number of entries
-    /// that left the due set, or `None` after a failure. The lane still counts as one with blocked
-    /// runs.
+    /// Ends the handling of runs past the blocked head of a lane, and returns when the next round
+    /// may follow. `done` is the number of entries that left the due set, or `None` after a
+    /// failure. The lane still counts as one with blocked runs.
     fn note_behind(&mut self, behind: Behind, done: Option<usize>) -> DispatchPace {
         let Behind { lane, left, is_by_gate, is_through } = behind;
         if let Some(walk) = self.walks.get_mut(&lane) {

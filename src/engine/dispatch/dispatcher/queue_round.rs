@@ -53,7 +53,8 @@ pub(super) struct QueueRound {
     pub(super) lanes: Vec<(Lane, LaneCounts)>,
     /// The number of runs from lanes with blocked runs that this round may still try.
     patience: usize,
-    /// For each run that is tried now: true if the run was picked because it is the oldest.
+    /// For each run that is tried now: true if the run was picked because it is the oldest. `None`
+    /// if no runs are tried now.
     tried: Option<Vec<bool>>,
     /// The runs to try now that have not been tried yet, grouped by the index of their lane.
     together: VecDeque<(usize, Vec<DueRun>)>,
@@ -168,7 +169,7 @@ impl QueueRound {
         (self.tried, self.started) = (Some(tried), 0);
     }
 
-    /// Takes the result of the last step, and returns the lane of this step.
+    /// Records `report`, the result of the last step, and returns the lane of this step.
     pub(super) fn note(&mut self, report: ClaimReport) -> &Lane {
         let (lane, counts) = &mut self.lanes[self.at];
         counts.done += report.done;

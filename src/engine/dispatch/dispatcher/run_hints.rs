@@ -31,8 +31,8 @@ pub(crate) struct RunHints {
 }
 
 impl RunHints {
-    /// Returns the due time of a later occurrence that has a record. The next run of the job is
-    /// planned after this occurrence.
+    /// Returns the due time of a later occurrence of the same job that already has a run record, if
+    /// known. The next run of the job is planned after this occurrence.
     pub(crate) fn occupied(&self, run: &RunId) -> Option<UnixMillis> {
         self.occupied.get(run).copied()
     }
@@ -45,7 +45,7 @@ impl RunHints {
         self.occupied.insert(run.clone(), until);
     }
 
-    /// Forgets the later occurrence that has a record, because `run` was claimed.
+    /// Forgets the occurrence that `note_occupied` recorded for `run`, because `run` was claimed.
     pub(crate) fn forget_occupied(&mut self, run: &RunId) {
         self.occupied.remove(run);
     }

@@ -1,8 +1,8 @@
 //! The progress of a search past the blocked runs at the head of a lane.
 //!
-//! Invariant: no run of a gate is taken before an earlier run of that gate. A search takes only the
-//! first few runs of a gate, and leaves out later ones until the search starts again. A run that
-//! was taken but got no slot is taken again first.
+//! To take a run is to return it for a claim. Invariant: no run of a gate is taken before an
+//! earlier run of that gate. A search takes only the first few runs of a gate, and leaves out later
+//! ones until the search starts again. A run that was taken but got no slot is taken again first.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::store::DueEntry;
 /// The most runs of one gate that a search takes. More than one, because a gate may have several
 /// free places.
 const FEW: usize = 5;
-/// The rest after a search that left out runs, as a multiple of the time that the search spent
+/// The pause after a search that left out runs, as a multiple of the time that the search spent
 /// reading. Reading a whole lane is expensive for Redis.
 const REST: u32 = 10;
-/// The shortest rest after a search that left out runs.
+/// The shortest pause after a search that left out runs.
 const LEAST_REST: Duration = Duration::from_secs(1);
 
 /// The most gates that one search remembers. At more gates, the search starts again.
@@ -26,10 +26,10 @@ const GATES: usize = 10_000;
 /// The progress of the search in a lane past its blocked head.
 #[derive(Default)]
 pub(crate) struct LaneWalk {
-    /// The entry after which the next call begins. It is the last entry that the search left in
-    /// place before the first entry that the search took.
+    /// The entry after which the next call begins, or `None` for the beginning of the lane. It is
+    /// the last entry that the search left in place before the first entry that it took.
     pub(crate) after: Option<String>,
-    /// The gate after which the next search by gates continues.
+    /// The gate after which the next search by gates continues. `None` for the first gate.
     pub(crate) after_gate: Option<Gate>,
     /// True if runs found by their gates could not be handled. From then on the search reads the
     /// lane entry by entry.
@@ -45,8 +45,9 @@ pub(crate) struct LaneWalk {
 }
 
 impl LaneWalk {
-    /// Adds entries to `chosen` until `chosen` has `most` entries. Entries of an earlier call that
-    /// got no slot are added again before later entries.
+    /// Adds the entries that the search takes to `chosen`, until `chosen` has `most` entries.
+    /// Entries that an earlier call took but that got no slot are added again, before later
+    /// entries.
     pub(crate) fn choose(
         &mut self,
         entries: Vec<(DueEntry, Option<Gate>)>,
@@ -68,8 +69,7 @@ impl LaneWalk {
         }
     }
 
-    /// Returns true if `entry` is among the first few entries of `gate`. Then `entry` counts as
-    /// taken.
+    /// Returns true if `entry` is among the first `FEW` entries of `gate`, and counts it as taken.
     pub(crate) fn may_take(&mut self, gate: Gate, entry: &DueEntry) -> bool {
         let taken = self.taken.entry(gate).or_default();
         let is_known = taken.contains(&entry.member);

@@ -120,7 +120,7 @@ fn opened(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// Returns the facts in the text of a journal file, and the number of damaged lines.
+/// Returns the facts in `text`, the content of a journal file, and the number of its damaged lines.
 pub(super) fn read(text: &[u8]) -> (Memory, usize) {
     let mut memory = Memory::default();
     let mut bad = 0;

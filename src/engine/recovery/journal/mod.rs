@@ -88,8 +88,8 @@ impl Journal {
         self.desk.wake.notify_one();
     }
 
-    /// Raises the highest fence in memory. `whole_at` is Redis' time in Unix ms. The file is not
-    /// changed.
+    /// Raises the highest fence in memory to `fence`. Also records there that the data at `address`
+    /// was complete at `whole_at` (Redis' time in Unix ms). The file is not changed.
     pub(crate) fn raise(&self, fence: u64, whole_at: i64, address: &str) {
         let memory = &mut self.desk.state().memory;
         (memory.highest, memory.whole_at) =

@@ -13,8 +13,8 @@ use crate::engine::recovery::restored_ends;
 use crate::engine::recovery::restored_ends::Given;
 use crate::store::{KnownRun, RestoreOrder, StoreError};
 
-/// The time before the last complete state of the data. Ends of runs from before this time have
-/// already been notified.
+/// A run that ended longer than this before the data was last seen complete counts as notified. So
+/// its notices are not sent again.
 const REPORTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Sends restore orders to Redis. The node last saw the data complete at `whole_at`.
@@ -49,8 +49,8 @@ pub(crate) async fn give_back_end(
     Ok(restored_ends::give_back(&node.store, &[order], failed).await?.restored > 0)
 }
 
-/// Returns a restore order for each run in the journal of `node`. The data has the new epoch
-/// `epoch`. If a run ended more than once, its last end is restored. Ends older than `max_age` are
+/// Returns a restore order for each run in the journal of `node`. `epoch` is the new epoch of the
+/// data. If a run ended more than once, its last end is restored. Ends older than `max_age` are
 /// left out.
 pub(super) fn orders(
     journal: &Journal,

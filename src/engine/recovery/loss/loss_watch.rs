@@ -36,8 +36,8 @@ pub(super) struct FoundData {
     pub(super) known: LossQuestion,
 }
 
-/// The knowledge of this node when a poll was sent. The answer to the poll is compared with this
-/// knowledge.
+/// The highest fence that this node knew when a poll was sent, and how often it had accepted data.
+/// The answer to the poll is compared with both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LossQuestion {
     pub(super) highest: u64,
@@ -78,7 +78,7 @@ impl LossWatch {
         })
     }
 
-    /// Waits until a poll finds unknown data, and returns the data.
+    /// Waits until a poll finds unknown data, and returns the marks of this data.
     pub(super) async fn next_found(&self) -> FoundData {
         loop {
             self.has_found.notified().await;
@@ -93,7 +93,7 @@ impl LossWatch {
         &self.address
     }
 
-    /// Returns true if this node accepted data as its own after `known` was taken.
+    /// Returns true if this node accepted data as its own after `known_now` returned `known`.
     pub(super) fn has_accepted_since(&self, known: LossQuestion) -> bool {
         self.accepted.load(Ordering::Acquire) != known.accepted
     }
@@ -102,14 +102,14 @@ impl LossWatch {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the present knowledge, to be taken before a poll is sent. A lower fence in the
-    /// answer to that poll means a data loss.
+    /// Returns the highest fence that this node knows now, with which `knows` compares a poll. Call
+    /// this before the poll is sent. A lower fence in the answer then means a data loss.
     pub(crate) fn known_now(&self) -> LossQuestion {
         let accepted = self.accepted.load(Ordering::Acquire);
         LossQuestion { highest: self.journal.with(|memory| memory.highest), accepted }
     }
 
-    /// Returns true if `poll` found the data that this node knows. `known` is the knowledge from
+    /// Returns true if `poll` found the data that this node knows. `known` was taken by `known_now`
     /// before the poll was sent. If the result is false, the caller must ignore the poll.
     pub(crate) fn knows(&self, poll: &Poll, known: LossQuestion) -> bool {
         if self.has_accepted_since(known) {
@@ -148,8 +148,8 @@ impl LossWatch {
         true
     }
 
-    /// Returns the epoch to write back if only the value of the epoch key is damaged. The server
-    /// must be the known one, and the fence not below the highest fence seen.
+    /// Returns the epoch to write back if only the value of the epoch key is damaged. Returns
+    /// `None` unless the server is the known one and the fence is not below `highest`.
     pub(super) fn mark_to_write_back(&self, marks: &DataMarks, highest: u64) -> Option<String> {
         let is_damaged = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
         self.journal.with(|memory| {

@@ -41,8 +41,8 @@ use crate::store::{
 use data_state::{DataState, Remembered, judge};
 use loss_watch::{FoundData, LossWatch};
 
-/// The shortest and the longest time without claims after a loss. Between these limits, this is the
-/// length of a lease. Redis accepts no longer time.
+/// The shortest and the longest time without claims after a data loss. Between these limits, the
+/// time is the length of a lease. The script in Redis accepts no longer time.
 const SETTLE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
 /// The time that other nodes get to restore their journals, before this node reports which jobs are
 /// gone. All nodes notice a loss within a second.
@@ -83,8 +83,8 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
     let (known, marks) = (watch.remembered(), &found.marks);
     if marks.met == Met::No {
         store.record_server(&marks.server).await?;
-        // The next poll shows the fence that this server had first. Without an epoch it shows
-        // nothing new.
+        // The next poll also shows the fence that this server had when a node first met it. It
+        // shows nothing more if the data has no epoch.
         if !marks.epoch.is_empty() {
             return Ok(());
         }

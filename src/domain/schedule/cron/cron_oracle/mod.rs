@@ -64,8 +64,8 @@ fn changes_of(zone: &Zone, first: i16, end: i16) -> Vec<Timestamp> {
         .collect()
 }
 
-/// Generates an item of a field from `min` to `max`. `wraps` is the number of values after which a
-/// range starts again.
+/// Generates an item of a field with values from `min` to `max`. `wraps` is the number of values
+/// after which a range starts again. With `None`, a range must not run backwards.
 fn item(min: i64, max: i64, wraps: Option<i64>) -> impl Strategy<Value = OracleKnown> {
     (0..5_u8, min..=max, min..=max, 1..(max * 2)).prop_map(move |(kind, a, b, step)| {
         let (low, high) = if wraps.is_none() && a > b { (b, a) } else { (a, b) };
@@ -85,7 +85,8 @@ fn item(min: i64, max: i64, wraps: Option<i64>) -> impl Strategy<Value = OracleK
     })
 }
 
-/// Generates a sign of the day field, or of the weekday field if `of_weekday` is true.
+/// Generates an item such as `L` or `5#2`, for the weekday field if `of_weekday` is true, else for
+/// the day field.
 fn sign(of_weekday: bool) -> impl Strategy<Value = OracleKnown> {
     (0..3_u8, 1..=31_i64, 0..=7_i64, 1..=5_i64).prop_map(move |(kind, day, weekday, nth)| {
         let (text, sign) = match (of_weekday, kind) {
@@ -123,7 +124,7 @@ fn field(
     prop_oneof![starred_of_ten => Just(all), 10 - starred_of_ten => listed]
 }
 
-/// Generates an hour field with the hours of most clock changes. Half of the cases use these hours.
+/// Generates an hour field whose values are the hours of most clock changes in half of the cases.
 fn night_hour() -> impl Strategy<Value = OracleKnown> {
     select(vec![
         OracleKnown::of_numbers("2", [2], false),
@@ -159,8 +160,8 @@ fn rule() -> impl Strategy<Value = ClockChanges> {
     (gap, fold).prop_map(|(gap, fold)| ClockChanges { gap, fold })
 }
 
-/// Compares the occurrences of an expression after `from` in the window with the occurrences of
-/// the walker. Returns how many occurrences were compared.
+/// Compares the occurrences of an expression after `from`, within `window`, with the occurrences
+/// that the walker finds. Returns the number of compared occurrences.
 fn check(
     window: &WalkWindow,
     fields: &[OracleKnown; 5],

@@ -14,8 +14,8 @@ pub(in super::super) struct OracleKnown {
     pub(super) starred: bool,
 }
 
-/// A sign for a day named by its place in the month. This type is independent of the code under
-/// test.
+/// A day named by its place in the month, such as `L` or `5#2`. This type is independent of the
+/// code under test.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Sign {
     Last,

@@ -22,8 +22,9 @@ pub(super) struct WalkWindow {
     clock: Vec<Shown>,
 }
 
-/// The time `now` that the wall clock shows at a minute. `step` is the number of minutes since the
-/// previous time. `comes_again` is true if the clock soon shows `now` again.
+/// The time `now` that the wall clock shows at a minute. `step` is the number of minutes by which
+/// the wall clock moved since the previous minute. `comes_again` is true if the clock soon shows
+/// `now` again.
 struct Shown {
     now: DateTime,
     step: i64,

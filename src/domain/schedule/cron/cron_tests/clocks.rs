@@ -1,5 +1,5 @@
-//! Tests of clock changes: the effect of a gap and a fold on each kind of job, and the rules a job
-//! may choose.
+//! Tests of clock changes: the effect of a gap and a fold on each kind of job, and on each rule
+//! `dst`.
 
 use super::{occurrences, occurrences_of};
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};

@@ -81,7 +81,8 @@ fn two_restricted_day_fields_are_either_or_and_a_star_makes_them_both() {
         occurrences("0 0 13 * 5", "UTC", from, 3),
         ["2026-02-06 00:00:00+00:00", "2026-02-13 00:00:00+00:00", "2026-02-20 00:00:00+00:00"]
     );
-    // Odd days that are Mondays: a field that begins with `*` restricts the other day field.
+    // Odd days that are Mondays: a day field that begins with `*` must match together with the
+    // other.
     assert_eq!(
         occurrences("0 0 */2 * 1", "UTC", from, 2),
         ["2026-02-09 00:00:00+00:00", "2026-02-23 00:00:00+00:00"]
@@ -297,7 +298,7 @@ fn letters_stand_for_days_by_their_place_in_the_month() {
     assert_eq!(days("0 9 * * 7#1", 2), ["01-04", "02-01"]);
     assert_eq!(days("0 9 * * FRIL", 3), ["01-30", "02-27", "03-27"]);
     assert_eq!(days("0 9 * * 0l", 2), ["01-25", "02-22"]);
-    // A list may have letters, and letters follow the rule of the two day fields.
+    // A list may contain items such as `L`, and the rule of the two day fields applies to them too.
     assert_eq!(days("0 9 15,L * *", 4), ["01-15", "01-31", "02-15", "02-28"]);
     assert_eq!(days("0 9 L * 5#2", 4), ["01-09", "01-31", "02-13", "02-28"]);
     assert_eq!(days("0 9 */2 * 5L", 2), ["02-27", "03-27"]);

@@ -1,5 +1,5 @@
-//! Tests of a table of examples, and of two properties. A job runs at the described values. No two
-//! expressions with different times have the same description.
+//! Tests of descriptions by a table of examples, and by two properties. A job runs at exactly the
+//! described times. No two expressions with different times have the same description.
 
 mod other_forms;
 
@@ -154,7 +154,8 @@ fn meaning(fields: &DescribedFields) -> String {
     [second, minute, hour, month, year].map(set).join(" ") + &days
 }
 
-/// Returns a random item of a field. There are few possible values, so equal items occur.
+/// Returns a random item of a field. Only few items are possible, so the same item is drawn several
+/// times.
 fn item(random: &mut fastrand::Rng, (min, max): (u16, u16), wraps: bool) -> String {
     let low = random.u16(min..=max);
     let high = random.u16(if wraps { min } else { low }..=max);
@@ -202,7 +203,7 @@ fn no_two_expressions_that_come_at_different_times_are_reported_alike() {
     }
 }
 
-/// Returns true if the described values include the second `at` in UTC.
+/// Returns true if the described values include the time `at`, a Unix time in seconds.
 fn lets_through(fields: &DescribedFields, at: i64) -> bool {
     let clock = jiff::tz::TimeZone::UTC.to_datetime(Timestamp::from_second(at).unwrap());
     let has = |values: &BTreeSet<u16>, value: i8| values.contains(&u16::try_from(value).unwrap());

@@ -21,7 +21,8 @@ fn rule(text: &str) -> Recurrence {
     Recurrence::new(text, START.parse().unwrap()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Checks each line of the table. A failure prints the whole corrected table.
+/// Checks each line of `table` with the words that `describe` returns. A failure prints the whole
+/// corrected table.
 #[track_caller]
 fn assert_reported(table: &str, describe: impl Fn(&str) -> String) {
     let (mut right, mut is_wrong, mut count) = (String::new(), false, 0);
@@ -61,7 +62,8 @@ fn times(schedule: Schedule) -> Vec<UnixMillis> {
         .collect()
 }
 
-/// Checks that among `count` drawn texts, schedules with the same description have the same times.
+/// Checks that schedules with the same description have the same times. `draw` makes each of
+/// `count` random schedules.
 fn assert_apart(count: usize, mut draw: impl FnMut() -> Option<(String, String, Schedule)>) {
     let mut phrase: HashMap<String, (Vec<UnixMillis>, String)> = HashMap::new();
     let mut read = 0;

@@ -1,5 +1,5 @@
-//! Tests that compare the search over months with a check of each occurrence, and bound the number
-//! of its steps.
+//! Tests of the search for the next day by months. They compare it with a check of each occurrence,
+//! and bound the number of its steps.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ fn what_is_found_over_months_is_what_a_try_at_each_time_finds() {
         let meeting = Meeting::new(&table.zone, &table.parts, &filter);
         let mut from = begin;
         for at in &tried {
-            // The search skips no occurrence that counts, wherever it begins.
+            // The search skips no occurrence that counts, from whatever instant it begins.
             assert!(
                 meeting.from(from).is_some_and(|found| found <= at.as_i64()),
                 "{round}: {schedule:?} {at}"

@@ -13,21 +13,22 @@ use crate::domain::time::civil::{DAY, Date, first_named};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// The search for the days that the schedules of a timetable and its filter have in common.
+/// The search for days that a schedule of a timetable names and that its `only_on` and `exclude`
+/// allow.
 pub(super) struct Meeting<'a> {
     zone: &'a Zone,
     parts: &'a [TimetablePart],
     filter: &'a Filter,
-    /// For each schedule, the number of days from dates in its own zone to dates in the zone of the
-    /// timetable.
+    /// For each schedule, the difference in days between the two dates of one instant: in the
+    /// schedule's own zone, and in the zone of the timetable.
     shifts: Vec<Shift>,
-    /// The numbers of the local days whose start falls into a gap of the clock. Times of the
-    /// previous day that fall into the gap run on such a day.
+    /// The numbers of the local days that begin with a gap of the clock. A time of the day before
+    /// that falls into the gap runs on such a day.
     entered_by_gaps: Vec<i64>,
 }
 
 impl<'a> Meeting<'a> {
-    /// Creates the search for the days that `filter` and any of `parts` have in common.
+    /// Creates the search for days that any of `parts` names and that `filter` allows.
     pub(super) fn new(zone: &'a Zone, parts: &'a [TimetablePart], filter: &'a Filter) -> Self {
         let clock = Clock::of(zone);
         let shift = |part: &TimetablePart| {
@@ -37,8 +38,9 @@ impl<'a> Meeting<'a> {
         Self { zone, parts, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
     }
 
-    /// Returns an instant at or after `millis`. No occurrence lies between `millis` and this
-    /// instant. Returns `None` if no occurrence at or after `millis` counts.
+    /// Returns an instant from which the search for occurrences may go on. It is not before
+    /// `millis`, and no occurrence lies between the two. Returns `None` if no occurrence follows
+    /// `millis`.
     pub(super) fn from(&self, millis: i64) -> Option<i64> {
         let zone = self.zone;
         // If the clock is set back over midnight, the day before comes a second time. So the search
@@ -96,8 +98,9 @@ impl Clock {
         clock
     }
 
-    /// Returns the number of days from a date on the clock `own` to the date on this clock, for
-    /// times between the seconds `first` and `last` of a day.
+    /// Returns the difference in days between a date on the clock `own` and the date of the same
+    /// instant on this clock. Only times between the seconds `first` and `last` of a day are
+    /// considered.
     fn shift_from(&self, own: &Self, (first, last): (i64, i64)) -> Shift {
         /// The longest gap of a clock, in seconds. A time in a gap runs right after the gap, so it
         /// runs later by at most this many seconds.
