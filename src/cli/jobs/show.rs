@@ -354,9 +354,9 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
     Ok(0)
 }
 
-/// Returns when the group opens for which the run waits, as text: the end of its gap, and the end
-/// of the turn. Returns `None` if the run waits for no group, or if the group does not open by time
-/// alone.
+/// Returns when the group that the run waits for lets a run start, as text: at the end of the
+/// group's `gap`, at the timeout of the turn, or both. Returns `None` if the run waits for no group,
+/// or if no time alone opens the group.
 async fn opens(
     store: &Store,
     record: &RunRecord,

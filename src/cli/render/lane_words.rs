@@ -1,4 +1,4 @@
-//! The names of lanes, as text and as JSON.
+//! The queue, priority and labels of a lane as text, and the labels as JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

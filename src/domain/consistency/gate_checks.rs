@@ -25,8 +25,8 @@ pub struct GateFacts {
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
         format!(
-            "lists the runs that wait at a gate, and has wrong entries ({}), \
-             such as run {first}, whose record does not allow the entry",
+            "lists the runs that wait at a gate; wrong entries of this gate: {}, such as run {first}: \
+             its record does not name this gate, or the run waits although it has a place",
             facts.strays.len()
         )
     } else if let Some(first) = facts.aside.first() {
@@ -65,7 +65,7 @@ mod tests {
         for (facts, wanted) in [
             (
                 GateFacts { strays: vec![run.clone()], ..GateFacts::default() },
-                "whose record does not allow the entry",
+                "its record does not name this gate",
             ),
             (
                 GateFacts { aside: vec![run.clone()], ..GateFacts::default() },

@@ -17,7 +17,7 @@ use crate::domain::schedule::lateness::SkippedRange;
 pub fn counted_twice(run: &RunId, range: SkippedRange, state: RunState) -> Inconsistency {
     let SkippedRange { first, last, count } = range;
     let found = format!(
-        "has run {run} twice: as a record, and in the ledger as {state} in a range of {count} occurrences from {first} to {last}"
+        "counts run {run} twice: the run has a record, and a range of the ledger also counts the run ({state}, {count} occurrences from {first} to {last})"
     );
     let subject = FindingSubject::Job(run.job().clone());
     Inconsistency::wrong(subject, "ledger", found)

@@ -191,7 +191,8 @@ async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
     }
 }
 
-/// Repairs the findings about clocks that a second check confirms a moment later.
+/// Corrects the due and ready times in `findings` that were computed while Redis' clock was ahead, if
+/// a second check confirms them. Ignores all other findings.
 pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<(), StoreError> {
     let of_kind: Vec<Inconsistency> =
         findings.into_iter().filter(Inconsistency::is_of_clock).collect();
@@ -202,7 +203,7 @@ pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<
             info!(
                 finding = finding.code(),
                 done = done.join(", "),
-                "A time that was computed while the clock of Redis was wrong is corrected: {} {}.",
+                "A plan made while the clock of Redis was wrong was repaired. Before the repair: {} {}.",
                 finding.subject,
                 finding.found
             );

@@ -64,7 +64,8 @@ impl RuleTimes {
         }
     }
 
-    /// Returns the number of times before `second`, in seconds from the start of the period.
+    /// Counts the times of this set that are before `second`, which is in seconds from the start of
+    /// the period.
     pub(super) fn count_before(&self, second: i64) -> i64 {
         let Some(found) = self.first_from(second) else { return self.count() };
         match self {
