@@ -25,7 +25,8 @@ const FIELD: &str = "without";
 /// The directory used by a notice whose own directory cannot be used.
 const DIRECTORY: &str = "/";
 
-/// An attempt of a notice, and the list of the parts that the attempt lacks.
+/// An attempt of a notice that runs without its user, directory or variables if one of these cannot
+/// be used. Has the reason for each part that is left out.
 pub(super) struct NoticeFallback<'a> {
     attempt: Cow<'a, Attempt>,
     may_go_without: bool,

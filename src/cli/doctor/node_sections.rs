@@ -338,7 +338,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
             }));
             checks.extend(unsaid.into_iter().map(|(job, files)| {
                 let text = format!(
-                    "the live definition comes from a file that no longer has this job, and the files of {} define the job differently; nodes apply their own files by themselves, apply any other file with schedctl apply",
+                    "the file with the definition in effect no longer has this job, and the files of {} define the job differently; a running node applies its own file by itself, any other file needs schedctl apply",
                     files.join(", ")
                 );
                 ServerCheck::new(job.as_str(), CheckLevel::Warn, text)

@@ -107,9 +107,7 @@ fn forget_notices<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
             && let Some((reported, _)) = run.claim.run.job().notice_subject()
             && let Err(error) = notice_cleanup::forget_if_removed(&run.node.store, &reported).await
         {
-            run.node
-                .outage_log
-                .failed(&error, "the hidden job of the notice is removed later by the janitor");
+            run.node.outage_log.failed(&error, "the hidden job of the notice is removed later");
         }
     })
 }
@@ -121,7 +119,8 @@ fn advance_backfill<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
             && run.claim.run.kind() == RunKind::Backfill
             && let Err(error) = backfill_plan::advance(&run.node.store, run.claim.run.job()).await
         {
-            run.node.outage_log.failed(&error, "the backfill is continued later by the janitor");
+            let hence = format!("the backfill of job {} continues later", run.claim.run.job());
+            run.node.outage_log.failed(&error, &hence);
         }
     })
 }

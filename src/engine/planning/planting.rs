@@ -244,7 +244,8 @@ async fn apply_until_answered(
     store.apply_jobs(orders).await
 }
 
-/// Applies one request, and returns its result. The error is the reason why the request failed.
+/// Applies the definition in `request` to its job, and returns what changed. The error is the reason
+/// why the request failed.
 pub async fn apply_one(
     store: &Store,
     host_zone: &Zone,

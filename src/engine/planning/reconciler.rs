@@ -282,7 +282,10 @@ async fn declare(
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                error!("The file's settings of {} were not applied: {error}.", section.entry());
+                error!(
+                    "The settings of {} in the jobs file of this node were not applied: {error}.",
+                    section.entry()
+                );
                 problems.push(format!("{} is not applied: {error}", section.entry()));
             }
         }

@@ -125,7 +125,7 @@ impl Given {
             Ok(RestoreReply::Restored) => self.restored += 1,
             Ok(RestoreReply::Known) => self.known += 1,
             Ok(_) => {
-                let found = "the job or the record changed at each attempt to restore the run";
+                let found = "others changed the job or the record of the run at each attempt to restore the run";
                 failed(&order.run, &StoreError::corrupt(format!("run {}", order.run), found));
                 self.failed += 1;
             }

@@ -91,13 +91,16 @@ impl OutageLog {
     pub(crate) fn failed(&self, error: &StoreError, hence: &str) {
         let text = error.to_string();
         if matches!(error, StoreError::Unavailable { .. }) {
-            self.no_answer(text);
-        } else if !self.failures.is_new(&format!("{text} {hence}")) {
-            debug!("{text}, so {hence}.");
+            return self.no_answer(text);
+        }
+        // The effect comes first, because the text of an error ends with its remedy.
+        let failure = format!("Because of an error, {hence}: {text}.");
+        if !self.failures.is_new(&failure) {
+            debug!("{failure}");
         } else if error.is_passing() {
-            warn!("{text}, so {hence}. This node tries again.");
+            warn!("{failure} This node tries again.");
         } else {
-            error!("{text}, so {hence}.");
+            error!("{failure}");
         }
     }
 

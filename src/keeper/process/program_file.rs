@@ -101,8 +101,9 @@ impl Candidates {
         Ok(Self { files, count, is_searched })
     }
 
-    /// Returns the file to execute and its number among the candidates of the directory `place`.
-    /// For a bare name this is the first file that can be executed.
+    /// Returns the file to execute and its number among the candidates. `place` is the working
+    /// directory that the child entered: only candidates seen from there count. A bare name gives the
+    /// first file that can be executed. A name with a slash gives its file without a check.
     ///
     /// Calls `before` with each number before the search looks at that file. Safe between fork and
     /// exec: the search neither allocates nor locks. May wait for a file system.

@@ -256,7 +256,9 @@ fn met(text: &str) -> Met {
 /// Malformed gates are left out, because `doctor` reports them.
 fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
     let bad = || {
-        let found = format!("found {value:?}, wanted the time of a gate check and gates");
+        let found = format!(
+            "found {value:?}, wanted a list of two: the time of the next gate check, and a list of gates"
+        );
         StoreError::corrupt("reply of script list_due", found)
     };
     let Value::Array(parts) = value else { return Err(bad()) };

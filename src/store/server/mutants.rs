@@ -196,9 +196,9 @@ pub fn priority(priority: Priority) -> Priority {
     if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
 }
 
-/// Returns how long a node has seen a lease unchanged: `unchanged`. The mutant
-/// `reaper-trusts-clock` compares `end`, the end of the lease in Unix ms, with the wall clock
-/// instead.
+/// Returns `unchanged`, the time for which a node has seen a lease unchanged. With the mutant
+/// `reaper-trusts-clock` returns the maximum if the wall clock has passed `end`, the end of the lease
+/// in Unix ms, or else zero.
 pub fn watched(end: &str, unchanged: Duration) -> Duration {
     if !is(Mutant::ReaperTrustsClock) {
         return unchanged;

@@ -284,7 +284,7 @@ fn state_of(facts: &Facts, run: &RunFacts) -> Finding {
         RunState::Lost => match reason {
             Some(why) if why.starts_with("done_check unclear") => (
                 "asked_in_vain",
-                format!("The run is lost, and was not started this time: {why}. {UNKNOWN}"),
+                format!("The run is lost. No further attempt was started: {why}. {UNKNOWN}"),
             ),
             Some(why) => ("lost", format!("The run is lost: {why}. {UNKNOWN}")),
             None => ("lost", format!("The run is lost. {UNKNOWN}")),

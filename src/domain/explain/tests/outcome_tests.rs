@@ -71,7 +71,7 @@ fn a_run_says_how_it_ended() {
         (
             asked_in_vain(),
             "asked_in_vain",
-            "The run is lost, and was not started this time: done_check unclear 4 times in a row: exit code 9. schedd does not know if the work of the run is done.",
+            "The run is lost. No further attempt was started: done_check unclear 4 times in a row: exit code 9. schedd does not know if the work of the run is done.",
         ),
         (by_ana("cancelled"), "cancelled", "The run was cancelled by ana@h1 on 12:00:05."),
         (

@@ -28,8 +28,8 @@ impl<const WORDS: usize> Counted<WORDS> {
         (!numbers.is_empty()).then_some(bits)
     }
 
-    /// Returns true if the set has the position `number`, counted from the start, of `length`
-    /// positions.
+    /// Returns true if the set contains the position `number` (1 is the first) of a period with
+    /// `length` positions. The entry -1 of the set is the last position.
     fn has(&self, number: i64, length: i64) -> bool {
         let bit = |words: &[u64; WORDS], at: i64| {
             let at = usize::try_from(at).unwrap_or(0);

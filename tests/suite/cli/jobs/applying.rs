@@ -384,7 +384,7 @@ fn a_job_that_is_live_as_no_file_says_is_named_until_one_of_them_is_applied_agai
     let reported = bench.ctl.run(&["doctor"]).stdout;
     assert!(
         reported.contains(
-            "the live definition comes from a file that no longer has this job, and the files of apply:one define the job differently"
+            "the file with the definition in effect no longer has this job, and the files of apply:one define the job differently"
         ),
         "{reported}"
     );

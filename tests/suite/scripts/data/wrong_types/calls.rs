@@ -274,7 +274,8 @@ async fn call_on_the_records(script: &str, scene: &Scene) -> Result<String, Stor
         }
         "repair_counts" => format!("{:?}", store.repair_counts(&CountFacts::default()).await?),
         "repair_job" => {
-            let (name, record) = (job.name.clone(), Some(job.clone()));
+            let name = job.name.clone();
+            let record = Some(JobRecord { unique: Some("k".parse().unwrap()), ..job.clone() });
             let mending = JobMending {
                 name,
                 record,
