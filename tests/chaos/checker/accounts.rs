@@ -195,8 +195,9 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
             let is_replaced = job.overlap == Overlap::Replace
                 && recorded.reason == "replaced"
                 && has_newer(view, recorded);
+            // The removal of a job also ends a run that is due and not yet claimed: `cancelled`.
             let is_removed = job.phases.iter().all(|phase| phase.sure_to <= finished)
-                && recorded.reason.contains("removed");
+                && (recorded.reason.contains("removed") || recorded.reason == "cancelled");
             allow(
                 is_asked || is_replaced || is_removed || was_removed(view, recorded),
                 "nobody asked for that",
