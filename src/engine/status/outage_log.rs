@@ -95,7 +95,7 @@ impl OutageLog {
         }
         // The effect comes first, because the text of an error ends with its remedy.
         let failure = format!("Because of an error, {hence}: {text}.");
-        if !self.failures.is_new(&failure) {
+        if !self.failures.is_new(&format!("{text} {hence}")) {
             debug!("{failure}");
         } else if error.is_passing() {
             warn!("{failure} This node tries again.");
