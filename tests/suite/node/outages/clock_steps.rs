@@ -279,7 +279,10 @@ fn a_retry_that_a_clock_ahead_judged_too_late_is_made_after_all() {
     eye.add(
         &json!({"name": "a", "in": "0s", "shell": "fails once", "retry": retry, "catch_up": aged}),
     );
-    until_begun(&script, &["a"], 0, 1, LONG);
+    until("the retry waits", LONG, || {
+        let run = script.runs().first()?.to_string();
+        eye.run(&run).filter(|run| run.attempt == 1 && run.state == RunState::Scheduled)
+    });
     redis.set_clock(DAY);
     let ended = || eye.history("a").pop();
     until("the retry is too late", LONG, || ended().filter(|run| run.state == RunState::Failed));
