@@ -281,7 +281,6 @@ end
 local function withdraw(k, a, job)
   redis.call('DEL', k.run)
   unwatch_planned(k, a.id)
-  if job[3] then return end
   if job[4] then
     if job[5] == '1' then redis.call('HSETNX', k.job, 'paused_run', a.id) end
     return
@@ -362,7 +361,8 @@ local function claim(k, a)
   local is_of_former = is_former(run[15], first and job[10] or job[11])
   local begins = first and a.kind == 'regular'
   -- Only a clock that was ahead lets a run wait for its turn before its due time.
-  local is_ahead = begins and not is_pending and not run[20] and (job[12] or '') == '' and tonumber(a.due_ms) > now
+  local is_ahead = begins and not is_pending and not job[3] and not run[20] and (job[12] or '') == ''
+    and tonumber(a.due_ms) > now
   local started, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
   local is_missed = a.kind == 'regular' and a.latest_start ~= '' and now > tonumber(a.latest_start)

@@ -48,9 +48,9 @@ pub(crate) struct Meant {
 }
 
 impl Meant {
-    /// Checks that the Redis can be used. Returns the store with the facts about the server, or
-    /// with the reason why the server is refused. A server that evicts keys is accepted if the jobs
-    /// file allows eviction.
+    /// Returns the store, and either the facts about its Redis server or the reason why schedd
+    /// cannot use this server. A server that evicts keys is accepted if the jobs file allows
+    /// eviction.
     pub(crate) async fn try_out(
         self,
         global: &Global,

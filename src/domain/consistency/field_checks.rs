@@ -26,7 +26,7 @@ const NOT_A_SECTION: &str = "the field does not have the form queue NAME or grou
 const NOT_A_WORD: &str = "the field is not a name of lower-case letters and underscores";
 const NOT_A_CONCURRENCY: &str = "the value is not a concurrency (a whole number above 0)";
 const NOT_A_COUNT: &str = "the value is not a whole number from 0";
-const NOT_A_INSTANT: &str = "the value is not a time (a Unix time in ms)";
+const NOT_AN_INSTANT: &str = "the value is not a time (a Unix time in ms)";
 const NOT_A_FENCE_AT: &str = "the value is not a fence with a Unix time in ms (FENCE:MS)";
 const NOT_A_TIME_IN_MS: &str = "the value is not a whole number of milliseconds";
 const NOT_A_HASH: &str = "the value is not a hash of 40 hexadecimal digits";
@@ -78,7 +78,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "stop_requests" => field.parse::<RunId>().is_err().then_some(NOT_A_RUN),
         "known_servers" => (!is_count_at(value)).then_some(NOT_A_FENCE_AT),
         "consistency_check" if matches!(field, "taken_at" | "at" | "round_at") => {
-            (!is_instant(value)).then_some(NOT_A_INSTANT)
+            (!is_instant(value)).then_some(NOT_AN_INSTANT)
         }
         "consistency_check" if field == "findings" => (!is_count()).then_some(NOT_A_COUNT),
         "source" if field.parse::<JobName>().is_err() => Some(NOT_A_JOB),
@@ -92,7 +92,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "counters" if matches!(field, "waiting" | "ledger_ranges") => None,
         "counters" | "ledger_before" if !is_word(field) => Some(NOT_A_WORD),
         "ledger_before" if matches!(field, "until" | "latest") => {
-            (!is_instant(value)).then_some(NOT_A_INSTANT)
+            (!is_instant(value)).then_some(NOT_AN_INSTANT)
         }
         "queue_state" | "counters" | "ledger_before" => (!is_count()).then_some(NOT_A_COUNT),
         "node" => judge_node(field, value),
@@ -136,7 +136,7 @@ fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
         (None, "turn" | "ended") => {
             (value.parse::<JobName>().is_ok(), "the value is not a valid job name")
         }
-        (None, "since" | "last_ended" | "tried") => (is_instant(value), NOT_A_INSTANT),
+        (None, "since" | "last_ended" | "tried") => (is_instant(value), NOT_AN_INSTANT),
         _ => (true, ""),
     };
     (!is_sound).then_some(fault)
@@ -163,7 +163,7 @@ fn judge_node(field: &str, value: &str) -> Option<&'static str> {
     const NOT_PLAIN: &str =
         "the value is not a text of one line with at most 300 bytes of printable characters";
     let (is_whole, fault) = match field {
-        "started_at" => (is_instant(value), NOT_A_INSTANT),
+        "started_at" => (is_instant(value), NOT_AN_INSTANT),
         "pid" | "running" => (value.parse::<u32>().is_ok(), NOT_A_COUNT),
         "clock_offset_ms" => (value.is_empty() || value.parse::<i64>().is_ok(), NOT_A_TIME_IN_MS),
         "state" => {

@@ -42,11 +42,11 @@ impl ProcessRules {
 pub enum Started {
     /// The attempts of the job start processes.
     Work,
-    /// The attempts make a request. The command of the `done_check` starts a process, which gets no
+    /// The job makes HTTP requests, and only its `done_check` starts a process. That process gets no
     /// input.
     Question,
-    /// The attempts make a request. Only notices start processes, which get no input and have no
-    /// resource limits.
+    /// The job makes HTTP requests, and only its notices start processes. Those processes get no
+    /// input and have no resource limits.
     Notice,
     /// No part of the job starts a process.
     Nothing,

@@ -38,7 +38,8 @@ pub(crate) struct Definitions {
     node: Arc<NodeContext>,
     readings: Arc<ZoneReadings>,
     kept: HashMap<JobName, Arc<Definition>>,
-    /// The number of readings of the zone data when the cached definitions were compiled.
+    /// The version of the zone data with which the cached definitions were compiled: how often this
+    /// node had read the zone data by then.
     zones: u64,
 }
 

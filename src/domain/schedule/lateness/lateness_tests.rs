@@ -20,7 +20,7 @@ fn minutely() -> Timetable {
     )
 }
 
-/// Returns a run due at `at(0)`, about which a node decides at `now`.
+/// Returns the facts about a run due at `at(0)` that a node examines at `now`.
 fn met<'a>(timetable: &'a Timetable, catch_up: &'a CatchUp, now: UnixMillis) -> Due<'a> {
     Due {
         timetable,

@@ -67,7 +67,7 @@ enum Look {
 
 impl RecurrenceRule {
     /// Returns the number of the period, such as a week or hour, that contains the second `local`.
-    /// Seconds count since 1970 by the wall clock.
+    /// `local` is in seconds since 1970-01-01T00:00 of local time.
     fn period_of(&self, local: i64) -> i64 {
         let day = local.div_euclid(DAY);
         match self.freq {

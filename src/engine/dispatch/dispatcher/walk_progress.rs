@@ -40,7 +40,7 @@ pub(crate) struct LaneWalk {
     pub(super) has_left: bool,
     /// The time that the search spent reading entries.
     pub(crate) spent: Duration,
-    /// The time at which the search reached the last due run. `None` before that.
+    /// The time at which the search had passed all due runs of the lane. `None` while it has not.
     pub(crate) arrived: Option<BootInstant>,
 }
 

@@ -112,7 +112,7 @@ impl Memory {
         self.claimed.values()
     }
 
-    /// Drops ends and start marks from before the time `before`, in Unix ms.
+    /// Forgets ends and start marks of runs older than `before`, in Unix ms.
     pub(super) fn forget_before(&mut self, before: i64) {
         self.claimed.retain(|_, run| run.at >= before);
         let (ended, of_job) = (&mut self.ended, &mut self.of_job);
