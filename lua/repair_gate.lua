@@ -48,12 +48,12 @@ for at = 4, last, 2 do
   local has_place = false
   for _, name in ipairs(gate_names(run[2])) do has_place = has_place or name == gate.name end
   if not has_place or run[1] ~= 'scheduled' and run[1] ~= 'running' then
-    if stop_waiting(gate, id) then
-      add_to_counter(counters, 'waiting', -1)
-      left = left + 1
-    end
-    left = left + redis.call('ZREM', gate.holders, id)
-    forget_lane(gates.timers, gate, id, now)
+    local has_waited = stop_waiting(gate, id)
+    if has_waited then add_to_counter(counters, 'waiting', -1) end
+    local had_place = redis.call('ZREM', gate.holders, id) == 1
+    local had_lane = forget_lane(gates.timers, gate, id, now)
+    local had_before = redis.call('HDEL', gate.state, 'before:' .. id) == 1
+    if has_waited or had_place or had_lane or had_before then left = left + 1 end
   elseif redis.call('ZSCORE', gate.waiters, id) then
     local known = redis.call('HGET', gate.state, 'lane:' .. id)
     local own = known or string.match(lane, '^%S+$') or 'default'

@@ -91,7 +91,10 @@ pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Cli
     }
     let (address, is_private) = match named(global, console)? {
         Some(address) => (address, false),
-        None => (Address::parse(&private_redis::find_socket().ok_or_else(nothing_found)?)?, true),
+        None => {
+            let found = private_redis::find_socket().map_err(|doubt| doubtful_socket(&doubt))?;
+            (Address::parse(&found.ok_or_else(nothing_found)?)?, true)
+        }
     };
     Ok(Meant {
         store: Store::new(&address, keys.clone())?.signed(&who()),
@@ -181,6 +184,12 @@ fn allows_eviction(global: &Global) -> bool {
     let read =
         jobs_file(global).and_then(|place| config::read_redis(&place, &Zone::of_host()).ok());
     read.is_some_and(|read| read.redis.allow_eviction)
+}
+
+fn doubtful_socket(doubt: &str) -> CliFailure {
+    CliFailure::Config(vec![format!(
+        "found the private Redis of a schedd but did not use it, because another user may have created it: {doubt}, or give --redis URL"
+    )])
 }
 
 fn nothing_found() -> CliFailure {

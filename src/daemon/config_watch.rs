@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::setup_failure::SetupFailure;
 use crate::config::{self, Config, FilePlace, Rendering};
 use crate::domain::time::zone::Zone;
+use crate::files;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const UNCHANGED_FOR: Duration = Duration::from_millis(300);
@@ -57,8 +58,26 @@ impl JobsFile {
 
     /// Reads the jobs file again. Returns `None` if no file exists. The error has all problems in
     /// one line.
+    ///
+    /// If the process lacks descriptors, this call waits until the file can be read. The file is
+    /// read only once for each change, so an error would keep the change from being applied.
     pub(super) async fn read_again(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
-        self.read(host_zone).await.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; "))
+        let mut is_told = false;
+        loop {
+            let read = self.read(host_zone).await;
+            match (&read, files::lack_of_descriptors()) {
+                (Err(_), Some(error)) => {
+                    if !is_told {
+                        warn!(
+                            "jobs.toml: the file cannot be read now: {error}. schedd keeps its present jobs and tries again."
+                        );
+                    }
+                    is_told = true;
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                _ => return read.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; ")),
+            }
+        }
     }
 
     /// Reads the jobs file on another thread, so that a file system that hangs does not block the

@@ -5,7 +5,7 @@
 //! existing files.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::PrivateServerError;
 
@@ -22,6 +22,11 @@ pub fn state_dir() -> Result<PathBuf, PrivateServerError> {
 /// Returns the state directories in which a client searches for a private server, in order.
 pub(super) fn all_dirs() -> Vec<PathBuf> {
     Places::from_env().all()
+}
+
+/// Returns true if HOME or XDG_STATE_HOME alone names the state directory `dir`.
+pub(super) fn is_of_user(dir: &Path) -> bool {
+    dir != Path::new(SYSTEM_DIR) && unit_directory().as_deref() != Some(dir)
 }
 
 /// The values of the environment variables that name places for state.

@@ -16,14 +16,36 @@ use std::path::{Path, PathBuf};
 use super::private_redis_error::io_error;
 use super::state_directory::set_mode;
 use super::{Access, PrivateServerError, server_places};
+use crate::files;
 
 const SOCKET_FILE: &str = "redis.sock";
 const RECORD_FILE: &str = "socket-path";
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Returns the URL of the first socket in [`looked_at`] that exists.
-pub fn find_socket() -> Option<String> {
-    looked_at().into_iter().find(|path| is_socket(path)).map(|path| url(&path))
+/// Returns the URL of the first socket in [`looked_at`] that exists and can be trusted. Returns
+/// `None` if no socket exists. The error is a clause: a socket exists, but another user may have
+/// created it.
+///
+/// A state directory below HOME or XDG_STATE_HOME may belong to another user, because `sudo` can
+/// keep these variables. The directory of the unit and the directory of the system are trusted.
+pub fn find_socket() -> Result<Option<String>, String> {
+    let mut refused = None;
+    for dir in server_places::all_dirs() {
+        let path = of_dir(&dir);
+        if !is_socket(&path) {
+            continue;
+        }
+        let doubt = if server_places::is_of_user(&dir) {
+            files::doubt_of_directory(&dir).unwrap_or_else(|error| Some(error.to_string()))
+        } else {
+            None
+        };
+        match doubt {
+            None => return Ok(Some(url(&path))),
+            Some(doubt) => refused = refused.or(Some(format!("{}: {doubt}", path.display()))),
+        }
+    }
+    refused.map_or(Ok(None), Err)
 }
 
 /// Returns the paths of the sockets that [`find_socket`] tries, in order. A message can show these

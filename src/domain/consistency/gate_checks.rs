@@ -7,8 +7,8 @@ use crate::domain::name::names::RunId;
 /// The places and the queue of a gate, compared with the records of the gate's runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateFacts {
-    /// The runs with a wrong entry at the gate. Either the record of the run does not name the
-    /// gate, or a run has a place and also waits.
+    /// The runs with a wrong entry at the gate. Either the run has ended, or the record of the run
+    /// does not name the gate, or a run has a place and also waits.
     pub strays: Vec<RunId>,
     /// The runs that have a place at the gate, although they are in quarantine and no node starts
     /// them.
@@ -26,7 +26,7 @@ pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
         format!(
             "lists the runs that wait at a gate; wrong entries of this gate: {}, such as run {first}: \
-             its record does not name this gate, or the run waits although it has a place",
+             the run has ended, or its record does not name this gate, or the run waits although it has a place",
             facts.strays.len()
         )
     } else if let Some(first) = facts.aside.first() {

@@ -315,6 +315,14 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => {
                 Err("the entry is not a backfill run".to_owned())
             }
+            Ok(run) if family == "open" && run.is_manual() => {
+                Err("the entry is a manual run, but the key lists the runs of the schedule"
+                    .to_owned())
+            }
+            Ok(run) if family == "manual" && !run.is_manual() => {
+                Err("the entry is a run of the schedule, but the key lists the manual runs"
+                    .to_owned())
+            }
             Ok(run)
                 if matches!(family, "due" | "running" | "gate_holders" | "gate_waiters")
                     || rest == family

@@ -377,13 +377,12 @@ pub(crate) fn unique_key(rest: &str) -> Option<UniqueKey> {
     String::from_utf8(consistency::member_bytes(rest.strip_prefix("unique:")?)).ok()?.parse().ok()
 }
 
-/// Returns the gate whose holders or waiters are in `key`, or `None` for a key of another family.
+/// Returns the gate whose runs are in `key`, or `None` for a key of another family.
 pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     let prefix = store.key_named("");
-    let rest = key.strip_prefix(&prefix)?;
-    Gate::from_name(
-        rest.strip_prefix("gate_waiters:").or_else(|| rest.strip_prefix("gate_holders:"))?,
-    )
+    let (family, name) = key.strip_prefix(&prefix)?.split_once(':')?;
+    let has_runs = family == "gate" || family.starts_with("gate_") && family != "gate_rate";
+    has_runs.then(|| Gate::from_name(name)).flatten()
 }
 
 /// Adds to `facts` the run that should replace a planned run computed while Redis' clock was ahead

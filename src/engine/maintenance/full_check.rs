@@ -15,6 +15,7 @@ use crate::domain::consistency::{
 };
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::store::{DueEntry, OutputFacts, Quarantined, Store, StoreError};
 
@@ -149,10 +150,13 @@ impl Examination {
         for some in uniques.chunks(STEP) {
             found.extend(checker.look_at_uniques(some).await?);
         }
-        for key in keys.iter().filter(|key| {
-            key.rest.starts_with("gate_waiters:") || key.rest.starts_with("gate_holders:")
-        }) {
-            found.extend(checker.look_at_gate(&key.name).await?);
+        let gates: BTreeSet<Gate> = keys
+            .iter()
+            .filter_map(|key| consistency_check::gate_of_key(store, &key.name))
+            .collect();
+        for gate in gates {
+            let waiters = store.key_named(&format!("gate_waiters:{gate}"));
+            found.extend(checker.look_at_gate(&waiters).await?);
         }
         let whole =
             count_check::judge(store, &count_check::Names::among(keys.iter().copied())).await?;

@@ -20,6 +20,8 @@ use crate::store::server::store_error::StoreError;
 const RUNS: usize = 10_000;
 /// The number of runs in one call of `repair_gate.lua`.
 const ITEMS: usize = 1_000;
+/// The beginnings of those field names in the state of a gate that end with a run.
+const STATE_FIELDS: [&str; 2] = ["lane:", "before:"];
 /// The number of further gates in one call, besides the repaired gate.
 const OTHERS: usize = 100;
 
@@ -58,13 +60,14 @@ impl Store {
         ] {
             pipeline.cmd("ZRANGE").arg(key).arg(0).arg(RUNS - 1);
         }
+        pipeline.cmd("HSCAN").arg(keys.gate(gate)).arg(0).arg("COUNT").arg(RUNS);
         let answers = self.link.query(&mut pipeline).await?;
-        let [holders, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] =
+        let [holders, queued, waiting, count_by_job, wake, by_job, by_lane, lanes, state] =
             answers.as_slice()
         else {
             return Err(StoreError::corrupt(
                 format!("reply about {}", gate.words()),
-                format!("found {} values, wanted 8", answers.len()),
+                format!("found {} values, wanted 9", answers.len()),
             ));
         };
         let runs = |value: &Value| match value {
@@ -76,8 +79,10 @@ impl Store {
             _ => Vec::new(),
         };
         let (holders, queued) = (runs(holders), runs(queued));
+        let in_state = runs_in_state(state);
         let mut strays = Vec::new();
-        let all: Vec<&RunId> = holders.iter().chain(&queued).collect();
+        let all: BTreeSet<&RunId> = holders.iter().chain(&queued).chain(&in_state).collect();
+        let all: Vec<&RunId> = all.into_iter().collect();
         let mut in_quarantine = Vec::new();
         for some in all.chunks(ITEMS) {
             for (run, found) in some.iter().zip(self.read_at_gate(some).await?) {
@@ -95,6 +100,8 @@ impl Store {
             }
         }
         let aside = self.among_nowhere(in_quarantine).await?;
+        // A run may have ended since its entries were read, and has then left the gate.
+        let mut strays = self.still_at(gate, strays).await?;
         strays.extend(queued.iter().filter(|run| holders.contains(run)).cloned());
         let (waiting, count_by_job) =
             (number_of(waiting).unwrap_or(0), number_of(count_by_job).unwrap_or(0));
@@ -134,6 +141,32 @@ impl Store {
             })
         };
         Ok(answers.chunks_exact(2).map(read).collect())
+    }
+
+    /// Returns the runs among `runs` that have an entry at `gate`.
+    async fn still_at(&self, gate: &Gate, runs: Vec<RunId>) -> Result<Vec<RunId>, StoreError> {
+        if runs.is_empty() {
+            return Ok(runs);
+        }
+        let mut pipeline = redis::pipe();
+        for run in &runs {
+            let id = run.to_string();
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_holders(gate)).arg(&id);
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_waiters(gate)).arg(&id);
+            let [lane, before] = STATE_FIELDS.map(|field| format!("{field}{id}"));
+            pipeline.cmd("HMGET").arg(self.keys.gate(gate)).arg(lane).arg(before);
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let is_there = |answer: &Value| match answer {
+            Value::Array(fields) => fields.iter().any(|field| *field != Value::Nil),
+            score => *score != Value::Nil,
+        };
+        let entries = answers.chunks_exact(3);
+        Ok(runs
+            .into_iter()
+            .zip(entries)
+            .filter_map(|(run, entries)| entries.iter().any(is_there).then_some(run))
+            .collect())
     }
 
     /// Returns the runs among `runs` that are not in a due set and do not wait at a gate.
@@ -242,6 +275,18 @@ impl Store {
         };
         Ok(places.iter().map(is_queued).collect())
     }
+}
+
+/// Returns the runs that the state of a gate names. `page` is the answer of the Redis command
+/// `HSCAN`.
+fn runs_in_state(page: &Value) -> Vec<RunId> {
+    let Value::Array(page) = page else { return Vec::new() };
+    let Some(Value::Array(fields)) = page.get(1) else { return Vec::new() };
+    let run_of = |field: &Value| {
+        let field = text_of(field)?;
+        STATE_FIELDS.iter().find_map(|prefix| field.strip_prefix(prefix))?.parse().ok()
+    };
+    fields.iter().step_by(2).filter_map(run_of).collect()
 }
 
 fn texts(value: &Value) -> BTreeSet<String> {

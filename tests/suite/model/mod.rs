@@ -11,7 +11,8 @@
 //! - An operator may remove the cron job and add it again under its name, with the same definition
 //!   or another.
 //! - Not in the model: other changes of a job and whatever needs its clock (edits, pauses,
-//!   `max_age`, runs freed because the rule became `allow`), and manual runs. The script tests
+//!   `max_age`, runs freed because the rule became `allow`, runs withdrawn after a wrong clock), and
+//!   manual runs. The script tests
 //!   cover them.
 //! - A lease may run out at any step. This step stands for a pause, a stopped process, a skewed
 //!   clock and a partition.

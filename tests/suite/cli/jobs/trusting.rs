@@ -172,6 +172,25 @@ fn a_found_file_of_a_stranger_or_in_a_directory_of_one_is_refused() {
 }
 
 #[test]
+fn a_private_redis_in_the_home_of_a_stranger_is_not_used() {
+    if !is_root() {
+        return;
+    }
+    let ctl = Schedctl::alone();
+    let state = ctl.home().join(".local/state/schedd");
+    fs::create_dir_all(&state).unwrap();
+    let server = std::os::unix::net::UnixListener::bind(state.join("redis.sock")).unwrap();
+    server.set_nonblocking(true).unwrap();
+    chown(&state, Some(STRANGER), None).unwrap();
+    let finished = ctl.run(&["list"]);
+    assert_eq!((finished.code, finished.stderr.lines().count()), (78, 1), "{finished:?}");
+    for words in ["did not use it", "belongs to user 65534, wanted chown to root", "give --redis"] {
+        assert!(finished.stderr.contains(words), "{finished:?}");
+    }
+    assert_eq!(server.accept().map(drop).unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
 fn root_refuses_a_file_of_a_stranger_that_is_named() {
     if !is_root() {
         return;

@@ -33,7 +33,7 @@ type Command = &'static str;
 type Row =
     (Scene, &'static [Command], &'static str, &'static str, &'static [(Command, &'static str)]);
 
-const MENDED: [Row; 38] = [
+const MENDED: [Row; 40] = [
     // The entries of a run.
     (Running, &["DEL leases"], "missing:leases", "RUN", &[("ZSCORE leases RUN#FENCE", "NOW")]),
     (Over, &["ZADD leases 5 RUN#FENCE"], "extra:leases", "RUN", &[("ZCARD leases", "0")]),
@@ -77,6 +77,20 @@ const MENDED: [Row; 38] = [
     (Retried, &["ZADD leases 5 RUN#FENCE"], "extra:leases", "RUN", &[("ZCARD leases", "0")]),
     (Running, &["DEL open:a"], "missing:open", "RUN", &[("ZSCORE open:a RUN", "DUE")]),
     (Planned, &["ZADD open:a 5 a@5"], "extra:open", "a@5", &[("ZCARD open:a", "0")]),
+    (
+        Waiting,
+        &["ZADD open:a 5 a@5~hand"],
+        "unreadable:open",
+        "open:a",
+        &[("ZCARD open:a", "1"), ("HLEN quarantine", "1")],
+    ),
+    (
+        Manual,
+        &["ZADD manual:a 5 a@5"],
+        "unreadable:manual",
+        "manual:a",
+        &[("ZCARD manual:a", "1"), ("HLEN quarantine", "1")],
+    ),
     (Manual, &["DEL manual:a"], "missing:manual", "RUN", &[("ZCARD manual:a", "1")]),
     (Manual, &["ZADD manual:a 5 a@5~hand"], "extra:manual", "a@5~hand", &[("ZCARD manual:a", "1")]),
     (

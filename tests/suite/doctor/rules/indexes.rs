@@ -108,6 +108,30 @@ async fn runs_that_wait_at_a_gate_are_counted_among_those_that_wait() {
 }
 
 #[tokio::test]
+async fn entries_of_a_gate_without_a_holder_or_a_waiting_run_are_removed() {
+    let mut desk = Desk::new();
+    desk.add("a", json!({"at": t(0).to_string(), "key": "k"})).await;
+    desk.go_on_to(1);
+    let claim = desk.win_at(1, &run_of("a", 0), &["key:k"]).await;
+    desk.succeed(2, &claim).await;
+    let ended = run_of("a", 0).to_string();
+    let (by_job, by_lane) =
+        (format!("a default 000000000000005 {ended}"), format!("default 000000000000005 {ended}"));
+    for (key, command, words) in [
+        ("gate_waiters_by_job:key:k", "ZADD", ["0", by_job.as_str()]),
+        ("gate_waiters_by_lane:key:k", "ZADD", ["0", by_lane.as_str()]),
+        ("gate_waiter_lanes:key:k", "ZADD", ["5", &format!("{ended} default")]),
+        ("gate:key:k", "HSET", [&format!("lane:{ended}"), "default"]),
+        ("gate:key:k", "HSET", [&format!("before:{ended}"), "group:g"]),
+    ] {
+        desk.demand_sound(key).await;
+        desk.break_by(command, key, &words);
+        desk.mend("wrong:gate", "gate_waiters:key:k").await;
+        assert!(!desk.get::<bool>("EXISTS", key, &[]), "{key} is still there");
+    }
+}
+
+#[tokio::test]
 async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
     let mut desk = Desk::new();
     for job in ["a", "b", "c"] {
@@ -132,7 +156,7 @@ async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
     desk.demand_sound("while it is due too").await;
     // As a quarantine of before left it: out of its lane, with its place.
     desk.break_by("ZREM", &due, &[&woken]);
-    desk.mend("wrong:gate", "gate_holders:key:k").await;
+    desk.mend("wrong:gate", "gate_waiters:key:k").await;
     assert_eq!(desk.score("gate_holders:key:k", &woken), None);
     desk.open_all(3).await;
     assert!(

@@ -136,6 +136,20 @@ fn a_request_a_node_has_no_descriptor_for_is_made_later() {
     assert_eq!((runs[0].state, runs[0].attempt), (RunState::Succeeded, 1), "{:?}", runs[0]);
 }
 
+#[test]
+fn a_jobs_file_that_no_descriptor_is_left_for_is_read_later() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("short").jobs("").start();
+    node.wait_for_log("Started.");
+    let daemon = Pid::from_raw(node.pid().cast_signed()).unwrap();
+    let before = no_more_files(daemon);
+    std::fs::write(node.jobs_file(), "[jobs.later]\nshell = \"true\"\nevery = \"1s\"\n").unwrap();
+    node.wait_for_log("the file cannot be read now: Too many open files");
+    prlimit(Some(daemon), Resource::Nofile, before).unwrap();
+    eye.wait_for_history("later", 1);
+}
+
 /// Adds that many jobs with this name and a number, each with one run now in the queue `q`.
 fn add_many(eye: &Eye, name: &str, count: usize, action: &Value) {
     for number in 0..count {
