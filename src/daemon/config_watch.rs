@@ -62,17 +62,17 @@ impl JobsFile {
     /// If the process lacks descriptors, this call waits until the file can be read. The file is
     /// read only once for each change, so an error would keep the change from being applied.
     pub(super) async fn read_again(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
-        let mut is_told = false;
+        let mut is_reported = false;
         loop {
             let read = self.read(host_zone).await;
             match (&read, files::lack_of_descriptors()) {
                 (Err(_), Some(error)) => {
-                    if !is_told {
+                    if !is_reported {
                         warn!(
                             "jobs.toml: the file cannot be read now: {error}. schedd keeps its present jobs and tries again."
                         );
                     }
-                    is_told = true;
+                    is_reported = true;
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
                 _ => return read.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; ")),

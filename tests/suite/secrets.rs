@@ -76,7 +76,7 @@ impl Host {
 
     /// Everything a person, another program or a thief of files can look at has no secret in it.
     fn assert_nothing_is_reported(&self, jobs: &[&str]) {
-        let redis = snapshot(&mut self.redis.connection());
+        let redis = snapshot(&mut self.redis.connection()).unwrap();
         assert!(
             redis.values().any(|held| held.contains("credential:token")),
             "the reference is what is kept"

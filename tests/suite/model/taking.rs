@@ -171,6 +171,7 @@ impl State {
             }
             Step::FailOver => {
                 self.redis = self.replica.take()?;
+                self.note_watched();
                 None
             }
         }
@@ -180,6 +181,19 @@ impl State {
         self.may.losses -= 1;
         self.leave_late(call);
         None
+    }
+
+    /// Marks the leases that a node watched to their end before the failover, and whose recovery is
+    /// still on its way. A renewal that comes before this call changes its answer.
+    fn note_watched(&mut self) {
+        for call in self.late.into_iter().flatten() {
+            let Call::Recover { run, fence, end, .. } = call else { continue };
+            if let Some(lease) = &mut self.redis.runs[usize::from(run)].lease
+                && (lease.fence, lease.end) == (fence, end)
+            {
+                lease.has_run_out = true;
+            }
+        }
     }
 
     /// Returns the reaper's call for a run, by its record as it is now.

@@ -1,11 +1,12 @@
 //! A namespace of a test's own with the time in the test's hand, short forms of what tests do to it, and the check that it
 //! is sound: whatever was done, indexes, counters and records say the same.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::FromRedisValue;
+use redis::{Connection, FromRedisValue};
 use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::name::names::{JobName, RunId};
 use schedd::domain::queue::gate::{Gate, PerKey};
@@ -30,6 +31,8 @@ pub(crate) struct World {
     pub(crate) redis: TestRedis,
     pub(crate) store: Store,
     namespace: String,
+    /// The connection of the tests' own commands, made at the first command.
+    connection: RefCell<Option<Connection>>,
 }
 
 /// The instant `offset` ms from the tests' zero.
@@ -112,7 +115,7 @@ impl World {
         let store =
             Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new(namespace).unwrap())
                 .unwrap();
-        Self { redis, store, namespace: namespace.to_owned() }
+        Self { redis, store, namespace: namespace.to_owned(), connection: RefCell::default() }
     }
 
     /// The store at the instant `offset` ms from zero.
@@ -127,20 +130,36 @@ impl World {
     /// A command on the key `rest` of the namespace.
     #[track_caller]
     pub(crate) fn raw<T: FromRedisValue>(&self, command: &str, rest: &str, args: &[&str]) -> T {
-        redis::cmd(command)
-            .arg(self.key(rest))
-            .arg(args)
-            .query(&mut self.redis.connection())
-            .unwrap()
+        self.query(redis::cmd(command).arg(self.key(rest)).arg(args))
+    }
+
+    #[track_caller]
+    fn query<T: FromRedisValue>(&self, command: &redis::Cmd) -> T {
+        self.connected(|connection| command.query(connection)).unwrap()
+    }
+
+    /// Does `work` with the one connection, or with a new connection if the server was restarted.
+    fn connected<T>(
+        &self,
+        work: impl Fn(&mut Connection) -> redis::RedisResult<T>,
+    ) -> redis::RedisResult<T> {
+        let mut own = self.connection.borrow_mut();
+        let connection = own.get_or_insert_with(|| self.redis.connection());
+        match work(connection) {
+            Err(error) if error.is_unrecoverable_error() => {
+                work(own.insert(self.redis.connection()))
+            }
+            done => done,
+        }
     }
 
     #[track_caller]
     pub(crate) fn server<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.redis.connection()).unwrap()
+        self.query(redis::cmd(words[0]).arg(&words[1..]))
     }
 
     pub(crate) fn snapshot(&self) -> BTreeMap<String, String> {
-        snapshot(&mut self.redis.connection())
+        self.connected(snapshot).unwrap()
     }
 
     /// The score of `member` in the key `rest`, as whole ms from zero; none if it is not there.
@@ -319,10 +338,11 @@ impl World {
 
     fn names_under(&self, prefix: &str) -> Vec<String> {
         let start = self.key(prefix);
-        self.snapshot()
-            .into_keys()
-            .filter_map(|key| key.strip_prefix(&start).map(str::to_owned))
-            .collect()
+        let keys: Vec<String> = self.server(&["KEYS", &format!("{start}*")]);
+        let mut names: Vec<String> =
+            keys.iter().filter_map(|key| key.strip_prefix(&start).map(str::to_owned)).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Where runs wait at gates, and where they hold places; each with the names of the gates.

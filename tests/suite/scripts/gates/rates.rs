@@ -63,7 +63,7 @@ async fn over_a_long_time_no_more_begin_than_the_share_and_one_burst() {
     {
         let world = World::new();
         declare(&world, rated(text, burst)).await;
-        let runs = plant(&world, 1_200).await;
+        let runs = plant(&world, 400).await;
         let burst = i64::from(burst);
         let (mut begun, mut at, mut longest) = (0, 0, 0);
         while begun + 10 < runs.len() && at < 30_000 {
