@@ -1,5 +1,5 @@
-//! The fallbacks of a notice that lacks something its job names. The notice is delivered without
-//! the missing part and names that part.
+//! The fallbacks of a notice whose user, directory, variables or secrets cannot be used. The notice
+//! is delivered without the missing part and names that part.
 //!
 //! Without fallbacks, a missing directory or file of variables would make the run fail and also
 //! suppress the notice about that failure.
