@@ -78,8 +78,8 @@ impl<'a> NoticeFallback<'a> {
         Ok(())
     }
 
-    /// Removes the user from the attempt, because that user cannot be used for the reason `why`. The
-    /// attempt then runs as the user of this process.
+    /// Removes the user from the attempt, because that user cannot be used for the reason `why`.
+    /// The attempt then runs as the user of this process.
     ///
     /// Returns an error if the attempt must run as its own user, or if this process is root.
     pub(super) fn without_user(

@@ -26,8 +26,8 @@ use crate::store::{
     StopRunning, Store, StoreError, Successor,
 };
 
-/// The most times that a job or run which changes meanwhile is read again. After that it is not
-/// repaired.
+/// The most times that a job or run is read again because it changed during its repair. After that
+/// it is not repaired.
 const ROUNDS: usize = 8;
 /// The most jobs or runs that are repaired in one call.
 const PAGE: usize = 100;

@@ -1,6 +1,6 @@
 //! Finds planned runs whose due times were computed while Redis' clock was ahead, by a comparison
-//! with the schedule. Also finds jobs without a planned run whose last occurrence was passed by
-//! such a clock.
+//! with the schedule. Also finds jobs without a planned run, because a clock that was ahead had
+//! passed their last occurrence.
 //!
 //! Invariant: an occurrence with a run record or an entry in the ledger is not planned again. The
 //! exception is an occurrence that was recorded as missed before its time came, because this
@@ -257,8 +257,7 @@ fn ready_instead(
     if let Some((from, until)) =
         record.waits_from.zip(record.ready).filter(|(_, until)| *until == ready)
     {
-        // This run waits for a fixed time after an event, such as a retry delay. That time is
-        // counted again from now.
+        // This run waits for its retry. The delay before the retry is counted again from now.
         return (from > latest).then(|| now.saturating_add(until.since(from)));
     }
     // A run that was claimed before, a manual run, or a run that waited for an open run starts now.

@@ -192,8 +192,8 @@ async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
     }
 }
 
-/// Corrects the due and ready times in `findings` that were computed while Redis' clock was ahead, if
-/// a second check confirms them. Ignores all other findings.
+/// Corrects the due and ready times in `findings` that were computed while Redis' clock was ahead,
+/// if a second check confirms them. Ignores all other findings.
 pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<(), StoreError> {
     let of_kind: Vec<Inconsistency> =
         findings.into_iter().filter(Inconsistency::is_of_clock).collect();

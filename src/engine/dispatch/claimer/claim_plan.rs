@@ -26,8 +26,8 @@ use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, StoreError};
 
 /// The longest delay with which a run counts as on time. A run with a longer delay became due when
-/// no node could start it. If the job catches up all missed occurrences, such a run waits for the
-/// missed runs before it, even if it is not missed itself.
+/// no node could start it. If the job catches up all missed occurrences, a run with a longer delay
+/// waits for the missed runs before it, even if it is not missed itself.
 const ON_TIME: Duration = Duration::from_secs(1);
 
 /// The decision about a due run.

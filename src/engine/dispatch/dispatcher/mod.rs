@@ -125,7 +125,7 @@ impl Dispatcher {
     }
 
     /// Returns the number of slots a queue wants for its due runs. At least one, because a run that
-    /// could not be handled before may start now.
+    /// could not start before may start now.
     fn demand(&self, found: &FoundQueue) -> Demand {
         let takeable: usize = found
             .lanes
