@@ -19,8 +19,8 @@ pub(super) struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    /// Starts the loop `run` of `part`. When the token is cancelled, the loop stops at its next
-    /// wait.
+    /// Starts the loop `run` under the name `name`. The loop gets the handles in `part`. When the
+    /// token is cancelled, the loop stops at its next wait.
     pub(super) fn spawn<T, F>(
         &self,
         name: &'static str,

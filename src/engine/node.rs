@@ -100,7 +100,7 @@ impl Engine {
         self.parts.node.wakeups.zone_check.notify_one();
     }
 
-    /// Records an error of the jobs file. The configuration applied before stays in force.
+    /// Records an error of the jobs file. The configuration applied before still applies.
     pub fn report_config_error(&self, error: String) {
         self.parts.health.notes.file_refused(&error);
         self.parts.health.problems.set_file(error);

@@ -15,7 +15,7 @@ use crate::secrets::{Credentials, SecretError};
 use super::attempt::Attempt;
 use super::shortage::Shortage;
 
-/// The reason why secrets cannot be filled in.
+/// The reason why secrets cannot be filled into an attempt.
 #[derive(Debug)]
 pub(super) enum Unfilled {
     /// This node lacks the descriptors or the memory to read secrets.

@@ -40,7 +40,7 @@ pub trait Execute: Send + Sync {
     fn short_of(&self) -> Option<String>;
 
     /// Notes that a run with this action was claimed. After a shortage of resources, the start of
-    /// this run is a test.
+    /// this run tests whether this node can start runs again.
     fn note_claimed(&self, action: &Action);
 
     /// Returns the number of runs that this node may claim now, given the recent successes and

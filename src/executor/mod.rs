@@ -141,7 +141,9 @@ impl Executors {
                 Ok(Err(why)) => {
                     // The C library reports a user as unknown if it has no descriptor to ask.
                     if let Some(lack) = files::lack_of_descriptors() {
-                        return self.own.not_started(&format!("use a user: {why}: {lack}"));
+                        return self
+                            .own
+                            .not_started(&format!("look up the user of the job: {why}: {lack}"));
                     }
                     match fallback.without_user(why, &self.may_run_as) {
                         Ok(()) => Arc::clone(&self.account),

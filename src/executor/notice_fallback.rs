@@ -1,5 +1,5 @@
-//! The fallbacks of a notice that lacks something its job names. The notice is delivered without
-//! the missing part and names that part.
+//! The fallbacks of a notice whose user, directory, variables or secrets cannot be used. The notice
+//! is delivered without the missing part and names that part.
 //!
 //! Without fallbacks, a missing directory or file of variables would make the run fail and also
 //! suppress the notice about that failure.
@@ -78,8 +78,8 @@ impl<'a> NoticeFallback<'a> {
         Ok(())
     }
 
-    /// Removes the user from the attempt, because that user cannot be used for the reason `why`. The
-    /// attempt then runs as the user of this process.
+    /// Removes the user from the attempt, because that user cannot be used for the reason `why`.
+    /// The attempt then runs as the user of this process.
     ///
     /// Returns an error if the attempt must run as its own user, or if this process is root.
     pub(super) fn without_user(

@@ -3,8 +3,8 @@
 //! Invariant: a run that was not started because the node lacks resources (descriptors, processes,
 //! memory) executed nothing and is handed back. The node then claims nothing for a moment, and
 //! after that starts one run as a test. The pause grows each time until a start succeeds, because
-//! other nodes may have the resources. A test that meets no shortage soon ends the shortage, even
-//! if its run takes long.
+//! other nodes may have the resources. A test start that reports no shortage within [`TRY`] ends
+//! the shortage, even if its run takes long.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

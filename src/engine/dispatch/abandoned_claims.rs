@@ -1,9 +1,9 @@
 //! Claims whose answer never came. If Redis carried out such a claim, its runs are leased to this
 //! node, although this node never started these runs.
 //!
-//! Invariant: this node never executes a run that was claimed with a token recorded here. So even
-//! an at-most-once run may be given back as if it had never been claimed. A token is recorded only
-//! when no caller waits for the answer any more.
+//! Invariant: this node never executes a run of a recorded claim. A claim is recorded by its token,
+//! the id of the call to Redis. So even an at-most-once run may be given back as if it had never
+//! been claimed. A token is recorded only when no caller waits for the answer any more.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,8 @@ impl AbandonedClaims {
     /// Records that no caller still waits for the answer to the claim of `runs` with `token`.
     pub(crate) fn note<'a>(&self, token: &str, runs: impl Iterator<Item = &'a RunId>) {
         let mut tokens = self.tokens();
-        // Counted at each call, because calls are rare and several claims may concern the same run.
+        // The remembered runs are counted again at each call. Such calls are rare, and several
+        // claims may concern the same run.
         let mut known: usize = tokens.values().map(Vec::len).sum();
         for run in runs {
             if known >= MOST {

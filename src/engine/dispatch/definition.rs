@@ -61,9 +61,9 @@ impl Definition {
         self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
     }
 
-    /// Returns the time after which occurrences still count as unhandled at `now`. This is `since`,
-    /// or the latest occurrence up to `now` that was handled before the planned run was moved to an
-    /// earlier time.
+    /// Returns the time after which no occurrence has run or been skipped yet at `now`. Usually
+    /// this is `since`. If the planned run was moved to an earlier time, it is the latest
+    /// occurrence up to `now` that had already run or was skipped.
     pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
         let dealt = self
             .record

@@ -7,7 +7,7 @@ use crate::domain::name::names::RunId;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::DueEntry;
 
-/// A due run that has not been handled yet.
+/// A due run about which no decision has been made yet.
 #[derive(Debug)]
 pub(crate) struct DueRun {
     /// The id of the run.

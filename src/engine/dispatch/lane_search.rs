@@ -8,8 +8,8 @@
 //! - The second search reads the lane from a remembered position, and takes the first few runs of
 //!   each gate.
 //!
-//! Invariant: no run is taken before an earlier planned or open run of its gate. The exception is a
-//! manual run, which another run may overtake once.
+//! Invariant: no run is returned for a claim before an earlier planned or open run of its gate. The
+//! exception is a manual run, which another run may overtake once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -64,6 +64,7 @@ impl LaneSearch {
         bounds: SearchBounds,
     ) -> Result<(LaneWalk, FoundBehind), StoreError> {
         // Once the second search has read the whole lane, it also finds runs that become due later.
+        // The first search is then not needed.
         if !walk.is_by_entries && walk.arrived.is_none() {
             let runs = self.choose_by_gate(lane, &mut walk, bounds.most, bounds.now).await?;
             if !runs.is_empty() {

@@ -50,8 +50,8 @@ struct State {
 /// The result of a comparison with the limits: whether other nodes should be informed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitLook {
-    /// Nothing changed that other nodes should know. A host limit is exceeded, or runs cannot be
-    /// started, exactly as in the last comparison.
+    /// Nothing changed that other nodes should know: the host, and the ability to start runs,
+    /// permit or prevent claims as in the last comparison.
     Same,
     /// The node stopped or resumed claiming because of its host, or because it cannot start runs.
     News,
@@ -69,9 +69,9 @@ impl NodeLimits {
         state.looked = None;
     }
 
-    /// Compares the host and the number `running` of jobs with the limits. The host is examined at
-    /// most once a second. `short` is the reason why no run can be started, if any. `now` is Redis'
-    /// time.
+    /// Compares the load and free memory of the host, and the number `running` of jobs, with the
+    /// limits. The host is examined at most once a second. `short` is the reason why no run can be
+    /// started, if any. `now` is Redis' time.
     pub(crate) fn look(
         &self,
         host: &HostFacts,
@@ -118,8 +118,8 @@ fn at_limit(why: Option<String>, before: Option<NodeLimit>, now: UnixMillis) -> 
 }
 
 /// Returns the limit that the host exceeds, as text, or `None`. If the host exceeded a limit before
-/// (`was_at_limit`), its value must be a tenth better than the limit. A value that the host does
-/// not report counts as good.
+/// (`was_at_limit`), a value counts as good only if it is a tenth better than the limit. A value
+/// that the host does not report counts as good.
 fn past(limits: &FlowLimits, was_at_limit: bool, host: &HostFacts) -> Option<String> {
     if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)()))
     {

@@ -22,8 +22,8 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
                     match nudge.as_str() {
                         "notices" => node.wakeups.notice_planter.notify_one(),
                         "stop" => node.wakeups.lease_keeper.notify_one(),
-                        // No file in Redis declares a certain queue or group any more. This node's
-                        // file may declare it.
+                        // A queue or group has lost its last declaration in Redis. The jobs file of
+                        // this node may declare the queue or group again.
                         "files" => node.wakeups.reconciler.notify_one(),
                         // The list of lanes changed. The presence loop reads it each time it writes
                         // this node's presence.

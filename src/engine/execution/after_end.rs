@@ -23,7 +23,7 @@ use crate::store::{Claim, FinishReply, Verdict};
 /// The number of runs by which a job's history may exceed its limit before it is trimmed at once.
 const HISTORY_SLACK: usize = 50;
 
-/// An attempt whose end was sent to Redis and answered, with the handles that the steps use.
+/// An attempt whose end Redis has answered, with the handles that the steps after the end use.
 pub(super) struct EndedAttempt<'a> {
     pub(super) node: &'a NodeContext,
     pub(super) journal: &'a Journal,
@@ -165,7 +165,7 @@ fn report(
                 ms,
                 ask_in_ms,
                 reason = decision.reason,
-                "The run did not start, because its done_check was unclear. The done_check will be asked again."
+                "The run did not start, because its done_check gave no clear answer. The done_check will run again."
             );
         }
         (_, Verdict::Release) => info!(ms, reason = decision.reason, "Run handed back."),

@@ -120,7 +120,10 @@ pub(crate) async fn offer_end(
 /// data at the claim. If Redis had lost the run, the run is planned again.
 pub(crate) async fn offer_back(node: &NodeContext, claim: &Claim, claimed_in: &str) {
     for _ in 0..OFFERS {
-        match node.store.return_run(claim, claimed_in, "Redis lost the run while it executed").await
+        match node
+            .store
+            .return_run(claim, claimed_in, "Redis lost the run during its execution")
+            .await
         {
             Ok(ReturnReply::Returned) => {
                 warn!("Redis lost this run during its execution. The run is due again.");

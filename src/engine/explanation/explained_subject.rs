@@ -141,8 +141,9 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the newest regular run up to now and its last occurrence, or `None` if there is
-    /// none. For a job without a schedule, a manual run counts too.
+    /// Returns the newest regular run up to now, or `None` if no such run exists. Also returns the
+    /// last occurrence that this run records, because a skipped run may record several. For a job
+    /// without a schedule, a manual run counts too.
     pub(super) async fn newest(&self) -> Result<Option<(UnixMillis, RunId)>, StoreError> {
         let (store, name, reads) = (self.store, self.name, &self.reads);
         let mut found: Vec<(UnixMillis, RunId)> = [&reads.open, &reads.waiting, &reads.spread]

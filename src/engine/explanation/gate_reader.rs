@@ -12,8 +12,9 @@ use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
 
-/// Returns how long the gap and the turn timeout of `group` still keep the group shut. `standing`
-/// is the present state of the group.
+/// Returns the times until which the alternating group `group` lets no run in. One time comes from
+/// its gap (the pause after a run), the other from its turn timeout. `standing` is the present
+/// state of the group.
 pub async fn shut(
     store: &Store,
     group: &GroupName,

@@ -98,7 +98,7 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the planned run of the job, or the run that a pause keeps, or `None` if it has
+    /// Returns the planned run of the job, or the run that a pause keeps, or `None` if the job has
     /// neither.
     pub(super) fn planned(&self) -> Option<&RunId> {
         let record = self.record.as_ref()?;

@@ -26,7 +26,7 @@ pub(super) struct QueueState {
 }
 
 impl QueueState {
-    /// Reads the state of `lane` and of its queue in one round.
+    /// Reads the state of `lane` and of its queue in one round trip to Redis.
     pub(super) async fn read(store: &Store, lane: &Lane) -> Result<Self, StoreError> {
         let lanes = [LaneAsk::new(lane.clone(), 1)];
         let (poll, mut records, executing) = tokio::try_join!(

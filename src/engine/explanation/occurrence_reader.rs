@@ -1,8 +1,8 @@
 //! Finds the occurrence at a given time: its run, the skipped range that contains the occurrence,
 //! or the fact that no run was due.
 //!
-//! Invariant: a record counts more than the schedule. A schedule version is used only for times at
-//! which it was in force.
+//! Invariant: if a record and the schedule disagree about an occurrence, the record decides. A
+//! schedule version is used only for times at which the job had this schedule.
 
 use std::time::Duration;
 
@@ -203,8 +203,8 @@ impl Known<'_> {
                 && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
     }
 
-    /// Returns the planned or paused run after which the past occurrence at `at` is still to be
-    /// handled. Without such a run, returns that the occurrence has no record.
+    /// Returns the earlier planned or paused run because of which the past occurrence at `at` has
+    /// not run yet. Without such a run, returns that the occurrence has no record.
     async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else {
             return Ok(Subject::Unrecorded { at });
@@ -243,7 +243,8 @@ impl Known<'_> {
     ) -> Result<Subject, StoreError> {
         let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
         let versions = versions_of(self.past, self.record.as_ref());
-        // Between two unknown schedule versions, the last ended run is used instead.
+        // If the schedule before `at` is not fully known, the last ended run before `at` is used
+        // instead.
         let before = match versions
             .latest_in(UnixMillis::EPOCH, at)
             .filter(|before| versions.covers(*before, at))

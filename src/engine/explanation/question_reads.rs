@@ -30,7 +30,7 @@ pub(super) struct QuestionReads {
     /// For a question about an instant: the instant, the runs that ended after it, and the runs
     /// that record it. `None` for any other question.
     pub(super) at: Option<(UnixMillis, Vec<RunRecord>, RecordedAt)>,
-    /// The records read so far. The value is None if Redis has no record of the run.
+    /// The records read so far. The value is `None` if Redis has no record of the run.
     records: BTreeMap<RunId, Option<RunRecord>>,
 }
 

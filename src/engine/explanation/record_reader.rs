@@ -81,7 +81,7 @@ fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
 /// Returns the attempts of a run, oldest first.
 fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     let past = record.past.iter().map(past_attempt);
-    // Such a run ended after its `done_check` alone. It has a record, although no attempt was made.
+    // A run that ended after its `done_check` alone has a record, although no attempt was made.
     let is_asked_only = record.state != RunState::Running
         && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
     let is_reported = is_asked_only || !record.has_current();

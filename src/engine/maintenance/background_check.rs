@@ -38,8 +38,8 @@ const PAGE: usize = 100;
 const PLACES: usize = 20;
 /// The most findings kept in Redis.
 const KEPT: usize = 100;
-/// The most keys in the whole Redis with which the background check compares the counters. If Redis
-/// has more keys, only `doctor` checks the counters.
+/// The largest number of keys in Redis at which the background check still compares the counters
+/// with the data. If Redis has more keys, only `doctor` checks the counters.
 const COUNTED: u64 = 100_000;
 
 /// The loop that checks the consistency of the data slice by slice.
@@ -100,8 +100,8 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
     if is_counted {
         match count(store).await {
             Ok(findings) => found.extend(findings),
-            // A key of the wrong type is reported elsewhere. A Redis user who may not scan all keys
-            // cannot count.
+            // The check of all keys reports a key of the wrong type. A Redis user who may not scan
+            // all keys cannot count.
             Err(StoreError::WrongType { .. } | StoreError::Denied { .. }) => {}
             Err(error) => return Err(error),
         }

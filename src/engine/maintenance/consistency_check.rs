@@ -387,7 +387,7 @@ pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
 
 /// Adds to `facts` the run that should replace a planned run computed while Redis' clock was ahead
 /// (`far`). If `far` is `None` and the job has no planned run, it needs none, because each future
-/// occurrence was already handled.
+/// occurrence has already run or was skipped.
 fn note_far(facts: &mut JobPlaces, far: Option<Far>) {
     if far.is_none() && facts.pending.is_none() {
         facts.plan = PlannedRun::Nothing;

@@ -34,10 +34,11 @@ const LANE_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
 const LISTED: usize = 1_000;
 const ENDED_JOBS: usize = 10_000;
 const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The most steps of one kind in one round. The next round removes the remaining data.
+/// The most calls that one round makes to remove data of one kind. The next round removes the
+/// remaining data.
 const STEPS: usize = 100;
-/// The most steps for one job in one round. This is enough to trim a job whose runs fill the whole
-/// history. So the common limits never remove runs of other jobs instead.
+/// The most calls that one round makes to trim one job. This is enough to trim a job whose runs
+/// fill the whole history. So the common limits never remove runs of other jobs instead.
 const STEPS_A_JOB: usize = 1_000;
 
 /// The handles of the loop that removes data above its age or limit.

@@ -28,7 +28,8 @@ use crate::store::{
     StoredVersion,
 };
 
-/// The most occurrences of a range that is counted. A larger range is assumed complete.
+/// The most occurrences of a ledger range that is compared with the schedule. A larger range is
+/// assumed to be complete.
 const COUNTED: u64 = 10_000;
 /// The most occurrences counted for one job. Short ranges are counted first, and the remaining
 /// ranges are assumed correct.
@@ -87,8 +88,9 @@ impl Folded {
         ))
     }
 
-    /// Returns the ledger range at the due time of `run`, and what the ledger counts of this run.
-    /// `run` has no run record. Returns `None` if its due time lies in no range.
+    /// Returns the ledger range that covers the due time of `run`, and how the ledger counts this
+    /// run. The caller has checked that `run` has no run record. Returns `None` if no range covers
+    /// its due time.
     pub(crate) fn answer_of(&self, run: &RunId, recorded: Recorded<'_>) -> Option<InLedger> {
         let range = self.ledger.fate_at(run.due())?;
         let answer = match range.state {

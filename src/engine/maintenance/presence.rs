@@ -151,8 +151,9 @@ async fn try_name(
 ) -> Result<Try, StoreError> {
     let mut claim = NameClaim::Ask;
     let mut first_seen_ago = None;
-    // The time since when the record of the other node lies in the future, because Redis' clock was
-    // ahead. A live node would write its record again within a moment.
+    // The instant at which this node found that the record of the other node lies in the future.
+    // Redis' clock was ahead when the other node wrote it. A live node would write its record again
+    // within a moment.
     let mut seen_later: Option<BootInstant> = None;
     loop {
         let beat = NodeBeat { node: name, incarnation, gone_after: GONE_AFTER, claim, facts };

@@ -308,8 +308,8 @@ async fn recover(
         other => other.ok().flatten(),
     };
     let job_lane = job.as_ref().map_or_else(|| record.lane.clone(), |job| job.lane.clone());
-    // An edit of the job does not change the delivery of a run that has begun, so the record
-    // decides.
+    // The delivery (at-least-once or at-most-once) comes from the record of the run. An edit of the
+    // job does not change the delivery of a run that has begun.
     let delivery = job.and_then(|job| Definition::of(job).ok()).map(|_| record.delivery);
     #[cfg(feature = "mutants")]
     let delivery = crate::store::server::mutants::reaped_as(delivery);

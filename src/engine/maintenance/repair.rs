@@ -26,8 +26,8 @@ use crate::store::{
     StopRunning, Store, StoreError, Successor,
 };
 
-/// The most times that a job or run which changes meanwhile is read again. After that it is not
-/// repaired.
+/// The most times that a job or run is read again because it changed during its repair. After that
+/// it is not repaired.
 const ROUNDS: usize = 8;
 /// The most jobs or runs that are repaired in one call.
 const PAGE: usize = 100;
@@ -234,7 +234,8 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             name: name.clone(),
             kind: SourceKind::File,
             source: source.to_string(),
-            // With no revision given, the script only removes a job that does not exist.
+            // Without a revision, the script changes no existing job. It only removes the name of a
+            // missing job from the list of the file.
             read: None,
             pending: None,
             running: StopRunning::No,
@@ -244,7 +245,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             gates: Vec::new(),
         };
         if store.remove_job(&order).await? == RemoveReply::Unknown {
-            done.push(format!("removed from the list of {source}"));
+            done.push(format!("the job was removed from the list of {source}"));
         }
     }
     Ok(done)
@@ -258,7 +259,7 @@ async fn repair_skipped_range(store: &Store, run: &RunId) -> Result<Vec<String>,
     };
     let is_mended = store.repair_skipped_range(run, facts.written, facts.possible).await?;
     Ok(is_mended
-        .then(|| format!("occurrences left in the range: {}", facts.possible.count))
+        .then(|| format!("occurrences left in the skipped range: {}", facts.possible.count))
         .into_iter()
         .collect())
 }
@@ -453,7 +454,7 @@ async fn quarantine_stray(
             _ => Quarantined::Gone,
         };
         if kept == Quarantined::Kept {
-            done.push(format!("moved from {} to quarantine", place.key(&facts.run)));
+            done.push(format!("the entry was moved from {} to quarantine", place.key(&facts.run)));
         }
     }
     Ok(done)

@@ -9,8 +9,8 @@ use crate::config::{HistoryConfig, OutputConfig};
 use crate::domain::name::names::JobName;
 
 const DEAD_A_JOB: usize = 1_000;
-/// The most ended runs, and the most dead letters, that are kept of the notices of one job and
-/// kind. Without this limit, notices could push the runs of jobs out of the history.
+/// The most ended runs, and the most dead letters, that are kept for notices of one kind about one
+/// job. Without this limit, notices could push the runs of jobs out of the history.
 const NOTICES_A_JOB: usize = 100;
 
 /// The limits of kept history and output.

@@ -68,7 +68,7 @@ async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError>
                     warn!(job = %deadline.run.job(), run = %deadline.run, "The run has not {} by its deadline.", deadline.kind.past());
                 }
                 Some(DeadlineReply::Met | DeadlineReply::Gone) => {}
-                // The deadline is later now, because its job was edited.
+                // The deadline is later now, because an operator edited the job.
                 Some(DeadlineReply::Early) | None => left += 1,
             }
         }

@@ -32,8 +32,8 @@ use crate::store::{About, JobRecord, Store, StoreError};
 /// The most bytes of a run's output in a notice. These are the last bytes of the output.
 const OUTPUT: usize = 8 * 1024;
 
-/// Adds the payload to `attempt` if it delivers a notice. Returns an error only if the cause
-/// passes, such as an outage.
+/// Adds the payload of a notice to `attempt`, if this attempt delivers a notice. Returns an error
+/// only for a cause that passes by itself, such as an outage.
 pub(crate) async fn notice_facts_of(
     store: &Store,
     attempt: &mut Attempt,
@@ -218,7 +218,7 @@ impl PayloadSource<'_> {
     fn reason(&self) -> Option<String> {
         let ended = self.ended_by();
         if self.causes.is_empty() {
-            // Once the run has started, the reason of its earlier wait does not matter.
+            // Once the run has started, the reason of its earlier wait is not reported.
             let waits =
                 self.about.text("waiting_for").filter(|_| self.state() == Some("scheduled"));
             return ended.or_else(|| Some(format!("the run waits for {}", waits_for(waits?))));
@@ -258,14 +258,16 @@ impl PayloadSource<'_> {
             let one = |word: &str, words: &str| {
                 if count == 1 { word.to_owned() } else { words.to_owned() }
             };
-            let what = match self.kind {
+            let failures_or_other = match self.kind {
                 NoticeKind::Failure => one("failure", "failures"),
                 NoticeKind::Recovered => one("recovery", "recoveries"),
                 NoticeKind::Success => one("success", "successes"),
                 NoticeKind::Late | NoticeKind::Ping => one("late run", "late runs"),
             };
-            let were = if count == 1 { "was" } else { "were" };
-            return format!("{count} more {what} of {job} {were} not reported individually");
+            let was_or_were = if count == 1 { "was" } else { "were" };
+            return format!(
+                "{count} more {failures_or_other} of {job} {was_or_were} not reported individually"
+            );
         }
         let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
         let state = self.state().unwrap_or("unknown").replace('_', " ");
@@ -280,11 +282,11 @@ impl PayloadSource<'_> {
     }
 
     fn late_sentence(&self, run: &str, state: &str, why: &str) -> String {
-        let due = self
+        let was_due = self
             .due()
             .map_or_else(String::new, |due| format!(" was due on {} and", shown(due, &self.zone)));
         let after = self.late().map(span).unwrap_or_default();
-        let what = match state {
+        let what_happened = match state {
             _ if self.about.text("stamp") == Some(Deadline::Finish.as_str()) => {
                 format!("did not end by its deadline and is {state}, {after} after its due time")
             }
@@ -295,7 +297,7 @@ impl PayloadSource<'_> {
             }
             ended => format!("was {ended} {after} after its due time"),
         };
-        format!("{run}{due} {what}{why}")
+        format!("{run}{was_due} {what_happened}{why}")
     }
 
     fn variables(&self) -> Vec<(String, String)> {

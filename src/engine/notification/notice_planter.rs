@@ -1,7 +1,7 @@
 //! Adds the notices of runs to the due set.
 //!
 //! Invariant: any number of nodes may add notices at once, because the script adds each notice
-//! once. A node leaves out notices whose job it cannot read, and adds the notices after them.
+//! once. A node skips notices whose job it cannot read, and adds the notices of other jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,7 +42,8 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
     }
 }
 
-/// Handles all waiting notices. Returns the number of notices that still wait.
+/// Adds all waiting notices to the due set where possible. Returns the number of notices that still
+/// wait.
 async fn round(node: &NodeContext) -> Result<usize, StoreError> {
     let mut left = 0;
     loop {
@@ -54,7 +55,7 @@ async fn round(node: &NodeContext) -> Result<usize, StoreError> {
     }
 }
 
-/// Adds `notices` to the due set. Returns the number of notices that were handled.
+/// Adds `notices` to the due set. Returns the number of notices that no longer wait.
 async fn plant(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
     let names: BTreeSet<JobName> =
         notices.iter().map(|notice| notice.about.job().clone()).collect();

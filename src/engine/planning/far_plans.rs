@@ -1,6 +1,6 @@
 //! Finds planned runs whose due times were computed while Redis' clock was ahead, by a comparison
-//! with the schedule. Also finds jobs without a planned run whose last occurrence was passed by
-//! such a clock.
+//! with the schedule. Also finds jobs without a planned run, because a clock that was ahead had
+//! passed their last occurrence.
 //!
 //! Invariant: an occurrence with a run record or an entry in the ledger is not planned again. The
 //! exception is an occurrence that was recorded as missed before its time came, because this
@@ -27,8 +27,8 @@ use crate::store::{
 /// The most occurrences with a run record that one search skips. If there are more such
 /// occurrences, the planned run is not corrected.
 const PASSED: usize = 20_000;
-/// The delay of a planned run that is not corrected. Only steps of the clock of at least this
-/// length are detected, so a smaller delay has another cause.
+/// The longest delay for which a planned run is not corrected. Only steps of the clock of at least
+/// this length are detected, so a smaller delay has another cause.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// The correction of a planned run that is too late or missing.
@@ -46,13 +46,13 @@ pub(crate) struct Far {
 pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Definition> {
     let record = &definition.record;
     match definition.spec.schedule {
-        // A one-shot that has ended although its time is in the future.
+        // A one-shot needs a correction only if it has ended although its time is in the future.
         Schedule::At(at) => {
             let has_finished = record.ended.as_deref() == Some("finished");
             return (has_finished && at > now).then(|| definition.clone());
         }
         Schedule::Manual => return None,
-        // The end of an open run plans the next run.
+        // This job has an open run, and the end of that run plans the next run.
         Schedule::Delay(_) if record.pending.is_none() => return None,
         _ => {}
     }
@@ -257,10 +257,11 @@ fn ready_instead(
     if let Some((from, until)) =
         record.waits_from.zip(record.ready).filter(|(_, until)| *until == ready)
     {
-        // Such a run waits a fixed delay, which is counted again from now.
+        // This run waits for its retry. The delay before the retry is counted again from now.
         return (from > latest).then(|| now.saturating_add(until.since(from)));
     }
-    // The job of such a run starts nothing before the run has ended, so the run starts now.
+    // A run that was claimed before, a manual run, or a run that waited for an open run starts now.
+    // Its job may start no other run before this run has ended.
     if record.fence.is_some() || record.run.is_manual() || record.waited_from.is_some() {
         return (ready > latest).then_some(now);
     }
@@ -271,8 +272,8 @@ fn ready_instead(
     (ready > latest.max(due).saturating_add(within)).then_some(instead)
 }
 
-/// Returns a nearer ready time for each of these runs whose ready time is later than the rules of
-/// its job allow, as after a wrong clock. The next planned run of a job is left out.
+/// Returns an earlier ready time for each run of `runs` whose ready time is later than the rules of
+/// its job allow. A clock that was ahead causes such times. The planned run of a job is left out.
 pub(crate) async fn ready_instead_of(
     store: &Store,
     runs: &[(RunId, UnixMillis)],

@@ -28,7 +28,7 @@ use crate::store::{
 /// The most jobs read or written in one call.
 const BATCH: usize = 200;
 
-/// The content of a jobs file that is stored in Redis.
+/// The part of a jobs file that Redis stores: its name, jobs, queues and groups.
 #[derive(Debug, Clone)]
 pub struct LastChange<'a> {
     /// The name under which Redis lists the jobs of the file.

@@ -136,8 +136,8 @@ async fn remove(
                 .and_then(|job| job.pending.clone().or_else(|| job.paused_run.clone())),
             running,
             reason: reason.to_owned(),
-            // Without a readable definition the gates are not known. Its waiting runs then end when
-            // the gate admits them.
+            // Without a readable definition, the gates of the job are not known. The waiting runs
+            // of the job then end when a gate lets them in.
             gates: definition
                 .map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
             passed,

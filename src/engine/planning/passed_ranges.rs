@@ -38,8 +38,8 @@ pub(crate) async fn unrecorded(
 
 /// Cuts the skipped range from `run` to `last` before the first later occurrence with a run record.
 /// Returns the last occurrence, the count and the next occurrence to plan. The next occurrence is
-/// after both that record and `taken`. Only occurrences after `since` are counted, except that of
-/// `run`.
+/// after the occurrence of that record, and after `taken`, the last occurrence that the caller
+/// excludes. Only occurrences after `since` are counted, except that of `run`.
 pub async fn up_to_recorded(
     store: &Store,
     definition: &Definition,

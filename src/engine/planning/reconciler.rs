@@ -41,7 +41,7 @@ pub enum Removal {
     Refused,
 }
 
-/// The content of this node's jobs file that is stored in Redis.
+/// The part of this node's jobs file that Redis stores: its jobs, queues and groups.
 #[derive(Debug, Clone)]
 pub(crate) struct WantedJobs {
     pub(crate) jobs: Arc<BTreeMap<JobName, JobSpec>>,

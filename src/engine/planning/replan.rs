@@ -49,7 +49,8 @@ pub(crate) struct Replanner {
     pub(crate) health: Arc<NodeHealth>,
 }
 
-/// Searches for such plans at the start and after each step of Redis' clock. Never returns.
+/// Searches for plans made while Redis' clock was ahead, at the start and after each step of that
+/// clock. Never returns.
 pub(crate) async fn run(replanner: Arc<Replanner>) {
     let mut again = AGAIN.iter();
     loop {
@@ -156,8 +157,8 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Retries the runs that failed at a time still to come because their retry was too late for
-/// `max_age`.
+/// Retries the runs that failed because their retry was too late for `max_age`, and whose recorded
+/// end is in the future.
 async fn look_at_failures(store: &Store) -> Result<(), StoreError> {
     let ahead = Ended { since: Some(store.now().await?), ..Ended::dead() };
     for record in store.read_ended(&ahead, 0, RUNS).await?.runs {
@@ -191,8 +192,8 @@ async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
     }
 }
 
-/// Corrects the due and ready times in `findings` that were computed while Redis' clock was ahead, if
-/// a second check confirms them. Ignores all other findings.
+/// Corrects the due and ready times in `findings` that were computed while Redis' clock was ahead,
+/// if a second check confirms them. Ignores all other findings.
 pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<(), StoreError> {
     let of_kind: Vec<Inconsistency> =
         findings.into_iter().filter(Inconsistency::is_of_clock).collect();

@@ -1,5 +1,5 @@
-//! Retries a dead letter at the request of an operator. The record of the last attempt is kept. The
-//! script in Redis refuses the retry if the job changed after it was read.
+//! Retries a dead letter at the request of an operator. The run keeps the record of its last
+//! attempt. The script in Redis refuses the retry if the job changed after it was read.
 
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! Restores ends of runs that Redis has lost.
 //!
-//! Invariant: newer data in Redis is never replaced. The order is:
+//! Invariant: newer data in Redis is never replaced. Runs are restored in this order:
 //! - First the notices, so that no restored end is notified a second time.
 //! - Then the runs that are not the planned run of their job.
 //! - Last the planned runs. So the next run of a job is planned after all occurrences that have
@@ -28,7 +28,8 @@ const AT_ONCE: usize = 16;
 /// or if another of its runs was skipped or restored meanwhile.
 const READINGS: usize = 8;
 /// The most occurrences with a run record that are passed over, after each reading of a job, to
-/// find its next run. The journal does not remember more runs of one job.
+/// find its next run. All readings together pass over more runs than the journal remembers of a
+/// job.
 const ROUNDS: usize = 2_000;
 /// The most jobs whose skipped ranges are cached.
 const MOST_JOBS: usize = 1_000;
@@ -40,7 +41,7 @@ const FOLLOWS: &str = "follows";
 const NEAR: [Duration; 3] =
     [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
 
-/// The numbers of runs that a restore handled, by result.
+/// The numbers of runs in a restore, by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Given {
     /// The number of ended runs written to Redis again.
@@ -125,7 +126,7 @@ impl Given {
             Ok(RestoreReply::Restored) => self.restored += 1,
             Ok(RestoreReply::Known) => self.known += 1,
             Ok(_) => {
-                let found = "others changed the job or the record of the run at each attempt to restore the run";
+                let found = "other clients changed the job or the record of the run at each attempt to restore the run";
                 failed(&order.run, &StoreError::corrupt(format!("run {}", order.run), found));
                 self.failed += 1;
             }

@@ -86,16 +86,17 @@ impl OutageLog {
         self.problems.is_new(subject)
     }
 
-    /// Logs a failed call. `hence` says which action fails for this reason. A missing answer counts
-    /// as an outage, which lasts until the next answer. Any other error concerns only this call.
-    pub(crate) fn failed(&self, error: &StoreError, hence: &str) {
-        let text = error.to_string();
+    /// Logs a failed call. `effect` says which action fails for this reason. A missing answer
+    /// counts as an outage, which lasts until the next answer. Any other error concerns only this
+    /// call.
+    pub(crate) fn failed(&self, error: &StoreError, effect: &str) {
+        let cause = error.to_string();
         if matches!(error, StoreError::Unavailable { .. }) {
-            return self.no_answer(text);
+            return self.no_answer(cause);
         }
         // The effect comes first, because the text of an error ends with its remedy.
-        let failure = format!("Because of an error, {hence}: {text}.");
-        if !self.failures.is_new(&format!("{text} {hence}")) {
+        let failure = format!("Because of an error, {effect}: {cause}.");
+        if !self.failures.is_new(&format!("{cause} {effect}")) {
             debug!("{failure}");
         } else if error.is_passing() {
             warn!("{failure} This node tries again.");
@@ -104,30 +105,30 @@ impl OutageLog {
         }
     }
 
-    fn no_answer(&self, text: String) {
+    fn no_answer(&self, redis_error: String) {
         let mut state = self.state();
         let is_said = state.outage.as_ref().is_some_and(|outage| outage.is_said);
         let is_other = is_said
-            && state.outage.as_ref().is_some_and(|outage| outage.text != text)
+            && state.outage.as_ref().is_some_and(|outage| outage.text != redis_error)
             && !state.was_said_within(NEXT_REASON)
-            && self.failures.is_new(&text);
+            && self.failures.is_new(&redis_error);
         let is_new =
             is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
         if is_new {
             if let Some(outage) = &state.outage {
                 warn!(
                     for_s = outage.since.elapsed().as_secs(),
-                    "{text}. This node still tries again."
+                    "{redis_error}. This node still tries again."
                 );
             } else {
-                warn!("{text}. This node tries again.");
+                warn!("{redis_error}. This node tries again.");
             }
             state.last_said = Some(Instant::now());
         }
-        let new = || Outage { text: text.clone(), since: Instant::now(), is_said: false };
+        let new = || Outage { text: redis_error.clone(), since: Instant::now(), is_said: false };
         let outage = state.outage.get_or_insert_with(new);
         if is_new {
-            (outage.text, outage.is_said) = (text, true);
+            (outage.text, outage.is_said) = (redis_error, true);
         }
     }
 

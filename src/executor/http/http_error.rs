@@ -6,11 +6,12 @@ use std::io::ErrorKind;
 
 use crate::files;
 
-/// The beginning of the error of a look-up of a host, in Rust's standard library.
+/// The beginning of the error text that Rust's standard library gives if a host cannot be looked
+/// up.
 const LOOK_UP: &str = "failed to lookup address information";
 
-/// Returns the reason why a request failed: `cannot connect: connection refused`, `TLS: certificate
-/// has expired`.
+/// Returns the reason why a request failed, such as `cannot connect: connection refused` or `TLS:
+/// certificate has expired`.
 pub(super) fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let at_connect = error.is_connect();

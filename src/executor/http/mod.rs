@@ -57,7 +57,7 @@ const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signatur
 /// On a host without certificates, `https` requests fail with an error about the missing
 /// certificates, and `http` requests work.
 pub(super) fn client() -> Result<Client, reqwest::Error> {
-    // The call fails if the process already has a provider, which is then used instead.
+    // The call fails if the process already has a TLS crypto provider, which is then used instead.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
         Client::builder()
@@ -73,8 +73,8 @@ pub(super) fn client() -> Result<Client, reqwest::Error> {
     })
 }
 
-/// Sends `request` by the rules of `attempt`, and returns the outcome. Notes in `shortage` if this
-/// node can connect.
+/// Sends `request` by the rules of `attempt`, and returns the outcome. Notes in `shortage` whether
+/// this node can connect.
 pub(super) async fn execute(
     (client, shortage): (&Client, &Shortage),
     credentials: &Credentials,
@@ -186,7 +186,7 @@ async fn follow(
                     return Err(Failure::Short(words));
                 }
             }
-            // A request that was refused had a descriptor too.
+            // Even a request that the other host refused had a descriptor, so this node lacks none.
             None => shortage.clear(),
         }
         let response = sent.map_err(|error| Failure::Words(in_words(error)))?;

@@ -65,9 +65,9 @@ pub enum NotDelegated {
 impl Delegation {
     /// Takes over the delegated cgroup for the runs of `incarnation`.
     ///
-    /// Moves the calling process into `daemon`, kills and removes the runs of dead nodes and makes
-    /// the cgroup for runs. Must be called before any child is started. Blocks for some seconds at
-    /// most.
+    /// Moves the calling process into `daemon`, kills the processes of dead nodes, removes their
+    /// cgroups, and makes the cgroup for runs. Must be called before any child is started. Blocks
+    /// for some seconds at most.
     pub fn take(incarnation: &str) -> Result<Self, NotDelegated> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -148,7 +148,7 @@ fn hand_on_controllers(cgroup: &Cgroup) -> BTreeSet<LimitKind> {
     LimitKind::ALL.into_iter().filter(handed_on).collect()
 }
 
-/// Kills and removes the runs of dead nodes.
+/// Kills the processes that dead nodes left behind, and removes the cgroups of these nodes.
 fn clear_up_after_the_dead(base: &Cgroup) {
     for runs in base.children() {
         let is_runs =

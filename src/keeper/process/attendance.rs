@@ -144,17 +144,19 @@ impl StartingProcess {
     /// Returns the report of a child that was killed before its program began. It waited for a
     /// directory, file or host that did not answer. `more` is added to the error text.
     fn not_begun(&self, launch: &LaunchOrder, more: &str) -> RunReport {
-        let what = program_file::unanswering(self.marks.place(), launch, &self.candidates);
+        let file_or_host = program_file::unanswering(self.marks.place(), launch, &self.candidates);
         match self.bounds.end() {
             Some(ProcessEnd::CannotStart) | None => {
                 let waited = launch.start_within;
                 let report = RunReport::of(
                     ProcessEnd::CannotStart,
-                    format!("cannot start: {what} has not answered for {waited:?}{more}"),
+                    format!("cannot start: {file_or_host} has not answered for {waited:?}{more}"),
                 );
                 RunReport { wanting: program_file::wanting(self.marks.place().step), ..report }
             }
-            Some(end) => RunReport::of(end, format!("not started: {what} does not answer{more}")),
+            Some(end) => {
+                RunReport::of(end, format!("not started: {file_or_host} does not answer{more}"))
+            }
         }
     }
 

@@ -38,7 +38,7 @@ use crate::keeper::protocol::outbox::Pending;
 const LOOK: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 100;
 
-/// A child on its way to becoming a run's program.
+/// A forked child that will become the program of a run.
 pub(crate) struct StartingProcess {
     pub(crate) leader: Pid,
     /// The descriptor that becomes readable once the child is dead.
@@ -117,8 +117,8 @@ pub(crate) async fn start(
     };
     let (birth, receivers) = ready().map_err(not_executed)?;
     let bounds = RunBounds::of_start(launch);
-    // A spare descriptor for the pidfd of the child. Once the child exists, a lack of descriptors
-    // would be too late.
+    // A spare descriptor for the pidfd of the child. After the fork it would be too late to notice
+    // a lack of descriptors.
     let spare = rustix::io::fcntl_dupfd_cloexec(&birth.stdin, 0)
         .map_err(|errno| not_executed(errno.into()))?;
     let (leader, candidates) = fork_into(birth).map_err(not_executed)?;

@@ -367,7 +367,7 @@ impl ProcessTable {
         (identity.leader, members)
     }
 
-    /// Returns the keeper's living children that are not the leader of a run. Reaps dead ones.
+    /// Returns the keeper's living children that are not the leader of a run. Reaps dead children.
     /// Returns `None` if this process has no free descriptor to look.
     fn living_orphans(&self) -> Option<Vec<Process>> {
         let entries = self.entries.borrow();

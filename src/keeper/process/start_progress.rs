@@ -20,15 +20,15 @@ pub(crate) enum StartStep {
     Ready,
     /// The exec itself, or a step that fails only for lack of a resource (session, descriptors).
     Exec,
-    /// Moving into the cgroup.
+    /// Moving the child into the cgroup of the run.
     Cgroup,
-    /// Setting the limit of open files.
+    /// Setting the limit on the number of open files.
     Files,
     /// Becoming the job's user. The value names the system call, such as `setresuid`.
     User(&'static str),
-    /// Entering the directory.
+    /// Entering the working directory of the job.
     Directory,
-    /// Searching the program.
+    /// Searching for the file of the program.
     Search,
 }
 

@@ -25,14 +25,14 @@ const DOUBTFUL_LOOKS: u32 = 3;
 /// The settings of a keeper.
 #[derive(Debug, Clone)]
 pub struct KeeperSettings {
-    /// The program `schedd`.
+    /// The path of the program `schedd`, which is started as the keeper.
     pub program: PathBuf,
     /// The file for the end mark, which the keeper writes when all processes it started are dead.
     /// `None` means that the keeper writes no mark.
     pub ended_file: Option<PathBuf>,
-    /// The name of the node, which the mark contains.
+    /// The name of the node, which the end mark contains.
     pub node: String,
-    /// The incarnation of the node, which the mark contains.
+    /// The incarnation of the node, which the end mark contains.
     pub incarnation: String,
     /// The length of the node's leases, which bounds the time for which a keeper may be silent.
     pub lease: Duration,
@@ -136,7 +136,8 @@ impl KeeperLink {
     }
 
     fn admit(&self, key: Key, open_process: OpenProcess) {
-        // If the keeper is gone, the entry is dropped, which ends the wait of its child.
+        // If the keeper is gone, the list is `None` and this run is not added. The wait for its end
+        // is then over at once.
         if let Some(open_processes) = self.open_processes().as_mut() {
             open_processes.insert(key, open_process);
         }
@@ -183,7 +184,7 @@ impl KeeperLink {
         }
     }
 
-    /// Passes a message of the keeper to the run that it names.
+    /// Passes a message of the keeper to the run that the message names.
     pub(crate) fn hear(&self, news: KeeperNews) {
         self.is_heard.store(true, Ordering::Relaxed);
         let mut open_processes = self.open_processes();

@@ -18,11 +18,11 @@ pub type Key = u64;
 pub enum KeeperOrder {
     /// The first order on a connection, sent once, with the settings of the keeper.
     Serve {
-        /// The file for the mark that the keeper writes when all its jobs are dead.
+        /// The file for the end mark, which the keeper writes when all its jobs are dead.
         ended_file: Option<PathBuf>,
-        /// The name of the node, which the mark contains.
+        /// The name of the node, which the end mark contains.
         node: String,
-        /// The incarnation of the node, which the mark contains.
+        /// The incarnation of the node, which the end mark contains.
         incarnation: String,
         /// The number of bytes kept of a run's output while the daemon is slow. An older daemon
         /// does not send this field.
@@ -151,7 +151,8 @@ pub struct RunReport {
     pub wanting: Option<Wanting>,
 }
 
-/// The directory or the program of a job. A notice of the job can run without it.
+/// The part of a job that prevented the start: its directory or its program. A notice can be
+/// started again without this part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanting {
     /// The directory of the job is missing, cannot be entered or does not answer.

@@ -226,7 +226,7 @@ async fn stands_still(link: &KeeperLink, lease: Duration) {
     }
 }
 
-/// Waits until the lease of a run is over that the keeper has not reported as ended.
+/// Waits until the lease ends for any run that the keeper has not reported as ended.
 async fn out_of_time(link: &KeeperLink, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
     while !is_out_of_time(link, Duration::ZERO) {

@@ -51,7 +51,8 @@ impl Claimer {
                 .claim_runs_within(slots, &self.claimant, lane, token, orders)
                 .await
             {
-                // The new server may not know this claim. The next poll finds out.
+                // Another Redis server answers now, and may not know this claim. The next poll
+                // shows which runs are still due.
                 Err(error @ StoreError::Replaced { .. }) => return Err(error),
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
                 other => return other,

@@ -1,9 +1,9 @@
-//! Decides about each due run, and makes a claim order for each run that is to start. The order
-//! also plans the next occurrence of the job.
+//! Decides about each due run, and makes a claim order for each run that is to start. A claim order
+//! asks Redis to claim the run, and to plan the next occurrence of its job.
 //!
 //! Invariants:
-//! - Each entry ends as an order, as handled, as one to decide about again, or as left in the due
-//!   set. No entry is lost.
+//! - No due entry is lost. Each entry gets a claim order, leaves the due set, needs another
+//!   decision, or stays in the due set.
 //! - Only the planned run of a job can be missed. Any other run in the due set must still run: it
 //!   waited at a gate, was spread earlier, or was handed back.
 
@@ -26,8 +26,8 @@ use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, StoreError};
 
 /// The longest delay with which a run counts as on time. A run with a longer delay became due when
-/// no node could start it. If the job catches up all missed occurrences, such a run waits for the
-/// missed runs before it, even if it is not missed itself.
+/// no node could start it. If the job catches up all missed occurrences, a run with a longer delay
+/// waits for the missed runs before it, even if it is not missed itself.
 const ON_TIME: Duration = Duration::from_secs(1);
 
 /// The decision about a due run.
@@ -44,7 +44,9 @@ pub(super) enum Dealt {
     Done,
     /// The run needs another decision, because the job or its records changed meanwhile.
     Again,
-    /// The run cannot be handled, and stays in the due set until a later poll tries it again.
+    /// The run can be neither claimed nor skipped, because its job is unusable, a key has the wrong
+    /// type, or Redis has no memory left. The run stays in the due set, and a later poll tries it
+    /// again.
     Left,
 }
 
@@ -62,8 +64,8 @@ impl Claimer {
         let unusable =
             self.definitions.read_missing(open.iter().map(|due_run| due_run.run.job())).await?;
         let mut planned = Vec::new();
-        // Looked up before any run is handled. A step may drop a definition from the cache, and the
-        // job must not then count as unknown.
+        // The definitions are looked up before the first decision. A decision may drop a definition
+        // from the cache, and its job must not count as unknown afterwards.
         let definitions: Vec<_> =
             open.iter().map(|due_run| self.definitions.get(due_run.run.job())).collect();
         for (mut due_run, definition) in open.into_iter().zip(definitions) {

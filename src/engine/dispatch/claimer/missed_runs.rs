@@ -81,8 +81,8 @@ impl Claimer {
         })
     }
 
-    /// Adds a run for each missed occurrence from `run` on to the due set, at most `BATCH` runs.
-    /// Their ready times are spread over the period `within`, which begins at `now`.
+    /// Adds at most `BATCH` runs to the due set: one for each missed occurrence, beginning with
+    /// that of `run`. Their ready times are spread over the period `within`, which begins at `now`.
     pub(super) async fn spread(
         &mut self,
         definition: &Definition,

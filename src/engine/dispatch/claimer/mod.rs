@@ -3,7 +3,7 @@
 //! - [`claim_plan`] decides about each run, and makes the claim order
 //! - [`missed_runs`] skips or spreads missed runs
 //! - [`claim_call`] sends the claim
-//! - [`quarantine_step`] handles entries that cannot be claimed
+//! - [`quarantine_step`] cancels orphaned runs, and moves invalid entries to quarantine
 //!
 //! Invariants:
 //! - Each claimed run is started. No step that can fail comes between the answer to a claim and the
@@ -52,7 +52,7 @@ struct Planned {
     definition: Arc<Definition>,
 }
 
-/// The entries of a claim that are handled after its claimed runs have started.
+/// The entries and jobs that need another step after the claimed runs have started.
 #[derive(Default)]
 struct Leftovers {
     /// The runs whose job is not known.

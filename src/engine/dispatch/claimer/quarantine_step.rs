@@ -47,7 +47,7 @@ impl Claimer {
             Ok(Quarantined::Dropped) => {
                 report.done += 1;
                 let (entry, score) = (&entry.member, &entry.score);
-                error!(queue = %lane, entry = ?entry, score, "An invalid entry of this queue was deleted, because quarantine is full: {why}. Only this line records the entry.");
+                error!(queue = %lane, entry = ?entry, score, "An invalid entry of this queue was deleted ({why}), because quarantine is full. Only this line records the entry.");
                 Ok(())
             }
             // Another node already moved the entry.

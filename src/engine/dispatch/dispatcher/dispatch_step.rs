@@ -43,14 +43,15 @@ pub(crate) struct ClaimBatch {
     pub(crate) slots: usize,
 }
 
-/// The numbers and runs that a step reports to the dispatcher.
+/// The result of a step for the dispatcher: numbers of entries, and runs to decide about again.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimReport {
     /// The number of runs that started. Each of these runs took one slot.
     pub(crate) started: usize,
     /// The number of entries that left the due set.
     pub(crate) done: usize,
-    /// The number of entries that stay in the due set because they could not be handled.
+    /// The number of entries that stay in the due set because they could be neither claimed nor
+    /// removed.
     pub(crate) left: usize,
     /// The number of runs to which the claim call gave a reply.
     pub(crate) judged: usize,

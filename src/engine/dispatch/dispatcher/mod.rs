@@ -8,10 +8,11 @@
 //! - [`dispatch_step`] has the values that enter and leave the dispatcher
 //! - [`queue_round`] has the steps for one queue in one round
 //! - [`walk_progress`] is the progress of a search past blocked runs
-//! - [`run_hints`] has facts about runs from earlier replies
+//! - [`run_hints`] has facts about runs from earlier replies of Redis
 //!
 //! Invariants:
-//! - A run that cannot be handled delays no other run, and is not handled again at every poll.
+//! - A run that can be neither claimed nor skipped delays no other run, and is not tried again at
+//!   every poll.
 //! - Slots that a queue did not use go to queues that got no slots.
 
 mod dispatch_step;
@@ -48,7 +49,8 @@ struct Behind {
 /// One round: the queues with due runs, and the slots for these runs.
 #[derive(Default)]
 struct Round {
-    /// The queues to handle, each with the slots granted to it.
+    /// The queues whose runs are still to be claimed in this round, each with the slots granted to
+    /// it.
     granted: VecDeque<(FoundQueue, usize)>,
     /// The queues that got no slot.
     without: Vec<FoundQueue>,
@@ -68,20 +70,21 @@ pub(crate) struct Dispatcher {
     shares: Shares,
     /// The counter of each queue that decides whether the most urgent or the oldest run is next.
     turns: HashMap<QueueName, LaneTurns>,
-    /// The number of due entries of each lane that could not be handled.
+    /// The number of due entries of each lane that could be neither claimed nor removed.
     left: HashMap<Lane, usize>,
     /// The lanes in which a recent claim found blocked runs.
     blocked: HashSet<Lane>,
     /// The progress of the search in each lane with blocked runs.
     walks: HashMap<Lane, LaneWalk>,
-    /// Facts about runs that earlier replies gave.
+    /// Facts about runs that earlier replies of Redis gave.
     pub(crate) hints: RunHints,
     round: Round,
 }
 
 impl Dispatcher {
-    /// Returns the poll requests for the lanes of `offers`. A request also covers as many entries
-    /// as recently could not be handled, because these entries must not hide later entries.
+    /// Returns the poll requests for the lanes of `offers`. Entries that recently could be neither
+    /// claimed nor removed are still at the head of their lane. The request for this lane reads
+    /// that many entries more, so that it also finds later entries.
     pub(crate) fn asks(&self, offers: &[Offer]) -> Vec<LaneAsk> {
         let ask =
             |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: self.left_in(lane) };
@@ -92,8 +95,8 @@ impl Dispatcher {
     }
 
     /// Returns the number of due runs of `lane` to read in addition to the free slots. This is the
-    /// number of runs that the last poll could not handle, plus `BATCH` if the lane has blocked
-    /// runs.
+    /// number of runs that could be neither claimed nor removed after the last poll, plus `BATCH`
+    /// if the lane has blocked runs.
     fn left_in(&self, lane: &Lane) -> usize {
         let blocked = if self.blocked.contains(lane) { BATCH } else { 0 };
         self.left.get(lane).copied().unwrap_or(0) + blocked
@@ -122,7 +125,7 @@ impl Dispatcher {
     }
 
     /// Returns the number of slots a queue wants for its due runs. At least one, because a run that
-    /// could not be handled before may start now.
+    /// could not start before may start now.
     fn demand(&self, found: &FoundQueue) -> Demand {
         let takeable: usize = found
             .lanes
@@ -147,8 +150,8 @@ impl Dispatcher {
                 self.finish_queue();
             } else if let Some((found, slots)) = self.round.granted.pop_front() {
                 if slots == 0 {
-                    // Such a queue gets slots only if another queue leaves some unused in this
-                    // round.
+                    // A queue without granted slots gets slots only if another queue leaves some
+                    // unused in this round.
                     self.round.without.push(found);
                 } else {
                     self.round.current = Some(self.open(found.queue, found.lanes, slots, now));
@@ -290,7 +293,7 @@ impl Dispatcher {
         self.round.current = Some(self.open(queue, vec![(lane, runs)], slots, now));
     }
 
-    /// Ends the handling of runs past the blocked head of a lane, and returns when the next round
+    /// Ends the claiming of runs past the blocked head of a lane, and returns when the next round
     /// may follow. `done` is the number of entries that left the due set, or `None` after a
     /// failure. The lane still counts as one with blocked runs.
     fn note_behind(&mut self, behind: Behind, done: Option<usize>) -> DispatchPace {

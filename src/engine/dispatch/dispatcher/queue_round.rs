@@ -1,8 +1,8 @@
 //! The steps for one queue in one round: which of its due runs to claim, in which order, and for
 //! how many slots.
 //!
-//! Invariant: each entry is claimed, handled, or counted as left. A run that does not start leaves
-//! its slot to the next run.
+//! Invariant: each entry is claimed, leaves the due set otherwise, or is counted as left there. A
+//! run that does not start leaves its slot to the next run.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -18,12 +18,13 @@ use crate::store::DueEntry;
 /// poll.
 const PASSES: usize = 5;
 
-/// The numbers of due entries in one lane, by the result of handling them.
+/// The numbers of due entries in one lane, by the result of the decisions about them.
 #[derive(Debug, Default)]
 pub(super) struct LaneCounts {
     /// The number of entries that left the due set.
     pub(super) done: usize,
-    /// The number of entries that stay in the due set because they could not be handled.
+    /// The number of entries that stay in the due set because they could be neither claimed nor
+    /// removed.
     pub(super) left: usize,
     /// The number of runs to which a claim call gave a reply.
     pub(super) judged: usize,

@@ -1,5 +1,5 @@
-//! Facts about due runs from earlier replies of Redis. They make the next claim order of a run
-//! better.
+//! Facts about due runs from earlier replies of Redis. If a claim order uses these facts, Redis
+//! refuses the order less often.
 //!
 //! Invariant: an outdated fact does no harm, because the script in Redis judges each claim again.
 //! When there are more than [`KEPT`] facts of one kind, all facts of this kind are forgotten.
@@ -14,7 +14,7 @@ use crate::keeper::BootInstant;
 
 /// The most facts of one kind that are kept.
 const KEPT: usize = 10_000;
-/// The time for which a run is not tried again after it could not be handled.
+/// The time for which a run is not tried again after it could be neither claimed nor skipped.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
 /// Facts about due runs from earlier replies of Redis.
@@ -22,11 +22,12 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 pub(crate) struct RunHints {
     /// For each run, a later occurrence of its job that already has a record.
     occupied: HashMap<RunId, UnixMillis>,
-    /// The runs that could not be handled, each with the time of the failure.
+    /// The runs that could be neither claimed nor skipped, each with the time of the failure.
     refused: HashMap<RunId, BootInstant>,
     /// The jobs that other jobs name in `not_while`, as reported by claims.
     excluded: HashSet<JobName>,
-    /// The gates at which a run has a place or waits and that its definition does not name.
+    /// For each run, the gates that its definition does not name, but at which the run has a place
+    /// or waits.
     known_places: HashMap<RunId, Vec<Gate>>,
 }
 
@@ -76,7 +77,8 @@ impl RunHints {
         self.known_places.insert(run, gates);
     }
 
-    /// Records that `run` could not be handled at `now`. It is not tried again for `REFUSED_FOR`.
+    /// Records that `run` could be neither claimed nor skipped at `now`. The run is not tried again
+    /// for `REFUSED_FOR`.
     pub(crate) fn refuse(&mut self, run: RunId, now: BootInstant) {
         if self.refused.len() > KEPT {
             self.refused.clear();
@@ -84,7 +86,8 @@ impl RunHints {
         self.refused.insert(run, now);
     }
 
-    /// Returns true if `run` could not be handled within the last `REFUSED_FOR`.
+    /// Returns true if `refuse` was called for `run` within the last `REFUSED_FOR`, so that the run
+    /// is not tried now.
     pub(crate) fn is_refused(&mut self, run: &RunId, now: BootInstant) -> bool {
         let Some(at) = self.refused.get(run) else { return false };
         let is_refused = now.since(*at) < REFUSED_FOR;

@@ -20,7 +20,7 @@ const REST: u32 = 10;
 /// The shortest pause after a search that left out runs.
 const LEAST_REST: Duration = Duration::from_secs(1);
 
-/// The most gates that one search remembers. At more gates, the search starts again.
+/// The most gates that one search remembers. If a search meets more gates, it starts again.
 const GATES: usize = 10_000;
 
 /// The progress of the search in a lane past its blocked head.
@@ -31,8 +31,8 @@ pub(crate) struct LaneWalk {
     pub(crate) after: Option<String>,
     /// The gate after which the next search by gates continues. `None` for the first gate.
     pub(crate) after_gate: Option<Gate>,
-    /// True if runs found by their gates could not be handled. From then on the search reads the
-    /// lane entry by entry.
+    /// True if runs found by their gates could be neither claimed nor skipped. From then on the
+    /// search reads the lane entry by entry.
     pub(crate) is_by_entries: bool,
     /// The entries that the search took, by the gate of their runs.
     pub(super) taken: HashMap<Gate, Vec<String>>,

@@ -201,7 +201,8 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
                     state.file_is = FileIs::Stale;
                 }
                 drop(state);
-                // Start marks requested during the wait do not wait for the disk either.
+                // An at-most-once run that starts during this pause does not wait until its start
+                // mark is on disk.
                 rest(desk);
             }
         }

@@ -1,5 +1,5 @@
-//! Judges whether the data in Redis is the data that this node knows, lost or replaced. The
-//! functions read and write nothing.
+//! Decides whether the data in Redis is complete, has lost a part, or belongs to another Redis
+//! server. The functions read and write nothing.
 
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{DataMarks, LossKind, LossRecord, Met, begun_at};

@@ -13,8 +13,8 @@ use crate::engine::recovery::restored_ends;
 use crate::engine::recovery::restored_ends::Given;
 use crate::store::{KnownRun, RestoreOrder, StoreError};
 
-/// A run that ended longer than this before the data was last seen complete counts as notified. So
-/// its notices are not sent again.
+/// The age from which the notices of a restored run count as sent. The age is the time from the end
+/// of the run until this node last saw the data complete.
 const REPORTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Sends restore orders to Redis. The node last saw the data complete at `whole_at`.

@@ -1,6 +1,6 @@
 //! Compares each poll with the data that this node knows.
 //!
-//! Invariant: the node does not act on a poll that shows other data.
+//! Invariant: the node does not act on a poll that shows data unknown to this node.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,8 @@ const WRITE_SEEN: Duration = Duration::from_secs(5);
 pub(crate) struct LossWatch {
     journal: Journal,
     address: String,
-    /// The marks of unknown data that the recovery loop has not yet judged.
+    /// The data that a poll found, that this node does not know, and that the recovery loop has not
+    /// yet judged.
     found: Mutex<Option<FoundData>>,
     has_found: Notify,
     /// The number of times that this node accepted data as its own.
@@ -36,8 +37,8 @@ pub(super) struct FoundData {
     pub(super) known: LossQuestion,
 }
 
-/// The highest fence that this node knew when a poll was sent, and how often it had accepted data.
-/// The answer to the poll is compared with both.
+/// The highest fence that this node knew when a poll was sent, and how often this node had accepted
+/// data as its own. The answer to the poll is compared with both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LossQuestion {
     pub(super) highest: u64,
@@ -78,7 +79,8 @@ impl LossWatch {
         })
     }
 
-    /// Waits until a poll finds unknown data, and returns the marks of this data.
+    /// Waits until a poll finds data that this node does not know. Returns the epoch, fence and
+    /// server of this data.
     pub(super) async fn next_found(&self) -> FoundData {
         loop {
             self.has_found.notified().await;
@@ -148,8 +150,9 @@ impl LossWatch {
         true
     }
 
-    /// Returns the epoch to write back if only the value of the epoch key is damaged. Returns
-    /// `None` unless the server is the known one and the fence is not below `highest`.
+    /// Returns the epoch to write back into Redis if only the value of the epoch key is damaged.
+    /// This is the case if this node knows the server, and the fence is at least `highest`.
+    /// Otherwise returns `None`.
     pub(super) fn mark_to_write_back(&self, marks: &DataMarks, highest: u64) -> Option<String> {
         let is_damaged = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
         self.journal.with(|memory| {

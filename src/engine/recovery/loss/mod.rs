@@ -50,21 +50,22 @@ const OTHERS_GIVE_BACK: Duration = Duration::from_millis(1500);
 /// The most jobs named in one log line.
 const NAMED_IN_LOG: usize = 20;
 
-/// The handles of the loop that judges unknown data and restores lost data.
+/// The handles of the loop that examines data unknown to this node, and restores lost data.
 pub(crate) struct LossRecovery {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) loss_watch: Arc<LossWatch>,
     pub(crate) retention: Arc<Retention>,
 }
 
-/// Judges unknown data that polls have found. Never returns.
+/// Decides whether data that polls found and this node does not know was lost or replaced. Never
+/// returns.
 pub(crate) async fn run(recovery: Arc<LossRecovery>) {
     let watch = &recovery.loss_watch;
     loop {
         let found = watch.next_found().await;
         match deal(&recovery, &found).await {
             Ok(()) => recovery.node.wakeups.ticker.notify_one(),
-            // The next poll finds the unknown data again.
+            // The next poll finds the same data and starts this decision again.
             Err(error) => {
                 recovery.node.outage_log.failed(
                     &error,
@@ -83,8 +84,8 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
     let (known, marks) = (watch.remembered(), &found.marks);
     if marks.met == Met::No {
         store.record_server(&marks.server).await?;
-        // The next poll also shows the fence that this server had when a node first met it. It
-        // shows nothing more if the data has no epoch.
+        // The next poll also shows the fence that this server had when a node first met it. Data
+        // without an epoch is judged now, because that fence is not needed.
         if !marks.epoch.is_empty() {
             return Ok(());
         }

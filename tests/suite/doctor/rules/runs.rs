@@ -105,7 +105,7 @@ async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_range() {
         "{reported:?}"
     );
     let mended = desk.mend("wrong:skipped_range", &run.to_string()).await;
-    assert_eq!(mended[0].done, ["occurrences left in the range: 3"]);
+    assert_eq!(mended[0].done, ["occurrences left in the skipped range: 3"]);
     assert_eq!(desk.run(&run).await.skipped, Some((due(3).due(), 3)));
     assert_eq!(desk.total("skipped"), 3);
 }
