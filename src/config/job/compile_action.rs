@@ -54,8 +54,8 @@ pub(crate) fn compile_action(
     action
 }
 
-/// Writes the key of `action` into `out`. `unnamed` gets the request's body and returns the method
-/// that is not written, because it is the default.
+/// Writes `action` into `out`, under the key `command`, `shell` or `http`. `unnamed` returns the
+/// default method of a request with a given body. A default method is not written.
 pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, out: &mut Sheet) {
     match action {
         Action::Command(words) => out.put("command", words.clone()),
@@ -64,7 +64,8 @@ pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, o
     }
 }
 
-/// Writes the action of a job or of a `done_check` into `out`.
+/// Writes the action of a job or of a `done_check` into `out`, under the key `command`, `shell` or
+/// `http`.
 pub(crate) fn write_own_action(action: &Action, out: &mut Sheet) {
     write_action(action, default_method, out);
 }

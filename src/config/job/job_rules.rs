@@ -22,7 +22,7 @@ use crate::domain::schedule::schedule_form::Schedule;
 pub(crate) struct Rules {
     /// A definition with these rules. Its schedule and its action are placeholders.
     pub(crate) spec: JobSpec,
-    /// The keys that the table itself names, without a fault.
+    /// The keys that the table itself has, with valid values.
     pub(crate) own: BTreeSet<&'static str>,
     /// The keys whose values have a fault, in the table or in `[defaults]`.
     pub(crate) faulty: BTreeSet<&'static str>,

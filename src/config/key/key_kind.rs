@@ -17,9 +17,10 @@ use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The kind of a key's value.
+/// The kind of a key's value, such as a duration or a text: how schedd reads the value, and writes
+/// it as JSON.
 pub(crate) trait KeyKind {
-    /// The checked value.
+    /// The type of a checked value.
     type Value;
 
     /// Returns the value at `spot`. Returns `None` if a fault was noted.

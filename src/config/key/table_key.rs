@@ -29,7 +29,8 @@ pub(crate) struct TableKey<S: 'static> {
     pub(crate) name: &'static str,
     /// The condition under which the key is written.
     pub(crate) presence: KeyPresence,
-    /// Reads the value at a spot and stores it in the `S`. Returns `None` if a fault was noted.
+    /// Reads the value at a place of the text and stores it in the `S`. Returns `None` if a fault
+    /// was noted.
     pub(crate) read: fn(&Spot<'_>, &mut Reading<'_>, &mut S) -> Option<()>,
     /// Returns the value in the `S` as JSON. Null means that there is no value.
     pub(crate) write: fn(&S, Form) -> Value,

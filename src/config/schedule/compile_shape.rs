@@ -56,7 +56,10 @@ pub(crate) fn fit_shape(
         return (!refuse(&NOT_WITH_DELAY, why)).then_some(());
     }
     (schedule.has_every()
-        || !refuse(&["anchor"], "is the time from which every counts: add every or remove anchor"))
+        || !refuse(
+            &["anchor"],
+            "has no effect without every, which counts from anchor: add every or remove anchor",
+        ))
     .then_some(())
 }
 

@@ -14,7 +14,7 @@ use crate::domain::job::notice::NoticeKind;
 pub(crate) enum Secrecy {
     /// The place of a file as a whole.
     File,
-    /// The place of the jobs of a file, by name.
+    /// The place of `[jobs]`, a table whose keys are the names of jobs.
     Jobs,
     /// The place of a table with an action or rules: a job, `[defaults]`, a request, a notice. A
     /// text in place of the table may be a command line or a URL.

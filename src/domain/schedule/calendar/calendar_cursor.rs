@@ -35,7 +35,8 @@ impl CalendarCursor<'_> {
         self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
     }
 
-    /// Returns a fault at the cursor. Its text is the next character, followed by `what`.
+    /// Returns a fault at the cursor. The message has the next character with its position, then
+    /// `what`.
     pub(super) fn fault(&self, what: &str) -> CalendarFault {
         let at = self.character(self.at);
         let problem = match self.peek() {
@@ -45,7 +46,7 @@ impl CalendarCursor<'_> {
         CalendarFault { offset: self.at, problem }
     }
 
-    /// Returns a fault at byte `offset`. Its text is `found`, followed by `what`.
+    /// Returns a fault at byte `offset`. The message has `found` with its position, then `what`.
     pub(super) fn fault_at(&self, offset: usize, found: &str, what: &str) -> CalendarFault {
         let at = self.character(offset);
         CalendarFault { offset, problem: format!("{found} at character {at} {what}") }

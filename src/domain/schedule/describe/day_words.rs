@@ -24,7 +24,8 @@ const MONTHS: [&str; 12] = [
 pub(super) fn words(day: &DescribedField, weekday: &DescribedField) -> Option<String> {
     match (day.is_whole(), weekday.is_whole()) {
         (true, true) => None,
-        // Either field is enough here, so a field with every day makes every day match.
+        // A day must match only one of the two fields, so a field with every day makes every day
+        // match.
         (true, false) | (false, true) if !day.is_starred && !weekday.is_starred => None,
         (true, false) => Some(of_week(weekday)),
         (false, true) => Some(of_month(day)),
