@@ -1,6 +1,6 @@
-//! The compiler of job definitions and settings (layer 2 of the map in `src/lib.rs`). The compiler
-//! turns the text of `jobs.toml`, a line of JSON or flags into checked values, or reports every
-//! problem of the text at once.
+//! The compiler of job definitions and settings (layer 2 of the layers in `src/lib.rs`). The
+//! compiler turns the text of `jobs.toml`, a line of JSON or flags into checked values, or reports
+//! every problem of the text at once.
 //!
 //! Files, JSON, flags and the definitions stored in Redis (`canonical`) use the same tree
 //! (`text_node`) and the same declaration of each key (`job_keys`). So a key means the same in each

@@ -23,7 +23,7 @@ pub fn change_queue(
     let mut problems = Problems::default();
     let mut named = BTreeSet::new();
     // `weight` and `strict` exclude each other, so a change of one key removes the other key. If
-    // the words set both keys, the conflict is reported below.
+    // the command line sets both keys, the conflict is reported below.
     for (key, other) in [("weight", "strict"), ("strict", "weight")] {
         if changes.iter().any(|(named, _)| named == key) {
             table.remove(other);

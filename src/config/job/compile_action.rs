@@ -14,8 +14,8 @@ use crate::domain::job::job_spec::Action;
 /// The keys of an action.
 pub(crate) const ACTION: &[&str] = &["command", "shell", "http"];
 
-/// The maximum length of a single argument or variable in bytes, with the NUL at its end. It is the
-/// kernel's limit `MAX_ARG_STRLEN` of 32 pages (execve(2)).
+/// The maximum length of a single argument or variable in bytes, with the NUL at its end. This is
+/// the kernel's limit `MAX_ARG_STRLEN` of 32 pages (execve(2)).
 const MAX_WORD_BYTES: usize = 128 * 1024;
 /// The maximum size of all arguments and variables together, in bytes.
 const MAX_WORDS_BYTES: usize = 1024 * 1024;

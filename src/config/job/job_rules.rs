@@ -160,7 +160,8 @@ pub(crate) fn refuse_late_without_notice(
     problems: &mut Problems,
 ) {
     let late = NoticeKind::Late.as_str();
-    // A faulty or misspelt `on_late` was noted as a fault before, and counts as given.
+    // A faulty or misspelt `on_late` was noted as a fault before, so the job counts as a job with
+    // `on_late`.
     let is_reported = rules.spec.notices.contains_key(&NoticeKind::Late)
         || rules.faulty.contains(late)
         || rules.slips.are_of(&[late]);

@@ -65,7 +65,7 @@ pub(crate) fn as_text<T: Display>(value: &T, _form: Form) -> Value {
 }
 
 /// Returns `path` as a JSON string.
-#[expect(clippy::ptr_arg, reason = "the field that this function writes is a PathBuf")]
+#[expect(clippy::ptr_arg, reason = "the caller passes a field of the type PathBuf")]
 pub(crate) fn as_path(path: &PathBuf, _form: Form) -> Value {
     path.to_string_lossy().into()
 }

@@ -292,7 +292,7 @@ impl<'n> Spot<'n> {
     }
 
     /// Returns the value, a string, parsed as `T`. `example` appears in the message for any other
-    /// value. The error of the parser describes a string that it refuses.
+    /// value. If the parser of `T` refuses a string, the message is the error of that parser.
     pub(crate) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
     where
         T::Err: Display,
@@ -376,7 +376,7 @@ impl<'n> Spot<'n> {
             Value::Float(number) => number,
             #[expect(
                 clippy::cast_precision_loss,
-                reason = "a number past 2^53 is out of every bound"
+                reason = "an integer above 2^53 exceeds every bound, so its exact value is not needed"
             )]
             Value::Integer(number) => number as f64,
             _ => f64::NAN,

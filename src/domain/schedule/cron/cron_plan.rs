@@ -125,8 +125,8 @@ impl CronPlan {
         self.is_drawn
     }
 
-    /// Returns true if both day fields are restricted. A day must then match at least one of the
-    /// two fields.
+    /// Returns true if neither day field begins with `*` or is `?`. A day must then match at least
+    /// one of the two fields.
     pub(super) fn is_either_day(&self) -> bool {
         self.days.is_either()
     }

@@ -168,7 +168,8 @@ impl DaySet {
         self.weekdays.count_ones() as usize + self.dates.len() + self.spans.len()
     }
 
-    /// Returns the entries of the set. Each text parses back to the same entry.
+    /// Returns the entries of the set as texts, such as `sat`. Each text parses back to the same
+    /// entry.
     pub fn texts(&self) -> Vec<String> {
         let weekdays = WEEKDAYS
             .iter()
@@ -352,7 +353,7 @@ pub(crate) fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
     let ambiguous = zone.rules().to_ambiguous_timestamp(date.at(0, 0, 0, 0));
     let is_gap = matches!(ambiguous.offset(), jiff::tz::AmbiguousOffset::Gap { .. });
     if is_gap {
-        // The day begins with the first instant after the gap.
+        // If midnight is in a gap, the day begins with the first instant after the gap.
         let before = ambiguous.earlier().ok();
         let change = before.and_then(|before| zone.rules().following(before).next());
         return change.map(|change| change.timestamp().as_millisecond()).into_iter().collect();

@@ -9,7 +9,7 @@ use crate::domain::schedule::cron::{Drawn, Letter, Values};
 
 pub(super) use crate::domain::schedule::cron::{DAY, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
 
-/// A kind of field, such as the minute.
+/// A kind of field of a cron expression, such as the minute.
 pub(super) type FieldKind = &'static cron::CronField;
 
 /// A field of an expression, prepared for its description.

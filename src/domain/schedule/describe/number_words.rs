@@ -91,7 +91,7 @@ pub(super) fn counted(values: &[u16], unit: &str) -> String {
     if values.len() >= STEPS
         && let Some(step) = step_of(values).filter(|step| *step > 1)
     {
-        return format!("every {} {unit} from {first} to {last}", ordinal(step));
+        return format!("every {nth} {unit} from {first} to {last}", nth = ordinal(step));
     }
     if values.len() == 1 {
         return format!("{unit} {first}");

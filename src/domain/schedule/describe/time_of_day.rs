@@ -98,7 +98,7 @@ fn at_large(second: &DescribedField, minute: &DescribedField, hour: &DescribedFi
     let words = match second.fixed().as_deref() {
         Some([0]) => format!("{minutes} of {hours}"),
         _ if minute.is_whole() && hour.is_whole() => format!("{} of every minute", phrase(second)),
-        _ => format!("{} of {minutes} of {hours}", phrase(second)),
+        _ => format!("{seconds} of {minutes} of {hours}", seconds = phrase(second)),
     };
     if words.starts_with("every ") { words } else { format!("at {words}") }
 }

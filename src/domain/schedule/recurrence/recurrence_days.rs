@@ -182,7 +182,7 @@ impl Weeks {
     }
 }
 
-/// A walk from a matching day to the next matching day, which examines each month once.
+/// A search for matching days in rising order, which examines each month only once.
 pub(super) struct DayWalk<'a> {
     rule: &'a RuleDays,
     year: i64,

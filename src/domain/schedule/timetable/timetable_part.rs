@@ -172,7 +172,8 @@ impl PartBeats {
         Some(Self { anchor: beat.anchor, period, first: beat.first })
     }
 
-    /// Returns the instant with the number `k`. Returns `None` if it is outside 1970 to 2099.
+    /// Returns the instant anchor + `k` * period, or `None` if this instant is outside 1970 to
+    /// 2099.
     pub(super) fn number(&self, k: i64) -> Option<UnixMillis> {
         k.checked_mul(self.period)?.checked_add(self.anchor).and_then(UnixMillis::new)
     }
