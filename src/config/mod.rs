@@ -1,10 +1,10 @@
-//! The compiler of job definitions and settings (layer 2). The compiler turns the text of
-//! `jobs.toml`, a line of JSON or flags into checked values, or reports every problem of the text
-//! at once.
+//! The compiler of job definitions and settings (layer 2 of the layers in `src/lib.rs`). The
+//! compiler turns the text of `jobs.toml`, a line of JSON or flags into checked values, or reports
+//! every problem of the text at once.
 //!
-//! These sources and the definitions stored in Redis (`canonical`) use the same tree (`text_node`)
-//! and the same declaration of each key (`job_keys`). So a key means the same in each of these
-//! sources. Only checked values leave this folder.
+//! Files, JSON, flags and the definitions stored in Redis (`canonical`) use the same tree
+//! (`text_node`) and the same declaration of each key (`job_keys`). So a key means the same in each
+//! of these sources. Only checked values leave this folder.
 //!
 //! A job has four forms: the keys of a text, a [`JobSpec`](crate::domain::job::job_spec::JobSpec),
 //! canonical JSON, and the record in Redis. A text is compiled once, when schedd reads the text.

@@ -125,8 +125,8 @@ fn read_definition(table: &TableReader<'_>, problems: &mut Problems) -> Option<J
     Some(spec)
 }
 
-/// Returns the contradiction in the definition that shows that no compiler wrote it. Returns `None`
-/// for a sound definition.
+/// Returns a contradiction in the definition, which shows that the definition is damaged. Returns
+/// `None` if there is no contradiction.
 fn contradiction(spec: &JobSpec) -> Option<&'static str> {
     let shape = &spec.shape;
     let counted = Shape { max_runs: None, skip_if_late: None, ..shape.clone() };

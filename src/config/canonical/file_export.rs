@@ -83,7 +83,7 @@ pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: Tab
         TableForm::Table => text,
         TableForm::Comment => {
             let lines = text.lines().map(|line| format!("# {line}\n")).collect::<Vec<_>>().concat();
-            format!("# the last time of this job is past\n{lines}")
+            format!("# all times of this job are past\n{lines}")
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The first gate that a stored definition names, read without the rest of the definition.
 //!
 //! A node looks for a run that can start. Before that run, thousands of runs may wait at a gate.
-//! Parsing the full definition of each of them would take too long.
+//! Parsing the full definition of each waiting run would take too long.
 //!
 //! Invariant: for a readable definition the result equals
 //! [`crate::domain::job::job_spec::first_gate`] of the whole definition.

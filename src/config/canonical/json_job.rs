@@ -50,7 +50,8 @@ pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Probl
     compile(&node, host_zone)
 }
 
-/// Compiles the job of a JSON value, as [`job_from_json`] does.
+/// Compiles the job of a parsed JSON value. `host_zone` is the zone of a local time in a job
+/// without `tz`. Fails with every problem.
 pub fn job_from_value(
     value: &serde_json::Value,
     host_zone: &Zone,

@@ -12,7 +12,8 @@ use crate::config::syntax::problem::quoted;
 use crate::config::syntax::redaction::as_name;
 use crate::config::syntax::text_node::{MAX_DEPTH, Node, NodeEntry, Value, too_deep};
 
-/// Builds the tree of a JSON text. The error names the fault and its column in one line.
+/// Builds the tree that the compilers of jobs read, from a JSON text. The error names the fault and
+/// its column in one line.
 pub(crate) fn from_text(text: &str) -> Result<Node<'static>, String> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let node = Level(0).deserialize(&mut deserializer).map_err(|error| error.to_string())?;
@@ -20,7 +21,8 @@ pub(crate) fn from_text(text: &str) -> Result<Node<'static>, String> {
     Ok(node)
 }
 
-/// Builds the tree of a JSON value. The error names the fault in one line.
+/// Builds the tree that the compilers of jobs read, from a JSON value. The error names the fault in
+/// one line.
 pub(crate) fn from_value(value: &serde_json::Value) -> Result<Node<'static>, String> {
     Level(0).deserialize(value).map_err(|error| error.to_string())
 }

@@ -37,8 +37,9 @@ pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Con
     compile_file(text, file_name, host_zone, &Provenance::private())
 }
 
-/// Compiles the text of a file as [`compile_text`] does. `provenance` says who can read and write
-/// the file. It decides whether a secret in the text is a fault, a warning or allowed.
+/// Compiles the text of a jobs file. Fails with every problem in the text. `provenance` says who
+/// can read and write the file. That decides whether a secret in the text is a fault, a warning or
+/// allowed.
 pub(crate) fn compile_file(
     text: &str,
     file_name: &str,
@@ -100,8 +101,8 @@ fn compile_root(
 ) -> Config {
     let slips =
         root.refuse_other_keys(&[known_keys::SECTIONS], known_keys::LATER_SECTIONS, problems);
-    // Returns true if a section was read, so that all its names are known. Otherwise no name is
-    // reported as not declared.
+    // Returns true if all names that a section declares are known. Otherwise a job that names an
+    // undeclared queue or group gets no fault.
     let is_whole = |section: &str| {
         !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some())
     };

@@ -78,7 +78,7 @@ fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance),
     match &opened.doubt {
         Some(doubt) if place.is_found() => {
             let message = format!(
-                "found this file but did not use it, because another user may have written it: \
+                "schedd did not use this file, because another user may have written the file: \
                  {doubt}, or name the file by --jobs"
             );
             return Err(ConfigError::unreadable(name, message));

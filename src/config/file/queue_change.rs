@@ -23,7 +23,7 @@ pub fn change_queue(
     let mut problems = Problems::default();
     let mut named = BTreeSet::new();
     // `weight` and `strict` exclude each other, so a change of one key removes the other key. If
-    // the words set both keys, the conflict is reported below.
+    // the command line sets both keys, the conflict is reported below.
     for (key, other) in [("weight", "strict"), ("strict", "weight")] {
         if changes.iter().any(|(named, _)| named == key) {
             table.remove(other);
@@ -101,7 +101,8 @@ fn as_typed(problem: Problem) -> Problem {
         ("found string ", "found "),
         ("found integer ", "found "),
         ("an integer", "a whole number"),
-        // `schedctl queue pause` pauses a queue, not a setting.
+        // The message must not offer the key `paused`, because only `schedctl queue pause` changes
+        // it.
         (", strict or paused", " or strict"),
     ];
     let message =
@@ -111,7 +112,7 @@ fn as_typed(problem: Problem) -> Problem {
 
 fn value_of(key: &str, text: &str) -> Value {
     match (text, text.parse::<i64>()) {
-        // A rate is a text in a file too, even if the text looks like a number.
+        // The key `rate` is always a text, as in a file, even if the text looks like a number.
         (text, _) if key == "rate" => json!(text),
         ("true", _) => json!(true),
         ("false", _) => json!(false),

@@ -46,8 +46,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns true if the file may have been emptied by accident. All jobs, or the whole content,
-    /// of the earlier contents `before` are gone.
+    /// Returns true if the file has lost all its jobs, or its whole content, since its earlier
+    /// contents `before`. The file may have been emptied by accident.
     pub fn is_emptied_of(&self, before: &Self) -> bool {
         self.jobs.is_empty() && !before.jobs.is_empty() || self.is_blank && !before.is_blank
     }
@@ -107,7 +107,7 @@ impl Default for DaemonConfig {
 /// of fewer ticks could end during one or two slow ticks.
 const TICKS_A_LEASE: u32 = 10;
 
-/// Compiles `[redis]`.
+/// Compiles the section `[redis]`. A key with a fault gets its default.
 pub(crate) fn compile_redis(table: &TableReader<'_>, problems: &mut Problems) -> RedisConfig {
     table.refuse_other_keys(&[known_keys::REDIS], &[], problems);
     let (url, url_file) = (table.get("url"), table.get("url_file"));
@@ -197,7 +197,7 @@ fn compile_users(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<St
     Some(users)
 }
 
-/// Compiles `[daemon]`.
+/// Compiles the section `[daemon]`. A key with a fault gets its default.
 pub(crate) fn compile_daemon(table: &TableReader<'_>, problems: &mut Problems) -> DaemonConfig {
     let slips = table.refuse_other_keys(&[known_keys::DAEMON], &[], problems);
     let faults_before = problems.faults.len();

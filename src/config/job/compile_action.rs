@@ -14,8 +14,8 @@ use crate::domain::job::job_spec::Action;
 /// The keys of an action.
 pub(crate) const ACTION: &[&str] = &["command", "shell", "http"];
 
-/// The maximum length of a single argument or variable in bytes, with the NUL at its end. It is the
-/// kernel's limit `MAX_ARG_STRLEN` of 32 pages (execve(2)).
+/// The maximum length of a single argument or variable in bytes, with the NUL at its end. This is
+/// the kernel's limit `MAX_ARG_STRLEN` of 32 pages (execve(2)).
 const MAX_WORD_BYTES: usize = 128 * 1024;
 /// The maximum size of all arguments and variables together, in bytes.
 const MAX_WORDS_BYTES: usize = 1024 * 1024;
@@ -54,8 +54,8 @@ pub(crate) fn compile_action(
     action
 }
 
-/// Writes the key of `action` into `out`. `unnamed` gets the request's body and returns the method
-/// that is not written, because it is the default.
+/// Writes `action` into `out`, under the key `command`, `shell` or `http`. `unnamed` returns the
+/// default method of a request with a given body. A default method is not written.
 pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, out: &mut Sheet) {
     match action {
         Action::Command(words) => out.put("command", words.clone()),
@@ -64,7 +64,8 @@ pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, o
     }
 }
 
-/// Writes the action of a job or of a `done_check` into `out`.
+/// Writes the action of a job or of a `done_check` into `out`, under the key `command`, `shell` or
+/// `http`.
 pub(crate) fn write_own_action(action: &Action, out: &mut Sheet) {
     write_action(action, default_method, out);
 }

@@ -19,7 +19,8 @@ pub(crate) const DONE_CHECK: &[TableKey<DoneCheck>] = &[
     key!("timeout", timeout, TIMEOUT),
 ];
 
-/// Returns a `done_check` with default rules. Its `question` is only a placeholder.
+/// Returns a `done_check` with default rules. Its action, in the field `question`, is only a
+/// placeholder.
 fn plain() -> DoneCheck {
     DoneCheck {
         question: Action::Shell(String::new()),

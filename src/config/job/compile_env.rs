@@ -27,7 +27,7 @@ pub(crate) fn compile_env(
             problems.fault(
                 &value.path,
                 name_span,
-                "not a name for a variable, wanted letters, digits and _ without a digit first",
+                "not a name for a variable, wanted letters, digits and _, with no digit at the start",
             );
         }
         // A variable with a faulty name is left out, so that no later message shows the name. The

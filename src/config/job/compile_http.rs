@@ -95,8 +95,8 @@ pub(crate) fn compile_http(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option
     (has_url && read.faulty.is_empty()).then_some(request)
 }
 
-/// Returns `request` as JSON. The method is left out if it is `unnamed`, the method of a request
-/// that names no method.
+/// Returns `request` as JSON. The method is left out if it equals `unnamed`, the default method of
+/// this request.
 pub(crate) fn write_http(request: &HttpRequest, unnamed: &str) -> Value {
     let mut out = Sheet::default();
     write_keys(HTTP, request, &plain(String::new(), unnamed), Form::Stored, &mut out);
@@ -183,7 +183,7 @@ fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap
             problems.fault(
                 &spot.path,
                 name_span,
-                "found this header twice (case does not matter in header names), wanted it once",
+                "found this header twice (upper and lower case are equal in header names), wanted it once",
             );
         }
         if let Some(value) = spot.text("schedd", problems) {

@@ -57,7 +57,7 @@ pub(crate) fn compile_job(
     if let (Origin::File { .. }, Some(spot)) = (context.origin, table.get("in")) {
         spot.fault(
             problems,
-            "in counts from the time of schedctl add, wanted a fixed time such as at = \"2026-12-24T09:00\"",
+            "a jobs file cannot have the key in, which counts from the time of schedctl add: write a fixed time such as at = \"2026-12-24T09:00\"",
         );
     }
 

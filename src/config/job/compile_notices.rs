@@ -64,7 +64,8 @@ fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> 
     Some(url)
 }
 
-/// Compiles the signing secrets: a text, or a list of texts.
+/// Compiles the value of `webhook_secret`, the secrets that sign the job's requests and notices: a
+/// text, or a list of texts.
 pub(crate) fn compile_secrets(
     spot: &Spot<'_>,
     problems: &mut Problems,

@@ -31,7 +31,7 @@ pub(crate) const CATCH_UP: &[TableKey<CatchUp>] = &[
     key!("spread", spread, Maybe(SPREAD)),
 ];
 
-/// Compiles the `catch_up` of a table: a mode, or a table.
+/// Compiles the value of `catch_up`: a mode such as `"latest"`, or a table with a mode and limits.
 pub(crate) fn compile_catch_up(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<CatchUp> {
     let Some(table) = spot.as_table() else {
         return Some(CatchUp { mode: spot.choice(MODES, reading.problems)?, ..CatchUp::default() });
@@ -49,7 +49,7 @@ pub(crate) fn write_catch_up(rule: &CatchUp, form: Form) -> Value {
     out.value()
 }
 
-/// Compiles the `overlap` of a table: a mode, or a table.
+/// Compiles the value of `overlap`: a mode such as `"skip"`, or a table with `mode` and `max`.
 pub(crate) fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Option<Overlap> {
     let modes = [
         ("skip", Overlap::Skip),

@@ -129,7 +129,7 @@ pub(crate) fn compile_shell_program(spot: &Spot<'_>, reading: &mut Reading<'_>) 
     if !path.is_absolute() {
         return spot.wanted(
             problems,
-            "an absolute path such as \"/bin/bash\" of a program that takes -c and a line",
+            "the absolute path of a shell that accepts -c and a command line, such as \"/bin/bash\"",
         );
     }
     if matches!(origin, Origin::File { .. }) && !path.is_file() {

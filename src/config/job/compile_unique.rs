@@ -1,5 +1,5 @@
-//! The compiler of `unique` and `unique_for` of an added job. They give the job a key, the time for
-//! which it has the key, and the effect of a second add.
+//! The compiler of `unique` and `unique_for` of an added job. They set a key, the time for which
+//! the job owns the key, and the effect of a second add with this key.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) fn compile_unique(
     let of_job = window.as_ref().map(|spot| spot.duration(&WINDOW, problems));
     if let Some(inner) = unique.as_table() {
         if let Some(window) = window {
-            window.fault(problems, "unique is a table, wanted for = \"1h\" inside that table");
+            window.fault(problems, "unique_for cannot stand beside a table unique, wanted for = \"1h\" inside that table");
             return None;
         }
         return compile_table(&inner, problems);
@@ -97,7 +97,7 @@ fn compile_table(table: &TableReader<'_>, problems: &mut Problems) -> Option<Uni
     {
         spot.fault(
             problems,
-            "max_wait limits how long adds may postpone a debounced job: add mode = \"debounce\" or remove max_wait",
+            "max_wait has no effect without debounce: add mode = \"debounce\" or remove max_wait",
         );
         return None;
     }
@@ -105,8 +105,9 @@ fn compile_table(table: &TableReader<'_>, problems: &mut Problems) -> Option<Uni
         (Mode::Refuse, window) => Second::Refused { window: window.flatten() },
         (Mode::Debounce, None) => Second::Wins { max_wait: max_wait.flatten() },
         (Mode::Debounce, Some(_)) => {
-            let message = "a debounced job owns its unique key until its run starts: \
-                           remove for (--unique-for)";
+            let message = "the key for has no effect with mode = \"debounce\", because the job owns \
+                           its unique key until its run starts: \
+                           remove the key for (--unique-for)";
             fault_of(given.as_ref(), table, message, problems);
             return None;
         }
@@ -147,8 +148,8 @@ pub(crate) fn refuse_unmoved(
         && !is_one_shot
         && let Some(spot) = table.get("unique")
     {
-        let message =
-            "debounce postpones the single time of a one-shot: add in (--in) or a single at (--at)";
+        let message = "mode = \"debounce\" needs a single time of the job, which later adds postpone: \
+                       add in (--in) or a single at (--at)";
         spot.fault(problems, message);
     }
 }

@@ -22,7 +22,7 @@ use crate::domain::schedule::schedule_form::Schedule;
 pub(crate) struct Rules {
     /// A definition with these rules. Its schedule and its action are placeholders.
     pub(crate) spec: JobSpec,
-    /// The keys that the table itself names, without a fault.
+    /// The keys that the table itself has, with valid values.
     pub(crate) own: BTreeSet<&'static str>,
     /// The keys whose values have a fault, in the table or in `[defaults]`.
     pub(crate) faulty: BTreeSet<&'static str>,
@@ -160,7 +160,8 @@ pub(crate) fn refuse_late_without_notice(
     problems: &mut Problems,
 ) {
     let late = NoticeKind::Late.as_str();
-    // A faulty or misspelt `on_late` was noted as a fault before, and counts as given.
+    // A faulty or misspelt `on_late` was noted as a fault before, so the job counts as a job with
+    // `on_late`.
     let is_reported = rules.spec.notices.contains_key(&NoticeKind::Late)
         || rules.faulty.contains(late)
         || rules.slips.are_of(&[late]);

@@ -14,7 +14,8 @@ pub(crate) enum Form {
     Shown,
 }
 
-/// A table with sorted keys. The order of keys in the JSON library depends on its build features.
+/// A JSON table under construction, with sorted keys. The table does not rely on the JSON library
+/// for the order, because build features of the library change the order.
 #[derive(Default)]
 pub(crate) struct Sheet(BTreeMap<&'static str, Value>);
 

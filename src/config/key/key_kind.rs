@@ -17,9 +17,10 @@ use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The kind of a key's value.
+/// The kind of a key's value, such as a duration or a text: how schedd reads the value, and writes
+/// it as JSON.
 pub(crate) trait KeyKind {
-    /// The checked value.
+    /// The type of a checked value.
     type Value;
 
     /// Returns the value at `spot`. Returns `None` if a fault was noted.
@@ -64,7 +65,7 @@ pub(crate) fn as_text<T: Display>(value: &T, _form: Form) -> Value {
 }
 
 /// Returns `path` as a JSON string.
-#[expect(clippy::ptr_arg, reason = "the field that this function writes is a PathBuf")]
+#[expect(clippy::ptr_arg, reason = "the caller passes a field of the type PathBuf")]
 pub(crate) fn as_path(path: &PathBuf, _form: Form) -> Value {
     path.to_string_lossy().into()
 }

@@ -15,11 +15,12 @@ use crate::config::syntax::reader::{Spot, TableReader};
 /// The condition under which canonical JSON and `show` contain a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyPresence {
-    /// The key is stored if its value differs from the default. The key is always shown.
+    /// Canonical JSON has the key only if its value differs from the default. `show` always has the
+    /// key.
     Filled,
-    /// The key is stored and shown if its value differs from the default.
+    /// Canonical JSON and `show` have the key only if its value differs from the default.
     Given,
-    /// The key is always stored and shown.
+    /// Canonical JSON and `show` always have the key.
     Always,
 }
 
@@ -29,9 +30,11 @@ pub(crate) struct TableKey<S: 'static> {
     pub(crate) name: &'static str,
     /// The condition under which the key is written.
     pub(crate) presence: KeyPresence,
-    /// Reads the value at a spot and stores it in the `S`. Returns `None` if a fault was noted.
+    /// Reads the value of the key and stores it in a value of type `S`. Returns `None` if a fault
+    /// was noted.
     pub(crate) read: fn(&Spot<'_>, &mut Reading<'_>, &mut S) -> Option<()>,
-    /// Returns the value in the `S` as JSON. Null means that there is no value.
+    /// Returns the value of the key, taken from a value of type `S`, as JSON. Null means that the
+    /// key has no value.
     pub(crate) write: fn(&S, Form) -> Value,
 }
 
@@ -63,15 +66,15 @@ impl<S> TableKey<S> {
     }
 }
 
-/// Returns `key` as a key that is stored and shown only if its value differs from the default
-/// ([`KeyPresence::Given`]).
-#[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
+/// Returns `key` with [`KeyPresence::Given`]: canonical JSON and `show` have the key only if its
+/// value differs from the default.
+#[expect(clippy::needless_pass_by_value, reason = "each declaration of a key is passed on whole")]
 pub(crate) const fn given<S>(key: TableKey<S>) -> TableKey<S> {
     TableKey { presence: KeyPresence::Given, ..key }
 }
 
-/// Returns `key` as a key that is always stored and shown ([`KeyPresence::Always`]).
-#[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
+/// Returns `key` with [`KeyPresence::Always`]: canonical JSON and `show` always have the key.
+#[expect(clippy::needless_pass_by_value, reason = "each declaration of a key is passed on whole")]
 pub(crate) const fn always<S>(key: TableKey<S>) -> TableKey<S> {
     TableKey { presence: KeyPresence::Always, ..key }
 }

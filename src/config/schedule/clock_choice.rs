@@ -13,8 +13,8 @@ pub(crate) struct ClockChoice {
 }
 
 impl ClockChoice {
-    /// Creates the choice of a zone: `named`, the zone of the key `tz`, or else the zone `host`. If
-    /// both are `None`, each local time is a fault.
+    /// Chooses the zone `named`, the value of the key `tz`, or the zone `host` if `named` is
+    /// `None`. If both are `None`, each local time is a fault.
     pub(crate) fn new(named: Option<&ZoneName>, host: Option<&Zone>) -> Self {
         let own = named.and_then(|name| Zone::load(name).ok());
         Self { zone: own.or_else(|| host.cloned()) }

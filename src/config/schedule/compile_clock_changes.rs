@@ -33,7 +33,7 @@ pub(crate) const DST: &[TableKey<ClockChanges>] = &[
     ),
 ];
 
-/// Compiles the `dst` of a table.
+/// Compiles the value of `dst`, the job's rule for clock changes.
 pub(crate) fn compile_clock_changes(
     spot: &Spot<'_>,
     reading: &mut Reading<'_>,
@@ -54,7 +54,7 @@ pub(crate) fn write_clock_changes(rule: ClockChanges, form: Form) -> Value {
     out.value()
 }
 
-/// Notes a `dst` rule in the job's own table that the job's schedule never uses.
+/// Notes a fault for `dst` in the job's own table, if the job's schedule follows no wall clock.
 pub(crate) fn refuse_idle_clock_changes(
     table: &TableReader<'_>,
     schedule: &Schedule,

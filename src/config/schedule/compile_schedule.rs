@@ -71,16 +71,17 @@ pub(crate) fn compile_schedule(
     schedule
 }
 
-/// Compiles `in` of a line: the time from now to the run, from zero to 10 years.
+/// Compiles the value of `in` in a line of JSON: the time from now to the run, from zero to 10
+/// years.
 pub(crate) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
 }
 
 /// The schedule that a table gives by `cron`, `every`, `at`, `calendar` or `rrule`.
 enum Form {
-    /// The table has none of these keys.
+    /// The table has no key of a schedule.
     Silent,
-    /// The table has one of these keys, with a fault that was noted.
+    /// The table has a schedule with a fault, which was noted.
     Faulty,
     Read(Schedule),
 }
@@ -214,7 +215,7 @@ fn compile_rules(
         }
         spot.fault(
             problems,
-            "found rrule without dtstart, its first time: add dtstart = \"2026-01-05T09:00\"",
+            "found rrule without dtstart, the time from which the rule counts: add dtstart = \"2026-01-05T09:00\"",
         );
         return None;
     };

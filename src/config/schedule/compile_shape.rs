@@ -25,7 +25,7 @@ pub(crate) const LATE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to
 const NOT_WITH_DELAY: [&str; 7] =
     ["anchor", "start", "end", "jitter", "splay", "exclude", "only_on"];
 
-/// Drops the modifiers of `[defaults]` that do not fit `schedule` from `shape`. Notes a fault for
+/// Drops from `shape` each modifier of `[defaults]` that does not fit `schedule`. Notes a fault for
 /// each modifier in `table` that does not fit. Returns `None` if a fault was noted.
 pub(crate) fn fit_shape(
     table: &TableReader<'_>,
@@ -47,7 +47,7 @@ pub(crate) fn fit_shape(
         return (!refuse(&all, why)).then_some(());
     }
     if let Schedule::Delay(_) = schedule {
-        let why = "cannot be used with delay, because each run is planned when the previous run ends, not for a fixed time";
+        let why = "cannot be used with delay, because each run is planned when the previous run ends, not for a fixed time: remove this key";
         *shape = Shape {
             max_runs: shape.max_runs,
             skip_if_late: shape.skip_if_late,
@@ -56,7 +56,10 @@ pub(crate) fn fit_shape(
         return (!refuse(&NOT_WITH_DELAY, why)).then_some(());
     }
     (schedule.has_every()
-        || !refuse(&["anchor"], "is the time from which every counts: add every or remove anchor"))
+        || !refuse(
+            &["anchor"],
+            "has no effect without every, which counts from anchor: add every or remove anchor",
+        ))
     .then_some(())
 }
 

@@ -9,8 +9,8 @@ use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::secret_reference;
 
-/// Notes a fault for each faulty reference in a table with an action or rules, in its `done_check`
-/// and in its notices.
+/// Notes a fault for each faulty reference to a credential in a table with an action or rules, in
+/// its `done_check` and in its notices.
 pub(crate) fn refuse_faulty_references(table: &TableReader<'_>, problems: &mut Problems) {
     each_text(table, "env", problems);
     if let Some(http) = table.get("http") {

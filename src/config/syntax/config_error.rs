@@ -159,8 +159,8 @@ impl LineStarts {
     }
 }
 
-/// Returns the byte at which the character begins that contains the byte `at` of `text`. Returns
-/// the length of `text` if `at` is past its end.
+/// Returns the offset of the first byte of the character of `text` that contains the byte `at`.
+/// Returns the length of `text` if `at` is past its end.
 fn char_start(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -26,7 +26,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates a problem of the whole value at `path`. `span` has the bytes of the value.
+    /// Creates a problem of the whole value at `path`. `span` is the range of the bytes of the
+    /// value in the file.
     pub(crate) fn new(path: &str, span: Option<TextSpan>, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), span, message: message.into(), within: None }
     }
@@ -56,7 +57,8 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// Adds a fault of the value at `path`. `span` has the bytes of the value in the file.
+    /// Adds a fault of the value at `path`. `span` is the range of the bytes of the value in the
+    /// file.
     pub(crate) fn fault(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
         self.faults.push(Problem::new(path, span, message));
     }

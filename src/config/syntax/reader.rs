@@ -44,7 +44,8 @@ pub(crate) struct DurationBounds {
 const DAY: u64 = 86_400;
 
 impl DurationBounds {
-    /// Creates bounds in milliseconds, with their words and an example for messages.
+    /// Creates bounds from `least` to `most` milliseconds, with a wording and an example for
+    /// messages.
     pub(crate) const fn millis(
         least: u64,
         most: u64,
@@ -54,7 +55,7 @@ impl DurationBounds {
         Self { range: Duration::from_millis(least)..=Duration::from_millis(most), words, example }
     }
 
-    /// Creates bounds in seconds, with their words and an example for messages.
+    /// Creates bounds from `least` to `most` seconds, with a wording and an example for messages.
     pub(crate) const fn secs(
         least: u64,
         most: u64,
@@ -64,7 +65,7 @@ impl DurationBounds {
         Self::millis(least * 1_000, most * 1_000, words, example)
     }
 
-    /// Creates bounds from `least` seconds to `days` days, with their words and an example for
+    /// Creates bounds from `least` seconds to `days` days, with a wording and an example for
     /// messages.
     pub(crate) const fn to_days(
         least: u64,
@@ -115,8 +116,9 @@ impl<'n> TableReader<'n> {
         self.refuse_keys_beyond(known, &[], later, problems)
     }
 
-    /// Notes unknown keys as [`TableReader::refuse_other_keys`] does, but not the keys in
-    /// `misplaced`. The caller explains why the keys in `misplaced` do not belong in this table.
+    /// Notes a fault for every unknown key that is not in `misplaced`. The caller notes why the
+    /// keys in `misplaced` do not belong in this table. `later` are the keys of later versions.
+    /// Returns the unknown keys, each with the known key that was probably meant.
     pub(crate) fn refuse_keys_beyond(
         &self,
         known: &[&[&str]],
@@ -290,7 +292,7 @@ impl<'n> Spot<'n> {
     }
 
     /// Returns the value, a string, parsed as `T`. `example` appears in the message for any other
-    /// value. The error of the parser describes a string that it refuses.
+    /// value. If the parser of `T` refuses a string, the message is the error of that parser.
     pub(crate) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
     where
         T::Err: Display,
@@ -374,7 +376,7 @@ impl<'n> Spot<'n> {
             Value::Float(number) => number,
             #[expect(
                 clippy::cast_precision_loss,
-                reason = "a number past 2^53 is out of every bound"
+                reason = "an integer above 2^53 exceeds every bound, so its exact value is not needed"
             )]
             Value::Integer(number) => number as f64,
             _ => f64::NAN,

@@ -14,12 +14,13 @@ use crate::domain::job::notice::NoticeKind;
 pub(crate) enum Secrecy {
     /// The place of a file as a whole.
     File,
-    /// The place of the jobs of a file, by name.
+    /// The place of `[jobs]`, a table whose keys are the names of jobs.
     Jobs,
-    /// The place of a table with an action or rules: a job, `[defaults]`, a request, a notice. A
-    /// text in place of the table may be a command line or a URL.
+    /// The place of a table with an action or rules: a job, `[defaults]`, a request, a notice. If a
+    /// user writes a text there instead of a table, the text may be a command line or a URL.
     Action,
-    /// The place of `[redis]`. A text in place of the table may be an address.
+    /// The place of `[redis]`. If a user writes a text there instead of a table, the text may be an
+    /// address with a password.
     Redis,
     /// The place of a value that may be secret, together with all values below it.
     Secret,
@@ -45,7 +46,7 @@ const SECRET: &[&str] = &[
 const ACTIONS: &[&str] = &["http", "done_check"];
 
 impl Secrecy {
-    /// Returns the kind of the place that `key` has within a table of this kind.
+    /// Returns the secrecy of the value of `key`, in a table at a place of this secrecy.
     pub(crate) fn under(self, key: &str) -> Self {
         match (self, key) {
             (Self::File, "jobs") => Self::Jobs,

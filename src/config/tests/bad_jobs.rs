@@ -313,7 +313,10 @@ fn unknown_keys_are_refused_with_the_nearest() {
 #[test]
 fn a_schedule_is_one_of_its_forms_and_a_file_is_no_moment() {
     each_is_refused(&[
-        ("in = '5s'", "jobs.a.in: in counts from the time of schedctl add"),
+        (
+            "in = '5s'",
+            "jobs.a.in: a jobs file cannot have the key in, which counts from the time of schedctl add",
+        ),
         ("cron = []", "found 0 expressions, wanted 1 to 32"),
         ("cron = 5", "found integer 5, wanted an expression such as \"30 2 * * *\""),
         ("cron = ['@daily', 5]", "jobs.a.cron[1]: found integer 5, wanted a string"),

@@ -81,7 +81,7 @@ fn a_job_that_is_over_is_a_comment_and_texts_of_any_kind_stay_whole() {
     let spec = job_from_json(line, &host()).unwrap().spec;
     let over = job_table(&"a".parse().unwrap(), &spec, host().name(), TableForm::Comment);
     assert!(
-        over.starts_with("# the last time of this job is past\n# [jobs.a]\n# at = ")
+        over.starts_with("# all times of this job are past\n# [jobs.a]\n# at = ")
             && over.lines().all(|line| line.starts_with("# ")),
         "{over}"
     );

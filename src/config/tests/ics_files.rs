@@ -244,7 +244,7 @@ fn a_file_that_would_take_long_to_follow_is_refused_by_counted_steps() {
     let many = (0..1_001)
         .map(|uid| event(uid, "DTSTART:20260101T090000\nRRULE:FREQ=DAILY;COUNT=1"))
         .collect();
-    assert!(refused(many).problem.contains("more than 1000 rules up to this line"));
+    assert!(refused(many).problem.contains("more than 1000 recurrence rules up to this line"));
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn a_unique_key_that_cannot_be_meant_is_refused_with_why() {
         (
             r#""unique": {"key": "k", "mode": "debounce", "for": "1h"}, "in": "5s""#,
             "unique.for",
-            "remove for (--unique-for)",
+            "remove the key for (--unique-for)",
         ),
         (
             r#""unique": {"key": "k", "mode": "debounce"}, "cron": "@daily""#,

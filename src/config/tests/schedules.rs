@@ -184,7 +184,7 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
         ("schedules = [{ cron = '@daily' }, 3]", "wanted a list of tables"),
         (
             "cron = '@daily'\nanchor = '2026-01-01T00:00Z'",
-            "jobs.a.anchor: anchor is the time from which every counts",
+            "jobs.a.anchor: anchor has no effect without every",
         ),
         ("jitter = '5s'", "jobs.a.jitter: jitter has no effect without a schedule"),
         ("delay = '5s'\njitter = '5s'", "jobs.a.jitter: jitter cannot be used with delay"),

@@ -24,7 +24,7 @@ pub struct ClockChanges {
 pub enum Gap {
     /// A single run at the first instant after the gap covers all skipped times.
     RunAfter,
-    /// The skipped times do not count.
+    /// The job does not run for the skipped times.
     Skip,
 }
 
@@ -79,7 +79,7 @@ impl ClockChanges {
         (self.gap.unwrap_or(Gap::RunAfter), self.fold.unwrap_or(Fold::First))
     }
 
-    /// Returns true if both parts are `None`.
+    /// Returns true if the job sets neither `gap` nor `fold`.
     pub fn is_default(self) -> bool {
         self == Self::default()
     }

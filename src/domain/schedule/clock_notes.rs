@@ -18,8 +18,8 @@ const CHANGES: usize = 400;
 /// first occurrence after it.
 ///
 /// A note names the times that a clock change skipped since `after`, or says that the time of `at`
-/// comes twice. A note also names the zone if the zone is not `shown`. Examples:
-/// `02:30 does not exist this day: the run is due at 03:00`;
+/// comes twice. A note also names the zone of `table` if it differs from the zone `shown`.
+/// Examples: `02:30 does not exist this day: the run is due at 03:00`;
 /// `02:30 occurs twice this day: the first time is used`.
 pub fn clock_notes(
     table: &Timetable,
@@ -53,7 +53,7 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
     if gaps.peek().is_none() {
         return Vec::new();
     }
-    // The timetable on a clock without changes has the times that the gap skips too.
+    // On a clock without changes, the timetable also has the times that the gap skips.
     let wall = table.on_an_even_clock();
     gaps.filter_map(|change| {
         let change = UnixMillis::from_timestamp(change)?;
@@ -65,17 +65,18 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
             .next_after(UnixMillis::new(start.as_i64() - 1)?)
             .filter(|first| *first <= last_within)?;
         let last = wall.latest_in(first, last_within)?;
-        let (times, does, is) = if first == last {
+        let (skipped_times, does_or_do, is_or_are) = if first == last {
             (clock(local(first)), "does", "is")
         } else {
             (format!("{} to {}", clock(local(first)), clock(local(last))), "do", "are")
         };
-        let then = match () {
-            () if !comes_at(table, change) => format!(" and {is} left out"),
+        let consequence = match () {
+            () if !comes_at(table, change) => format!(" and {is_or_are} left out"),
             () if comes_at(&wall, end) => String::new(),
             () => format!(": the run is due at {}", clock(local(end))),
         };
-        Some(format!("{times} {does} not exist {}{then}", day(local(first).date(), zone, at)))
+        let on_day = day(local(first).date(), zone, at);
+        Some(format!("{skipped_times} {does_or_do} not exist {on_day}{consequence}"))
     })
     .collect()
 }
@@ -89,13 +90,14 @@ fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
     let AmbiguousOffset::Fold { .. } = ambiguous.offset() else { return None };
     let first = UnixMillis::from_timestamp(ambiguous.earlier().ok()?)?;
     let second = UnixMillis::from_timestamp(ambiguous.later().ok()?)?;
-    let (word, other) = if at == first { ("first", second) } else { ("second", first) };
-    let which = if comes_at(table, other) {
-        format!("this run is the {word} of the two")
+    let (first_or_second, other) = if at == first { ("first", second) } else { ("second", first) };
+    let which_counts = if comes_at(table, other) {
+        format!("this run is the {first_or_second} of the two")
     } else {
-        format!("the {word} time is used")
+        format!("the {first_or_second} time is used")
     };
-    Some(format!("{} occurs twice {}: {which}", clock(shown), day(shown.date(), zone, at)))
+    let (time, on_day) = (clock(shown), day(shown.date(), zone, at));
+    Some(format!("{time} occurs twice {on_day}: {which_counts}"))
 }
 
 fn comes_at(table: &Timetable, at: UnixMillis) -> bool {

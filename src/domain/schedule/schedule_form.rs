@@ -142,8 +142,8 @@ impl Schedule {
         }
     }
 
-    /// Returns true if a part of the schedule counts a period from the job's first apply or from
-    /// its anchor.
+    /// Returns true if a part of the schedule is `every`, which counts a period from the anchor or
+    /// from the job's first apply.
     pub fn has_every(&self) -> bool {
         match self {
             Self::Every(_) => true,

@@ -39,7 +39,7 @@ pub struct Shape {
 
 impl Shape {
     /// Returns true if these modifiers select the same occurrences as `other`. The delays of runs
-    /// do not matter here.
+    /// are not compared.
     pub fn counts_as(&self, other: &Self) -> bool {
         let counted = |shape: &Self| (shape.anchor, shape.start, shape.end, shape.max_runs);
         counted(self) == counted(other)

@@ -1,17 +1,17 @@
-//! The schedule versions of a job: each schedule that the job has had, with the period in which it
-//! was in force.
+//! The schedule versions of a job: each schedule that the job has had, with the period in which the
+//! job had it.
 //!
-//! Invariant: an occurrence belongs to the schedule that was in force at the time of the
-//! occurrence. The time of a one-shot counts even if it was already past when the one-shot was
-//! added. Times before the oldest kept version are unknown. In a gap between two kept versions the
-//! job had no schedule.
+//! Invariant: an occurrence belongs to the schedule that the job had at the time of the occurrence.
+//! The time of a one-shot is an occurrence even if it was already past when the one-shot was added.
+//! Times before the oldest kept version are unknown. In a gap between two kept versions the job had
+//! no schedule.
 
 use std::time::Duration;
 
 use super::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A schedule of a job, and the period in which it was in force.
+/// A schedule of a job, and the period in which the job had it.
 #[derive(Debug, Clone)]
 pub struct ScheduleVersion {
     /// The start of the period. Only occurrences later than `from` belong to this version.
@@ -69,7 +69,7 @@ impl ScheduleVersions {
         Self(versions)
     }
 
-    /// Creates the history of a job with a single schedule, in force after `since`.
+    /// Creates the history of a job with a single schedule, which the job has had since `since`.
     pub fn of_one(timetable: Timetable, since: UnixMillis) -> Self {
         Self(vec![ScheduleVersion::new(Some(timetable), since, UnixMillis::LAST)])
     }

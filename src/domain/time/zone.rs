@@ -121,8 +121,8 @@ impl ZoneError {
         let wanted = if nearest.is_empty() {
             "wanted an IANA name such as \"Europe/Berlin\" or \"UTC\"".to_owned()
         } else {
-            let are = if nearest.len() == 1 { "is" } else { "are" };
-            format!("wanted an IANA name (the nearest {are} {})", nearest.join(", "))
+            let is_or_are = if nearest.len() == 1 { "is" } else { "are" };
+            format!("wanted an IANA name (the nearest {is_or_are} {})", nearest.join(", "))
         };
         Self { found, wanted, nearest }
     }

@@ -75,7 +75,7 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
                 rules += usize::from(name == "RRULE");
                 if rules > MOST_RULES {
                     return Err(line.refuse(&format!(
-                        "found more than {MOST_RULES} rules up to this line, wanted fewer"
+                        "found more than {MOST_RULES} recurrence rules up to this line, wanted fewer"
                     )));
                 }
                 event.note(line)?;

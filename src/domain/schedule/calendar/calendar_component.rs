@@ -4,8 +4,8 @@
 use super::calendar_cursor::{CalendarCursor, CalendarFault};
 use super::calendar_plan::{CalendarDays, CalendarPlan};
 
-/// The first and the last year that an expression may name. systemd ends at 2199; no schedule has
-/// an occurrence after 2099.
+/// The first and the last year that a calendar expression may name, as in systemd. No schedule of
+/// schedd has an occurrence after 2099.
 const YEARS: (i64, i64) = (1970, 2199);
 
 /// An item of a list: a value or a range, either with an optional step.
@@ -45,8 +45,9 @@ impl Component {
 }
 
 impl CalendarCursor<'_> {
-    /// Returns the numbers from `least` to `most` that `component` selects. For days counted from
-    /// the end, steps go towards the end of the month. `what` names the component in a fault.
+    /// Returns the numbers from `least` to `most` that `component` selects. If days are counted
+    /// from the end of the month (`~`), a step goes towards that end. `what` is the name of the
+    /// component for messages.
     fn values(
         &self,
         component: &Component,

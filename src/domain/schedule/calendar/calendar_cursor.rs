@@ -35,19 +35,20 @@ impl CalendarCursor<'_> {
         self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
     }
 
-    /// Returns a fault at the cursor. Its text is the next character, followed by `what`.
-    pub(super) fn fault(&self, what: &str) -> CalendarFault {
+    /// Returns a fault at the cursor. The message has the next character with its position, then
+    /// `problem`.
+    pub(super) fn fault(&self, problem: &str) -> CalendarFault {
         let at = self.character(self.at);
         let problem = match self.peek() {
-            Some(found) => format!("{found:?} at character {at} {what}"),
-            None => format!("the end of the text after character {} {what}", at - 1),
+            Some(found) => format!("{found:?} at character {at} {problem}"),
+            None => format!("the end of the text after character {} {problem}", at - 1),
         };
         CalendarFault { offset: self.at, problem }
     }
 
-    /// Returns a fault at byte `offset`. Its text is `found`, followed by `what`.
-    pub(super) fn fault_at(&self, offset: usize, found: &str, what: &str) -> CalendarFault {
+    /// Returns a fault at byte `offset`. The message has `found` with its position, then `problem`.
+    pub(super) fn fault_at(&self, offset: usize, found: &str, problem: &str) -> CalendarFault {
         let at = self.character(offset);
-        CalendarFault { offset, problem: format!("{found} at character {at} {what}") }
+        CalendarFault { offset, problem: format!("{found} at character {at} {problem}") }
     }
 }

@@ -120,7 +120,7 @@ impl CalendarCursor<'_> {
             days |= 1 << day;
             if let Some(from) = range_from {
                 if from > *day {
-                    let what = "is before its start (the week begins with Mon), wanted a list of days such as Sat,Sun,Mon";
+                    let what = "is before the start of the range (the week begins with Mon), wanted a list of days such as Sat,Sun,Mon";
                     return Err(self.fault_at(begin, "the end of the weekday range", what));
                 }
                 days |= (from..=*day).fold(0, |bits, day| bits | 1 << day);

@@ -61,7 +61,7 @@ fn what_is_refused_is_reported_with_its_character() {
         ("", "is empty"),
         (
             "Fri..Mon",
-            "the end of the weekday range at character 6 is before its start (the week begins with Mon)",
+            "the end of the weekday range at character 6 is before the start of the range (the week begins with Mon)",
         ),
         ("Mon..", "the end of the text after character 5 follows a range without an end"),
         ("Mon.Tue", "'.' at character 4"),

@@ -1,9 +1,11 @@
 //! Calendar expressions: the syntax of systemd's `OnCalendar=` (systemd.time(7), CALENDAR EVENTS),
 //! without fractions of seconds.
 //!
-//! Invariant: a parsed expression has at least one occurrence before 2100. Clock changes have the
-//! same effect as for cron expressions. An expression with `*` or an open step (`0/2`) in hour or
-//! minute follows real time, unless its job has another rule for clock changes.
+//! Invariant: a parsed expression has at least one occurrence before 2100. An expression with `*`
+//! or an open step (`0/2`) in hour or minute follows real time through clock changes. With any
+//! other expression, the times that a gap skips become one occurrence right after the gap. A time
+//! that a fold repeats is an occurrence only the first time. The key `dst` of a job changes these
+//! rules.
 
 mod calendar_component;
 mod calendar_cursor;

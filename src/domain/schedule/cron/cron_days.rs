@@ -19,8 +19,8 @@ impl CronDayRule {
         !self.day.letters.is_empty() || !self.weekday.letters.is_empty()
     }
 
-    /// Returns true if both day fields are restricted. A day must then match at least one of the
-    /// two fields.
+    /// Returns true if neither day field begins with `*` or is `?`. A day must then match at least
+    /// one of the two fields.
     pub(super) fn is_either(&self) -> bool {
         !self.day.starred && !self.weekday.starred
     }

@@ -41,8 +41,9 @@ pub(crate) struct Values {
     pub(super) set: Set,
     /// The selected days that are named by their place in a month, such as `L` or `5#2`.
     pub(crate) letters: Vec<Letter>,
-    /// True if the text begins with `*` or is `?`. Debian's cron then combines the two day fields
-    /// in another way, and lets the job follow real time.
+    /// True if the text begins with `*` or is `?`. With such a day field, a day must match both day
+    /// fields. With such a minute or hour, the job follows real time through clock changes. Both
+    /// rules are from Debian's cron.
     pub(crate) starred: bool,
     /// The items of the field with an `H`, which get their numbers from the name of the job.
     pub(crate) drawn: Vec<Drawn>,
@@ -129,8 +130,8 @@ impl CronField {
         values.set.iter().map(|value| value + self.base())
     }
 
-    /// Returns `value`. If it lies past the end of a field that wraps, the number of values is
-    /// subtracted: hour 25 becomes 1.
+    /// Returns `value`, wrapped to the start of the field if it lies past the end. For example,
+    /// hour 25 becomes hour 1. In a field that does not wrap, `value` stays as it is.
     pub(crate) fn folded(&self, value: u16) -> u16 {
         self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min)
     }
@@ -243,11 +244,11 @@ impl CronField {
             return Ok(place.0);
         }
         let listed = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(text));
-        let is = match () {
+        let problem = match () {
             () if listed(MONTHS) => "is the name of a month",
             () if listed(WEEKDAYS) => "is the name of a weekday",
             () if self.kind == Kind::Weekday && text.eq_ignore_ascii_case("L") => {
-                "has no weekday before the L (write 5L for the last Friday, 6 for Saturday)"
+                "has no weekday before the L (write 5L for the last Friday, or 6 for every Saturday)"
             }
             () if text.contains('=') => {
                 "sets a variable (set the zone of a job with the key tz or with --tz)"
@@ -257,7 +258,7 @@ impl CronField {
             }
             () => "is not understood",
         };
-        Err(piece.fault(format!("{name} {text:?} at character {at} {is}, wanted {wanted}")))
+        Err(piece.fault(format!("{name} {text:?} at character {at} {problem}, wanted {wanted}")))
     }
 
     fn read_step(&self, step: CronPiece<'_>) -> Result<u16, CronFault> {

@@ -54,16 +54,16 @@ impl<'a> CronPiece<'a> {
         }
     }
 
-    /// Returns the part without `prefix`, or `None` if the part begins otherwise. The case of
-    /// letters does not matter.
+    /// Returns the part without `prefix`, or `None` if the part begins otherwise. Upper and lower
+    /// case count as equal.
     pub(super) fn without_prefix(self, prefix: &str) -> Option<CronPiece<'a>> {
         let (head, text) = self.text.split_at_checked(prefix.len())?;
         head.eq_ignore_ascii_case(prefix)
             .then_some(CronPiece { text, offset: self.offset + prefix.len() })
     }
 
-    /// Returns the part without `suffix`, or `None` if the part ends otherwise. The case of letters
-    /// does not matter.
+    /// Returns the part without `suffix`, or `None` if the part ends otherwise. Upper and lower
+    /// case count as equal.
     pub(super) fn without_suffix(self, suffix: &str) -> Option<CronPiece<'a>> {
         let (text, tail) =
             self.text.split_at_checked(self.text.len().checked_sub(suffix.len())?)?;

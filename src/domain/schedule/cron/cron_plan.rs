@@ -2,7 +2,7 @@
 //! wall clock time.
 //!
 //! Invariant: the crate gets only explicit numbers, and wall clock times as if they were UTC. So
-//! neither its dialect nor its handling of clock changes affects a job.
+//! the dialect of the crate, and its rules for clock changes, have no effect on a job.
 //!
 //! The crate has no syntax for some days (`L`, `15W`, `5#2`). If an expression names such days, the
 //! crate yields the times of every day, and [`CronDayRule`] selects the right days.
@@ -79,7 +79,8 @@ impl CronPlan {
 }
 
 impl Wall for CronPlan {
-    /// Returns true if the minute or hour field begins with `*`, as in cron(8) of Debian.
+    /// Returns true if the minute or hour field begins with `*`. The job then follows real time
+    /// through clock changes, as in cron(8) of Debian.
     fn is_wild(&self) -> bool {
         self.wild
     }
@@ -91,7 +92,8 @@ impl Wall for CronPlan {
             if !self.days.has_letters() {
                 return Some(found.timestamp());
             }
-            // The matching days from the day of `found` to the end of its month. Bit 0 is that day.
+            // A mask of the matching days from the day of `found` to the end of the month. Bit 0 is
+            // the day of `found`.
             let days = self.days.days_around(found.date_naive()) >> found.day();
             let date = match days.trailing_zeros() {
                 0 => return Some(found.timestamp()),
@@ -123,8 +125,8 @@ impl CronPlan {
         self.is_drawn
     }
 
-    /// Returns true if both day fields are restricted. A day must then match at least one of the
-    /// two fields.
+    /// Returns true if neither day field begins with `*` or is `?`. A day must then match at least
+    /// one of the two fields.
     pub(super) fn is_either_day(&self) -> bool {
         self.days.is_either()
     }
@@ -137,8 +139,9 @@ impl CronPlan {
     /// Returns the first matching day in a month after the month of `date`. Returns `None` if no
     /// such day comes before 2100.
     ///
-    /// The search examines each of the 28 kinds of month at most once. The `cron` crate would be
-    /// slow for days that never come, such as a day 1 that is also a last Friday.
+    /// Months with the same first weekday and length have the same matching days. So the search
+    /// examines each of these 28 kinds of month at most once. The `cron` crate would be slow for
+    /// days that never come, such as a day 1 that is also a last Friday.
     fn first_day_after_month_of(&self, date: NaiveDate) -> Option<NaiveDate> {
         let next = i64::from(date.year()) * 12 + i64::from(date.month());
         let mut empty = 0_u32;
@@ -183,8 +186,8 @@ pub(crate) struct CronFields {
 }
 
 impl CronFields {
-    /// Returns the rules of an expression of `count` fields, in the order of the fields. An
-    /// expression of five fields begins with the minute.
+    /// Returns the rules of each field of an expression with `count` fields, in order. An
+    /// expression of five fields begins with the minute, else with the second.
     pub(super) fn rules(count: usize) -> impl Iterator<Item = &'static CronField> {
         [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR]
             .into_iter()
@@ -225,7 +228,8 @@ impl CronFields {
 fn wrong_count(fields: &[CronPiece<'_>]) -> CronFault {
     let end = |piece: &CronPiece<'_>| piece.offset + piece.text.len();
     let offset = fields.get(7).map_or_else(|| fields.last().map_or(0, end), |extra| extra.offset);
-    let (count, noun) = (fields.len(), if fields.len() == 1 { "field" } else { "fields" });
+    let (count, field_or_fields) =
+        (fields.len(), if fields.len() == 1 { "field" } else { "fields" });
     let at = offset + 1;
     let place = if count > 7 {
         format!("the first extra field is at character {at}")
@@ -233,7 +237,7 @@ fn wrong_count(fields: &[CronPiece<'_>]) -> CronFault {
         format!("the text ends before character {at}")
     };
     let problem = format!(
-        "the expression has {count} {noun} ({place}), wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years"
+        "the expression has {count} {field_or_fields} ({place}), wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years"
     );
     CronFault { offset, problem }
 }

@@ -68,8 +68,8 @@ pub(super) fn day_texts(text: &str) -> Option<(&str, &str)> {
     Some((words.get(day)?.text, words.get(day + 2)?.text))
 }
 
-/// Returns the values of the fields of a checked expression, or `None` for `@reboot`. An `H` adds
-/// no number to the values.
+/// Returns the values of the fields of a checked expression, or `None` for `@reboot`. The values
+/// have no number for an `H`.
 pub(crate) fn fields_of(text: &str) -> Option<CronFields> {
     read_fields(&words_of(text).ok()?, Draw::Left).ok().flatten()
 }
@@ -81,7 +81,7 @@ pub(super) fn plan_drawn_of(text: &str, name: &str) -> Option<CronPlan> {
 }
 
 /// Returns the period of a text such as `@every 90s`, or `None` if the text does not begin with
-/// `@every`. The error refuses a period outside 1 s to 10 years.
+/// `@every`. Fails for a period outside 1 s to 10 years.
 pub fn period_of(text: &str) -> Option<Result<Duration, CronError>> {
     let word = CronPiece { text, offset: 0 }.words().into_iter().next()?;
     if !word.text.eq_ignore_ascii_case("@every") {

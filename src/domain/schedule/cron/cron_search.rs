@@ -1,4 +1,4 @@
-//! The search for the next instant of a schedule whose times are times of a wall clock.
+//! The search for the next instant of a schedule that follows a wall clock.
 //!
 //! [`ClockChanges`] decides which times count when the clock skips them or shows them twice. An
 //! instant is a Unix time in seconds here.
@@ -62,8 +62,8 @@ pub(crate) fn first_from<W: Wall>(
             Some(next) if next < clock_end => {
                 return Some(next - stretch.offset).filter(|next| *next < END);
             }
-            // If the end of the stretch is far away, no clock change can repeat times before
-            // `next`. The search then jumps to a point near `next`.
+            // If the next clock change is far away, it cannot repeat times before `next`. The
+            // search then jumps to an instant shortly before `next`.
             _ if end.at - at > LONGEST_OFFSET => end.at.max(next? - LONGEST_OFFSET),
             _ => end.at,
         };

@@ -13,7 +13,7 @@ pub(super) enum Draw<'a> {
     /// Each `H` selects every number of its range. This source serves to check that an expression
     /// can have an occurrence.
     Each,
-    /// Each `H` selects no number, so the values have only the fixed numbers.
+    /// Each `H` selects no number, so the field has only the numbers written in its text.
     Left,
 }
 

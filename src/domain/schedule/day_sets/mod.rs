@@ -168,7 +168,8 @@ impl DaySet {
         self.weekdays.count_ones() as usize + self.dates.len() + self.spans.len()
     }
 
-    /// Returns the entries of the set. Each text parses back to the same entry.
+    /// Returns the entries of the set as texts, such as `sat`. Each text parses back to the same
+    /// entry.
     pub fn texts(&self) -> Vec<String> {
         let weekdays = WEEKDAYS
             .iter()
@@ -188,8 +189,8 @@ impl DaySet {
         weekdays.chain(dates).chain(spans).collect()
     }
 
-    /// Returns a mask of the days of a month that are in the set as weekdays or dates. Bit 1 is day
-    /// 1. The month has `length` days, and its first day has the day number `first`.
+    /// Returns a mask of the days of a month that are in the set as weekdays or dates, with day 1
+    /// as bit 1. The month has `length` days, and its first day has the day number `first`.
     fn whole_days(&self, first: i64, length: i64) -> u32 {
         let behind = self.dates.partition_point(|(_, last)| *last < first);
         let dates = self.dates.iter().skip(behind).take_while(|(begin, _)| *begin < first + length);
@@ -253,7 +254,7 @@ fn holds(ranges: &[(i64, i64)], at: i64, open: i64) -> Option<(i64, i64)> {
     (at <= range.1 - open).then_some(*range)
 }
 
-/// The filter of `only_on` and `exclude`, which decides if an instant counts.
+/// The filter of `only_on` and `exclude`, which decides if an instant can be an occurrence.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
     only_on: Option<DaySet>,
@@ -261,7 +262,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Returns a filter, or `None` if every instant counts.
+    /// Returns a filter, or `None` if `only_on` and `exclude` allow every instant.
     pub(crate) fn new(only_on: Option<DaySet>, exclude: DaySet) -> Option<Self> {
         (only_on.is_some() || !exclude.is_empty()).then_some(Self { only_on, exclude })
     }
@@ -296,8 +297,8 @@ impl Filter {
         (!self.only_on.as_ref().is_none_or(has)).then_some(LeftOut::OnlyOn)
     }
 
-    /// Returns the next instant after `millis` at which the filter's answer may change. This is a
-    /// local midnight, or the start or end of a span.
+    /// Returns the next instant after `millis` at which the filter may begin or cease to allow
+    /// instants. This is a local midnight, or the start or end of a span.
     fn boundary_after(&self, zone: &Zone, millis: i64) -> Option<i64> {
         let end_of_excluded = holds(&self.exclude.spans, millis, 1).map(|(_, end)| end);
         let spans = self.only_on.as_ref().map_or(&[][..], |days| &days.spans);
@@ -319,8 +320,7 @@ impl Filter {
     }
 
     /// Returns a mask of the local days of a month on which the filter may allow an instant. Bit 1
-    /// is day 1. Days on which it allows no instant may be in the mask, but no other day is
-    /// missing.
+    /// is day 1. The mask has every day with an allowed instant, and may have further days.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         let (first, length) = (Date::new(year, month, 1).number(), days_in_month(year, month));
         let all = between(1, length, length);
@@ -353,7 +353,7 @@ pub(crate) fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
     let ambiguous = zone.rules().to_ambiguous_timestamp(date.at(0, 0, 0, 0));
     let is_gap = matches!(ambiguous.offset(), jiff::tz::AmbiguousOffset::Gap { .. });
     if is_gap {
-        // The day begins with the first instant after the gap.
+        // If midnight is in a gap, the day begins with the first instant after the gap.
         let before = ambiguous.earlier().ok();
         let change = before.and_then(|before| zone.rules().following(before).next());
         return change.map(|change| change.timestamp().as_millisecond()).into_iter().collect();

@@ -18,7 +18,10 @@ pub(super) fn words(expression: &CronExpr, job: Option<&JobName>) -> String {
     };
     match job.filter(|_| expression.is_drawn()) {
         Some(job) => {
-            format!("{} (H as drawn for {job})", shown(&expression.text_for(job.as_str())))
+            format!(
+                "{} (each H is drawn from the name {job})",
+                shown(&expression.text_for(job.as_str()))
+            )
         }
         None => shown(expression.as_str()),
     }

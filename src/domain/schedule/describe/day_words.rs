@@ -19,12 +19,13 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Describes the days, for example `on day 1 of the month or on Mondays (either is enough)`.
-/// Returns `None` if the two fields select every day.
+/// Describes the day of month and weekday fields, for example `on day 1 of the month or on Mondays
+/// (either is enough)`. Returns `None` if the two fields together select every day.
 pub(super) fn words(day: &DescribedField, weekday: &DescribedField) -> Option<String> {
     match (day.is_whole(), weekday.is_whole()) {
         (true, true) => None,
-        // Either field is enough here, so a field with every day makes every day match.
+        // A day must match only one of the two fields, so a field with every day makes every day
+        // match.
         (true, false) | (false, true) if !day.is_starred && !weekday.is_starred => None,
         (true, false) => Some(of_week(weekday)),
         (false, true) => Some(of_month(day)),
@@ -32,9 +33,9 @@ pub(super) fn words(day: &DescribedField, weekday: &DescribedField) -> Option<St
             let weekdays = of_week(weekday);
             let on = if weekdays.starts_with("on ") { "" } else { "on " };
             Some(if day.is_starred || weekday.is_starred {
-                format!("{}, but only {on}{weekdays}", of_month(day))
+                format!("{days}, but only {on}{weekdays}", days = of_month(day))
             } else {
-                format!("{} or {on}{weekdays} (either is enough)", of_month(day))
+                format!("{days} or {on}{weekdays} (either is enough)", days = of_month(day))
             })
         }
     }

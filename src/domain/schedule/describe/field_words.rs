@@ -9,7 +9,7 @@ use crate::domain::schedule::cron::{Drawn, Letter, Values};
 
 pub(super) use crate::domain::schedule::cron::{DAY, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
 
-/// A kind of field, such as the minute.
+/// A kind of field of a cron expression, such as the minute.
 pub(super) type FieldKind = &'static cron::CronField;
 
 /// A field of an expression, prepared for its description.
@@ -20,10 +20,10 @@ pub(super) struct DescribedField {
     pub(super) values: BTreeSet<u16>,
     /// Descriptions of the items that depend on the month or on the job, such as `the last day`.
     pub(super) others: Vec<String>,
-    /// The period within which `others` name a place: `month` or `year`.
+    /// The period in which `others` count days, `month` or `year`: `the 2nd Friday of the month`.
     pub(super) of: &'static str,
-    /// True if the text of the field begins with `*` or is `?`. A day must then match both day
-    /// fields.
+    /// True if the text of the field begins with `*` or is `?`. If it is a day field, a day must
+    /// then match both day fields.
     pub(super) is_starred: bool,
 }
 
@@ -56,7 +56,8 @@ impl DescribedFields {
 }
 
 impl DescribedField {
-    /// Creates a field that selects `values`. A day must match both day fields.
+    /// Creates a field that selects `values`. If it is a day field, a day must match both day
+    /// fields.
     pub(super) fn of(kind: FieldKind, values: impl IntoIterator<Item = u16>) -> Self {
         Self {
             kind,

@@ -28,7 +28,7 @@ use number_words::list;
 /// The maximum number of instants that a description lists individually.
 const INSTANTS: usize = 6;
 
-/// The facts about a job that the description of its schedule needs.
+/// The zone, name and anchor of a job, on which the description of its schedule depends.
 #[derive(Debug, Clone, Copy)]
 pub struct PhraseOf<'a> {
     /// The zone in which single instants are shown.
@@ -50,7 +50,7 @@ pub struct Phrase {
 }
 
 /// Returns a description of each part of `schedule`, such as each expression of `cron`. `of` has
-/// the facts about its job.
+/// the zone, name and anchor of the job.
 pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
     let by_itself = |words: String| vec![Phrase { words, is_on_the_wall: false }];
     let on_the_wall = |words: String, is_on_the_wall: bool| Phrase { words, is_on_the_wall };

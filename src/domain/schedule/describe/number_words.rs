@@ -23,8 +23,8 @@ pub(super) fn ordinal(number: u16) -> String {
     format!("{number}{ending}")
 }
 
-/// Describes the day that is `before` days before the last day of a month, for example
-/// `the last day` or `the day 2 days before the last day`.
+/// Describes the day that is `before` days before the last day of a month. Examples are `the last
+/// day` and `the day 2 days before the last day`.
 pub(super) fn day_from_end(before: u16) -> String {
     match before {
         0 => "the last day".to_owned(),
@@ -91,7 +91,7 @@ pub(super) fn counted(values: &[u16], unit: &str) -> String {
     if values.len() >= STEPS
         && let Some(step) = step_of(values).filter(|step| *step > 1)
     {
-        return format!("every {} {unit} from {first} to {last}", ordinal(step));
+        return format!("every {nth} {unit} from {first} to {last}", nth = ordinal(step));
     }
     if values.len() == 1 {
         return format!("{unit} {first}");
@@ -112,8 +112,9 @@ pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<St
     runs(values).into_iter().flat_map(report).collect()
 }
 
-/// Returns the first and last value if all values are consecutive, where `min` follows `max`.
-/// Returns `None` for values with gaps, for too few values, and if every value is selected.
+/// Returns the first and the last of `values` if they form a single range, which may wrap from
+/// `max` to `min`. Returns `None` for values with gaps, for too few values, and if every value is
+/// selected.
 pub(super) fn round_run(values: &[u16], min: u16, max: u16) -> Option<(u16, u16)> {
     let count = usize::from(max - min) + 1;
     match *runs(values).as_slice() {

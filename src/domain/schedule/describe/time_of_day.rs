@@ -91,13 +91,14 @@ fn hourly(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
     Some(format!("{hours} from {first} to {last}"))
 }
 
-/// Describes any other times: `at second 15 of minutes 0, 7 and 13 of hours 9 to 17`.
+/// Describes times for which no shorter form fits: `at second 15 of minutes 0, 7 and 13 of hours 9
+/// to 17`.
 fn at_large(second: &DescribedField, minute: &DescribedField, hour: &DescribedField) -> String {
     let (minutes, hours) = (phrase(minute), phrase(hour));
     let words = match second.fixed().as_deref() {
         Some([0]) => format!("{minutes} of {hours}"),
         _ if minute.is_whole() && hour.is_whole() => format!("{} of every minute", phrase(second)),
-        _ => format!("{} of {minutes} of {hours}", phrase(second)),
+        _ => format!("{seconds} of {minutes} of {hours}", seconds = phrase(second)),
     };
     if words.starts_with("every ") { words } else { format!("at {words}") }
 }

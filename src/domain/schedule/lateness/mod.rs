@@ -37,22 +37,22 @@ pub enum Decision {
     },
 }
 
-/// A due regular run, and the schedule, rules and times from which it follows if the run starts.
+/// A due regular run, with the schedule, rules and times that decide if the run starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Due<'a> {
     /// The timetable of the job.
     pub timetable: &'a Timetable,
-    /// The time since which the schedule is in force. A run due before this time comes from an
-    /// earlier schedule. Then no missed occurrences between the run and this time are counted.
+    /// The time since which the job has this schedule. A run due before `since` comes from an
+    /// earlier schedule. No missed occurrences are counted between such a run and `since`.
     pub since: UnixMillis,
     /// The last occurrence of the job that already has a record. The run planned next is later than
     /// this occurrence.
     pub taken: UnixMillis,
     /// The rule for missed occurrences.
     pub catch_up: &'a CatchUp,
-    /// The age from which the run is skipped in every catch-up mode. It works like `max_age`.
+    /// The maximum age of a run that may start. An older run is skipped in every catch-up mode.
     pub skip_if_late: Option<Duration>,
-    /// The age from which the run counts as missed.
+    /// The age above which the run counts as missed.
     pub late_after: Duration,
     /// The due time of the run.
     pub due: UnixMillis,
@@ -69,8 +69,8 @@ pub fn judge(run: Due<'_>) -> Decision {
     let max_age = [catch_up.max_age, run.skip_if_late].into_iter().flatten().min();
     let is_too_old = max_age.is_some_and(|most| now.since(due) > most);
     if timetable.is_one_shot() {
-        // If the run comes from an earlier schedule, its successor is the time of the one-shot that
-        // replaced that schedule.
+        // If the run comes from an earlier schedule, the next run is the one-shot that replaced
+        // that schedule.
         return if is_too_old {
             Decision::Skip { last: due, count: 1, successor: successor_after(base) }
         } else {
@@ -85,7 +85,8 @@ pub fn judge(run: Due<'_>) -> Decision {
 
     let newest =
         if has_later_due { latest_after(timetable, base, now).unwrap_or(due) } else { due };
-    // The first occurrence up to now that gets a run. `None` means that none gets a run.
+    // The first occurrence up to now that gets a run. `None` means that each occurrence up to now
+    // is skipped.
     let first_to_run = match catch_up.mode {
         CatchUpMode::Skip => (now.since(newest) <= run.late_after).then_some(newest),
         CatchUpMode::Latest => Some(newest),
@@ -155,9 +156,9 @@ pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     Missed { dues, count: last.map_or(1, |last| range(timetable, base, last)), successor }
 }
 
-/// Returns the last occurrence and the number of occurrences that a pause skipped. The pause
-/// removed the planned run due at `paused_run`, which is the first of them. Returns `None` if
-/// `paused_run` is later than `now`.
+/// Returns the last skipped occurrence of a pause, and the number of skipped occurrences. The first
+/// skipped occurrence is `paused_run`, the due time of the planned run that the pause removed.
+/// Returns `None` if `paused_run` is later than `now`.
 pub fn paused_range(
     timetable: &Timetable,
     paused_run: UnixMillis,
@@ -222,8 +223,8 @@ pub enum Rest {
     Nothing,
 }
 
-/// Removes the occurrence `at` from the skipped range `range`, because its run has its own record.
-/// `is_recorded` returns true for every other occurrence with a record.
+/// Removes the occurrence `at` from the skipped range `range`, because the run of `at` has its own
+/// record. `is_recorded` returns true for every other occurrence with a record.
 ///
 /// `counted_by` has the schedules by which the range was counted. If it is `None`, each millisecond
 /// within the range counts as an occurrence.
@@ -315,7 +316,7 @@ fn newest_of(
 }
 
 /// Returns the first occurrence from `base` up to `now` that is at most `most` old. Returns `None`
-/// in modes other than `all`. These modes run only the newest occurrence, which is too old here.
+/// in the modes `skip` and `latest`. They run only the newest occurrence, which is too old here.
 fn first_within(
     timetable: &Timetable,
     base: UnixMillis,

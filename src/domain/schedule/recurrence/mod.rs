@@ -4,9 +4,11 @@
 //! Invariant: a parsed rule has at least one occurrence before 2100. No query takes more than
 //! [`recurrence_plan::MOST_STEPS`] steps.
 //!
-//! Clock changes have the same effect as for cron expressions. A rule that repeats hourly or more
-//! often follows real time, unless its job has another rule for clock changes. The start is an
-//! occurrence only if the rule matches the start.
+//! A rule that repeats hourly or more often follows real time through clock changes. With any other
+//! rule, the times that a gap skips become one occurrence right after the gap. A time that a fold
+//! repeats is an occurrence only the first time. The key `dst` of a job changes this behaviour.
+//!
+//! The start is an occurrence only if the rule matches the start.
 
 mod recurrence_days;
 #[cfg(test)]
@@ -134,7 +136,8 @@ impl Recurrence {
     }
 
     /// Returns the first wall clock time of the rule that is not before `local`. Both are seconds
-    /// since 1970 by the wall clock of `zone`, which decides about an `UNTIL` in UTC.
+    /// since 1970 by the wall clock of `zone`. The zone serves to compare the result with an
+    /// `UNTIL` in UTC.
     pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
         self.plan.first_local_from(local).filter(|found| self.is_before_its_end(zone, *found))
     }

@@ -49,7 +49,8 @@ pub(super) struct RuleDays {
     weeks: Option<Counted<1>>,
     week_start: i64,
     /// The weekdays that the rule names, as an entry for each weekday, Monday first. The `u64` is 1
-    /// if every such weekday matches, as in `MO`. The set has its numbers, as in `2MO` or `-1MO`.
+    /// if every such weekday matches, as in `MO`. The `Counted` has the numbers before the weekday,
+    /// as in `2MO` or `-1MO`.
     weekdays: Option<[(u64, Counted<1>); 7]>,
     /// True if weekdays are numbered within the year, false if they are numbered within the month.
     counts_in_year: bool,
@@ -142,9 +143,9 @@ fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64)
     days
 }
 
-/// Returns true if the rule names the weekday of the day with the number `number`. The rule names
-/// every such weekday, or this one by its number within the year. `year_day` is the day of the
-/// year, counted from 1.
+/// Returns true if the rule names the weekday of a day, either as every such weekday (`MO`) or by
+/// its number within the year (`2MO`). The day has the day number `number`, and is day `year_day`
+/// of its year, counted from 1.
 fn is_numbered(
     weekdays: &[(u64, Counted<1>); 7],
     number: i64,
@@ -158,8 +159,9 @@ fn is_numbered(
     })
 }
 
-/// The day numbers on which the first week begins, in four years: the year before a given year,
-/// that year, and the two years after. The first week of a year has at least four days in it.
+/// The day numbers on which the first weeks of four years begin. The four years are the year before
+/// a given year, that year, and the two years after. The first week of a year has at least four
+/// days in that year.
 struct Weeks([i64; 4]);
 
 impl Weeks {
@@ -180,7 +182,7 @@ impl Weeks {
     }
 }
 
-/// A walk from a matching day to the next matching day, which examines each month once.
+/// A search for matching days in rising order, which examines each month only once.
 pub(super) struct DayWalk<'a> {
     rule: &'a RuleDays,
     year: i64,

@@ -98,8 +98,8 @@ impl RecurrencePlan {
     }
 
     /// Returns a mask of the days of the month that may have a time of the rule. Only days in the
-    /// mask `asked` are examined. Bit 1 is day 1. Days without a time may be in the mask, but no
-    /// other day is missing.
+    /// mask `asked` are examined. Bit 1 is day 1. The mask has every day with a time of the rule,
+    /// and may have further days.
     pub(super) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         let first = Date::new(year, month, 1).number();
         let named =
@@ -389,8 +389,8 @@ impl Barren {
         self.seen.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// Adds an offset. A second call with the same offset is wrong, because each call lowers the
-    /// number of offsets left.
+    /// Adds an offset that the set does not have yet. Each call lowers the number of offsets left,
+    /// so the caller must not add an offset twice.
     fn insert(&mut self, begin: i64) {
         if self.seen.is_empty() {
             self.seen = vec![0; 1_350];

@@ -1,5 +1,5 @@
-//! The times of a rule within a day, an hour or a minute, in order. The times are bits of the
-//! clock, or a list that `BYSETPOS` selected.
+//! The times of a rule within a day, an hour or a minute, in order. The times are stored as masks
+//! of hours, minutes and seconds, or as a list that `BYSETPOS` selected.
 
 /// The times of a period, in seconds from the start of the period, in order.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) enum RuleTimes {
 }
 
 impl RuleTimes {
-    /// Returns the number of times.
+    /// Returns the number of times in this set.
     pub(super) fn count(&self) -> i64 {
         match self {
             Self::Clock { hours, minutes, seconds } => [hours, minutes, seconds]

@@ -1,8 +1,8 @@
 //! The timetable of a job: its next occurrence, its latest occurrence, and the number of
 //! occurrences in a range.
 //!
-//! Invariant: the occurrences are a fixed, strictly increasing list of instants, from which every
-//! query answers. An instant that two schedules share is a single occurrence. Instants before
+//! Invariant: the occurrences are a fixed, strictly increasing list of instants, on which all
+//! queries agree. An instant that two schedules share is a single occurrence. Instants before
 //! `start`, after `end` or on excluded days are not occurrences.
 //!
 //! The cost of a query does not grow with the length of the range. Only counting takes longer, up
@@ -241,9 +241,9 @@ impl Timetable {
         newest.pop_front()
     }
 
-    /// Returns an instant from which at least `at_most` occurrences, but not many more, come up to
-    /// `until`. Returns `first` if the range has fewer occurrences. Each step of the search counts
-    /// only up to a bound, so a long range is not slower.
+    /// Returns an instant such that the range from it to `until` has at least `at_most`
+    /// occurrences, but not many more. Returns `first` if the range has fewer occurrences. Each
+    /// step of the search counts only up to a bound, so a long range is not slower.
     fn enough_from(&self, first: i64, until: i64, at_most: usize) -> i64 {
         let most = at_most.saturating_mul(2).saturating_add(16);
         let count =
@@ -295,8 +295,8 @@ struct Occurrences<'a> {
 }
 
 impl Occurrences<'_> {
-    /// The number of jumps over excluded instants after which [`Meeting`] finds the next day. It is
-    /// then cheaper than further jumps.
+    /// The number of jumps over excluded instants after which [`Meeting`] finds the next day,
+    /// because that search is then cheaper than further jumps.
     const PLAIN_JUMPS: u32 = 16;
 
     /// Moves each schedule whose next instant is before `millis` on to its first instant from

@@ -30,8 +30,8 @@ pub(super) struct PartBeat {
 }
 
 impl TimetablePart {
-    /// Appends the single schedules in `schedule` to `parts`. `beat` is the start of its `every`
-    /// periods.
+    /// Appends the single schedules in `schedule` to `parts`. `beat` has the anchor from which
+    /// `every` counts, and the number of the first period.
     pub(super) fn collect(schedule: &Schedule, beat: PartBeat, parts: &mut Vec<Self>) {
         match schedule {
             Schedule::Manual | Schedule::Delay(_) => {}
@@ -98,8 +98,8 @@ impl TimetablePart {
     /// Returns a mask of the days of the month on which the schedule may occur by the clock of
     /// `zone`. Only days in the mask `asked` are examined. Bit 1 is day 1.
     ///
-    /// Days without an occurrence may be in the mask, but no other day is missing. Times that a gap
-    /// of the clock moves to the next day are left out.
+    /// The mask has every day with an occurrence, and may have further days. Times that a gap of
+    /// the clock moves to the next day are left out.
     pub(super) fn days_of_month(
         &self,
         zone: &Zone,
@@ -172,7 +172,8 @@ impl PartBeats {
         Some(Self { anchor: beat.anchor, period, first: beat.first })
     }
 
-    /// Returns the instant with the number `k`. Returns `None` if it is outside 1970 to 2099.
+    /// Returns the instant anchor + `k` * period, or `None` if this instant is outside 1970 to
+    /// 2099.
     pub(super) fn number(&self, k: i64) -> Option<UnixMillis> {
         k.checked_mul(self.period)?.checked_add(self.anchor).and_then(UnixMillis::new)
     }

@@ -29,8 +29,8 @@ pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
     let note = match ambiguous.offset() {
         AmbiguousOffset::Unambiguous { .. } => None,
         AmbiguousOffset::Gap { after, .. } => {
-            // The gap lies at the first clock change after the instant that the later offset gives
-            // for `local`.
+            // The later offset converts `local` to an instant before the gap. So the next clock
+            // change after that instant is the gap.
             let change =
                 after.to_timestamp(local).ok().and_then(|from| rules.following(from).next());
             let offer = change.map(|change| change.timestamp()).map_or_else(String::new, |change| {

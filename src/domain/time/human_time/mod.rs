@@ -51,8 +51,9 @@ pub struct InstantError {
 /// * `@` and digits, or 10 or 13 digits alone, count seconds since 1970. 13 digits count
 ///   milliseconds.
 ///
-/// Case and outer blanks do not matter. These are refused: unknown words, dates whose month is not
-/// clear, a local time inside a gap of the zone's clock, and anything outside 1970 to 2099.
+/// Upper and lower case count as equal, and outer blanks are ignored. Fails for unknown words, for
+/// dates whose month is not clear, and for instants outside 1970 to 2099. Also fails for a local
+/// time inside a gap of the zone's clock.
 pub fn parse_instant(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, InstantError> {
     let lower = text.to_ascii_lowercase();
     let found = split(&lower, FORMS).and_then(|words| read(&lower, &words, &Here { now, zone }));
@@ -299,7 +300,7 @@ impl Here<'_> {
     }
 
     /// Returns the instant of the time of day `time` on `day`. If `day` means several dates, the
-    /// first instant that is still to come counts. A fault names `word`.
+    /// result is the first instant that is still to come. `word` is the word that a fault names.
     fn on(
         &self,
         word: TimeWord<'_>,
@@ -322,8 +323,8 @@ impl Here<'_> {
         }
     }
 
-    /// Returns the instant of `time` on `date`. If that instant is past, the instant is on the date
-    /// that `next` returns.
+    /// Returns the instant of `time` on `date`. If that instant is past, the result is the instant
+    /// of `time` on the date that `next` returns.
     fn coming(
         &self,
         word: TimeWord<'_>,

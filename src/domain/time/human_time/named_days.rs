@@ -145,7 +145,7 @@ fn of_weekday(day: NamedDay, weekday: Weekday, word: TimeWord<'_>) -> Result<Nam
         NamedDay::Yearly(month, day) => {
             let month = short(month);
             Err(word.fault(format!(
-                "{} comes before {day} {month}, which has no year, \
+                "{} is a weekday before a date without a year, \
                  wanted a year as in \"{day} {month} 2030\"",
                 word.shown()
             )))

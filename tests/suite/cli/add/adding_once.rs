@@ -357,7 +357,7 @@ fn what_cannot_be_meant_is_refused_by_the_flag() {
         (&["--debounce", "k", "--cron", "@daily"], &["--debounce: ", "--at"]),
         (
             &["--debounce", "k", "--in", "5s", "--unique-for", "1h"],
-            &["--unique-for: ", "remove for (--unique-for)"],
+            &["--unique-for: ", "remove the key for (--unique-for)"],
         ),
         (&["--throttle", "k"], &["--throttle: ", "--unique-for"]),
         (&["--unique-for", "1h"], &["--unique"]),

@@ -106,6 +106,6 @@ fn a_one_shot_whose_time_is_past_is_exported_as_a_comment() {
     let bench = Bench::start();
     bench.add(&["--name", "late", "--at", "2020-01-01", "--allow-past", "--", "x"]);
     let text = bench.ctl.run(&["export"]).good().stdout;
-    assert!(text.starts_with("# the last time of this job is past\n# [jobs.late]\n"), "{text}");
+    assert!(text.starts_with("# all times of this job are past\n# [jobs.late]\n"), "{text}");
     assert!(text.lines().all(|line| line.starts_with("# ")), "{text}");
 }

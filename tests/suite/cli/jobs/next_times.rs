@@ -237,7 +237,7 @@ fn a_job_is_described_with_the_zone_it_is_read_in() {
     for (job, wanted) in [
         (
             "backup",
-            "at 08:25 every day (H as drawn for backup) (UTC)\nnever on 2099-12-24\nskipped if the run would start more than 1h late\n",
+            "at 08:25 every day (each H is drawn from the name backup) (UTC)\nnever on 2099-12-24\nskipped if the run would start more than 1h late\n",
         ),
         ("n", "every 1d, the first on Thursday 2099-12-24 at 09:00:00 CET\nat most 3 runs\n"),
         ("d", "1m30s after the end of each run\n"),

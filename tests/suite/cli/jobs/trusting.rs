@@ -135,7 +135,7 @@ fn a_found_file_where_everybody_may_write_is_refused_and_nothing_is_sent() {
         let trap = Trap::set();
         trap.chmod(name, mode);
         trap.assert_refused(&[
-            "jobs.toml: found this file but did not use it",
+            "jobs.toml: schedd did not use this file",
             "everybody can write",
             &format!("(mode {mode:04o})"),
             "name the file by --jobs",
@@ -155,7 +155,7 @@ fn a_found_file_of_a_stranger_or_in_a_directory_of_one_is_refused() {
         let trap = Trap::set();
         trap.chown(name, STRANGER);
         trap.assert_refused(&[
-            "jobs.toml: found this file but did not use it",
+            "jobs.toml: schedd did not use this file",
             "belongs to user 65534, wanted chown to root",
         ]);
     }

@@ -172,7 +172,7 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         (
             "0 0 * * L",
             8,
-            "weekday \"L\" at character 9 has no weekday before the L (write 5L for the last Friday, 6 for Saturday), wanted 0-7 or SUN-SAT",
+            "weekday \"L\" at character 9 has no weekday before the L (write 5L for the last Friday, or 6 for every Saturday), wanted 0-7 or SUN-SAT",
         ),
         ("0 0 * * MON#6", 12, "weekday ordinal \"6\" at character 13 is out of range, wanted 1-5"),
         ("0 0 * * 5#0", 10, "weekday ordinal \"0\" at character 11 is out of range, wanted 1-5"),

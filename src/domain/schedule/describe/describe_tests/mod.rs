@@ -94,10 +94,10 @@ fn the_other_forms_are_reported_too() {
     // Computed with sha1sum, see `cron::hash_draw`.
     let backup: JobName = "backup".parse().unwrap();
     for (text, wanted) in [
-        ("H H * * *", "at 08:25 every day (H as drawn for backup)"),
+        ("H H * * *", "at 08:25 every day (each H is drawn from the name backup)"),
         (
             "H/20 9-17 * * mon-fri",
-            "at minutes 5, 25 and 45 of hours 9 to 17, Monday to Friday (H as drawn for backup)",
+            "at minutes 5, 25 and 45 of hours 9 to 17, Monday to Friday (each H is drawn from the name backup)",
         ),
         ("30 2 * * *", "at 02:30 every day"),
     ] {

@@ -1,5 +1,5 @@
-//! The search for the next day that a schedule and its `only_on` and `exclude` days have in common.
-//! The search walks over months instead of checking each occurrence.
+//! The search for the next day on which a schedule has a time and `only_on` and `exclude` allow an
+//! occurrence. The search walks over months instead of checking each occurrence.
 //!
 //! Invariant: no day on which an occurrence counts is missed. The search may return a day on which
 //! no occurrence counts, so the caller checks each day.
@@ -19,11 +19,11 @@ pub(super) struct Meeting<'a> {
     zone: &'a Zone,
     parts: &'a [TimetablePart],
     filter: &'a Filter,
-    /// For each schedule, the difference in days between the two dates of one instant: in the
-    /// schedule's own zone, and in the zone of the timetable.
+    /// For each schedule, the possible differences in days between two dates of the same instant.
+    /// One date is in the schedule's own zone, the other in the zone of the timetable.
     shifts: Vec<Shift>,
-    /// The numbers of the local days that begin with a gap of the clock. A time of the day before
-    /// that falls into the gap runs on such a day.
+    /// The numbers of the local days that begin with a gap of the clock. A time of the previous day
+    /// that the gap skips runs on such a day.
     entered_by_gaps: Vec<i64>,
 }
 
