@@ -1,5 +1,5 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
-//! history and its trimming cost, what a claim costs Redis, how runs that wait at a gate hold up others, how long an explanation
+//! history and its trimming cost, what each kind of job and a claim cost Redis, how runs that wait at a gate hold up others, how long an explanation
 //! takes over a long history, next occurrences a second, and the slowest texts of each parser.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
@@ -7,6 +7,7 @@
 
 mod bounds;
 mod claims;
+mod kinds;
 mod limits;
 mod next;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
@@ -33,13 +34,14 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let figures: [(&str, fn()); 11] = [
+    let figures: [(&str, fn()); 12] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
         ("burst", burst),
         ("recovery", recovery),
         ("bounds", bounds::bounds),
+        ("kinds", kinds::kinds),
         ("claim", claims::claim),
         ("gates", gates),
         ("explain", explain),
