@@ -29,10 +29,10 @@ pub struct CountFacts {
     pub highest: Option<Fence>,
 }
 
-/// A job with a wrong counter of output bytes.
+/// A wrong counter of a job's output bytes, with the number that the check counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeFacts {
-    /// The field of the hash `output_sizes` that belongs to the job.
+    /// The name of the job, as a field of the Redis hash `output_sizes`.
     pub job: String,
     /// The text of the job's counter of output bytes in Redis. `None` means 0.
     pub said: Option<String>,
@@ -41,8 +41,8 @@ pub struct SizeFacts {
 }
 
 impl CountFacts {
-    /// Removes each difference between counter and count that the earlier reading `before` does not
-    /// have with the same amount. A write during the count may have caused such a difference.
+    /// Forgets each count whose difference from its counter is not the same in the earlier reading
+    /// `before`. A write during the count can cause such a difference, which is not a fault.
     pub fn forget_what_moved(&mut self, before: &Self) {
         let off = |counter: &Option<String>, counted: Option<u64>| {
             Some(i128::from(number(counter.as_deref())?) - i128::from(counted?))
@@ -77,7 +77,7 @@ impl CountFacts {
         });
     }
 
-    /// Returns these facts with only the counters in the Redis key `rest`, and with the fence.
+    /// Returns a copy of these facts with only the counters in the Redis key `rest` and the fence.
     /// `rest` is the name of the key without the prefix of the namespace.
     #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {
@@ -119,7 +119,7 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<In
         ("output_bytes", "bytes of output", &facts.output_bytes, facts.output_counted),
         ("counters", "ranges in ledgers", &facts.ledger_ranges, facts.ledger_counted),
     ];
-    for (key, what, counter, counted) in counters {
+    for (key, plural_items, counter, counted) in counters {
         let Some(counted) = counted.filter(|counted| number(counter.as_deref()) != Some(*counted))
         else {
             continue;
@@ -127,20 +127,20 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<In
         findings.push(wrong(
             key,
             format!(
-                "counts {what} as {}, but Redis has {counted}",
-                counter.as_deref().unwrap_or("0")
+                "counts {plural_items} as {value}, but Redis has {counted}",
+                value = counter.as_deref().unwrap_or("0")
             ),
         ));
     }
     if let Some(SizeFacts { job, said, counted }) = facts.sizes.first() {
-        let others = if facts.sizes.len() > 1 {
+        let and_other_jobs = if facts.sizes.len() > 1 {
             format!("; the counters of {} jobs are wrong", facts.sizes.len())
         } else {
             String::new()
         };
-        let said = said.as_deref().unwrap_or("0");
+        let value = said.as_deref().unwrap_or("0");
         let found = format!(
-            "counts the bytes of output of job {job} as {said}, but Redis has {counted}{others}"
+            "counts the bytes of output of job {job} as {value}, but Redis has {counted}{and_other_jobs}"
         );
         findings.push(wrong("output_sizes", found));
     }
@@ -148,13 +148,15 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<In
         facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);
     let is_damaged = facts.fence.is_some() && last.is_none();
     if is_damaged || facts.highest.is_some_and(|highest| last.is_none_or(|last| last < highest)) {
-        let is = facts
+        let is_missing_or_has_value = facts
             .fence
             .as_ref()
             .map_or_else(|| "is missing".to_owned(), |text| format!("has the value {text:?}"));
         let found = match facts.highest {
-            Some(highest) => format!("{is}, but the fence {highest} is in use"),
-            None => format!("{is}; wanted a whole number above 0"),
+            Some(highest) => {
+                format!("{is_missing_or_has_value}, but the fence {highest} is in use")
+            }
+            None => format!("{is_missing_or_has_value}; wanted a whole number above 0"),
         };
         findings.push(wrong("fence", found).fixed_by(
             "sets the key to the highest fence in use, or deletes the key if no fence is in use",

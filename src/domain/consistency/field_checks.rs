@@ -1,13 +1,13 @@
-//! The check of the fields in hashes with many independent fields: queues, counters, nodes, lists
-//! of files, groups and gates. The counts of occurrences that are older than a ledger are such
-//! fields too.
+//! The check of the fields in Redis hashes whose fields are independent of each other, such as the
+//! hashes of queues, counters, nodes, groups and gates.
 //!
-//! `doctor --fix` may delete each field that this check finds unreadable. Either its writer writes
-//! the field again, or readers already treat it as missing.
+//! `doctor --fix` deletes each field that this check finds unreadable. The deletion loses nothing.
+//! Either a node writes the field again, or all readers already treat the field as missing.
 //!
-//! Some hashes are therefore left out. A deleted setting of a queue could lift a pause, so `doctor`
-//! only warns of a bad setting. Jobs, runs, unique keys and sizes of outputs have their own checks.
-//! Free text is always valid, such as the reason for a quarantine or the output of a program.
+//! Hashes that could lose data by a deletion are left out. For example, the deletion of a queue's
+//! setting could lift a pause, so `doctor` only warns of an invalid setting. Jobs, runs, unique
+//! keys and sizes of outputs have their own checks. Free text is always valid, such as the reason
+//! for a quarantine or the output of a program.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use super::key_checks::family_of;
@@ -18,15 +18,16 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The maximum number of characters of a field or value in a message.
 const SHOWN: usize = 60;
 
-const NOT_A_QUEUE: &str = "the field is not a valid queue name";
-const NOT_A_GROUP: &str = "the field is not a valid group name";
-const NOT_A_JOB: &str = "the field is not a valid job name";
-const NOT_A_RUN: &str = "the field is not a valid run id";
-const NOT_A_SECTION: &str = "the field does not have the form queue NAME or group NAME";
-const NOT_A_WORD: &str = "the field is not a name of lower-case letters and underscores";
+const NOT_A_QUEUE: &str = "the name of the field is not a valid queue name";
+const NOT_A_GROUP: &str = "the name of the field is not a valid group name";
+const NOT_A_JOB: &str = "the name of the field is not a valid job name";
+const NOT_A_RUN: &str = "the name of the field is not a valid run id";
+const NOT_A_SECTION: &str = "the name of the field does not have the form queue NAME or group NAME";
+const NOT_A_WORD: &str =
+    "the name of the field is not a word of lower-case letters and underscores";
 const NOT_A_CONCURRENCY: &str = "the value is not a concurrency (a whole number above 0)";
-const NOT_A_COUNT: &str = "the value is not a whole number from 0";
-const NOT_AN_INSTANT: &str = "the value is not a time (a Unix time in ms)";
+const NOT_A_COUNT: &str = "the value is not 0 or a larger whole number";
+const NOT_AN_INSTANT: &str = "the value is not a Unix time in ms";
 const NOT_A_FENCE_AT: &str = "the value is not a fence with a Unix time in ms (FENCE:MS)";
 const NOT_A_TIME_IN_MS: &str = "the value is not a whole number of milliseconds";
 const NOT_A_HASH: &str = "the value is not a hash of 40 hexadecimal digits";
@@ -65,8 +66,9 @@ pub fn has_judged_fields(rest: &str) -> bool {
     )
 }
 
-/// Returns the reason why a field of the hash `rest` is unreadable. Returns `None` if the field is
-/// readable, or if this version of schedd does not know the field.
+/// Returns the reason why a field of the Redis hash `rest` is unreadable. Returns `None` if the
+/// field is readable, or if this version of schedd does not know the field. `rest` is the name of
+/// the hash without the prefix of the namespace.
 pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str> {
     let is_count = || value.parse::<u64>().is_ok();
     match rest.split(':').next().unwrap_or_default() {
@@ -88,7 +90,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "group" => judge_group(field, value),
         "gate" => judge_gate_state(field, value),
         "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some(NOT_A_COUNT),
-        // `count_checks` compares these two fields with the data.
+        // `count_checks` compares these two counters with the data that they count.
         "counters" if matches!(field, "waiting" | "ledger_ranges") => None,
         "counters" | "ledger_before" if !is_word(field) => Some(NOT_A_WORD),
         "ledger_before" if matches!(field, "until" | "latest") => {
@@ -127,11 +129,11 @@ fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
     let (is_sound, fault) = match (field.split_once(':'), field) {
         (Some(("lane", run)), _) => (
             run.parse::<RunId>().is_ok() && value.parse::<Lane>().is_ok(),
-            "this is not a field lane:RUN with the lane of that run",
+            "a field of this kind must be named lane:RUN and have the lane of that run as its value",
         ),
         (Some(("job", job)), _) => (
             job.parse::<JobName>().is_ok() && is_limits(),
-            "this is not a field job:JOB with three whole numbers, the limits of that job",
+            "a field of this kind must be named job:JOB and have the three limits of that job as its value",
         ),
         (None, "turn" | "ended") => {
             (value.parse::<JobName>().is_ok(), "the value is not a valid job name")
@@ -172,8 +174,8 @@ fn judge_node(field: &str, value: &str) -> Option<&'static str> {
         "incarnation" | "version" if value.is_empty() => (false, "the value must not be empty"),
         "incarnation" | "version" | "host" | "boot_id" => (is_plain(value), NOT_PLAIN),
         _ if !is_word(field) => return Some(NOT_A_WORD),
-        // The error of a file is text of any length. A newer node may write fields that this
-        // version does not know.
+        // The field `config_error`, the error of a jobs file, is text of any length. A newer node
+        // may write fields that this version does not know.
         _ => (true, ""),
     };
     (!is_whole).then_some(fault)
@@ -185,7 +187,8 @@ fn is_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Returns true for a text of one line with at most 300 bytes and without `\xNN`.
+/// Returns true for a text of one line with at most 300 bytes and without `\xNN`, which stands for
+/// a byte that is not text.
 fn is_plain(text: &str) -> bool {
     text.len() <= 300 && !text.contains("\\x") && !text.chars().any(char::is_control)
 }
@@ -196,11 +199,16 @@ fn is_hash(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the finding for the hash `rest` with the unreadable fields `bad`. `key` is the full name
-/// of the hash. Returns `None` if `bad` is empty.
+/// Returns the finding for a Redis hash with the unreadable fields `bad`. `key` is the full name of
+/// the hash, and `rest` is the name without the prefix of the namespace. Returns `None` if `bad` is
+/// empty.
 pub fn bad_fields(rest: &str, key: &str, bad: &[BadField]) -> Option<Inconsistency> {
     let BadField { field, value, why } = bad.first()?;
-    let first = format!("{} has the value {}, but {why}", shown(field), shown(value));
+    let first = format!(
+        "{name} has the value {value}, but {why}",
+        name = shown(field),
+        value = shown(value)
+    );
     let why = match bad.len() {
         1 => format!("field {first}"),
         count => format!("{count} of its fields are not valid; for example, field {first}"),

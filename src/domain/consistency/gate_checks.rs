@@ -1,31 +1,33 @@
-//! The check of a gate. The records of its runs must agree with its places and its queue. If runs
-//! wait, a node must be going to let them in.
+//! The check of a gate. The lists of runs that have a place or wait at the gate must agree with the
+//! records of these runs. While runs wait, a node must have a planned time at which it lets them
+//! in.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::RunId;
 
-/// The places and the queue of a gate, compared with the records of the gate's runs.
+/// The differences between a gate's lists of runs and the records of these runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateFacts {
-    /// The runs with a wrong entry at the gate. Either the run has ended, or the record of the run
-    /// does not name the gate, or a run has a place and also waits.
+    /// The runs with a wrong entry at the gate. Such a run has ended, or its record does not name
+    /// the gate, or it has a place and also waits.
     pub strays: Vec<RunId>,
     /// The runs that have a place at the gate, although they are in quarantine and no node starts
     /// them.
     pub aside: Vec<RunId>,
     /// The runs that wait at the gate.
     pub queued: Vec<RunId>,
-    /// True if runs wait, no run has a place, and no visit of a node at the gate is planned.
+    /// True if runs wait, no run has a place, and no check of the gate by a node is planned.
     pub is_open_unnoticed: bool,
-    /// True if the indexes of waiting runs by job or by lane differ from the queue of the gate.
+    /// True if the indexes of waiting runs by job or by lane differ from the list of waiting runs.
     pub is_unsorted: bool,
 }
 
-/// Returns the first problem of a gate. `key` is the name of the Redis key with the gate's queue.
+/// Returns the finding for the first problem of a gate, or `None`. `key` is the name of the Redis
+/// key that lists the runs that wait at the gate.
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
         format!(
-            "lists the runs that wait at a gate; wrong entries of this gate: {}, such as run {first}: \
+            "lists the runs that wait at a gate, but entries of this gate are wrong ({}), such as the entry of run {first}: \
              the run has ended, or its record does not name this gate, or the run waits although it has a place",
             facts.strays.len()
         )
@@ -37,8 +39,8 @@ pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
         )
     } else if facts.is_open_unnoticed {
         format!(
-            "lists the runs that wait at a gate; no run has a place, \
-             but no node will let the waiting runs in (waiting runs: {})",
+            "lists runs that wait at a gate ({}), but no node will let the waiting runs in, \
+             although no run has a place",
             facts.queued.len()
         )
     } else if facts.is_unsorted {

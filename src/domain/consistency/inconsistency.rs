@@ -1,5 +1,5 @@
-//! The findings of the consistency check: differences between a record and the rest of Redis, each
-//! with its repair.
+//! The findings of the consistency check: differences between the expected and the actual data in
+//! Redis, each with its repair.
 
 use std::fmt;
 
@@ -26,15 +26,15 @@ pub enum FindingKind {
 const OF_MANY_KEYS: [&str; 5] =
     ["wrong:counters", "wrong:output_bytes", "wrong:output_sizes", "wrong:outputs", "wrong:fence"];
 
-/// The value of [`Inconsistency::place`] for a due time that is later than the schedule has it. It
-/// was computed while the clock of Redis was ahead.
+/// The place of a finding about a due time that is later than the next occurrence of the schedule.
+/// A node computed such a time while the clock of Redis was ahead.
 pub(super) const DUE_TIME: &str = "due_time";
-/// The value of [`Inconsistency::place`] for a ready time that is later than the rules allow. It
-/// was computed while the clock of Redis was ahead.
+/// The place of a finding about a ready time that is later than the rules of the job allow. A node
+/// computed such a time while the clock of Redis was ahead.
 pub(super) const READY_TIME: &str = "ready_time";
 
-/// The job, run or key of a finding. The check reads it a second time before it reports the
-/// finding.
+/// The job, run or key that a finding is about. Before the check reports the finding, it reads the
+/// data of this subject a second time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingSubject {
     /// A job with this name.
@@ -97,8 +97,8 @@ impl Inconsistency {
         Self { kind, place, subject, found: found.into(), mend: Mend::Fix(fix) }
     }
 
-    /// Returns the finding for a subject that is missing in the index `name`. `place` is the index,
-    /// as the code of the finding names it. `why` is a clause with the reason.
+    /// Returns the finding for a subject that is missing in the index `name`. `place` is the name
+    /// of this index in the code of the finding. `why` is a clause with the reason.
     pub(super) fn missing(
         subject: FindingSubject,
         place: &'static str,
@@ -110,7 +110,7 @@ impl Inconsistency {
     }
 
     /// Returns the finding for a subject that should not be in the index `name`. `place` is the
-    /// index, as the code of the finding names it. `why` is a clause with the reason.
+    /// name of this index in the code of the finding. `why` is a clause with the reason.
     pub(super) fn extra(
         subject: FindingSubject,
         place: &'static str,
@@ -161,8 +161,8 @@ impl Inconsistency {
         format!("{kind}:{}", self.place)
     }
 
-    /// Returns the subject, the kind and the place of the finding. They stay the same when a later
-    /// check finds the same problem.
+    /// Returns the subject, the kind and the place of the finding. A later check that finds the
+    /// same problem gives the same three values.
     pub fn identity(&self) -> (&FindingSubject, FindingKind, &'static str) {
         (&self.subject, self.kind, self.place)
     }

@@ -9,13 +9,13 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The score of a job without a planned run in the index `jobs`.
+/// The score that the index `jobs` has for a job without a planned run.
 const PARKED: i64 = UnixMillis::END;
 
 /// The planned run that a job should have, by its definition and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedRun {
-    /// No run, because the job has no schedule or its schedule has ended.
+    /// No run is planned, because the job has no schedule or its schedule has ended.
     Nothing,
     /// A run at an occurrence of the job's schedule.
     Recurring,
@@ -66,26 +66,27 @@ pub struct JobPlaces {
     pub is_paused: bool,
     /// The planned run of the job. `None` if no run is planned.
     pub pending: Option<PendingFacts>,
-    /// The first occurrence that has no run and is earlier than the planned run. `None` if there is
-    /// none. It exists if the run was planned while the clock of Redis was ahead.
+    /// The first occurrence that has no run and is earlier than the planned run. `None` if no such
+    /// occurrence exists. A run that was planned while the clock of Redis was ahead leaves such an
+    /// occurrence.
     pub comes_first: Option<UnixMillis>,
     /// The number of open runs of the job.
     pub open: u64,
-    /// An open run of a job with a `delay` that also has a planned run. A run started by
-    /// `schedctl retry` does not count here.
+    /// An open run of the job, if the job has a `delay` and also has a planned run. Runs that
+    /// `schedctl retry` started are left out.
     pub open_unasked: Option<RunId>,
     /// The number of manual runs of the job that have not ended and do not wait. When such a run
     /// ends, a waiting run may start.
     pub manual: u64,
     /// The number of waiting runs of the job.
     pub waiting: u64,
-    /// The number of catch-up runs of the job with a ready time of their own.
+    /// The number of missed runs of the job to which catch-up gave ready times of their own.
     pub spread: u64,
     /// The number of backfill runs of the job that have not ended.
     pub backfill: u64,
     /// True if the job is in the list of jobs with occurrences to backfill.
     pub is_among_backfills: bool,
-    /// True if the runs of the job need a gate, but the index `job_gates` lacks the job.
+    /// True if the runs of the job must pass a gate, but the index `job_gates` lacks the job.
     pub is_gate_unlisted: bool,
     /// The jobs files whose lists name the job. Empty if the job has a record.
     pub listed_by: Vec<SourceName>,
@@ -115,8 +116,8 @@ impl JobPlaces {
         Inconsistency::extra(self.subject(), place, place, why)
     }
 
-    /// Returns the planned run. Returns `None` if the job has none, or if it has already started or
-    /// ended.
+    /// Returns the planned run if this run has not started. Returns `None` if the job has no
+    /// planned run, or if the planned run has started or ended.
     fn to_come(&self) -> Option<&PendingFacts> {
         let is_over = |pending: &&PendingFacts| matches!(&pending.state, Some(Ok(state)) if *state != RunState::Scheduled);
         self.pending.as_ref().filter(|pending| !is_over(pending))
@@ -144,10 +145,12 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
         findings.extend(facts.is_among_ended.then(|| facts.extra("finished", why)));
         if !facts.listed_by.is_empty() {
             let files: Vec<String> = facts.listed_by.iter().map(SourceName::words).collect();
-            let found =
-                format!("is listed as a job of {}, but has no record", files.join(" and of "));
+            let found = format!(
+                "is listed as a job of {files}, but has no record",
+                files = files.join(" and of ")
+            );
             let finding = facts.finding(FindingKind::Extra, "source", found);
-            let fix = "removes the job from the lists; nodes with these files define the job again";
+            let fix = "removes the job from the lists of jobs files; a node whose file has the job adds it again";
             findings.push(finding.fixed_by(fix));
         }
         return findings;
@@ -178,22 +181,24 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     let due = facts.pending.as_ref().filter(|_| !facts.is_paused).map(|pending| pending.run.due());
     let wanted = due.map_or(PARKED, UnixMillis::as_i64);
     if !is_planned_wrong && facts.indexed.as_deref() != Some(wanted.to_string().as_str()) {
-        let what = match due {
+        let which_is = match due {
             Some(_) => "the due time of its planned run in Unix ms",
             None => "the score of a job without a planned run",
         };
         findings.push(match &facts.indexed {
             None => facts.missing("jobs", "the job has not ended"),
-            Some(is) => Inconsistency::wrong(
+            Some(score) => Inconsistency::wrong(
                 facts.subject(),
                 "jobs",
-                format!("has the score {is} in the index jobs, but should have {wanted}, {what}"),
+                format!(
+                    "has the score {score} in the index jobs, but should have {wanted}, {which_is}"
+                ),
             ),
         });
     }
     findings.extend(passed_over(facts));
     if facts.is_gate_unlisted && facts.pending.is_some() {
-        findings.push(facts.missing("job_gates", "the runs of the job need a gate"));
+        findings.push(facts.missing("job_gates", "the runs of the job must pass a gate"));
     }
     if let (Some(PendingFacts { run, .. }), Some(open)) = (facts.to_come(), &facts.open_unasked) {
         let found = format!(
@@ -214,7 +219,9 @@ fn passed_over(facts: &JobPlaces) -> Option<Inconsistency> {
     let first = facts.comes_first.filter(|_| !facts.is_paused || facts.has_ended)?;
     let found = match &facts.pending {
         Some(PendingFacts { run, state: None, .. }) => {
-            format!("has the planned run {run}, but its earlier occurrence {first} has no run")
+            format!(
+                "has the planned run {run}, but the earlier occurrence {first} of the job has no run"
+            )
         }
         Some(_) => return None,
         None => format!("has no planned run, although its occurrence {first} has no run"),
@@ -272,8 +279,8 @@ fn planned(facts: &JobPlaces) -> Option<Inconsistency> {
     Some(finding)
 }
 
-/// Returns the finding for a job whose record or definition is unreadable. `advice` is `Some` if
-/// the definition is valid, but this program cannot use it.
+/// Returns the finding for a job whose record or definition is unreadable. `advice` is the advice
+/// to the operator if the definition is valid, but this program cannot use it.
 pub fn unreadable_job(name: &JobName, why: &str, advice: Option<&str>) -> Inconsistency {
     let anew = || {
         format!(

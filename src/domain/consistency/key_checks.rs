@@ -33,7 +33,7 @@ pub struct KeyFacts {
     pub expires: bool,
 }
 
-/// The keys that exist once in a namespace, each with its type.
+/// The names of the keys that exist once in a namespace, each with the Redis type of the key.
 pub const SINGLE_KEYS: [(&str, &str); 33] = [
     ("leases", "zset"),
     ("jobs", "zset"),
@@ -70,7 +70,8 @@ pub const SINGLE_KEYS: [(&str, &str); 33] = [
     ("restoring_until", "string"),
 ];
 
-/// The families of keys, each with its type. The name of a key is `FAMILY:NAME`.
+/// The families of keys, each with the Redis type of its keys. The name of such a key is
+/// `FAMILY:NAME`.
 pub const FAMILIES: [(&str, &str); 32] = [
     ("due", "zset"),
     ("running", "zset"),
@@ -106,7 +107,8 @@ pub const FAMILIES: [(&str, &str); 32] = [
     ("gate_rate", "string"),
 ];
 
-/// Returns the kind of the key `rest`, the name without the prefix of the namespace.
+/// Returns the Redis type that the key `rest` must have, or that the key is in quarantine or
+/// unknown. `rest` is the name of the key without the prefix of the namespace.
 pub fn known_key(rest: &str) -> KnownNames {
     let of = |known: &[(&str, &'static str)], name: &str| {
         known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind)
@@ -127,7 +129,7 @@ pub fn family_of(rest: &str) -> &'static str {
 }
 
 /// Returns the finding for a lane that has due runs and is missing in the key `lanes`. No node
-/// polls such a lane.
+/// polls such a lane. `name` is the name of the lane's due set.
 pub fn unknown_lane(name: String) -> Inconsistency {
     let found =
         "has due runs, but the index lanes does not list its lane, so no node starts these runs";
@@ -232,7 +234,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         }
         "boots" => is_boot(member)
             .then_some(Member::Other)
-            .ok_or_else(|| "the entry is not a boot (@HOST BOOT)".to_owned()),
+            .ok_or_else(|| "the entry is not a boot of a host (@HOST BOOT)".to_owned()),
         "boot_runs" => {
             let job_and_boot = member
                 .split_once(' ')
@@ -276,7 +278,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
                 .filter(|(run, lane)| run.parse::<RunId>().is_ok() && lane.parse::<Lane>().is_ok());
             parts
                 .map(|_| Member::Other)
-                .ok_or_else(|| "the entry is not the first run of a lane (RUN LANE)".to_owned())
+                .ok_or_else(|| "the entry does not name a run and its lane (RUN LANE)".to_owned())
         }
         "deadlines" => {
             let parts = member.split_once(' ').filter(|(run, kind)| {
@@ -316,12 +318,10 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
                 Err("the entry is not a backfill run".to_owned())
             }
             Ok(run) if family == "open" && run.is_manual() => {
-                Err("the entry is a manual run, but the key lists the runs of the schedule"
-                    .to_owned())
+                Err("the entry is a manual run, but the key lists the regular runs".to_owned())
             }
             Ok(run) if family == "manual" && !run.is_manual() => {
-                Err("the entry is a run of the schedule, but the key lists the manual runs"
-                    .to_owned())
+                Err("the entry is a regular run, but the key lists the manual runs".to_owned())
             }
             Ok(run)
                 if matches!(family, "due" | "running" | "gate_holders" | "gate_waiters")
@@ -405,12 +405,12 @@ pub fn bad_entries(rest: &str, key: String, count: usize, first: &str) -> Incons
         .fixed_by("moves the wrong entries to quarantine")
 }
 
-/// Returns the finding for outputs of runs that disagree with their indexes. `index` is the index
-/// of all outputs. `missing` is the number of index entries without an output. `unlisted` is the
-/// number of outputs that are missing in that index or in the index of their job.
+/// Returns the finding for outputs of runs that disagree with their indexes. `index` is the Redis
+/// key that lists all outputs. `missing` is the number of index entries without an output.
+/// `unlisted` is the number of outputs that are missing in that index or in the index of their job.
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Inconsistency> {
     let found = format!(
-        "and the outputs:JOB indexes differ from the outputs (entries without an output: {missing}; outputs that one of the indexes lacks: {unlisted})"
+        "lists all outputs, but this index or an index outputs:JOB differs from the stored outputs (entries without an output: {missing}; outputs that an index lacks: {unlisted})"
     );
     (missing + unlisted > 0).then(|| {
         Inconsistency::wrong(FindingSubject::Key(index), "outputs", found)

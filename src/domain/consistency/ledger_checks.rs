@@ -25,17 +25,17 @@ pub fn counted_twice(run: &RunId, range: SkippedRange, state: RunState) -> Incon
 }
 
 /// Returns the finding for a ledger that counts `total` occurrences between the ends of `range`,
-/// although the schedule has only `has` there.
+/// although the schedule has only `scheduled` occurrences there.
 pub fn ledger_excess(
     job: &JobName,
     range: SkippedRange,
     state: RunState,
-    (total, has): (u64, u64),
+    (total, scheduled): (u64, u64),
 ) -> Inconsistency {
     let SkippedRange { first, last, count } = range;
     let found = format!(
         "has {total} occurrences in its ledger from {first} to {last} \
-         ({count} as {state} in one range), but its schedule has {has} in that time"
+         (one range counts {count} as {state}), but its schedule has {scheduled} in that time"
     );
     let subject = FindingSubject::Job(job.clone());
     Inconsistency::wrong(subject, "ledger", found).fixed_by("reduces the range by the difference")

@@ -23,9 +23,12 @@ pub fn judge_skipped_range(facts: &SkippedRangeFacts) -> Option<Inconsistency> {
         return None;
     }
     let found = format!(
-        "has a skipped range of {} occurrences from {} to {}, \
-         but the number of these occurrences without a record of their own is {}",
-        written.count, written.first, written.last, possible.count
+        "has a skipped range of {count} occurrences from {first} to {last}, \
+         but the number of these occurrences without a record of their own is {possible}",
+        count = written.count,
+        first = written.first,
+        last = written.last,
+        possible = possible.count
     );
     let subject = FindingSubject::Run(run.clone(), None);
     Some(

@@ -50,7 +50,7 @@ impl PlacedRun {
         }
         let has_ended = self.state().is_some_and(RunState::is_final);
         let waits_behind = self.is_in(&RunPlace::Waiting) && !self.is_queued();
-        // A run that has ended, or that waits for an open run of its job, needs no gate.
+        // A run that has ended, or that waits for an open run of its job, needs no place at a gate.
         repair.gate_step =
             match repair.wanted.keys().any(|place| matches!(place, RunPlace::Queued(_))) {
                 _ if !self.gates.is_empty() && (has_ended || waits_behind) => "left",
@@ -107,7 +107,8 @@ impl PlacedRun {
         }
     }
 
-    /// Returns the fence of a lease of the run that differs from the fence in the run's record.
+    /// Returns the fence of a lease of the run if the run's record has another fence. Returns
+    /// `None` if there is no such lease.
     fn stray(&self) -> Option<Fence> {
         self.places.iter().find_map(|(place, score)| match place {
             RunPlace::Lease(fence) if score.is_some() && Some(*fence) != self.fence() => {
@@ -158,10 +159,10 @@ pub fn judge_run(facts: &PlacedRun) -> Vec<Inconsistency> {
             Inconsistency::new(FindingKind::Missing, subject(), "leases", text).by_hand(advice),
         );
     }
-    if let Some(by) = facts.late_by() {
+    if let Some(latest) = facts.late_by() {
         let ready = facts.ready().map_or_else(String::new, |ready| ready.to_string());
         let text = format!(
-            "is ready at {ready}, but by the rules of its job should be ready by {by} at the latest"
+            "has the ready time {ready}, but the rules of its job allow no ready time after {latest}"
         );
         found.push(Inconsistency::wrong(subject(), READY_TIME, text));
     }

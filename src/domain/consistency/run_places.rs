@@ -25,9 +25,9 @@ pub enum RunPlace {
     Waiting,
     /// The runs that wait at a gate.
     Queued(Gate),
-    /// The catch-up runs of the job that have a ready time of their own.
+    /// The missed runs of the job to which catch-up gave ready times of their own.
     Spread,
-    /// The requests to stop runs.
+    /// The runs that are asked to stop.
     Stops,
     /// The ended runs of all jobs.
     History,
@@ -125,8 +125,9 @@ pub struct PlacedRun {
     pub is_pending: bool,
     /// True if the run is the kept run of a paused job, which starts when the job is resumed.
     pub is_paused_run: bool,
-    /// True if this run was the first to be skipped because of an open run of its job. The deadline
-    /// of such a run stays, because its notice reports that the open run hangs.
+    /// True if this run was the first to be skipped because of an open run of its job. The index of
+    /// deadlines keeps such a run, because a notice about its deadline reports that the open run
+    /// hangs.
     pub is_first_behind: bool,
     /// The indexes that the check read, each with the run's score. `None` if the index does not
     /// name the run.
@@ -134,7 +135,8 @@ pub struct PlacedRun {
     /// The latest ready time that the rules of the job allow. `None` if the ready time in the due
     /// set is allowed.
     pub ready_by: Option<UnixMillis>,
-    /// The bytes of the records. A repair refuses to change anything if these bytes have changed.
+    /// The fields of the run's record and of the job's record, as bytes. A repair changes nothing
+    /// if these bytes have changed.
     pub seen: Vec<u8>,
 }
 
@@ -208,8 +210,8 @@ impl PlacedRun {
         of_host.or_else(|| self.job_lane.clone()).unwrap_or_else(Lane::default_lane)
     }
 
-    /// Returns the lane in whose due set the run stays, because only one due set may have it. This
-    /// is the own lane if its due set names the run, else another lane that does.
+    /// Returns the only lane whose due set may name the run. This is the run's own lane, unless
+    /// only due sets of other lanes name the run.
     fn kept_lane(&self) -> Lane {
         let own = self.own_lane();
         if self.is_in(&RunPlace::Due(own.clone())) {
@@ -234,8 +236,9 @@ impl PlacedRun {
             .any(|(place, score)| matches!(place, RunPlace::Queued(_)) && score.is_some())
     }
 
-    /// Returns the latest allowed ready time of a scheduled run whose ready time is later. Returns
-    /// `None` if the ready time is allowed, or if the run is not in exactly one due set.
+    /// Returns the latest allowed ready time if the run is scheduled and ready only after that
+    /// time. Returns `None` if the ready time is allowed, or if the run is not in exactly one due
+    /// set.
     pub(super) fn late_by(&self) -> Option<UnixMillis> {
         let is_due_once = self.state() == Some(RunState::Scheduled)
             && !self.is_pending

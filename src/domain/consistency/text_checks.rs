@@ -1,4 +1,5 @@
-//! The check of Redis keys with a single text. Counters have their own check.
+//! The check of the texts in the Redis string keys `epoch`, `restoring_until` and `gate_rate:KEY`.
+//! Counters have their own check.
 //!
 //! schedd never deletes an unreadable `epoch`, because running nodes would treat the deletion as a
 //! data loss and stop their runs. Instead, these nodes write back the epoch that they know.

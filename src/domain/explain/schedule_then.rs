@@ -1,7 +1,8 @@
 //! The schedule that a job had at a past time: the present schedule, an earlier schedule version,
 //! or a schedule from the audit log.
 //!
-//! Invariant: a schedule is unknown if Redis may have dropped the record of a change.
+//! Invariant: a past schedule counts as unknown if Redis may have dropped the record of a later
+//! change.
 
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::JobSpec;
@@ -32,7 +33,7 @@ pub struct PastSchedule {
     /// The time from which this schedule had occurrences. Its first occurrence is later than this
     /// time.
     pub from: UnixMillis,
-    /// The last time at which this schedule was in force.
+    /// The last time at which the job had this schedule.
     pub until: UnixMillis,
     /// The definition and timetable of the schedule. `None` if the definition was too long to be
     /// kept, or cannot be read.
@@ -40,8 +41,8 @@ pub struct PastSchedule {
 }
 
 impl PastSchedule {
-    /// Returns true if this schedule was in force at `at`, or if it is a one-shot with the time
-    /// `at`.
+    /// Returns true if the job had this schedule at `at`, or if the schedule is a one-shot with the
+    /// time `at`.
     fn schedule_at(&self, at: UnixMillis) -> bool {
         let is_instant = || {
             self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at))
@@ -63,7 +64,7 @@ impl PastSchedule {
     }
 }
 
-/// Returns the earlier schedule that was in force at `at`. Returns `None` if that schedule is not
+/// Returns the earlier schedule that the job had at `at`. Returns `None` if that schedule is not
 /// kept. Also returns `None` if `at` is after `since`, when the present schedule began.
 pub(super) fn past_at(
     past: &[PastSchedule],
@@ -81,9 +82,9 @@ fn has(timetable: &Timetable, at: UnixMillis) -> bool {
 }
 
 impl ScheduleThen {
-    /// Returns the schedule that `job` had at `at`. It comes from the schedule versions `past`, or
-    /// else from the audit log. `now` is the present timetable, `anchor` its anchor and `since` its
-    /// start.
+    /// Returns the schedule that `job` had at `at`. The schedule comes from the schedule versions
+    /// `past`, or else from the audit log. `now` is the present timetable, `anchor` its anchor and
+    /// `since` its start.
     pub fn at(
         past: &[PastSchedule],
         audit_log: &[AuditEntry],
@@ -102,7 +103,7 @@ impl ScheduleThen {
             .iter()
             .filter(|entry| entry.at > at)
             .find_map(|entry| entry.schedules.as_ref());
-        // A one-shot counts even if it was added after its time.
+        // A one-shot has its occurrence even if the job was added after that time.
         if since <= at || now.is_one_shot() && change.is_none() {
             return Self::Known(Box::new(now.clone()));
         }
@@ -141,8 +142,8 @@ impl ScheduleThen {
     }
 }
 
-/// Returns the time when the present schedule came into force. This may be earlier than `since`,
-/// the time from which its occurrences count. A resume of the job makes `since` later.
+/// Returns the time since which the job has its present schedule. This may be earlier than `since`,
+/// the time from which occurrences of the schedule count. A resume of the job makes `since` later.
 pub(super) fn schedule_since(
     past: &[PastSchedule],
     audit_log: &[AuditEntry],

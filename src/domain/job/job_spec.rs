@@ -62,7 +62,7 @@ pub struct JobSpec {
     pub catch_up: CatchUp,
     /// The delay after which a run that has not started counts as missed. 1 s to 365 days.
     pub late_after: Duration,
-    /// The rule for a run whose attempt has an unknown end.
+    /// The rule that decides if another attempt follows an attempt whose end is not known.
     pub delivery: Delivery,
     /// The check before an attempt that finds out if the work of the run is already done.
     pub done_check: Option<DoneCheck>,
@@ -173,7 +173,7 @@ pub enum CatchUpMode {
     All,
 }
 
-/// The rule for a run whose attempt has an unknown end.
+/// The rule that decides if another attempt follows an attempt whose end is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// Another attempt starts, because the job tolerates that its work is done twice.
@@ -211,8 +211,9 @@ pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
         .or_else(|| spec.key.as_ref().map(Gate::of_key))
 }
 
-/// Returns the gates that a run of `job` has to pass, in this order. `is_gated` is true if another
-/// job names `job` in `not_while`, so the gate of `job` itself is added.
+/// Returns the gates that a run of `job` must pass, in the order in which the run passes them.
+/// `is_gated` is true if another job names `job` in `not_while`, so the gate of `job` itself is
+/// added.
 pub fn gates_of(job: &JobName, spec: &JobSpec, is_gated: bool) -> Vec<Gate> {
     let group = spec.group.as_ref().map(Gate::of_group);
     let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();
@@ -271,8 +272,9 @@ impl JobSpec {
         Started::of(&self.action, self.done_check.as_ref(), self.notices.values())
     }
 
-    /// Returns the overlap rule of a run that starts in time. In a debounced job, `skip` becomes
-    /// `queue`, so that the run of the last add is not skipped while an earlier run is open.
+    /// Returns the overlap rule of a run that starts in time. If the unique key of the job has the
+    /// mode `debounce`, `skip` becomes `queue`. So the run of the last add is not skipped while an
+    /// earlier run is open.
     pub fn overlap_on_time(&self) -> Overlap {
         let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second.is_debounce());
         if is_debounced && self.overlap == Overlap::Skip {

@@ -9,9 +9,9 @@
 //! 3. A node claims the notice like any other run. `engine::notification` makes the content of each
 //!    attempt from the definition at the time of the attempt.
 //!
-//! Invariant: the id of a notice contains a hash. It is made from the run, the kind of the
-//! notification and the reported fact. So a notice is planned only once, and a receiver recognizes
-//! a repeated notice by its id. A hidden job has no notices of its own.
+//! Invariant: the id of a notice is made from the run, the kind of the notification and a hash of
+//! the reported fact. So a notice is planned only once, and a receiver recognizes a repeated notice
+//! by its id. A hidden job has no notices of its own.
 
 use std::time::Duration;
 
@@ -66,14 +66,15 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The start of the stamp of a collective notice, which reports several runs without a notice of
-/// their own. The due time of the first of these runs follows.
+/// their own. A stamp is a text that identifies the reported fact. The due time of the first
+/// reported run follows.
 const REST: &str = "rest";
 
 /// The number of characters of the hash at the end of a notice's id.
 const WORD_LEN: usize = 12;
 
-/// Returns the id of the notice of the kind `kind` about the run `about`. `stamp` is a text that
-/// differs between two facts about the same run.
+/// Returns the id of the notice of the kind `kind` about the run `about`. `stamp` identifies the
+/// reported fact: two facts about the same run have different stamps.
 pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, IdError> {
     let word = sha1_smol::Sha1::from(format!("{about}|{stamp}")).digest().to_string();
     RunId::manual(
@@ -145,9 +146,10 @@ pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     Some(spec)
 }
 
-/// Returns the notifications of the job `name` as a text for the Lua scripts. The text has the
-/// kinds of notices, and times in ms after the due time. A run that starts after `late=` is late.
-/// `start=` and `finish=` are the deadlines. The text is empty if the job has no notifications.
+/// Returns the notifications of the job `name` as words for the Lua scripts. The words are the
+/// kinds of notices, and times such as `late=60000`. The numbers are times in ms after the due time
+/// of a run. A run that starts after `late` is late, and `start` and `finish` are deadlines. The
+/// text is empty if the job has no notifications.
 pub fn notify_words(spec: &JobSpec, name: &JobName) -> String {
     let mut words: Vec<String> = spec.notices.keys().map(|kind| kind.as_str().to_owned()).collect();
     if spec.ping_url.is_some() {

@@ -86,8 +86,8 @@ impl Limits {
     }
 
     /// Returns the kinds of limits that are set but that the host cannot enforce. `enforced` has
-    /// the kinds that the cgroups of the host can enforce. A kind that
-    /// needs no cgroup is never in the result.
+    /// the kinds that the cgroups of the host can enforce. A kind that needs no cgroup is never in
+    /// the result.
     pub fn unenforced(self, enforced: &BTreeSet<LimitKind>) -> BTreeSet<LimitKind> {
         self.asked()
             .into_iter()
@@ -132,7 +132,8 @@ pub fn listed(kinds: &BTreeSet<LimitKind>) -> String {
     kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Parses the text of [`listed`]. Unknown kinds, as a newer version may write, are left out.
+/// Returns the kinds of limits in a list such as `memory, cpu`. Kinds that this version does not
+/// know are left out.
 pub fn kinds_in(text: &str) -> BTreeSet<LimitKind> {
     text.split(',')
         .filter_map(|word| LimitKind::ALL.into_iter().find(|kind| kind.as_str() == word.trim()))

@@ -83,7 +83,8 @@ impl Started {
 }
 
 impl ProcessRules {
-    /// Returns these rules, with the default in place of each rule that has no effect on `started`.
+    /// Returns these rules, with the default in place of each rule that has no effect. `started`
+    /// are the parts of the job that start processes.
     #[must_use]
     pub fn obeyed_by(self, started: Started) -> Self {
         match started {

@@ -1,5 +1,5 @@
 //! Header fields with secret values, such as `authorization`. schedd warns if everybody can read a
-//! file with such a value. It does not send the field to another host after a redirect.
+//! file with such a value. After a redirect to another host, schedd does not send such a field.
 
 /// The words that mark a secret value wherever they stand in the name of a header field.
 const SECRET_WORDS: [&str; 15] = [
@@ -20,8 +20,8 @@ const SECRET_WORDS: [&str; 15] = [
     "tokens",
 ];
 
-/// The words before `key` that mark a secret key. Other keys, such as `Idempotency-Key`, are not
-/// secret.
+/// The words that mark a secret value if the word `key` follows in the name of the header field, as
+/// in `X-Api-Key`. Other fields with `key`, such as `Idempotency-Key`, are not secret.
 const SECRET_KEYS: [&str; 13] = [
     "access",
     "account",

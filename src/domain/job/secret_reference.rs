@@ -5,13 +5,13 @@
 //! Invariant: Redis and messages contain only the reference, never the secret. An error names a
 //! position in the text and never shows the text.
 
-/// The start of a reference.
+/// The start of a reference to a secret.
 const OPEN: &str = "${";
-/// The text that means a literal [`OPEN`].
+/// The text that stands for a literal `${`.
 const LITERAL: &str = "$${";
 const CREDENTIAL: &str = "credential:";
-/// The maximum length of a credential name, in bytes. It is the limit of file names, which systemd
-/// also has.
+/// The maximum length of a credential name, in bytes. Each credential is a file, and this is the
+/// maximum length of a file name.
 const LONGEST_NAME: usize = 255;
 
 /// The error for a text with an invalid reference.
@@ -67,7 +67,8 @@ pub fn check(text: &str) -> Result<(), ReferenceError> {
     Ok(())
 }
 
-/// Returns true if [`fill`] would change the text or could fail.
+/// Returns true if the text contains a reference, a faulty reference or a literal `$${`. [`fill`]
+/// leaves any other text as it is.
 pub fn is_in(text: &str) -> bool {
     Pieces(text).any(|piece| !matches!(piece, Piece::Plain(_) | Piece::Other(_)))
 }
@@ -104,11 +105,11 @@ enum Piece<'t> {
     Plain(&'t str),
     /// The literal `$${`.
     Open,
-    /// The name in a `${credential:NAME}`.
+    /// A reference `${credential:NAME}`. The value is the name.
     Credential(&'t str),
     /// A `${` without `credential:` after it.
     Other(&'t str),
-    /// A `${` of a `${credential:` without a valid name.
+    /// The `${` at the start of a `${credential:` without a valid name or without `}`.
     Faulty(&'t str),
 }
 

@@ -32,8 +32,8 @@ pub enum Second {
     /// The second add replaces the definition and the time of the first add, if the run of the
     /// first add has not started.
     Wins {
-        /// The maximum time from the first add to the due time of the run, although each later add
-        /// postpones it. `None` means no maximum. 100 ms to 365 days.
+        /// The maximum time from the first add to the due time of the run. Later adds do not
+        /// postpone the run beyond this time. `None` means no maximum. 100 ms to 365 days.
         max_wait: Option<Duration>,
     },
     /// The second add has no effect, but counts as successful.

@@ -3,7 +3,7 @@
 //! Invariant: only unambiguous units are accepted. `K`, `M` and `G` count by 1,024, as in systemd.
 //! `KB` is refused because it has two meanings.
 
-/// The error for a text that is not a size. The error contains that text.
+/// The error for a text that is not a valid size such as `256MiB`. The error contains that text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "size {found:?} is not valid: wanted a whole number with the unit B, KiB (K), MiB (M) or GiB (G), as in \"256MiB\""

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::names::{IdError, NodeName};
 
-/// The start of the source's name for an applied file. The name of the file follows.
+/// The prefix of the source name of an applied file. The name given to the file follows.
 const APPLIED: &str = "apply:";
 
 /// The name of a source: the name of a node, or `apply:NAME` for an applied file.
@@ -16,7 +16,8 @@ const APPLIED: &str = "apply:";
 pub struct SourceName(String);
 
 impl SourceName {
-    /// Returns the source for a file applied under `name`, which has the form of a job name.
+    /// Returns the source name `apply:NAME` of a file that `schedctl apply` read. Fails unless
+    /// `name` has the form of a job name.
     pub fn applied(name: &str) -> Result<Self, IdError> {
         format!("{APPLIED}{name}").parse()
     }

@@ -4,7 +4,7 @@
 use reqwest::Url;
 
 const PORT: &str = "the port is not a number from 1 to 65535";
-const DATABASE: &str = "the database is not a whole number from 0";
+const DATABASE: &str = "the database number is not 0 or a larger whole number";
 const HOST: &str = "the host is not a host name or an IP address";
 const NO_HOST: &str = "the URL has no host";
 
@@ -13,7 +13,7 @@ const NO_HOST: &str = "the URL has no host";
 pub fn fault_of(url: &str) -> Option<&'static str> {
     let parsed = match Url::parse(url) {
         Ok(parsed) => parsed,
-        // The parser names the kind of its error only in the message text.
+        // Only the message of a parse error names the faulty part of the URL.
         Err(error) => {
             return Some(match error.to_string() {
                 words if words.contains("port") => PORT,

@@ -38,8 +38,8 @@ pub struct Shut {
     /// The gap of the group, and the time when the gap ends. `None` if no gap keeps the group
     /// closed.
     pub gap: Option<(Duration, UnixMillis)>,
-    /// The turn timeout of the group, and the time when it ends. `None` unless the member that has
-    /// the turn has no waiting run.
+    /// The turn timeout of the group, and the time when it ends. It is set only while the member
+    /// that has the turn has no waiting run.
     pub turn_timeout: Option<(Duration, UnixMillis)>,
 }
 
@@ -48,16 +48,21 @@ impl Shut {
     /// the group closed.
     pub fn gap_words(&self, zone: &Zone) -> Option<String> {
         let (gap, over) = self.gap?;
-        Some(format!("The gap of {} ends on {}.", format_duration(gap), shown(over, zone)))
+        Some(format!(
+            "The gap of {length} ends on {end}.",
+            length = format_duration(gap),
+            end = shown(over, zone)
+        ))
     }
 
-    /// Returns a sentence about the member `turn`, which has the turn, and about the turn timeout.
+    /// Returns a sentence about the job `turn`, whose turn it is in the group, and about the end of
+    /// the turn timeout.
     pub fn turn_words(&self, turn: &str, zone: &Zone) -> String {
-        let turn_timeout = self.turn_timeout.map_or_else(String::new, |(turn_timeout, over)| {
-            let (turn_timeout, over) = (format_duration(turn_timeout), shown(over, zone));
-            format!(", which has no waiting run. The turn timeout of {turn_timeout} ends on {over}")
+        let and_timeout = self.turn_timeout.map_or_else(String::new, |(turn_timeout, over)| {
+            let (turn_timeout, end) = (format_duration(turn_timeout), shown(over, zone));
+            format!(", which has no waiting run. The turn timeout of {turn_timeout} ends on {end}")
         });
-        format!("The turn belongs to job {turn}{turn_timeout}.")
+        format!("The turn belongs to job {turn}{and_timeout}.")
     }
 }
 

@@ -4,8 +4,8 @@
 //! `default!-3~2+eu,gpu`. The plain lane of a queue has the name of the queue, so old records
 //! without lanes remain valid.
 //!
-//! Runs with gates are in separate lanes, called shards. So many due runs of one gate do not delay
-//! runs without gates, and delay only few runs with other gates.
+//! Runs with gates are in separate lanes, called shards. Therefore, a large number of due runs of
+//! one gate does not delay runs without gates, and delays only few runs with other gates.
 //!
 //! Invariant: a lane has exactly one text, so a lane has only one due set.
 
@@ -66,8 +66,8 @@ impl Lane {
         Self::of(queue, priority, None, requires)
     }
 
-    /// Returns the shard of this lane for runs whose first gate is `first_gate`. Its number is the
-    /// first byte of the SHA-1 of the gate's name, modulo 16.
+    /// Returns the shard of this lane for runs whose first gate is `first_gate`. The number of the
+    /// shard is the first byte of the SHA-1 of the gate's name, modulo 16.
     #[must_use]
     pub fn shard_for(self, first_gate: &Gate) -> Self {
         let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
@@ -132,7 +132,7 @@ impl Lane {
     }
 
     /// Returns true for the plain lane of a queue: the lane with the default priority, without
-    /// labels and shard. Only other lanes are listed in the key `lanes`.
+    /// labels and shard. The Redis key `lanes` lists only lanes that are not plain.
     pub fn is_plain(&self) -> bool {
         self.text == self.queue.as_str()
     }

@@ -81,7 +81,7 @@ impl NoRoomReason {
 pub struct QueueChange {
     /// The settings of the queue after the change.
     pub settings: QueueSettings,
-    /// The settings to change. All other settings stay as they are.
+    /// The names of the settings that the operator changes. All other settings stay as they are.
     pub named: BTreeSet<QueueKey>,
 }
 
@@ -90,7 +90,7 @@ pub struct QueueChange {
 pub enum QueueKey {
     /// The setting `concurrency`, with the same value on each node.
     Concurrency,
-    /// The setting `concurrency`, with the value from the file of each node.
+    /// The setting `concurrency`, with the value that the jobs file of each node sets.
     OwnConcurrency,
     /// The setting `limit`, the maximum number of runs at once on all nodes.
     Limit,

@@ -60,7 +60,7 @@ pub enum NodeEventKind {
     ClaimsSuspended,
     /// The node claimed no runs, because it exceeded one of its own limits.
     AtLimit {
-        /// A clause with the limit and the measured value.
+        /// The limit of the node and the measured value, as a clause for a message.
         why: String,
     },
     /// The node started no runs because Redis had lost data and nodes restored records from their

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::run_state::{AttemptOutcome, Ending};
 use crate::domain::job::job_spec::{Action, Backoff, RetryRule};
 
-/// The minimum number of repetitions of an unclear `done_check`. After that number the run ends
-/// `lost`. A larger `limit` of `retry` replaces it.
+/// The number of times that an unclear `done_check` is repeated before the run ends `lost`. A
+/// larger `limit` in the job's key `retry` overrides this number.
 const ASKED_AGAIN: u32 = 3;
 
 /// The decision after a failed attempt: another attempt, or the end of the run.
@@ -20,8 +20,8 @@ pub enum Next {
     After(Duration),
     /// No attempt follows, because the retry budget of the run is used up.
     UsedUp,
-    /// No attempt follows, because `on` or `never_on` excludes the code of the failure. The text
-    /// gives the reason.
+    /// No attempt follows, because the job's key `retry.on` or `retry.never_on` excludes the code
+    /// of the failure. The value is the reason in words.
     Excluded(String),
 }
 
@@ -99,7 +99,7 @@ pub fn next_attempt(
 }
 
 /// Returns the wait before a `done_check` is repeated, after `unclear` unclear results in a row.
-/// Returns `None` if it is not repeated again. `draw` is a random number from 0 to 1 for the
+/// Returns `None` if the check is not repeated again. `draw` is a random number from 0 to 1 for the
 /// jitter.
 pub fn next_question(retry: &RetryRule, unclear: u32, draw: f64) -> Option<Duration> {
     let patient = RetryRule { limit: retry.limit.max(ASKED_AGAIN), ..retry.clone() };

@@ -133,12 +133,12 @@ pub enum Ending {
     /// The lease could not be renewed, and the attempt may still be running. Some of its processes
     /// did not end, or its request was already sent.
     MaybeAlive,
-    /// The keeper or the node did not start the attempt, for a reason that does not lie in the job.
+    /// The attempt did not start, because of a problem of the keeper or the node, not of the job.
     NotStarted,
 }
 
 impl AttemptOutcome {
-    /// Returns an outcome with this ending and no other facts.
+    /// Returns an outcome with this ending and with all other fields empty.
     pub fn bare(ending: Ending) -> Self {
         Self {
             ending,

@@ -1,5 +1,6 @@
-//! The stored state of the background consistency check: the last turn, the position where the next
-//! turn continues, and the findings.
+//! The stored state of the background consistency check. In each turn, one node checks a part of
+//! the data. The state has the last turn, the position where the next turn continues, and the
+//! findings.
 //!
 //! Invariant: one node at a time has the turn, and any node may take it. Each turn overwrites all
 //! findings of the last turn.
@@ -17,7 +18,8 @@ use crate::store::server::scripts::Invocation;
 use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
-/// The turn of a node at the background consistency check, as taken from Redis.
+/// The data that a node receives from Redis when it takes a turn at the background consistency
+/// check.
 #[derive(Debug, Clone)]
 pub struct CheckTurn {
     /// The start of the turn, by Redis' time.

@@ -108,8 +108,9 @@ impl Store {
         call
     }
 
-    /// Returns the record of each of these runs and the sets that contain the run, or the error
-    /// that prevents the reading. A run found by a lease is given with the fence of that lease.
+    /// Returns the record of each of these runs and the sets that contain the run, or the error of
+    /// a run that cannot be read. A run that was found by its lease is given with the fence of that
+    /// lease.
     ///
     /// `lanes` are the lanes whose due sets are searched, besides the own lane of each run.
     pub async fn inspect_runs(

@@ -175,7 +175,8 @@ impl Store {
         }
     }
 
-    /// Lists the keys of the job lists of files, such as `source:NODE`, without the namespace.
+    /// Returns the names of the keys that list the jobs of a file, such as `source:NODE`, without
+    /// the prefix of the namespace.
     async fn list_sources(&self) -> Result<Vec<String>, StoreError> {
         let (_, nodes) = self.list_nodes().await?;
         let mut sources: Vec<String> =

@@ -20,7 +20,7 @@ use crate::store::server::store_error::StoreError;
 const STEP: usize = 100;
 /// The number of log entries read, which is also the number of log entries kept.
 const READ: usize = 200;
-/// The number of characters kept of a name, of a key and of a reason in the log.
+/// The maximum number of characters of a name, a key or a reason in the log.
 const KEPT: usize = 200;
 
 /// A log entry about a discarded quarantine entry.
@@ -39,11 +39,12 @@ pub struct Discarded {
 }
 
 impl Store {
-    /// Discards the entries that did not change since the caller read them, in steps of 100, and
-    /// logs each of them. Returns true for each discarded entry, in the order of `entries`.
+    /// Deletes the quarantine entries that did not change since the caller read them, in steps of
+    /// 100, and logs each deletion. Returns one value for each of `entries`, in order: true if the
+    /// entry was deleted.
     ///
-    /// `dropped` is the number of entries that found no room in quarantine, as the caller read it.
-    /// The counter of such entries is cleared if it still has this value.
+    /// `dropped` is the number of entries that found no room in quarantine, as the caller read this
+    /// number. The counter of such entries is cleared if it still has this value.
     pub async fn discard(
         &self,
         entries: &[QuarantineEntry],

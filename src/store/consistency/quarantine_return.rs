@@ -37,8 +37,9 @@ impl Store {
     }
 
     /// Restores a member of a due set or of the leases. A due run gets its ready time, or its due
-    /// time if the score is invalid. The claim of the run checks its gates again. A restored lease
-    /// has expired and is counted in its queue. The run of the lease regains its places at gates.
+    /// time if the score is invalid. The claim of the run checks its gates again. A lease is
+    /// restored as expired, and its run counts as a running run of its queue. The run of the lease
+    /// regains its places at gates.
     async fn restore_entry(
         &self,
         entry: &QuarantineEntry,

@@ -62,8 +62,8 @@ pub struct JobMending {
     /// The entry that the job should have in the index of jobs by first gate; None if the job has
     /// no gate.
     pub gated: Option<String>,
-    /// The new time from which `every` counts, if `planted` replaces a run that was planned while
-    /// Redis' clock was ahead. None keeps the planned run.
+    /// The new time from which `every` counts its intervals, if `planted` replaces a run that was
+    /// planned while Redis' clock was ahead. None keeps the planned run.
     pub anchor: Option<UnixMillis>,
     /// The rule for a second job with the unique key of this job; None if the job has no unique key.
     pub unique: Option<Second>,
@@ -128,7 +128,8 @@ impl Store {
     }
 
     /// Makes the index entries of these runs agree with their records, in one pipeline. A run that
-    /// changed since its facts were read is left as it is. A run with nothing to repair is skipped.
+    /// changed since its facts were read is left as it is. No call is made for a run with nothing
+    /// to repair.
     pub async fn mend_runs(
         &self,
         runs: &[PlacedRun],

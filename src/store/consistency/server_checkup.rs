@@ -1,5 +1,5 @@
-//! A check of the Redis server. The check reads the server's own reports and measures its response
-//! time, and gives each a verdict.
+//! Checks of the Redis server: of the settings and states that the server reports, and of its
+//! response time. Each check has a verdict.
 //!
 //! Invariant: a fact that this Redis user may not read is reported as not known. Such a fact
 //! changes no other verdict.
@@ -49,7 +49,8 @@ pub struct ServerCheck {
     pub name: String,
     /// The verdict of the check.
     pub level: CheckLevel,
-    /// The fact that was found. The text also has the remedy unless the verdict is good.
+    /// The result of the check in words. If the verdict is a warning or a fault, the text also says
+    /// how to mend the problem.
     pub text: String,
 }
 
@@ -130,7 +131,7 @@ fn slow_log(answer: Option<&Value>) -> ServerCheck {
         _ => None,
     };
     let slowest = entries.iter().filter_map(took).max().unwrap_or(0);
-    // In microseconds. Redis serves no other client during a command.
+    // `slowest` is in microseconds. Redis serves no other client during a command.
     if slowest > 100_000 {
         let text = format!(
             "a command blocked Redis for {} ms; find the command with SLOWLOG GET",
@@ -175,7 +176,7 @@ fn judge_info(
             CheckLevel::Warn,
             "INFO does not report the maxmemory-policy; wanted noeviction".to_owned(),
         ),
-        // Nodes refuse such a server, unless the jobs file allows eviction.
+        // Nodes refuse a server that evicts keys, unless the jobs file allows eviction.
         Some(policy) => say(
             "eviction",
             CheckLevel::Warn,
@@ -218,8 +219,8 @@ fn judge_info(
             "last write",
             CheckLevel::Fail,
             format!(
-                "Redis could not {}; check the log of Redis and the free space of its disk",
-                failed.join(" or ")
+                "Redis could not {write_to_disk}; check the log of Redis and the free space of its disk",
+                write_to_disk = failed.join(" or ")
             ),
         );
     }
@@ -239,37 +240,37 @@ fn judge_info(
             say(
                 "memory",
                 CheckLevel::Ok,
-                format!("{} used, without a limit (maxmemory 0)", shown(used)),
+                format!("{memory} used, without a limit (maxmemory 0)", memory = shown(used)),
             );
         }
         Some(most) => {
             let percent = used.saturating_mul(100) / most;
-            let text = format!("{} of {} used ({percent} %)", shown(used), shown(most));
+            let memory_used = format!("{} of {} used ({percent} %)", shown(used), shown(most));
             if percent >= 100 {
                 say(
                     "memory",
                     CheckLevel::Fail,
-                    format!("{text}, so Redis accepts no new jobs or runs; raise maxmemory"),
+                    format!("{memory_used}, so Redis accepts no new jobs or runs; raise maxmemory"),
                 );
             } else if percent >= 80 {
                 say(
                     "memory",
                     CheckLevel::Warn,
                     format!(
-                        "{text}; at the limit Redis accepts no new jobs or runs; raise maxmemory"
+                        "{memory_used}; at the limit Redis accepts no new jobs or runs; raise maxmemory"
                     ),
                 );
             } else {
-                say("memory", CheckLevel::Ok, text);
+                say("memory", CheckLevel::Ok, memory_used);
             }
         }
     }
 
     let replicas = number("connected_slaves").unwrap_or(0);
     let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    let meaning =
+    let risk =
         "a failover loses the writes that no replica has received, so some runs may run again";
-    let connected = match replicas {
+    let replicas_connected = match replicas {
         1 => "1 replica is connected".to_owned(),
         count => format!("{count} replicas are connected"),
     };
@@ -284,7 +285,7 @@ fn judge_info(
                 "replicas",
                 CheckLevel::Warn,
                 format!(
-                    "{connected}, and Redis accepts writes without a replica: {meaning}; set min-replicas-to-write"
+                    "{replicas_connected}, and Redis accepts writes without a replica: {risk}; set min-replicas-to-write"
                 ),
             );
         }
@@ -292,7 +293,7 @@ fn judge_info(
             "replicas",
             CheckLevel::Ok,
             format!(
-                "{connected}, and Redis refuses writes while fewer than {wanted} are connected; {meaning}"
+                "{replicas_connected}, and Redis refuses writes while fewer than {wanted} are connected; {risk}"
             ),
         ),
     }

@@ -221,8 +221,8 @@ impl Store {
         Ok(score.map(|_| (id, ends)))
     }
 
-    /// Returns the text that answers one command. Returns None if there is no value, or if the key
-    /// has the wrong type, which the consistency check reports.
+    /// Sends one command and returns its answer as text. Returns None if there is no value, or if
+    /// the key has the wrong type, which the consistency check reports.
     async fn gate_answer(&self, command: &redis::Cmd) -> Result<Option<String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.add_command(command.clone());

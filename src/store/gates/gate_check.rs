@@ -20,9 +20,9 @@ use crate::store::server::store_error::StoreError;
 const RUNS: usize = 10_000;
 /// The number of runs in one call of `repair_gate.lua`.
 const ITEMS: usize = 1_000;
-/// The beginnings of those field names in the state of a gate that end with a run.
+/// The prefixes of the fields in a gate's state whose names contain a run id, such as `lane:RUN`.
 const STATE_FIELDS: [&str; 2] = ["lane:", "before:"];
-/// The number of further gates in one call, besides the repaired gate.
+/// The maximum number of gates that one call of the script changes besides the repaired gate.
 const OTHERS: usize = 100;
 
 /// The facts about one run at a gate: fields of its record, and true if its entry is in quarantine.
@@ -100,12 +100,12 @@ impl Store {
             }
         }
         let aside = self.among_nowhere(in_quarantine).await?;
-        // A run may have ended since its entries were read, and has then left the gate.
+        // A run that ended after its entries were read has left the gate.
         let mut strays = self.still_at(gate, strays).await?;
         strays.extend(queued.iter().filter(|run| holders.contains(run)).cloned());
         let (waiting, count_by_job) =
             (number_of(waiting).unwrap_or(0), number_of(count_by_job).unwrap_or(0));
-        // Beyond the read limit only the counts are compared.
+        // If more runs wait than are read, only the counts of the indexes are compared.
         let is_read = i64::try_from(RUNS).is_ok_and(|read| waiting.max(count_by_job) <= read);
         let agree = || orders_agree(&queued, &texts(by_job), &texts(by_lane), &texts(lanes));
         Ok(GateFacts {

@@ -1,8 +1,8 @@
 //! The index of jobs by lane and first gate. A poll finds the runs of one gate through the index,
 //! without reading all runs before them.
 //!
-//! Invariant: the index is only a hint. A missing entry is found by reading the lane, and a claim
-//! checks each run again.
+//! Invariant: the index is only a hint. Runs of a job that the index lacks are found by reading the
+//! lane, and a claim checks each run again.
 
 use std::collections::BTreeMap;
 
@@ -48,8 +48,8 @@ pub enum PlannedAtGate {
 }
 
 impl Store {
-    /// Returns the groups named in the index, with their jobs. Some of these jobs may no longer
-    /// belong to the group.
+    /// Returns the groups that the index of jobs by lane and first gate names, with their jobs.
+    /// Some of these jobs may no longer belong to the group.
     pub async fn list_groups_named(&self) -> Result<BTreeMap<GroupName, Vec<JobName>>, StoreError> {
         let mut groups: BTreeMap<GroupName, Vec<JobName>> = BTreeMap::new();
         let mut offset = 0;

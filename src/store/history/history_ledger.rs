@@ -92,8 +92,8 @@ impl LedgerRange {
     }
 }
 
-/// Returns the rest of a range as `FIRST:LAST:COUNT` for `ledger.lua`, times in ms. The text is
-/// empty if no occurrence remains.
+/// Returns `left`, the part of a range that is kept, as `FIRST:LAST:COUNT` for `ledger.lua`. The
+/// times are in ms. The text is empty if no occurrence remains.
 pub(crate) fn left_text(left: Option<SkippedRange>) -> String {
     left.map_or_else(String::new, |left| {
         format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count)

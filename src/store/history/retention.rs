@@ -89,8 +89,8 @@ impl Store {
     }
 
     /// Deletes the oldest runs of the key `index` beyond the limits of age and count. Returns the
-    /// number of runs that left it. A run that is still ahead in its job's schedule is kept, and
-    /// does not block the deletion of later runs.
+    /// number of runs that left the index. A run that is still ahead in its job's schedule is kept,
+    /// and does not block the deletion of later runs.
     ///
     /// `reach` is the part to delete: first of runs that ended before `before`, then of runs beyond
     /// the number `most`.
@@ -147,8 +147,9 @@ impl Store {
     }
 
     /// Lists jobs with too many ended runs or dead letters. `bounds` returns the most ended runs
-    /// and the most dead letters of a job. The search covers the jobs of the next 1,000 runs that
-    /// ended after `after`. Also returns the time from which to continue; None at the end.
+    /// and the most dead letters that a job may keep. The search covers the jobs of the next 1,000
+    /// runs that ended after `after`. Also returns the time from which to continue; None at the
+    /// end.
     pub async fn list_overfull(
         &self,
         after: UnixMillis,

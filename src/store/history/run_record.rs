@@ -121,8 +121,8 @@ pub struct PastAttempt {
 }
 
 impl RunRecord {
-    /// Returns the record of a planned run with no facts yet. Redis has no record of a run before
-    /// its first claim.
+    /// Returns a record for a planned run that no node has claimed. Redis has no record of a run
+    /// before its first claim.
     pub fn planted(run: RunId, lane: Lane) -> Self {
         Self {
             state: RunState::Scheduled,
@@ -254,7 +254,8 @@ impl RunRecord {
             error: text("error"),
             left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
             not_enforced: text("not_enforced"),
-            // An unknown word must not allow a second start.
+            // An unknown delivery rule counts as at most once, so that the run does not start
+            // twice.
             delivery: text("delivery").map_or(Delivery::AtLeastOnce, |_| Delivery::AtMostOnce),
             failures: count("failures"),
             recoveries: count("recoveries"),

@@ -24,7 +24,7 @@ const PAGE: usize = 1_000;
 /// nearest run is not enough, because a run restored from a range has a record of its own.
 const BEFORE: usize = 100;
 
-/// The runs of a job, among its ended runs, that record what happened at a given time.
+/// The ended runs of a job whose records show what happened at a given time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedAt {
     /// The runs due within one second from the given time.
@@ -197,7 +197,8 @@ impl Store {
                     "of_since",
                 ]);
             }
-            // A record of the wrong type gives None. The code that uses the record reports it.
+            // A record of the wrong type gives None. The code that uses the record reports the
+            // wrong type.
             let answers = self.link.ask(&mut pipeline).await?;
             all.extend(
                 page.iter()

@@ -17,10 +17,10 @@ const STEP: usize = 100;
 /// The result of adding past occurrences to the backfill of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackfillReply {
-    /// The number of occurrences added. The remaining occurrences were in the list before or
-    /// already have a backfill run.
+    /// All occurrences are in the list. The value is the number of added occurrences. The remaining
+    /// occurrences were in the list before or already have a backfill run.
     Queued(u64),
-    /// The number of occurrences added before the list was full.
+    /// The list is full. The value is the number of occurrences that were added before.
     Full(u64),
     /// The job does not exist.
     Unknown,

@@ -162,9 +162,9 @@ impl Store {
             .collect())
     }
 
-    /// Returns the section hashes of [`Store::list_declared`], with an empty hash for each section
-    /// that the file must declare again. The stored settings of such a section are gone, or do not
-    /// have the hash of this file.
+    /// Returns the hash of each section's text when the file `source` was last applied. The hash is
+    /// empty for a section that the file must declare again. The stored settings of such a section
+    /// are gone, or do not have the hash of this file.
     pub async fn read_declared(
         &self,
         source: &SourceName,

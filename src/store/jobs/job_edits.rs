@@ -44,7 +44,8 @@ impl DefinitionChange {
     }
 }
 
-/// The rule for a definition whose name a job of the same kind already has.
+/// The rule for a definition whose name already belongs to a job from the same kind of source: a
+/// file or the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// Give the existing job the new definition.
@@ -86,9 +87,9 @@ pub struct ApplyOrder {
     pub change: DefinitionChange,
     /// The planned run to add to the due set, if any.
     pub planted: Option<Successor>,
-    /// The time from which `every` of a new job counts.
+    /// The time from which the `every` schedule of a new job counts its intervals.
     pub anchor: UnixMillis,
-    /// The rule for a name that a job of the same kind already has.
+    /// The rule for a name that already belongs to a job from the same kind of source.
     pub existing: Existing,
     /// The job's planned run, or the planned run that a pause removed from the due set. Both are as
     /// the caller read them; None if the job had neither.
@@ -106,8 +107,8 @@ pub struct ApplyOrder {
     /// The unique key of the live job with this name, as the caller read it. None if there is no
     /// such job or key.
     pub old_key: Option<UniqueKey>,
-    /// The old gates of the live job, if the new definition changes how the job's runs pass gates.
-    /// Runs that wait at these gates are checked again.
+    /// The gates of the live job before the edit, if the new definition changes how the job's runs
+    /// pass gates. Runs that wait at these gates are checked again.
     pub old_gates: Vec<Gate>,
     /// The entry `LANE GATE JOB` that the index of jobs by first gate should have for this job.
     /// None if the job has no gate.
@@ -132,9 +133,10 @@ pub enum ApplyReply {
     Updated,
     /// The job already had this definition.
     Unchanged,
-    /// A job of the same kind has this name, and the order does not allow an edit.
+    /// A job from the same kind of source has this name, and the order does not allow an edit.
     Exists,
-    /// A job of the other kind has this name. The value names that kind.
+    /// A job from the other kind of source has this name. The value names that kind: `file` or
+    /// `api`.
     OtherKind(String),
     /// Another job owns the unique key. The value is the name of that job.
     Taken(JobName),

@@ -61,12 +61,12 @@ pub struct JobRecord {
     pub lane: Lane,
     /// The time zone stored with the job. This zone applies if the definition has no `tz`.
     pub tz: String,
-    /// The time from which `every` counts.
+    /// The time from which an `every` schedule counts its intervals.
     pub anchor: UnixMillis,
     /// The time from which the schedule applies.
     pub since: UnixMillis,
-    /// The times up to which occurrences were already handled when the planned run was moved to an
-    /// earlier time. Each such move adds one time.
+    /// The times up to which occurrences already had runs or were skipped when the planned run was
+    /// moved to an earlier time. Each such move adds one time.
     pub handled: Vec<UnixMillis>,
     /// The planned regular run; None if no run is planned.
     pub pending: Option<RunId>,

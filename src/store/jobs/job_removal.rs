@@ -65,8 +65,8 @@ pub enum RemoveReply {
     Over(String),
     /// The job was not removed, because another file still lists the job.
     Listed,
-    /// The job was not removed, because it belongs to the other kind of source. The value names
-    /// that kind.
+    /// The job was not removed, because it comes from the other kind of source. The value names
+    /// that kind: `file` or `api`.
     OtherKind(String),
     /// The job changed since the caller read it. The caller must read the job and decide again.
     Stale,

@@ -30,9 +30,10 @@ impl Store {
             .collect())
     }
 
-    /// Returns the jobs of [`Store::list_source`], with an empty hash for each job that the file
-    /// must apply again. The record of such a job is gone, or does not have the hash of this file.
-    /// No definition has an empty hash.
+    /// Returns the jobs that the file `source` lists, each with the hash of its definition when the
+    /// file was last applied. The hash is empty for a job that the file must apply again. The
+    /// record of such a job is gone, or does not have the hash of this file. No definition has an
+    /// empty hash.
     pub async fn read_source(
         &self,
         source: &SourceName,

@@ -1,8 +1,7 @@
 //! Pausing and resuming a job.
 //!
-//! Invariant: as in [`crate::store::jobs::job_edits`], an order names the revision of the job from
-//! which it was computed. If the job has another revision, the reply is `stale` and nothing
-//! changes.
+//! Invariant: each order names the revision of the job from which the order was computed. If the
+//! job has another revision, the reply is `stale` and nothing changes.
 
 use super::job_records::JobRecord;
 use super::rev::Rev;

@@ -13,12 +13,12 @@ use crate::store::server::store_error::StoreError;
 /// The number of schedule versions read, which is also the number of versions kept.
 const MOST: usize = 100;
 
-/// An earlier schedule version of a job, with the time it was in force.
+/// An earlier schedule version of a job, with the period in which the job had this schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredVersion {
-    /// The time after which this schedule was in force. The time itself is excluded.
+    /// The start of the period in which the job had this schedule. This time itself is excluded.
     pub from: UnixMillis,
-    /// The time until which this schedule was in force. The time itself is included.
+    /// The end of the period in which the job had this schedule. This time itself is included.
     pub until: UnixMillis,
     /// The schedule of this version, if the schedule was short enough to be stored.
     pub counted_by: Option<CountedBy>,

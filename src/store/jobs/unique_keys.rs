@@ -15,7 +15,7 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The most unique keys handled in one step.
+/// The most unique keys listed or deleted in one step.
 const STEP: usize = 100;
 
 /// The present or last owner of a unique key, and the time of its ownership.
@@ -125,7 +125,7 @@ impl Store {
         for key in keys {
             pipeline.cmd("HGET").arg(self.keys.unique(key)).arg("job");
         }
-        // The script leaves a key of the wrong type to `doctor`.
+        // The script does not delete a key of the wrong type. `doctor` reports such a key.
         let holders = self
             .link
             .ask(&mut pipeline)

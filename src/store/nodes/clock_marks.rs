@@ -35,7 +35,7 @@ impl Store {
             .arg(format!("({}", UnixMillis::END))
             .arg("BYSCORE");
         range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
-        // The poll of a lane of the wrong type reports it.
+        // A due set of the wrong type counts as empty. The poll of its lane reports the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.pop();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok((Vec::new(), 0)) };
         let read = |pair: &[Value]| {

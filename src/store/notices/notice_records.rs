@@ -78,7 +78,7 @@ pub enum NoticeReply {
     Waits,
     /// The notification is no longer wanted and was removed.
     Dropped,
-    /// Another node handled the notification first.
+    /// Another node planned or dropped the notification first.
     Gone,
 }
 
@@ -170,8 +170,8 @@ impl Store {
             .arg("rest", if notice.is_of_rest { "1" } else { "" })
     }
 
-    /// Returns the facts that this notice delivers. They are empty if the record of the notice does
-    /// not contain them.
+    /// Returns the facts that this notice delivers. The result is empty if the record of the notice
+    /// contains no such facts.
     pub async fn read_about(&self, run: &RunId) -> Result<About, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["about", "suppressed"]);

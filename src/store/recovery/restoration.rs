@@ -66,8 +66,8 @@ pub struct RestoreOrder {
     pub taken_from: Option<TakenFrom>,
     /// The range of the job's ledger that contains this run, as the caller read it, if any.
     pub in_ledger: Option<InLedger>,
-    /// For a run that ended before this time, the notification was sent before the data loss. No
-    /// notification is sent again.
+    /// If the run ended before this time, its notification was sent before the data loss and is not
+    /// sent again.
     pub notified_before: UnixMillis,
     /// The remaining facts of the run, each as a field of its record and the value.
     pub facts: Vec<(String, String)>,

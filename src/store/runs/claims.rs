@@ -34,15 +34,15 @@ pub struct Claimant {
     pub lease: Duration,
 }
 
-/// An order to claim a run, with the decisions made about that run.
+/// An order to claim a run, with the rules of its job and the next run to plan.
 #[derive(Debug, Clone)]
 pub struct ClaimOrder {
     /// The run to claim.
     pub run: RunId,
     /// The revision of the job that the order was computed from.
     pub rev: Rev,
-    /// The delivery rule under which the attempt begins. It decides what becomes of the run when
-    /// its node is lost.
+    /// The delivery rule under which the attempt begins. This rule decides if the run starts again
+    /// after its node is lost.
     pub delivery: Delivery,
     /// The rule of the job for a run that meets an open run of the job.
     pub overlap: Overlap,

@@ -36,7 +36,8 @@ impl Store {
             call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
         }
         let mut reply = match self.renewals.invoke(&call).await {
-            // A node without descriptors cannot connect again, but its first connection may live.
+            // A node without free file descriptors cannot open a new connection, but its connection
+            // for claims may still work.
             Err(StoreError::Unavailable { .. }) => self.link.invoke(&call).await?,
             reply => reply?,
         };

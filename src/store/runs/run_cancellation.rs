@@ -16,7 +16,7 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// An order to cancel one run.
+/// A request to cancel one run, with the facts about the run and its job that the caller read.
 #[derive(Debug, Clone)]
 pub struct CancelOrder {
     /// The run to cancel.

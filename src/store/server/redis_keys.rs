@@ -200,8 +200,9 @@ impl Keys {
         self.named(&format!("gate:{gate}"))
     }
 
-    /// Returns the key of the used rate limits of a concurrency key, a string. For each rate, the
-    /// string has the time in microseconds up to which the begun runs have used the rate.
+    /// Returns the key of the state of a concurrency key's rate limits, a string. For each rate
+    /// limit, the string has the time in microseconds up to which the begun runs have used the
+    /// limit.
     pub(crate) fn gate_rate(&self, gate: &Gate) -> String {
         self.named(&format!("gate_rate:{gate}"))
     }
@@ -233,15 +234,15 @@ impl Keys {
         self.named(&format!("running:{queue}"))
     }
 
-    /// Returns the key of the used rate limit of a queue, a hash. `at` is the time of the last
+    /// Returns the key of the state of a queue's rate limit, a hash. `at` is the time of the last
     /// start, and `tat` is the time up to which begun runs have used the rate, both in
     /// microseconds. `part` is the used fraction of the next microsecond.
     pub(crate) fn queue_state(&self, queue: &QueueName) -> String {
         self.named(&format!("queue_state:{queue}"))
     }
 
-    /// Returns the key of the effective settings of a group, a hash with fields as in
-    /// [`Keys::queue`].
+    /// Returns the key of the effective settings of a group, a hash. The field `src:NODE` is the
+    /// hash of the section that the file of that node has for the group.
     pub(crate) fn group(&self, group: &GroupName) -> String {
         self.named(&format!("group:{group}"))
     }
@@ -378,7 +379,7 @@ impl Keys {
         self.named(rest)
     }
 
-    /// Returns a key for scripts that expect the job list of a file, if the job is not from a file.
+    /// Returns the key that stands for the job list of a file in a call about a job without a file.
     /// No script writes this key.
     pub(crate) fn sources_of_none(&self) -> String {
         self.named("source:")

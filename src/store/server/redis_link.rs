@@ -186,7 +186,7 @@ impl RedisLink {
         let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
         let info: String =
             self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
-        // Some users may not run CONFIG. The server is accepted without the setting.
+        // The ACL may forbid CONFIG. The server is then used without a check of `appendfsync`.
         let fsync: Result<Vec<String>, _> = self
             .limited(
                 ANSWER_LIMIT,

@@ -32,8 +32,8 @@ pub enum StoreError {
         /// The setting found and the setting wanted.
         why: String,
     },
-    /// The call relies on facts read from another server, or before this server restarted. The
-    /// caller must read again.
+    /// The call relies on data that was read from another server, or before this server restarted.
+    /// The caller must read the data again.
     #[error(
         "Redis at {address} was restarted or failed over; runs start after nodes have checked for lost data"
     )]

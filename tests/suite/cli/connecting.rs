@@ -186,9 +186,9 @@ fn an_address_that_is_none_is_bad_usage() {
         assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
     }
     for (url, words) in [
-        ("redis://h/-1", "the database is not a whole number from 0"),
-        ("redis://h/1.5", "the database is not a whole number from 0"),
-        ("unix:///run/r.sock?db=-1", "the database is not a whole number from 0"),
+        ("redis://h/-1", "the database number is not 0 or a larger whole number"),
+        ("redis://h/1.5", "the database number is not 0 or a larger whole number"),
+        ("unix:///run/r.sock?db=-1", "the database number is not 0 or a larger whole number"),
         ("redis://h:70000", "the port is not a number from 1 to 65535"),
         ("redis://u:hunter2@h:70000/0", "the port is not a number from 1 to 65535"),
         ("redis://h:0/", "the port is not a number from 1 to 65535"),

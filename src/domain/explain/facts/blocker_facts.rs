@@ -1,6 +1,7 @@
 //! Blockers: obstacles in Redis that keep a ready run from starting now.
 //!
-//! Nodes write a node event for an obstacle only if it lasts. A blocker shows the obstacle at once.
+//! Nodes write a node event for an obstacle only if the obstacle lasts. A blocker shows the
+//! obstacle at once.
 
 use crate::domain::name::names::RunId;
 use crate::domain::queue::queue_rules::NoRoomReason;
@@ -23,12 +24,12 @@ pub enum Blocker {
     },
     /// A Redis key of the run's lane has the wrong type.
     WrongType {
-        /// A clause with the key, its type and the repair.
+        /// The key, its type and the repair, as a clause for a message.
         why: String,
     },
     /// No node that serves the run's lane has a free slot for the queue.
     Slots {
-        /// The names of these nodes.
+        /// The names of the nodes that serve the run's lane.
         nodes: Vec<String>,
         /// The runs of the queue that execute now.
         running: Executing,
@@ -37,7 +38,7 @@ pub enum Blocker {
     NodeLimit {
         /// The name of the node.
         node: String,
-        /// A clause with the limit and the measured value.
+        /// The limit and the measured value, as a clause for a message.
         why: String,
         /// The time when the node noticed that it exceeded the limit.
         since: UnixMillis,

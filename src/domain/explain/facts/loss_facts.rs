@@ -45,8 +45,8 @@ impl Loss {
             || run.attempts.iter().any(|attempt| attempt.started_at.is_none_or(|at| at <= until))
     }
 
-    /// Returns true if the run of an occurrence at `at` may have executed before the loss, without
-    /// a record.
+    /// Returns true if the run of an occurrence at `at` may have executed before the loss, and its
+    /// record may be lost.
     pub fn hides(&self, at: UnixMillis) -> bool {
         let until = self.whole.map_or(self.noticed, |whole| whole.saturating_add(ON_TIME));
         self.concerns(at) && at <= until

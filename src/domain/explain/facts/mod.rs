@@ -206,7 +206,7 @@ impl Facts {
         let (added, by) = job.created.clone().filter(|(added, _)| *added > at)?;
         let is_older = self.audit_log.iter().any(|entry| entry.at <= at);
         // After a data loss, a node adds the jobs of its file again, so the job may be older. A job
-        // that schedctl added is lost if a journal names it.
+        // that schedctl added may be older only if a journal shows that Redis lost the job.
         let is_lost = self.losses.iter().any(|loss| loss.concerns(at))
             && (job.source != Source::Api || self.gone.is_some());
         (!is_older && !is_lost).then_some((added, by))

@@ -111,9 +111,10 @@ pub struct AtGate {
     pub hindrance: Option<String>,
     /// The rate limit of the job at the gate, and the time when the rate limit allows the next run.
     pub rate: Option<(Rate, UnixMillis)>,
-    /// The lane of the run and the reason why no node serves the lane. `None` if a node serves it.
+    /// The lane of the run and the reason why no node serves the lane. `None` if a node serves the
+    /// lane.
     pub unserved: Option<(Lane, Unserved)>,
-    /// The lanes that no node serves and that have runs which wait longer at this gate.
+    /// The lanes that no node serves and whose runs have waited at this gate longer than this run.
     pub passed_over: Vec<Lane>,
     /// The time when the wait ended. `None` while the run waits.
     pub until: Option<UnixMillis>,

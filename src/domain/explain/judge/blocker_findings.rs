@@ -12,8 +12,8 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::NodeEventKind;
 
-/// Returns a finding for each blocker of a ready run. A blocker that is also in `delay` is left
-/// out, because the finding for `delay` also gives its start.
+/// Returns a finding for each blocker of a ready run. A blocker is left out if `delay` has the same
+/// obstacle, because the finding for `delay` also gives the start of the obstacle.
 pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Finding> {
     let lasting = || delay.obstacles.iter().filter(|obstacle| obstacle.to.is_none());
     let is_in_delay = |blocker: &Blocker| match blocker {
@@ -30,7 +30,8 @@ pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Find
     new.map(|blocker| finding(facts, blocker, run.lane.queue(), Some(&run.lane))).collect()
 }
 
-/// Returns the finding for the pause of the job's queue. Empty if the queue is not paused.
+/// Returns the finding for the pause of the job's queue. The list is empty if the queue is not
+/// paused.
 pub(super) fn paused_queue(facts: &Facts) -> Vec<Finding> {
     let Some((spec, _)) = facts.definition() else { return Vec::new() };
     let is_pause =
@@ -46,29 +47,33 @@ pub(super) fn paused_queue(facts: &Facts) -> Vec<Finding> {
 fn finding(facts: &Facts, blocker: &Blocker, queue: &QueueName, lane: Option<&Lane>) -> Finding {
     let (code, text) = match blocker {
         Blocker::Queue { hold, detail, since, running } => {
-            let what = queue_words(*hold, detail);
+            let state = queue_words(*hold, detail);
             let text = match hold {
                 NoRoomReason::Paused => {
                     let since = after(" since ", since.map(|at| facts.shown(at)));
                     format!(
-                        "Queue {queue} is {what}{since}. schedctl queue resume {queue} resumes the queue."
+                        "Queue {queue} is {state}{since}. schedctl queue resume {queue} resumes the queue."
                     )
                 }
                 NoRoomReason::Full => {
-                    format!("Queue {queue} is {what}{}.", after(": ", running.words()))
+                    format!("Queue {queue} is {state}{runs}.", runs = after(": ", running.words()))
                 }
-                NoRoomReason::Rate => format!("Queue {queue} is {what}."),
+                NoRoomReason::Rate => format!("Queue {queue} is {state}."),
             };
             ("queue_now", text)
         }
-        Blocker::WrongType { why } => {
-            ("wrong_type_now", format!("No run of lane{} starts: {why}.", after(" ", lane)))
-        }
+        Blocker::WrongType { why } => (
+            "wrong_type_now",
+            format!("No run of lane{name} starts: {why}.", name = after(" ", lane)),
+        ),
         Blocker::Slots { nodes, running } => {
-            let running = after(": ", running.words());
+            let runs = after(": ", running.words());
             (
                 "slots_now",
-                format!("All slots of queue {queue} are taken on {}{running}.", list(nodes)),
+                format!(
+                    "All slots of queue {queue} are taken on {nodes}{runs}.",
+                    nodes = list(nodes)
+                ),
             )
         }
         Blocker::NodeLimit { node, why, since } => (

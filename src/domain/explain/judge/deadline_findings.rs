@@ -81,10 +81,13 @@ fn of_notice(facts: &Facts, notice: &LateNotice) -> Finding {
     let LateNotice { run, state, node, finished_at, end, .. } = notice;
     let (code, text) = match (state, finished_at) {
         (RunState::Succeeded, Some(at)) => {
-            let from = after(" by node ", node.as_ref());
+            let by_node = after(" by node ", node.as_ref());
             (
                 "reported_late",
-                format!("The on_late notice {run} was delivered on {}{from}.", facts.shown(*at)),
+                format!(
+                    "The on_late notice {run} was delivered on {time}{by_node}.",
+                    time = facts.shown(*at)
+                ),
             )
         }
         (state, _) if state.is_final() => {
@@ -97,8 +100,11 @@ fn of_notice(facts: &Facts, notice: &LateNotice) -> Finding {
             )
         }
         _ => {
-            let end = after(". Its last attempt ended with: ", end.as_ref());
-            ("reporting_late", format!("The on_late notice {run} has not been delivered yet{end}."))
+            let last_end = after(". Its last attempt ended with: ", end.as_ref());
+            (
+                "reporting_late",
+                format!("The on_late notice {run} has not been delivered yet{last_end}."),
+            )
         }
     };
     Part::Timing.finding(code, text)

@@ -35,7 +35,10 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     let next =
         next.map(|(_, next)| format!("The next run gets a place on {}.", facts.shown(*next)));
     let rate = at.rate.map(|(rate, opens)| {
-        format!("The rate {rate} of the gate allows the next start on {}.", facts.shown(opens))
+        format!(
+            "The rate {rate} of the gate allows the next start on {time}.",
+            time = facts.shown(opens)
+        )
     });
     let gap = at.shut.gap_words(&facts.zone);
     let turn = at.turn.as_ref().map(|job| at.shut.turn_words(job, &facts.zone));
@@ -82,20 +85,23 @@ pub(super) fn let_in(facts: &Facts, passed: &Passed, ready: UnixMillis) -> Findi
             format!("The run got a place at {gate} on {since}. No node has claimed the run yet.");
         return Part::Became.finding("let_in", text);
     }
-    let now = match holder {
+    let holder_now = match holder {
         Some((run, true)) => format!(". Run {run} has the place now"),
         Some((run, false)) => format!(". Run {run} got the place next and has not started"),
         None => String::new(),
     };
-    let ready = format!("The run has been ready since {}, and needs a place", facts.shown(ready));
+    let needs_place = format!(
+        "The run has been ready since {time}, and needs a place",
+        time = facts.shown(ready)
+    );
     let text = match unserved {
         Some(lane) => {
             format!(
-                "No node serves the lane {lane} of the run, so other runs pass the run at {gate}{now}. {ready} there when a node can claim the run."
+                "No node serves the lane {lane} of the run, so other runs pass the run at {gate}{holder_now}. {needs_place} there when a node can claim the run."
             )
         }
         None => format!(
-            "The run got a place at {gate}, but did not start while other runs waited. The run lost the place{now}. {ready} again when a node can claim the run."
+            "The run got a place at {gate}, but did not start while other runs waited. The run lost the place{holder_now}. {needs_place} again when a node can claim the run."
         ),
     };
     Part::Became.finding("gave_up_place", text)

@@ -35,8 +35,8 @@ fn of(facts: &Facts) -> Option<&Loss> {
     facts.losses.iter().find(is_of)
 }
 
-/// Returns the data loss that hides if an occurrence had run before the loss. Such an occurrence
-/// has no record, or it started or was skipped as missed after the loss.
+/// Returns the data loss because of which it is not known if the occurrence already ran before the
+/// loss. The occurrence has no record, or its run started or was skipped as missed after the loss.
 pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let at = facts.at()?;
     let loss = of(facts).filter(|loss| loss.hides(at))?;
@@ -62,20 +62,20 @@ pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
         of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();
     let has_run = facts.run().is_some_and(|run| !run.attempts.is_empty());
     found.extend(hidden(facts).map(|Loss { kept, reported_by, .. }| {
-        let silent = silent(reported_by);
+        let no_journal_record = silent(reported_by);
         if !has_run {
             return finding(
                 "journals_silent",
-                format!("{silent}, so it is not known if the occurrence ran."),
+                format!("{no_journal_record}, so it is not known if the occurrence ran."),
             );
         }
-        let back = match kept {
+        let lost_records = match kept {
             Some(kept) => format!("Redis went back to its data of {}", facts.shown(*kept)),
             None => "All earlier records are gone".to_owned(),
         };
         finding(
             "may_have_run",
-            format!("{back}, so this occurrence may also have run before the data loss. {silent}."),
+            format!("{lost_records}, so this occurrence may also have run before the data loss. {no_journal_record}."),
         )
     }));
     let restored_by = facts
@@ -97,13 +97,13 @@ pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
 fn data_lost(facts: &Facts, loss: &Loss) -> Finding {
     let Loss { noticed, by, what, kept, .. } = loss;
     let until = facts.shown(loss.until());
-    let gone = match kept {
+    let period = match kept {
         Some(kept) => format!("between {} and {until}", facts.shown(*kept)),
         None => format!("up to {until}"),
     };
     let noticed = facts.shown(*noticed);
     let text = format!(
-        "Node {by} noticed on {noticed} that Redis had lost data: {what}. Records made {gone} are gone, unless a journal restored them."
+        "Node {by} noticed on {noticed} that Redis had lost data: {what}. Records made {period} are gone, unless a journal restored them."
     );
     finding("data_lost", text)
 }

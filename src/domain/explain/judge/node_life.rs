@@ -65,7 +65,8 @@ impl Window {
             && run.reason.as_deref() == Some("missed")
             && run.state.is_final();
         match run.first_start {
-            // A node claimed the run but gave it back, so only the time since then matters.
+            // A node claimed the run but handed it back, so the period begins when the run was
+            // ready again.
             Some(start) if run.is_back(now) => {
                 Some(Self { from: run.ready.unwrap_or(start).max(due), to: now })
             }

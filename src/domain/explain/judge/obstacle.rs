@@ -83,8 +83,8 @@ impl Delay {
         delay
     }
 
-    /// Returns the reasons why nodes claimed the earlier run late for which `run` waited. `window`
-    /// is the period of this wait.
+    /// Returns the reasons why an earlier run started late, for a `run` that waited for that
+    /// earlier run. `window` is the period of this wait.
     pub(super) fn of_earlier_run(facts: &Facts, run: &RunFacts, window: Window) -> Self {
         let obstacles = Obstacle::of_kind(facts, run, window, "redis_away");
         Self { no_node: NoNode::within(facts, run, window), obstacles, unserved: None }
@@ -110,7 +110,7 @@ impl NoNode {
     fn within(facts: &Facts, run: &RunFacts, window: Window) -> Option<Self> {
         let lives: Vec<Life> = facts.nodes.iter().map(|node| life(facts, node, window)).collect();
         let is_known = lives.iter().any(|life| *life != Life::Unknown);
-        // Across a step of the clock, heartbeats do not tell which nodes were running.
+        // Across a step of the clock, heartbeats do not show which nodes were running.
         let is_step = |event: &NodeEvent| {
             matches!(event.what, NodeEventKind::ClockStepped { .. })
                 && window.from <= event.from
@@ -168,7 +168,7 @@ impl Obstacle {
                 to,
             }]
         };
-        // Between two such periods of a node, the node had a free slot.
+        // Between two periods in which all slots of a node were taken, the node had a free slot.
         let has_gaps = kind == "slots_taken" && by_node.iter().any(|(_, events)| events.len() > 1);
         if SHARED.contains(&kind) || by_node.len() == 1 && !has_gaps {
             let from = all().map(|event| event.from).fold(last.from, UnixMillis::min);

@@ -97,7 +97,7 @@ fn of_subject(facts: &Facts) -> Vec<Finding> {
             "unrecorded",
             "Redis has no record of this occurrence: the record was purged or trimmed, or the job was added later.".to_owned(),
         ),
-        Subject::Over { .. } => ("over", format!("The occurrence was not due any more: {}.", over(facts))),
+        Subject::Over { .. } => ("over", format!("The occurrence was not due any more: {reason}.", reason = over(facts))),
         Subject::ToCome { at } => return vec![to_come(facts, *at)],
         Subject::ToMakeUp { .. } => {
             ("to_make_up", "This occurrence waits for its backfill, which was requested with schedctl backfill.".to_owned())
@@ -108,7 +108,7 @@ fn of_subject(facts: &Facts) -> Vec<Finding> {
 }
 
 fn gone_with_data() -> Finding {
-    finding("gone_with_data", "Redis lost the records in a data loss.")
+    finding("gone_with_data", "Redis lost the records of the job's runs in a data loss.")
 }
 
 fn never() -> Finding {

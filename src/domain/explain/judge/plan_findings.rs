@@ -64,12 +64,12 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     };
     found.extend(facts.audit_log_error.as_ref().map(unreadable));
     if let Subject::NotDue { before, after, .. } = facts.subject {
-        let before =
+        let earlier =
             before.map(|at| format!("The previous time of the schedule is {}", facts.shown(at)));
-        let after = after.map(|at| format!("the next time is {}", facts.shown(at)));
-        let before = before.unwrap_or_else(|| "The schedule has no earlier time".to_owned());
-        let after = after.unwrap_or_else(|| "there is no later time".to_owned());
-        found.push(finding("nearest", format!("{before}, and {after}.")));
+        let later = after.map(|at| format!("the next time is {}", facts.shown(at)));
+        let earlier_time = earlier.unwrap_or_else(|| "The schedule has no earlier time".to_owned());
+        let later_time = later.unwrap_or_else(|| "there is no later time".to_owned());
+        found.push(finding("nearest", format!("{earlier_time}, and {later_time}.")));
     }
     if let Some(at) = facts.at() {
         let edits: Vec<Finding> = edits_after(facts, at)
@@ -164,8 +164,8 @@ fn edits_after(
 fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     if let Some((of, kind)) = facts.name.notice_subject() {
         let text = format!(
-            "The job delivers the {} notices of job {of}. It has no schedule: each of its runs reports a run of job {of}.",
-            kind.as_str()
+            "The job delivers the {kind} notices of job {of}. It has no schedule: each of its runs reports a run of job {of}.",
+            kind = kind.as_str()
         );
         return found.push(finding("notice", text));
     }
@@ -239,7 +239,7 @@ fn schedule(facts: &Facts, job: &JobFacts, spec: &JobSpec, timetable: &Timetable
     let since = facts.shown(since);
     if is_before {
         let text = format!(
-            "The schedule at that time is not known. The present schedule, {text}, has been in force since {since}."
+            "The schedule at that time is not known. The job has had its present schedule, {text}, since {since}."
         );
         return finding("schedule_unknown", text);
     }

@@ -87,9 +87,9 @@ fn rule(
     Some(match &job.source {
         Source::File(nodes) => {
             let text = format!(
-                "{key} = {value}, set in [jobs.{}] or [defaults] of {}.",
-                facts.name,
-                files(nodes)
+                "{key} = {value}, set in [jobs.{job}] or [defaults] of {files}.",
+                job = facts.name,
+                files = files(nodes)
             );
             Part::Rule.finding("set_in_file", text)
         }
@@ -155,7 +155,10 @@ fn catch_up(rule: &CatchUp) -> String {
 fn retry(rule: &RetryRule) -> String {
     match rule.limit {
         0 => "0".to_owned(),
-        1 => format!("once, after {}", format_duration(rule.delay)),
-        limit => format!("{limit} times, after {} at first", format_duration(rule.delay)),
+        1 => format!("once, after {delay}", delay = format_duration(rule.delay)),
+        limit => format!(
+            "{limit} times, the first time after {delay}",
+            delay = format_duration(rule.delay)
+        ),
     }
 }

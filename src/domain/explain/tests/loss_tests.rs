@@ -33,7 +33,7 @@ fn a_loss_is_named_with_what_the_journals_know() {
             "journals_silent",
             "No journal has reported this occurrence yet, so it is not known if the occurrence ran.",
         )
-        .says("gone_with_data", "Redis lost the records in a data loss.");
+        .says("gone_with_data", "Redis lost the records of the job's runs in a data loss.");
     let text = "Node n1 noticed on 12:01:00 that Redis had lost data: an older state came back. Records made between 11:59:00 and 12:00:50 are gone, unless a journal restored them.";
     let skipped = "The run was skipped after Redis had lost data: when nodes started runs again, the run counted as missed.";
     missed_since()

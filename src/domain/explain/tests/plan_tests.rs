@@ -29,8 +29,8 @@ fn before_it_was_added() -> Facts {
     Facts { subject, ..not_due() }.with_job(|job| job.source = Source::Api)
 }
 
-/// Returns an earlier schedule with an occurrence each minute. It was in force from `from` to
-/// `until`, in seconds after noon.
+/// Returns an earlier schedule with an occurrence each minute. The job had this schedule from
+/// `from` to `until`, in seconds after noon.
 fn kept(from: i64, until: i64) -> PastSchedule {
     let definition = facts(Subject::Never).job.unwrap().definition.ok();
     PastSchedule { from: s(from), until: s(until), definition }
@@ -61,7 +61,7 @@ fn the_schedule_of_the_time_asked_about_is_named() {
         ..later()
     }
     .says("schedule", "The schedule has been * * * * * in UTC since 11:59:00.");
-    let text = "The schedule at that time is not known. The present schedule, * * * * * in UTC, has been in force since 12:05:00.";
+    let text = "The schedule at that time is not known. The job has had its present schedule, * * * * * in UTC, since 12:05:00.";
     later().says("schedule_unknown", text);
     resumed_after_many_changes()
         .says("schedule", "The schedule has been * * * * * in UTC since 12:01:00.");

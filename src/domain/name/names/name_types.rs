@@ -8,21 +8,21 @@ use std::str::FromStr;
 
 use super::notice_kind::NoticeKind;
 
-/// The error for a text that is not a name or id. The message names the found text and a valid
-/// form.
+/// The error for a text that is not a valid name, lane or run id. The message shows the text and
+/// the valid form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// A text without the form of a name.
+    /// The text is not a valid name of a job, queue, group, node, label or source.
     #[error(
         "{kind} name {found:?} is not valid: wanted 1 to 63 of the characters a-z 0-9 . _ -, with a letter or digit first"
     )]
     Name {
-        /// The kind of name that was wanted: job, queue, group, node or label.
+        /// The kind of name that was wanted, such as `job` or `queue`.
         kind: &'static str,
         /// The text found, cut to a length that fits in a line.
         found: String,
     },
-    /// A text without the form of a lane.
+    /// The text is not a valid lane name.
     #[error(
         "lane {found:?} is not valid: wanted QUEUE or QUEUE!PRIORITY, with optional labels as in QUEUE+LABEL,LABEL"
     )]
@@ -30,7 +30,7 @@ pub enum IdError {
         /// The text found, cut to a length that fits in a line.
         found: String,
     },
-    /// A text without the form of a run id.
+    /// The text is not a valid run id.
     #[error(
         "run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a run that is not regular"
     )]
@@ -148,7 +148,8 @@ name_type!(
 );
 
 name_type!(
-    /// The name of a property that a node has and a job may require, in the form of a job name.
+    /// The name of a label: a property of a node that a job may require. It has the form of a job
+    /// name.
     Label,
     "label",
     is_name

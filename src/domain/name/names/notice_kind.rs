@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The kind of a notice: the fact that it reports.
+/// The kind of a notice: the fact that the notice reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoticeKind {
     /// The notice of a run that became a dead letter.
@@ -18,7 +18,8 @@ pub enum NoticeKind {
 }
 
 impl NoticeKind {
-    /// The kinds of notices that a definition requests by a key of this name, such as `on_failure`.
+    /// The kinds of notices that a definition requests by a key of the same name, such as
+    /// `on_failure`.
     pub const ASKED: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
     /// All kinds of notices.
     pub const ALL: [Self; 5] =

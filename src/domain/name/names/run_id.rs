@@ -41,11 +41,11 @@ impl RunKind {
 const BACKFILL: &str = "backfill";
 /// The start of the suffix in the id of a rerun.
 const RERUN: &str = "rerun";
-/// The number of letters and digits after [`RERUN`] in the suffix.
+/// The number of letters and digits after `rerun` in the suffix of a rerun's id.
 const RERUN_WORD_LEN: usize = 6;
 /// The start of the suffix in the id of a run by `@reboot`.
 const BOOT: &str = "boot";
-/// The number of letters and digits after [`BOOT`] in the suffix.
+/// The number of letters and digits after `boot` in the suffix of the id of a run by `@reboot`.
 const BOOT_WORD_LEN: usize = 8;
 
 /// The id of a run: `job@due_ms`, with a suffix `~word` for a run that is not regular. The due time
@@ -63,8 +63,8 @@ impl RunId {
         Self { job, due, manual: None }
     }
 
-    /// Returns the id of a manual run. `word` distinguishes two runs of the same millisecond. Fails
-    /// unless `word` is 1 to 16 characters of a-z 0-9.
+    /// Returns the id of a manual run. `word` distinguishes manual runs of the job with the same
+    /// due time. Fails unless `word` is 1 to 16 characters of a-z 0-9.
     pub fn manual(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
         if is_word(word) {
             Ok(Self { job, due, manual: Some(word.to_owned()) })
@@ -78,8 +78,8 @@ impl RunId {
         Self { job, due, manual: Some(BACKFILL.to_owned()) }
     }
 
-    /// Returns the id of a rerun of the work due at `due`. `word` distinguishes several reruns.
-    /// Fails unless `word` is 6 characters of a-z 0-9.
+    /// Returns the id of a rerun, which repeats the run of `job` that was due at `due`. `word`
+    /// distinguishes several reruns of that run. Fails unless `word` is 6 characters of a-z 0-9.
     pub fn rerun(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
         if word.len() == RERUN_WORD_LEN {
             Self::manual(job, due, &format!("{RERUN}{word}"))
@@ -88,8 +88,8 @@ impl RunId {
         }
     }
 
-    /// Returns the id of a run by `@reboot`. `word` distinguishes the boots. Fails unless `word` is
-    /// 8 characters of a-z 0-9.
+    /// Returns the id of a run of an `@reboot` job, due at `at`. `word` distinguishes the boots.
+    /// Fails unless `word` is 8 characters of a-z 0-9.
     pub fn boot(job: JobName, at: UnixMillis, word: &str) -> Result<Self, IdError> {
         if word.len() == BOOT_WORD_LEN {
             Self::manual(job, at, &format!("{BOOT}{word}"))

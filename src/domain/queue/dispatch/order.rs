@@ -1,8 +1,8 @@
 //! The order in which a node claims the ready runs of a queue: by priority, then by ready time.
 //!
 //! Invariant: at least every tenth run that a node claims from a queue is the run with the earliest
-//! ready time, without regard to priority. So if `n` runs became ready before a run, it starts
-//! after at most `10 * (n + 1)` claims. No run waits forever, even if runs of higher priority keep
+//! ready time, without regard to priority. So a run starts after at most `10 * (n + 1)` claims if
+//! `n` runs became ready earlier. No run waits forever, even if runs of higher priority keep
 //! arriving.
 
 use std::collections::VecDeque;
@@ -33,8 +33,8 @@ pub struct Pick<T> {
     pub is_oldest: bool,
 }
 
-/// The claims of a node from one queue since its last pick by ready time. The node keeps this value
-/// from poll to poll.
+/// The count of a node's claims from one queue since the node last picked a run by its ready time
+/// and not by its priority. The node keeps this count from poll to poll.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneTurns {
     /// The number of runs that started since the last pick by ready time.

@@ -1,9 +1,10 @@
 //! The choice of the queue that gets the next free slot of a node: strict queues first, then other
-//! queues by weight. This matters only if the due runs need more slots than `max_running` allows.
+//! queues by weight. The choice has an effect only if the due runs need more slots than
+//! `max_running` allows.
 //!
 //! The algorithm is smooth weighted round robin: with weights 3 and 1 the order is `a a b a`, never
-//! `a a a b`. The slots of a queue differ from its share by at most one slot for each queue. A
-//! queue without due runs gets no slots, and gets no extra slots later.
+//! `a a a b`. The number of slots that a queue gets differs from the queue's share by at most the
+//! number of queues. A queue without due runs gets no slots, and gets no extra slots later.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub struct Demand {
     pub queue: QueueName,
     /// The number of due runs of the queue, each of which needs a slot.
     pub wants: usize,
-    /// The share of the queue.
+    /// The share of the node's slots that the queue gets.
     pub share: Share,
 }
 

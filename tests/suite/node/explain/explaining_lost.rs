@@ -191,7 +191,7 @@ fn an_occurrence_before_a_flush_names_the_loss_or_its_end_if_a_journal_knew() {
     let gone = scene(Journal::Gone, flush);
     for at in [gone.before, gone.after] {
         let said = [
-            "Redis lost the records in a data loss.",
+            "Redis lost the records of the job's runs in a data loss.",
             "all data was deleted",
             "so it is not known if the occurrence ran",
         ];
@@ -221,7 +221,7 @@ fn a_job_that_a_loss_took_is_explained_even_if_nothing_else_is_kept_of_it() {
     node.wait_for_log("Redis lost jobs that were added by schedctl");
     let said = [
         "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on",
-        "Redis lost the records in a data loss.",
+        "Redis lost the records of the job's runs in a data loss.",
     ];
     until("the node has reported it", LONG, || {
         (Schedctl::on(&redis).run(&["explain", "api"]).code == 0).then_some(())
