@@ -14,8 +14,8 @@ pub(crate) fn is_terminal() -> bool {
 ///
 /// The question says that `what`, such as `3 dead letters`, will be `done`, such as `deleted`.
 pub(crate) fn ask(namespace: &str, what: &str, done: &str) -> Result<(), CliFailure> {
-    // A failed write needs no error, because a user who does not see the question gives no right
-    // answer.
+    // An error of this write is ignored, because a user who does not see the question cannot give
+    // the right answer.
     let _ = write!(
         std::io::stderr(),
         "{what} of namespace {namespace} will be {done}; type {namespace} to confirm: "

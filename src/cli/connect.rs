@@ -48,9 +48,9 @@ pub(crate) struct Meant {
 }
 
 impl Meant {
-    /// Returns the store, and either the facts about its Redis server or the reason why schedd
-    /// cannot use this server. A server that evicts keys is accepted if the jobs file allows
-    /// eviction.
+    /// Connects to the Redis. Returns the store, and either the properties of the Redis server or
+    /// the reason why schedd cannot use this server. A server that evicts keys is accepted if the
+    /// jobs file allows eviction.
     pub(crate) async fn try_out(
         self,
         global: &Global,
@@ -138,10 +138,12 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
         console.warn(&format!("{}: {doubt}", path.display()));
     }
     if let Some(error) = error {
-        let (shown, count) = (path.display(), error.problems().len());
+        let (file, count) = (path.display(), error.problems().len());
         let problems =
             if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
-        console.warn(&format!("{shown} has {problems}, so its last changes are not applied: see schedctl check {shown}"));
+        console.warn(&format!(
+            "{file} has {problems}, so its last changes are not applied: see schedctl check {file}"
+        ));
     }
     let at = match redis {
         RedisConfig { url: Some(url), .. } => RedisUrl::Text(url),

@@ -136,7 +136,8 @@ fn condensed(text: &str, verb: Option<&str>) -> String {
             usage = words;
             break;
         }
-        // Text after `--` is the command of a job, so this tip cannot help with a mistyped flag.
+        // This tip of clap suggests `--` before a mistyped flag. But the words after `--` are the
+        // command of a job.
         if line.starts_with("tip: to pass ") {
             continue;
         }

@@ -42,8 +42,8 @@ impl CgroupSetup {
         cgroups
     }
 
-    /// Returns the reason why some limits of jobs cannot be enforced. Returns `None` if all limits
-    /// can.
+    /// Returns the reason why some limits of jobs cannot be enforced. Returns `None` if this node
+    /// enforces all limits.
     pub(super) fn lacks(&self) -> Option<String> {
         match (&self.delegation, &self.not_delegated) {
             (Some(delegation), _) => delegation.lacks(),

@@ -3,7 +3,7 @@
 //!
 //! The program executes itself again in the same process. The Redis URL is then in the environment
 //! of the process, which only its own user and root can read. Invariant: the program executes
-//! itself at most once more, before it has started or opened anything.
+//! itself at most once more, before it has started a thread or opened a connection.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;

@@ -18,7 +18,7 @@ use crate::files;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const UNCHANGED_FOR: Duration = Duration::from_millis(300);
 
-/// The jobs file of this process, whose path may be given or searched.
+/// The jobs file of this process. Its path is given, or is the first default path with a file.
 #[derive(Clone)]
 pub(super) struct JobsFile {
     given: Option<PathBuf>,
@@ -59,8 +59,8 @@ impl JobsFile {
     /// Reads the jobs file again. Returns `None` if no file exists. The error has all problems in
     /// one line.
     ///
-    /// If the process lacks descriptors, this call waits until the file can be read. The file is
-    /// read only once for each change, so an error would keep the change from being applied.
+    /// If the process lacks file descriptors, this call waits until the file can be read. An error
+    /// would lose the change, because the file is read only once for each change.
     pub(super) async fn read_again(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         let mut is_reported = false;
         loop {
@@ -101,8 +101,8 @@ impl JobsFile {
         }
     }
 
-    /// Returns the present state of the jobs file, or `None` if no file exists. Reads it on another
-    /// thread, because the file system may hang.
+    /// Returns the inode, size and times of the jobs file, or `None` if no file exists. Reads them
+    /// on another thread, because the file system may hang.
     async fn look(&self) -> Option<Look> {
         let file = self.clone();
         tokio::task::spawn_blocking(move || Look::at(file.place()?.path())).await.ok().flatten()
@@ -141,12 +141,14 @@ pub(super) struct ConfigWatch {
 }
 
 impl ConfigWatch {
-    /// Records the present state of the file as known. The caller then reads the file.
+    /// Records the present inode, size and times of the file, with which [`Self::changed`] compares
+    /// later values. The caller then reads the file.
     pub(super) async fn note(&mut self) {
         self.known = self.file.look().await;
     }
 
-    /// Waits until the file differs from the known state and has then stayed the same for a moment.
+    /// Waits until the inode, size or times of the file differ from the recorded values, and the
+    /// file has then stayed the same for a moment.
     pub(super) async fn changed(&mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;

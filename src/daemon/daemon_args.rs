@@ -61,12 +61,12 @@ pub fn command() -> clap::Command {
     DaemonArgs::command()
 }
 
-/// Reads the arguments of this process. The error is the exit code, after the help, the version or
-/// a line about a wrong argument was printed.
+/// Reads the arguments of this process. For `--help`, `--version` or a wrong argument, prints the
+/// text and returns the exit code as the error.
 pub(super) fn read() -> Result<DaemonArgs, ExitCode> {
     parsed(std::env::args_os()).map_err(|error| {
         if !error.use_stderr() {
-            // An error here means a closed terminal and is ignored.
+            // Printing fails only if standard output is closed. The exit code must not change then.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -108,8 +108,8 @@ impl DaemonArgs {
         }
     }
 
-    /// Returns the name for this node. Also returns whether an operator requested this name, or it
-    /// comes from the host.
+    /// Returns the name of this node, and whether an operator chose this name or the name is that
+    /// of the host.
     pub(super) fn node_name(&self, host: &str) -> (NodeName, Naming) {
         match &self.node {
             Some(node) => (node.clone(), Naming::Asked),

@@ -6,8 +6,8 @@ use crate::config::{Config, DaemonConfig};
 use crate::domain::name::byte_size::format_size;
 use crate::domain::time::duration::format_duration;
 
-/// Returns the settings of `file` that differ from `running`, the settings of this process, as
-/// text. Returns `None` if all are equal.
+/// Returns a text about the settings that this process uses (`running`) and that differ in the jobs
+/// file (`file`). Returns `None` if all settings are equal.
 pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     let mut differences = Vec::new();
     let mut report = |key: &str, here: String, there: String| {
@@ -31,7 +31,7 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     let size = |bytes: usize| format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
     report("[output] head", size(running.output.head), size(file.output.head));
     report("[output] tail", size(running.output.tail), size(file.output.tail));
-    // The values are not printed, because they may contain a password.
+    // The Redis settings are not printed, because they may contain a password.
     if running.redis != file.redis {
         differences.push("[redis] in the file differs from the setting in use".to_owned());
     }

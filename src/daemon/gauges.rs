@@ -33,14 +33,14 @@ fn parse_available(text: &str) -> Option<u64> {
 }
 
 /// Returns the path of this process' cgroup (version 2) below the cgroup mount. `text` is the
-/// content of `/proc/self/cgroup`. Returns `None` if it names no such cgroup.
+/// content of `/proc/self/cgroup`. Returns `None` if this content names no such cgroup.
 fn parse_own_cgroup(text: &str) -> Option<PathBuf> {
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(PathBuf::from(path.trim_start_matches('/')))
 }
 
-/// Returns the bytes of memory that are left below the limits of the cgroup `own` and its
-/// ancestors. The lowest value counts. Returns `None` if no limit is set.
+/// Returns how many more bytes of memory the cgroup `own` may use before it or an ancestor reaches
+/// its limit. Returns `None` if no limit is set.
 fn below_limit(mount: &Path, own: &Path) -> Option<u64> {
     own.ancestors().filter_map(|path| left_in(&mount.join(path))).min()
 }

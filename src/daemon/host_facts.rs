@@ -1,4 +1,4 @@
-//! The facts that this process reads from its host.
+//! Reads the name, the boot id, the clock, the load and the free memory of the host.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::gauges;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::HostFacts;
 
-/// Returns the name and boot id of the host, and functions that check a process, read the clock,
+/// Returns the name and boot id of the host, and functions that check a process and read the clock,
 /// the load and the free memory.
 pub(super) fn facts() -> HostFacts {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -32,8 +32,8 @@ fn clock() -> UnixMillis {
 
 /// Returns true if the process `pid` is a live schedd.
 ///
-/// Another program that later got the same process id does not count, nor does a zombie (proc(5):
-/// the state after the name in `stat`).
+/// Another program that later got the same process id does not count. A zombie does not count
+/// either; `/proc/PID/stat` has the state after the name (proc(5)).
 fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let Some((head, tail)) = stat.rsplit_once(") ") else { return false };

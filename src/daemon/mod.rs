@@ -102,7 +102,8 @@ async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<()
     };
     let keys = Keys::new(&args.namespace).map_err(SetupFailure::usage)?;
     manager.waiting("Looking for Redis".to_owned());
-    // This comes first, because child processes start in the cgroup of their parent.
+    // The cgroup is set up before any child process starts, because a child starts in the cgroup of
+    // its parent.
     let cgroups = CgroupSetup::take(setup::incarnation()).await;
     let redis = tokio::select! {
         redis = Redis::find(&args, &config) => redis?,
@@ -239,8 +240,8 @@ async fn attend(
         }
         let reading = async {
             if removal == Removal::Allowed {
-                // The present state counts as known. Otherwise the watch would report it as a
-                // change, and a second reload would keep the jobs that SIGHUP allowed to remove.
+                // Without this call, the watch would report the same change again. SIGHUP allows
+                // the removal of all jobs, but a reload by the watch does not.
                 watch.note().await;
                 // A system update may have changed the time zone data.
                 engine.take_zone_data();
@@ -248,7 +249,8 @@ async fn attend(
             files.read_again(&host_zone).await
         };
         let mut reading = std::pin::pin!(reading);
-        // The file system may hang. A stop is still handled, and a second SIGHUP is remembered.
+        // The file system may hang, so a signal still stops the process meanwhile. A second SIGHUP
+        // causes a reload after this one.
         let read = loop {
             tokio::select! {
                 read = &mut reading => break read,
@@ -269,8 +271,8 @@ async fn attend(
                 );
             }
             Ok(Some(new)) => {
-                if let Some(differing) = fixed_settings::differing(&running, &new) {
-                    warn!("{differing}. Changed settings take effect at the next start.");
+                if let Some(changed_settings) = fixed_settings::differing(&running, &new) {
+                    warn!("{changed_settings}. Changed settings take effect at the next start.");
                 }
                 engine.configure(&new, removal);
                 config = new;

@@ -112,8 +112,8 @@ pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
     Journal::open(dir.as_deref(), store.namespace(), node)
 }
 
-/// Returns the reason why a state directory is not used, because another user may write there.
-/// Returns `None` if the directory is safe or missing.
+/// Returns the reason why the state directory `dir` is not safe: it names the other user who may
+/// write there. Returns `None` if the directory is safe or missing.
 fn doubt_of(dir: &Path) -> Option<String> {
     files::doubt_of_directory(dir).ok().flatten()
 }

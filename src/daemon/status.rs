@@ -6,7 +6,7 @@ use jiff::Zoned;
 
 use crate::engine::NodeStatus;
 
-/// The most characters of a problem's text. The log has the whole text.
+/// The maximum number of characters of a problem in the status line. The log has the whole text.
 const LONGEST_TROUBLE: usize = 200;
 
 /// Returns the state of the node as one line without control characters. The time of the next run

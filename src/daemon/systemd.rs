@@ -16,15 +16,15 @@ use super::notify_socket::NotifySocket;
 use super::status::words;
 use crate::engine::StatusView;
 
-/// The longest time for which a start waits for Redis. After this time the manager is notified that
-/// the start is done, so that `systemctl start` ends.
+/// The longest time for which `systemctl start` waits for Redis. After this time schedd notifies
+/// the manager that the start is done, and continues to wait for Redis.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which a stop asks the service manager for more time.
 const ASK_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval between two status lines.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
-/// The least time by which a heartbeat of a loop must be overdue for the loop to count as stuck. A
-/// call to Redis may take so long. Half of the watchdog's period applies instead if it is longer.
+/// A loop counts as stuck if its heartbeat is overdue by more than this time, or more than half of
+/// the watchdog's period if that is longer. A call to Redis may delay a heartbeat by this time.
 const LEAST_SLACK: Duration = Duration::from_secs(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// The longest time for the steps of a stop after the loops have ended. These steps end the keeper
@@ -43,7 +43,7 @@ struct Notified {
 }
 
 enum UnitNews {
-    /// The start waits. The text names what it waits for, such as Redis.
+    /// The start of schedd waits. The text says why, such as `Looking for Redis`.
     Waiting(String),
     /// The loops of the engine run.
     Up(StatusView),
@@ -105,7 +105,8 @@ impl ServiceManager {
 
     fn send(&self, news: UnitNews) {
         if let Some(thread) = &self.0 {
-            // This fails only after the thread has ended, and can then be ignored.
+            // Sending fails only if the thread that notifies the manager has ended, so the error is
+            // ignored.
             let _ = thread.news.send(news);
         }
     }
@@ -152,8 +153,8 @@ struct Notifier {
     is_stuck: bool,
     status: String,
     status_at: Option<Instant>,
-    /// The latest end of a stop that has begun. The service manager is asked to wait until this
-    /// time. `None` before a stop.
+    /// The time until which the service manager is asked to wait for the end of a stop. `None`
+    /// before a stop has begun.
     stops_by: Option<Instant>,
     asked_at: Option<Instant>,
 }
@@ -228,7 +229,7 @@ impl Notifier {
         }
     }
 
-    /// Notifies the service manager that the start is done, unless this was done before.
+    /// Notifies the service manager that the start is done, unless the manager already knows.
     fn be_ready(&mut self) {
         if self.stage == Stage::Starting {
             self.stage = Stage::Ready;
@@ -236,8 +237,8 @@ impl Notifier {
         }
     }
 
-    /// Asks the service manager to wait for the remaining time of a stop. This is repeated, because
-    /// one message can ask for at most 71 minutes.
+    /// Asks the service manager to wait for the remaining time of a stop. The request is repeated,
+    /// because one message can ask for at most 71 minutes.
     fn ask_for_time(&mut self) {
         let Some(left) = self.stops_by.and_then(|by| by.checked_duration_since(Instant::now()))
         else {

@@ -17,8 +17,8 @@ pub(super) fn is_private_group(gid: u32, uid: u32, opened: &File) -> bool {
     is_of_one_user(gid, uid, &passwd, &group)
 }
 
-/// Returns true if the file has an access list. With an access list, the group bits of the mode
-/// show the rights of any user in that list.
+/// Returns true if the file has an access list. In such a file, the group bits of the mode are the
+/// mask of the list (acl(5)), not the rights of the group.
 fn has_access_list(opened: &File) -> bool {
     // `fgetxattr` fails on a descriptor opened with `O_PATH`, so the path of the descriptor is
     // used.

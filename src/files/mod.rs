@@ -95,7 +95,7 @@ pub fn doubt_of_directory(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// Returns the reason why the data in the directory at `path` cannot be trusted: another user may
-/// write the directory or owns an entry. Returns `None` if the data can be trusted.
+/// write in the directory or owns a file there. Returns `None` if the data can be trusted.
 pub fn doubt_of_data(path: &Path) -> io::Result<Option<String>> {
     let doubt = doubt_of_directory(path)?;
     if doubt.is_some() {

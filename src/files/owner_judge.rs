@@ -16,7 +16,8 @@ pub struct Owners {
     others: Vec<u32>,
 }
 
-/// The object that a doubt is about. The message names a directory or an entry by its path.
+/// The object whose owner and mode are checked: the file itself, a directory or an entry of a
+/// directory. Messages name a directory or an entry by its path.
 pub(super) enum JudgedPath<'a> {
     File,
     Directory(&'a Path),
@@ -54,15 +55,16 @@ impl Owners {
     ) -> Option<String> {
         self.doubt_of_owner(subject, about).or_else(|| {
             let (mode, gid) = (about.mode() & 0o7777, about.gid());
-            let it = subject.as_object();
+            let path = subject.as_object();
             if mode & 0o002 != 0 {
                 return Some(format!(
-                    "everybody can write {it} (mode {mode:04o}), wanted chmod o-w"
+                    "everybody can write {path} (mode {mode:04o}), wanted chmod o-w"
                 ));
             }
             let is_others = mode & 0o020 != 0 && !is_private_group(gid, about.uid(), opened);
-            is_others
-                .then(|| format!("group {gid} can write {it} (mode {mode:04o}), wanted chmod g-w"))
+            is_others.then(|| {
+                format!("group {gid} can write {path} (mode {mode:04o}), wanted chmod g-w")
+            })
         })
     }
 
@@ -72,15 +74,16 @@ impl Owners {
         about: &Metadata,
     ) -> Option<String> {
         let owner = about.uid();
-        let it = subject.as_subject();
-        (!self.has(owner)).then(|| format!("{it}belongs to user {owner}, wanted {}", self.chown()))
+        let path_and_space = subject.as_subject();
+        (!self.has(owner))
+            .then(|| format!("{path_and_space}belongs to user {owner}, wanted {}", self.chown()))
     }
 
     /// Returns the reason why a symbolic link owned by the user id `link` is not trusted. Returns
     /// `None` if the link is trusted.
     ///
     /// The owner of a link chooses the file at its end. So this owner must be root, the user of
-    /// this process, or the owner of the file, as `about` has it.
+    /// this process, or the owner of the file (in `about`).
     pub(super) fn doubt_of_link(&self, link: u32, about: &Metadata) -> Option<String> {
         let is_trusted = link == ROOT || link == self.own || link == about.uid();
         (!is_trusted).then(|| {

@@ -23,7 +23,8 @@ pub(super) enum Found {
     Other(&'static str),
 }
 
-/// The result of a walk along a path: the object at its end, and what lies on the way.
+/// The result of a walk along a path: the object at its end, and the directories and links on the
+/// way.
 pub(super) struct Walked {
     pub(super) found: Found,
     /// Each directory in which a name was looked up.
@@ -121,7 +122,7 @@ fn is_on_proc(entry: &File) -> bool {
     rustix::fs::fstatfs(entry).is_ok_and(|about| about.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-/// Returns the kind of a file type other than a regular file, such as `a directory` or `a FIFO`.
+/// Returns the words for a file type other than a regular file, such as `a directory` or `a FIFO`.
 pub(super) fn kind_of(file_type: FileType) -> &'static str {
     if file_type.is_dir() {
         "a directory"

@@ -1,13 +1,13 @@
-//! The recognition of failures that come from a lack of descriptors or memory, and not from what was
-//! asked for.
+//! The recognition of errors caused by a lack of file descriptors or memory, and not by the file or
+//! user that was looked up.
 
 use std::fs::File;
 use std::io;
 
 use rustix::io::Errno;
 
-/// The number of descriptors that must be free. A library may use several at the same time, and
-/// other threads may use some of the last ones for a moment.
+/// The number of file descriptors that must be free. A library may use several descriptors at the
+/// same time, and other threads may use the last free descriptors for a moment.
 const FREE: usize = 16;
 
 /// Returns true if `error` means that this process or this host lacks descriptors or memory.

@@ -1,9 +1,9 @@
 //! The process of a private server, started by this daemon or an earlier daemon. This module
 //! starts, recognises, signals and awaits the process.
 //!
-//! Invariant: a [`Server`] is proven to be the server of its state directory. Its pid cannot be
-//! reused for another process. The server is a child of this process, or has a pidfd opened before
-//! the proof.
+//! Invariant: a [`Server`] is proven to be the server of its state directory. No signal can reach
+//! another process that reuses its pid. The server is a child of this process, or is signalled by a
+//! pidfd that was opened before the proof.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};

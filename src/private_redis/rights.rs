@@ -1,7 +1,8 @@
 //! The start of a program without the capabilities of schedd.
 //!
 //! Invariant: a program started here may not become another user or signal other users' processes,
-//! though schedd may. A Redis server obeys everyone who reaches its socket, and jobs can reach it.
+//! though schedd may. A Redis server obeys everyone who reaches its socket, and jobs can reach the
+//! socket.
 
 use std::io;
 use std::thread;
@@ -14,8 +15,8 @@ use tokio::runtime::Handle;
 /// runtime. Fails if the start fails or the capabilities cannot be dropped.
 pub(super) fn spawn_without_rights(command: &mut Command) -> io::Result<Child> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;
-    // Capabilities belong to a thread. This thread ends after the start, so it can drop them for
-    // good.
+    // Capabilities belong to a thread. The new thread ends after the start, so it can drop its
+    // capabilities for good.
     let start = || {
         let _inside = runtime.enter();
         match rustix::thread::clear_ambient_capability_set() {

@@ -24,12 +24,13 @@ pub(super) fn all_dirs() -> Vec<PathBuf> {
     Places::from_env().all()
 }
 
-/// Returns true if HOME or XDG_STATE_HOME alone names the state directory `dir`.
+/// Returns true if only HOME or XDG_STATE_HOME names the state directory `dir`, so `dir` is neither
+/// the directory of the systemd unit nor that of the system.
 pub(super) fn is_of_user(dir: &Path) -> bool {
     dir != Path::new(SYSTEM_DIR) && unit_directory().as_deref() != Some(dir)
 }
 
-/// The values of the environment variables that name places for state.
+/// The values of the environment variables that name directories for state.
 #[derive(Debug, Default)]
 struct Places {
     state_directory: Option<PathBuf>,

@@ -60,8 +60,8 @@ pub(super) async fn ping(socket: &Path) -> io::Result<Answer> {
 pub(super) async fn shut_down(socket: &Path) -> io::Result<()> {
     let mut stream = connect(socket).await?;
     timeout(PATIENCE, stream.write_all(b"SHUTDOWN NOSAVE\r\n")).await??;
-    // An early close could drop the connection before the command is read. The server closes the
-    // connection when it ends.
+    // If this side closed the connection now, the server might not read the command. So this call
+    // waits until the server ends and closes the connection.
     let mut reply = [0; 1];
     match timeout(PATIENCE, stream.read(&mut reply)).await? {
         Ok(0) | Err(_) => Ok(()),

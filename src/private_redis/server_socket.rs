@@ -22,9 +22,9 @@ const SOCKET_FILE: &str = "redis.sock";
 const RECORD_FILE: &str = "socket-path";
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Returns the URL of the first socket in [`looked_at`] that exists and can be trusted. Returns
-/// `None` if no socket exists. The error is a clause: a socket exists, but another user may have
-/// created it.
+/// Returns the URL of the first socket of a private server that exists and can be trusted. Returns
+/// `None` if no socket exists. Fails if another user may have created the only sockets found; the
+/// error is a clause.
 ///
 /// A state directory below HOME or XDG_STATE_HOME may belong to another user, because `sudo` can
 /// keep these variables. The directory of the unit and the directory of the system are trusted.
@@ -48,8 +48,7 @@ pub fn find_socket() -> Result<Option<String>, String> {
     refused.map_or(Ok(None), Err)
 }
 
-/// Returns the paths of the sockets that [`find_socket`] tries, in order. A message can show these
-/// paths.
+/// Returns the paths at which a client looks for the socket of a private server, in order.
 pub fn looked_at() -> Vec<PathBuf> {
     server_places::all_dirs().iter().map(|dir| of_dir(dir)).collect()
 }
@@ -89,7 +88,8 @@ pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServe
     let unfinished = dir.join("socket-path.new");
     fs::write(&unfinished, socket.as_os_str().as_bytes())
         .map_err(io_error("write", &unfinished))?;
-    // The state directory keeps other users out, but its group must be able to read the record.
+    // The state directory keeps other users out, but its group must be able to read the file
+    // `socket-path`.
     set_mode(&unfinished, 0o644)?;
     fs::rename(&unfinished, &record).map_err(io_error("write", &record))?;
     Ok(socket)

@@ -30,16 +30,16 @@ impl Credentials {
     /// Returns `text` with every `${credential:NAME}` replaced by the present value of that
     /// credential, and every `$${` replaced by `${`.
     ///
-    /// This method reads files, so it must not be called where nothing may block. The result is
-    /// secret and must not appear in logs, messages or Redis.
+    /// This method reads files, so it may block. The result is secret and must not appear in logs,
+    /// messages or Redis.
     pub fn fill(&self, text: &str) -> Result<String, SecretError> {
         secret_reference::fill(text, |name| self.value(name))
     }
 
     /// Returns the address of a Redis server with its credentials filled in.
     ///
-    /// If `text` is only one reference, the value of the credential is the whole address. In any
-    /// other text a credential is a user or a password and is percent-encoded.
+    /// If `text` is only `${credential:NAME}`, the value of the credential is the whole address. In
+    /// any other text a credential is a user or a password and is percent-encoded.
     pub(super) fn fill_address(&self, text: &str) -> Result<String, SecretError> {
         if secret_reference::is_all_of(text) {
             return self.fill(text).map(|address| address.trim().to_owned());

@@ -43,7 +43,8 @@ pub(super) fn read(path: &Path, owners: &Owners) -> Result<String, Unread> {
         OpenError::Kind(_) => unread("the path is not a regular file"),
     })?;
     if let Some(doubt) = opened.doubt {
-        // Without descriptors, a group or a user that may change the file cannot be looked up.
+        // Without free file descriptors, the members of a group cannot be looked up. Then the lack
+        // of descriptors is the error, not the doubt.
         return Err(files::lack_of_descriptors().map_or_else(|| unread(doubt), Unread::from));
     }
     let mut bytes = Vec::new();

@@ -29,7 +29,8 @@ const OTHERS: usize = 1_000;
 /// The maximum number of users whose lookup is cached.
 const USERS: usize = 1_000;
 
-/// A checker of jobs against this host. Lookups of users may be slow, so their results are cached.
+/// A checker that warns about users, files and programs which a job needs and this host lacks.
+/// Lookups of users may be slow, so their results are cached.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     /// The problem with each `USER:GROUP` that was looked up; `None` if there is no problem.
@@ -45,13 +46,14 @@ impl Host {
         let mut note = |key: &str, message: String| {
             found.push(Problem { path: key.to_owned(), span: None, message, within: None });
         };
-        if let Some(lack) = spec.process.user.as_ref().and_then(|run_as| self.lack_of_user(run_as))
+        if let Some(problem) =
+            spec.process.user.as_ref().and_then(|run_as| self.lack_of_user(run_as))
         {
-            note("user", format!("{lack}; a run starts only on hosts without this problem"));
+            note("user", format!("{problem}; a run starts only on hosts without this problem"));
         }
         let user = spec.process.user.as_ref().map(RunAs::user);
-        for fault in spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user)) {
-            note("env_file", format!("{fault}; a run starts only on hosts without this problem"));
+        for problem in spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user)) {
+            note("env_file", format!("{problem}; a run starts only on hosts without this problem"));
         }
         let mut lack = |key: &str, what: &str, name: &str| {
             note(
@@ -157,7 +159,8 @@ impl LineDoubts {
         for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
             self.say(line, &doubt.to_string(), console);
         }
-        // A changed job may have run for these times before.
+        // An existing job may have run for its past times before, so only a created job gets the
+        // warning.
         let past = past_without_run(&job.spec, now, host_zone).filter(|_| added.1 == "created");
         if let Some(doubt) = past {
             self.say(line, &format!("job {} does not run {doubt}", added.0), console);

@@ -35,8 +35,8 @@ pub(super) fn is_dropped(job: &NamedJob) -> bool {
     job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
 }
 
-/// Returns the request to add `job` under `name`. `existing` says if a live job of this name is
-/// changed or the request is refused.
+/// Returns the request to add `job` under `name`. If a live job of this name exists, `existing`
+/// decides if the request changes that job or is refused.
 pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
     let start_in: Option<Duration> = job.start_in;
     Request {

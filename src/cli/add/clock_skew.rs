@@ -25,10 +25,10 @@ pub(super) async fn ask_time(store: &Store) -> Result<(UnixMillis, Option<String
 }
 
 fn difference(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> Option<String> {
-    let (length, word) =
+    let (length, ahead_or_behind) =
         if now < before { (before.since(now), "ahead of") } else { (now.since(after), "behind") };
     (length > TOLERATED)
-        .then(|| format!("the clock of this host is {} {word} the clock of Redis, which decides when jobs are due", span(length)))
+        .then(|| format!("the clock of this host is {} {ahead_or_behind} the clock of Redis, which decides when jobs are due", span(length)))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) fn job_of_flags(
             .map(|problem| flag_message(args, problem))
             .collect::<Vec<_>>()
             .join("; ");
-        // The caret marks the first problem that has a position.
+        // On a terminal, a caret marks the first problem that has a position.
         match problems.into_iter().find_map(|problem| problem.within) {
             Some((text, offset)) => CliFailure::Pointed { line, text, offset },
             None => CliFailure::Invalid(line),

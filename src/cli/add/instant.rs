@@ -104,7 +104,8 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
 /// Returns the instant that `--fold` selects for a local time that the clock shows twice. Returns
 /// `read` if its text has an offset, or if the clock shows the time once.
 ///
-/// An instant without a note is never ambiguous.
+/// The parser adds a note to each local time that the clock shows twice. So an instant without a
+/// note is returned unchanged.
 fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else {
         return read;
@@ -174,8 +175,8 @@ pub(super) fn refuse_past(
 /// Prints for each instant of `--at` if the job runs then. Fails if a past instant would not run,
 /// because `--allow-past` asks to run the job at once.
 ///
-/// Returns the past instant for which the job is to run at once. The job may have run for this
-/// instant before, which only the later write to Redis finds out.
+/// Returns the past instant for which the job is to run at once. Only the later write to Redis
+/// finds out if the job ran for this instant before.
 pub(super) fn report_instants(
     args: &AddArgs,
     instants: &[Instant],
@@ -191,7 +192,7 @@ pub(super) fn report_instants(
         match (why_not(&job.spec, &table, at, now), at < now) {
             (Some(why), true) => {
                 return Err(CliFailure::Invalid(format!(
-                    "--at {text:?} is past and would not run at once: {why}"
+                    "--at {text:?} is past, and the job would not run at once: {why}"
                 )));
             }
             (Some(why), false) => {
@@ -238,7 +239,7 @@ pub(super) fn past_without_run(
         group(older, "only the newest past time runs"),
         group(
             barred,
-            "a rule of the job (skip_if_late, catch_up, exclude, only_on, start, end) skips it",
+            "a rule of the job (skip_if_late, catch_up, exclude, only_on, start, end) excludes this time",
         ),
     ];
     groups.into_iter().flatten().reduce(|text, more| format!("{text}; nor {more}"))

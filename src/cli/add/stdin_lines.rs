@@ -1,6 +1,6 @@
 //! `add --stdin`: one job a line, added in batches in the order of the lines.
 //!
-//! A few batches are read ahead while Redis works, so memory is bounded for any input.
+//! At most [`AHEAD`] batches wait in memory for Redis, so memory is bounded for any input.
 //!
 //! Invariant: each line is reported once, as added or as refused. An added job stays added, even if
 //! the reader of the output is gone.
@@ -221,11 +221,11 @@ impl Sheet<'_> {
         applied.map_err(|error| {
             let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
             let failure = CliFailure::from(error);
-            let line = failure.lines().join("; ");
+            let failure_text = failure.lines().join("; ");
             let nameless =
                 if open.iter().any(|(_, job)| job.name.is_none()) { ", which adds lines without a name twice" } else { "" };
             let hint = format!(
-                "{line}; it is not known which of lines {first} to {last} were added; run the command again with --if-absent{nameless}"
+                "{failure_text}; it is not known which of lines {first} to {last} were added; run the command again with --if-absent{nameless}"
             );
             if failure.code() == 69 { CliFailure::Unreachable(hint) } else { CliFailure::Failed(hint) }
         })

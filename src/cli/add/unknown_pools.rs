@@ -1,4 +1,4 @@
-//! The declared queues and groups, which are the only ones that a job may name.
+//! The declared queues and groups. A job may name only these queues and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,12 +40,12 @@ impl Pools {
                 if !job.name.as_ref().is_some_and(|name| turns.order.contains(name)) =>
             {
                 let order: Vec<&str> = turns.order.iter().map(JobName::as_str).collect();
-                let who = job.name.as_ref().map_or_else(
+                let this_job = job.name.as_ref().map_or_else(
                     || "a job without a name".to_owned(),
                     |name| format!("job {name}"),
                 );
                 return Some(format!(
-                    "{who} is not in the order of turns of group {group}, wanted one of the jobs {} (or another order in [groups.{group}])",
+                    "{this_job} is not in the order of turns of group {group}, wanted one of the jobs {} (or another order in [groups.{group}])",
                     order.join(", ")
                 ));
             }

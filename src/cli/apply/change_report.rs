@@ -12,7 +12,7 @@ use crate::engine::planning::file_change::{
 use crate::store::Section;
 
 /// Prints the differences between the jobs file and the live jobs: a line for each job that
-/// differs, and one more line for each further key.
+/// differs, and one more line for each further key that differs.
 pub(super) fn comparison(
     comparison: &Comparison,
     said: &LastChange<'_>,
@@ -27,8 +27,8 @@ pub(super) fn comparison(
         report(&name, standing, &[], prune, console);
     }
     for JobStanding { name, standing, others, .. } in &comparison.jobs {
-        // A job that is over is reported only if the file has it. `apply` removes any other such
-        // job from the list of the source without a message.
+        // A job that is over is reported only if the file still has the job. `apply` removes any
+        // other job that is over from the file's list of jobs without a message.
         if *standing != ApplyState::Over || said.jobs.contains_key(name) {
             report(name.as_str(), standing, others, prune, console);
         }
@@ -118,7 +118,7 @@ pub(super) fn changes(done: &[AppliedChange], console: &mut Console) {
 }
 
 /// Returns the summary line of `apply`: the numbers of jobs that were added, changed, removed and
-/// unchanged, or would be without `--dry-run`.
+/// unchanged. For `--dry-run`, these are the numbers of jobs that would be added, and so on.
 pub(super) fn summary(
     comparison: &Comparison,
     said: &LastChange<'_>,
@@ -132,11 +132,8 @@ pub(super) fn summary(
     let gone = count(|job| job.standing == ApplyState::Gone && job.others.is_empty());
     let same = count(|job| job.standing == ApplyState::Same);
     let (removed, kept) = if prune == Prune::Yes { (gone, 0) } else { (0, gone) };
-    let kept = if kept > 0 {
-        format!(", {kept} kept that are no longer in the file")
-    } else {
-        String::new()
-    };
+    let kept =
+        if kept > 0 { format!(", {kept} no longer in the file but kept") } else { String::new() };
     let dry = if is_dry { " (--dry-run: nothing was changed)" } else { "" };
     format!(
         "{}: {added} added, {changed} changed, {removed} removed, {same} unchanged{kept}{dry}",

@@ -116,7 +116,7 @@ pub(crate) async fn diff(
     Ok(u8::from(differs))
 }
 
-/// Fails if no node has the name `source` and no job comes from the file of such a node.
+/// Fails if no node has the name `source`, and no job comes from the file of a node with this name.
 async fn known(store: &Store, source: &SourceName) -> Result<(), CliFailure> {
     let (_, nodes) = store.list_nodes().await?;
     if nodes.iter().any(|node| node.name == source.as_str())

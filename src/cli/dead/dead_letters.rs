@@ -33,8 +33,9 @@ impl Chosen {
     }
 }
 
-/// Returns the failure for a run that is not a dead letter but `state`. The message ends with
-/// `advice`, a sentence for the user. `at` is the end of the run, if it has ended.
+/// Returns the failure for a run that is in the state `state` and so is not a dead letter. The
+/// message ends with `advice`, a sentence for the user. `at` is the end of the run, if it has
+/// ended.
 pub(super) fn not_dead(
     run: &RunId,
     state: &str,

@@ -17,8 +17,8 @@ use crate::engine::maintenance::background_check::EVERY;
 use crate::engine::maintenance::full_check::{Examination, Mended};
 use crate::store::{CheckLevel, CheckNote, NodeRecord, ServerCheck, Store};
 
-/// The longest time since the last check by any node without a warning of `doctor`. Each node
-/// checks a slice of the data each minute.
+/// The time since the last background check by any node after which `doctor` warns. Each node
+/// checks a part of the data each minute.
 const OVERDUE: Duration = EVERY.saturating_mul(10);
 
 /// Returns a line about the data that this command checked, and a line about the background check
@@ -74,7 +74,7 @@ fn slow_check(audit: Option<&CheckNote>, nodes: &[NodeRecord], now: UnixMillis) 
     let was_there =
         nodes.iter().any(|node| is_present(node, now) && node.started_at.is_some_and(is_long));
     if was_there && audit.is_none_or(|audit| is_long(audit.at)) {
-        let why = "each node should check a slice of the data each minute; the cause is in the logs of the nodes (\"the consistency of the data is not checked\")";
+        let why = "no node checked a part of the data in the last minutes, although each node should; the logs of the nodes have the cause (\"the consistency of the data is not checked\")";
         return ServerCheck::new("slow check", CheckLevel::Warn, format!("{text}: {why}"));
     }
     ServerCheck::new("slow check", CheckLevel::Ok, text)

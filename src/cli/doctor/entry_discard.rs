@@ -46,8 +46,8 @@ pub(super) async fn discard(
     Ok(0)
 }
 
-/// Deletes the given quarantine entries and returns the deleted ones. Resets the number of entries
-/// that did not fit, if that number is still `dropped`.
+/// Deletes the given quarantine entries and returns the deleted ones. Also resets the stored number
+/// of entries that did not fit into quarantine, if this number is still `dropped`.
 async fn gone(
     store: &Store,
     entries: Vec<QuarantineEntry>,
@@ -80,7 +80,9 @@ fn report(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
     }
     console.line(&format!("{} discarded", counted(gone.len())));
     if dropped > 0 {
-        console.line(&format!("the number of entries that did not fit ({dropped}) is reset to 0"));
+        console.line(&format!(
+            "the number of entries that did not fit into quarantine ({dropped}) is reset to 0"
+        ));
     }
     if !gone.is_empty() {
         console.note("run schedctl doctor to check the remaining data");

@@ -88,13 +88,13 @@ fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Se
         |node: &&&NodeRecord| is_refused(user, &node.own_user, &node.users, &node.users_why);
     let nodes: Vec<&str> =
         present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
-    let (asked, fail) = if jobs.len() == 1 {
+    let (needed_by_jobs, jobs_fail) = if jobs.len() == 1 {
         ("needed by job", "the job fails")
     } else {
         ("needed by jobs", "the jobs fail")
     };
     let text = format!(
-        "{asked} {}, but not allowed on {}: {fail} there",
+        "{needed_by_jobs} {}, but not allowed on {}: {jobs_fail} there",
         first_of(jobs),
         nodes.join(", ")
     );
@@ -133,7 +133,8 @@ fn unheld(kind: LimitKind, jobs: &[JobName], present: &[&NodeRecord]) -> Option<
         .filter(|node| lacking(node).contains(&kind))
         .map(|node| node.name.as_str())
         .collect();
-    let text = format!("set by {}; not enforced by {}", first_of(jobs), nodes.join(", "));
+    let text =
+        format!("this limit is set by {} but not enforced by {}", first_of(jobs), nodes.join(", "));
     (!nodes.is_empty()).then(|| ServerCheck::new(format!("limits.{kind}"), CheckLevel::Warn, text))
 }
 
@@ -143,7 +144,7 @@ fn too_many_files(node: &NodeRecord, asked: &BTreeMap<JobName, u64>) -> Option<S
     let jobs: Vec<JobName> =
         asked.iter().filter(|(_, files)| **files > most).map(|(job, _)| job.clone()).collect();
     let text = format!(
-        "set by {} above {most} open files, the hard limit of node {} (LimitNOFILE= of its unit, ulimit -Hn): processes there may open only {most} files",
+        "this limit is set by {} above {most} open files, the hard limit of node {} (LimitNOFILE= of its unit, ulimit -Hn): processes there may open only {most} files",
         first_of(&jobs),
         node.name
     );

@@ -118,7 +118,8 @@ pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
     checks
 }
 
-/// Reports the steps of Redis' clock within a day, as recorded by the node that noticed most steps.
+/// Reports the steps of Redis' clock in the last day, as recorded by the node that noticed the most
+/// steps.
 pub(super) async fn clock_steps(
     store: &Store,
     now: UnixMillis,
@@ -131,8 +132,9 @@ pub(super) async fn clock_steps(
             _ => None,
         });
         let mut steps = steps.collect::<Vec<_>>();
-        // A step forward has the time it led to, which is still to come after the step back. It is
-        // reported together with a step back of late, and not for years until its time comes.
+        // A step forward is recorded with the time to which the clock was set. If the clock was
+        // later set back, this time is in the future. Such a step is reported only together with a
+        // recent step back.
         let was_set_back = steps.iter().any(|(at, by_ms)| *by_ms < 0 && is_of_late(*at));
         steps.retain(|(at, _)| is_of_late(*at) || (was_set_back && *at > now));
         steps
@@ -211,10 +213,11 @@ pub(super) async fn unserved_at_gates(
         let found: Vec<String> = lanes.into_iter().filter_map(unserved).collect();
         if !found.is_empty() {
             let more = found.len().saturating_sub(SHOWN);
-            let more = if more > 0 { format!(", and {more} more lanes") } else { String::new() };
-            let named = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+            let more_lanes =
+                if more > 0 { format!(", and {more} more lanes") } else { String::new() };
+            let named_lanes = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
             let text = format!(
-                "no node takes some runs that wait at this gate, so all other runs start before these: {named}{more}"
+                "no node takes some runs that wait at this gate, so all other waiting runs start first: {named_lanes}{more_lanes}"
             );
             listed.push(ServerCheck::new(format!("gate {}", gate.words()), CheckLevel::Warn, text));
         }
@@ -329,10 +332,10 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
     match astray(store).await {
         Ok(Astray { undeclared, unsaid, needs_gate }) => {
             checks.extend(needs_gate.into_iter().map(|(other, jobs)| {
-                let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
-                let have = counted(jobs.len() as u64, "job names", "jobs name");
+                let job_names = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+                let n_jobs_name = counted(jobs.len() as u64, "job names", "jobs name");
                 let text = format!(
-                    "no job has this name, but {have} it in not_while ({shown}); correct or remove the name, which has no effect there"
+                    "no job has this name, but {n_jobs_name} it in not_while ({job_names}); correct or remove the name, which has no effect there"
                 );
                 ServerCheck::new(other.as_str(), CheckLevel::Warn, text)
             }));
@@ -344,9 +347,9 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
                 ServerCheck::new(job.as_str(), CheckLevel::Warn, text)
             }));
             checks.extend(undeclared.into_iter().map(|(queue, jobs)| {
-                let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+                let job_names = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
                 let text = format!(
-                    "no file declares this queue, which {} ({shown}), so runs of this queue never start; declare [queues.{queue}]",
+                    "no file declares this queue, which {} ({job_names}), so runs of this queue never start; declare [queues.{queue}]",
                     counted(jobs.len() as u64, "job names", "jobs name")
                 );
                 ServerCheck::new(format!("queue {queue}"), CheckLevel::Warn, text)
@@ -392,10 +395,10 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
 async fn undeclared_groups(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
     let undeclared = groups::undeclared(store, &store.read_groups().await?).await?;
     let listed = undeclared.into_iter().map(|(group, jobs)| {
-        let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
-        let have = counted(jobs.len() as u64, "job names", "jobs name");
+        let job_names = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+        let n_jobs_name = counted(jobs.len() as u64, "job names", "jobs name");
         let text = format!(
-            "no file declares this group, but {have} it ({shown}), so at most one of their runs runs at a time, without turns or gap; declare [groups.{group}], or remove the group from these jobs"
+            "no file declares this group, but {n_jobs_name} it ({job_names}), so at most one of their runs runs at a time, without turns or gap; declare [groups.{group}], or remove the group from these jobs"
         );
         ServerCheck::new(format!("group {group}"), CheckLevel::Warn, text)
     });

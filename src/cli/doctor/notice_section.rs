@@ -61,14 +61,18 @@ async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
     }
     let note = |(job, runs): (&JobName, &Vec<RunRecord>)| {
         let next = runs.first()?;
-        let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
-        let again = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
-        let more = match runs.len() - 1 {
+        let after_failure =
+            facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
+        let at_time = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
+        let more_notices = match runs.len() - 1 {
             0 => String::new(),
             1 => "; 1 more notice waits for a retry".to_owned(),
             more => format!("; {more} more notices wait for a retry"),
         };
-        let text = format!("not delivered yet: notice {} is retried{again}{why}{more}", next.run);
+        let text = format!(
+            "not delivered yet: notice {} is retried{at_time}{after_failure}{more_notices}",
+            next.run
+        );
         Some(ServerCheck::new(job.as_str(), CheckLevel::Note, text))
     };
     let mut checks: Vec<ServerCheck> = jobs.iter().filter_map(note).take(SHOWN).collect();

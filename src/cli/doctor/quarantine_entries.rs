@@ -50,7 +50,7 @@ fn last(discarded: &[Discarded]) -> Option<ServerCheck> {
     Some(ServerCheck::new(
         "discarded",
         CheckLevel::Note,
-        format!("entry {} from {}, at {at}{by}{before}", last.name, last.key),
+        format!("entry {} from {} was deleted at {at}{by}{before}", last.name, last.key),
     ))
 }
 

@@ -66,7 +66,8 @@ pub(crate) async fn explain(
             let job = run.job().clone();
             match find_run(&store, &run).await {
                 Ok(found) => (job, Ask::Run(found.run)),
-                // The ledger, a skipped range or a backfill may account for a run without a record.
+                // The ledger, a skipped range or a backfill may explain what happened to a run
+                // without a record.
                 Err(failure @ CliFailure::NotFound(_)) => {
                     match Box::pin(gather(&store, &job, &Ask::Run(run.clone()))).await? {
                         Some(Facts {

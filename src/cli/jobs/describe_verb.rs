@@ -77,7 +77,7 @@ pub(crate) async fn describe(
             )
         }
     };
-    // A moment is shown in the requested zone. An expression is read in the job's own zone.
+    // A single time is shown in the zone of `--tz`. An expression is read in the job's own zone.
     let shown_in = asked.or_else(|| zone.clone()).unwrap_or_else(Zone::utc);
     let phrases =
         in_words(&schedule, PhraseOf { zone: &shown_in, job: job.as_ref(), anchor: shape.anchor });

@@ -83,7 +83,7 @@ pub(crate) async fn export(
         }
     }
     jobs.sort_by(|left, right| left.name.cmp(&right.name));
-    // A job printed as a comment needs no queue.
+    // A job that is printed only as a comment needs no queue in the file.
     let specs = || jobs.iter().filter(|job| job.form == TableForm::Table).map(|job| &job.spec);
     let queues = queues_of(&store, specs().map(|spec| spec.queue.clone()).collect()).await?;
     let mut groups = store.read_groups().await?;

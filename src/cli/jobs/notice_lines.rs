@@ -44,10 +44,10 @@ impl OfJob {
             .map(|next| retried_words(next, self.retried.len(), when))
             .into_iter()
             .collect();
-        lines.extend(self.failed.iter().map(|(FailedNotice { job, count, last: (run, at) }, why)| {
+        lines.extend(self.failed.iter().map(|(FailedNotice { job: hidden_job, count: notice_count, last: (run, at) }, why)| {
             let at = shown(*at, &Zone::of_host());
             let why = why.as_ref().map(|why| format!(", with {why}")).unwrap_or_default();
-            format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} retries the last notice")
+            format!("{notice_count} of {hidden_job} failed for good, the last at {at}{why}: schedctl retry {run} retries the last notice")
         }));
         lines
     }

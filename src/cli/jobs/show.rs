@@ -39,7 +39,7 @@ const UPCOMING: usize = 3;
 const BACKFILL: usize = 10_000;
 /// The number of ended runs shown for a job.
 const RUNS: usize = 5;
-/// The delay between a run's end and its recording in Redis from which `show` mentions the delay.
+/// The shortest delay between a run's end and its recording in Redis that `show` prints.
 const RECORDED_LATE: Duration = Duration::from_secs(1);
 
 const SHOW_EXAMPLES: &str = "\

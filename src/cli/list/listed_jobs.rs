@@ -120,8 +120,8 @@ impl<'s> Pager<'s> {
         Ok(None)
     }
 
-    /// Returns true if the job belongs in the list. Among the jobs that are over only one-shots
-    /// belong, because a removed recurring job is no longer a job.
+    /// Returns true if the job belongs in the list. Of the jobs that are over, one-shots and hidden
+    /// jobs belong in the list. A recurring job that is over does not.
     fn belongs(&self, record: &JobRecord) -> bool {
         match self.index {
             Index::Defined => record.is_live(),

@@ -41,8 +41,9 @@ pub(super) async fn of_run(
 
 /// Returns the number of the last attempt of a run that may have output.
 ///
-/// The number is `record.attempt + 1` if that attempt was cut short, or if its `done_check` gave no
-/// clear answer. Such an attempt has output, but its number will be used again.
+/// The number is `record.attempt + 1` if the attempt of this number was cut short, or if its
+/// `done_check` gave no clear answer. Such an attempt has output, but the next attempt uses the
+/// same number.
 pub(super) fn last_with_output(record: &RunRecord) -> u32 {
     let is_held_back =
         record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();
@@ -75,9 +76,9 @@ pub(super) async fn of_job(
     }
     let most = runs.iter().map(last_with_output).max().unwrap_or(0);
     if let Some(wanted) = attempt.filter(|wanted| *wanted > most) {
-        let of_it = format!("none of the last runs of job {job} has an attempt {wanted}");
+        let no_such_attempt = format!("none of the last runs of job {job} has an attempt {wanted}");
         return Err(CliFailure::NotFound(format!(
-            "{of_it}: their highest attempt is {most}; for an older run use schedctl logs RUN --attempt N"
+            "{no_such_attempt}: their highest attempt is {most}; for an older run use schedctl logs RUN --attempt N"
         )));
     }
     for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {

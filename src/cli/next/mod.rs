@@ -65,7 +65,7 @@ pub(crate) async fn next(
         },
         (None, None) => {
             return Err(CliFailure::Invalid(
-                "nothing is given to show the times of, wanted JOB, EXPR or --file FILE".to_owned(),
+                "no job, expression or file is given, wanted JOB, EXPR or --file FILE".to_owned(),
             ));
         }
     };
@@ -170,7 +170,8 @@ pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
     }
 }
 
-/// Returns true if a text that could be a job name is an `OnCalendar` word, such as `quarterly`.
+/// Returns true if the text, which could also be a job name, is an `OnCalendar` word such as
+/// `quarterly`.
 pub(crate) fn is_calendar(text: &str) -> bool {
     text.parse::<CalendarExpr>().is_ok()
 }
@@ -207,7 +208,7 @@ fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Foun
         schedule = schedule.for_job(&job_named(name)?, ClockChanges::default());
     } else if schedule.is_drawn() {
         rules.push(
-            "H depends on the name of the job; these are the times of a job without a name (--name shows the times of a named job)".to_owned(),
+            "H in an expression depends on the name of the job; these are the times of a job without a name (--name shows the times of a named job)".to_owned(),
         );
     }
     let own = match &schedule {

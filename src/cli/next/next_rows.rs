@@ -49,7 +49,8 @@ pub(super) fn comings<'p>(
 
 impl Coming<'_> {
     fn notes(&self) -> Vec<String> {
-        // A note describes the job's own clock, which may differ from the clock in the table.
+        // A note describes a clock change in the job's own zone, which may differ from the zone of
+        // the table.
         let mut notes = clock_notes(&self.planned.timetable, self.after, self.at, self.zone);
         let is_one_of = |table: &Timetable| {
             table.next_after(self.at.saturating_sub(Duration::from_millis(1))) == Some(self.at)

@@ -255,7 +255,7 @@ fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
 }
 
 /// Returns the value below which `percent` percent of the values lie. `sorted` has the values in
-/// rising order. Returns `None` if it is empty.
+/// rising order. Returns `None` if there are no values.
 fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
 }

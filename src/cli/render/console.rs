@@ -40,7 +40,7 @@ enum Sink {
 #[derive(Debug)]
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "independent facts, each asked for by its own name"
+    reason = "independent settings, each read by its own method"
 )]
 pub(crate) struct Console {
     out: Sink,
@@ -79,7 +79,8 @@ impl Console {
         Self { out: Sink::Page(Vec::new()), trouble: None, ..*self }
     }
 
-    /// Returns a console that collects lines like [`Console::page`], but without colours.
+    /// Returns a console without colours that collects its lines until [`Console::take_page`]
+    /// returns them.
     pub(crate) fn plain_page(&self) -> Self {
         Self { has_colour: false, ..self.page() }
     }
@@ -132,8 +133,8 @@ impl Console {
         self.is_closed
     }
 
-    /// Checks without a write if the reader of standard output is gone. Returns true if it is gone
-    /// or a write failed before.
+    /// Checks without a write if the reader of standard output is gone. Returns true if the reader
+    /// is gone or a write failed before.
     pub(crate) fn is_deserted(&mut self) -> bool {
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
@@ -199,7 +200,7 @@ impl Console {
         self.aside(&format!("schedctl: warning: {}", one_line(line)));
     }
 
-    /// Writes an error about one of several objects of a command to standard error.
+    /// Writes an error about one of the jobs, runs, queues or lines of a command to standard error.
     pub(crate) fn error(&mut self, line: &str) {
         self.aside(&format!("schedctl: {}", one_line(line)));
     }
@@ -282,7 +283,7 @@ fn has_few_columns() -> bool {
     rustix::termios::tcgetwinsize(io::stdout()).is_ok_and(|size| (1..WIDE).contains(&size.ws_col))
 }
 
-/// A JSON array that is written item by item, so that a long array needs no memory.
+/// A JSON array that is written item by item, so that a long array is never in memory as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct JsonArray {
     has_begun: bool,

@@ -109,7 +109,8 @@ pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     keys
 }
 
-/// The keys that [`policy_lines`] or the head of `show` formats specially.
+/// The keys of a definition that `show` prints in a special form, separated by blanks. `show`
+/// prints each other key as it is, with its value.
 const WORDED: &str = "\
     anchor at calendar catch_up command cron cwd delay delivery done_check dst dtstart end env env_file every exclude group \
     http jitter key kill_grace late_after limits log_output max_runs must_finish_within must_start_within not_while \

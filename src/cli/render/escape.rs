@@ -12,8 +12,8 @@ pub(crate) fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
 
-/// Returns bytes as text for a terminal. Characters are escaped as by [`one_line`], but line breaks
-/// and tabs stay.
+/// Returns bytes as text for a terminal. Control and direction characters are escaped, except line
+/// breaks and tabs.
 pub(crate) fn safe_text(bytes: &[u8]) -> String {
     escaped(&String::from_utf8_lossy(bytes).replace("\r\n", "\n"), |c| matches!(c, '\n' | '\t'))
 }

@@ -72,7 +72,8 @@ pub(crate) async fn running_jobs(store: &Store) -> Result<BTreeSet<JobName>, Cli
     Ok(leases.into_iter().flatten().map(|lease| lease.run.job().clone()).collect())
 }
 
-/// Returns the views of `jobs`. `running` is the result of [`running_jobs`].
+/// Returns `jobs` with all the data that `list` and `show` print. `running` has the jobs with a
+/// running run, from [`running_jobs`].
 pub(crate) async fn view_jobs(
     store: &Store,
     jobs: Vec<JobRecord>,

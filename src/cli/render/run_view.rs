@@ -50,8 +50,8 @@ pub(crate) struct RunView {
     pub(crate) record: RunRecord,
     /// The zone of the run's job.
     pub(crate) zone: Zone,
-    /// A phrase about the run's place at a gate, if the run has or lost a place and has not
-    /// started.
+    /// A phrase about the run's place at a gate. `None` if the run has started, or never had a
+    /// place.
     pub(crate) let_in: Option<String>,
 }
 
@@ -113,7 +113,7 @@ fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
     match gate_of(|place| *place == LetIn::GaveUp) {
         Some(gate) => Some(format!("lost its place at {gate} because it did not start")),
         None => gate_of(|place| matches!(place, LetIn::Since(_)))
-            .map(|gate| format!("has a place at {gate}, not started")),
+            .map(|gate| format!("has a place at {gate} but has not started")),
     }
 }
 

@@ -20,7 +20,7 @@ impl Cell {
         Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: Colour::Plain }
     }
 
-    /// Creates a cell like [`Cell::new`]. `None` is shown as a dash.
+    /// Creates a cell with an optional text. `None` or an empty text is shown as a dash.
     pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(|| Self::new(""), Self::new)
     }

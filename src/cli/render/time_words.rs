@@ -8,7 +8,7 @@ use crate::domain::time::zone::Zone;
 /// The form of an instant in tables: full or brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// The full form, as returned by [`shown`].
+    /// The full form `Tue 2026-11-24 02:30:00 CET`, which [`shown`] returns.
     Full,
     /// The brief form `11-23 02:30:00`, or `2027-11-23` in another year. Another column shows the
     /// distance from now.

@@ -22,7 +22,8 @@ use crate::engine::planning::job_operations;
 use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
 
 /// The end of a message about a run that continues although its job is removed.
-const NO_RETRY: &str = "; a job added under this name with another definition ends the retries";
+const NO_RETRY: &str =
+    "; if a job with another definition is added under this name, the run is not retried";
 /// The reason that history shows for a cancelled run.
 const REASON: &str = "cancelled";
 

@@ -85,12 +85,13 @@ impl RunFilter {
     }
 }
 
-/// Parses an instant of a filter as `explain --at` does, in this host's zone. A duration is counted
-/// back from `now`.
+/// Parses an instant of a filter, in this host's zone. A time of day or a weekday means the last
+/// such time. A duration is counted back from `now`.
 fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFailure> {
     match parse_duration(text) {
         Ok(ago) => return Ok(now.saturating_sub(ago)),
-        // Digits alone lack a unit, unless there are enough of them for seconds since 1970.
+        // A number of fewer than 10 digits is a duration without a unit. A longer number counts
+        // seconds since 1970.
         Err(error) if text.len() < 10 && text.bytes().all(|b| b.is_ascii_digit()) => {
             return Err(CliFailure::Invalid(format!("{flag}: {error}")));
         }
@@ -102,8 +103,8 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFai
     })
 }
 
-/// Returns true if the filters select every entry of the index, so that Redis itself can skip
-/// entries.
+/// Returns true if the filters select every run in the index, so that Redis itself can skip the
+/// runs of `--offset`.
 fn takes_all(ended: &Ended, which: &RunFilter) -> bool {
     which.state.is_empty() && ended.notices == RunNotices::With
 }

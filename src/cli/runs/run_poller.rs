@@ -1,7 +1,7 @@
 //! Repeated reads of a run that tolerate a short outage of Redis.
 //!
 //! Invariant: a short outage of Redis is not an error. A long outage ends the reading with a
-//! message that names the facts that remain unknown.
+//! message that says what is not known, such as the end of a run.
 
 use std::time::{Duration, Instant};
 
@@ -60,8 +60,8 @@ impl RunPoller {
     /// Tolerates a short outage of Redis and prints a note when the outage starts. Fails with any
     /// other error.
     ///
-    /// A long outage is a failure too. The message then ends with `unknown`, a phrase about the
-    /// fact that remains unknown.
+    /// A long outage is a failure too. The message then ends with `unknown`, a phrase that says
+    /// what is not known.
     pub(crate) fn report_outage(
         &mut self,
         failure: CliFailure,

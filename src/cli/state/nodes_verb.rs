@@ -136,7 +136,7 @@ fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
     let mut texts: Vec<String> = node.config_error.iter().cloned().collect();
     let jobs = differences.get(&node.name);
     let report = |(job, others): (&JobName, &Vec<String>)| {
-        format!("job {job} differs from {}", others.join(", "))
+        format!("job {job} differs from the files of {}", others.join(", "))
     };
     texts.extend(jobs.into_iter().flatten().take(DIFFERENCES_SHOWN).map(report));
     let more = jobs.map_or(0, BTreeMap::len).saturating_sub(DIFFERENCES_SHOWN);

@@ -6,7 +6,7 @@
 //! - `screen_view` and `pane_view`: drawing; `theme`: styles; `screen`: the terminal
 //!
 //! Invariant: every event comes through one channel, so the model changes in one place. A slow or
-//! missing Redis does not delay the handling of keys.
+//! missing Redis does not delay the reaction to keys.
 
 mod pane_view;
 mod screen;
@@ -42,7 +42,7 @@ use top_model::{Model, TopAction, TopRequest};
 
 /// The time between two reads of the data.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The maximum number of events that may wait to be handled.
+/// The maximum number of events that may wait in the channel.
 const NEWS: usize = 64;
 
 pub(crate) const TOP_HELP: &str = "\

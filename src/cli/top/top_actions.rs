@@ -1,5 +1,5 @@
-//! The actions of `top` on jobs, runs and queues. Each action does the same as the verb of the same
-//! name.
+//! The actions of `top` on jobs, runs and queues. Each action does the same as the verb of
+//! `schedctl` with the same name.
 
 use super::top_lists::TopSubject;
 use super::top_model::TopAction;

@@ -98,7 +98,7 @@ impl TopSubject {
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) subject: TopSubject,
-    /// The run that a cancel of this row would cancel, if there is one.
+    /// The run that the key `c` cancels if this row is selected. `None` if there is no such run.
     pub(super) run: Option<RunId>,
     /// The text of each cell in the row, without control characters.
     pub(super) cells: Vec<String>,
@@ -126,7 +126,7 @@ pub(super) struct Head {
     /// The total number of ended runs for each final state.
     pub(super) ended: Vec<(&'static str, u64)>,
     /// The time for which the longest-waiting run has been ready for a node. `None` if no run
-    /// waits, or for less than a second.
+    /// waits, or if the longest wait is less than a second.
     pub(super) lag: Option<Duration>,
     /// The memory that Redis uses, in bytes; `None` if not known.
     pub(super) memory: Option<u64>,

@@ -337,7 +337,7 @@ impl Model {
         }
     }
 
-    /// Keeps `job` in the list of due jobs, even if enough other jobs are due earlier.
+    /// Keeps `job` in the list of due jobs, even if earlier jobs already fill the list.
     fn keep(&mut self, job: JobName) {
         if !self.kept.contains(&job) {
             self.kept.push(job);

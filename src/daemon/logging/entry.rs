@@ -1,4 +1,5 @@
-//! A log entry: a message with its facts, and the facts of the run that the message is about.
+//! A log entry: a message with its fields. Fields are named values of the message and of its run,
+//! such as `job` and `run_id`.
 
 use std::fmt;
 
@@ -7,10 +8,11 @@ use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// The most bytes of one fact or message in a log entry. A longer text is cut.
+/// The maximum length in bytes of a message or of a field's value in a log entry. A longer text is
+/// cut.
 const LONGEST: usize = 16 * 1024;
 
-/// The message and the facts of an event or span. Each fact has a name, in the order of recording.
+/// The message and the named fields of a `tracing` event or span, in the order of recording.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     message: String,
@@ -36,12 +38,12 @@ pub(super) struct LogEntry {
 }
 
 impl LogEntry {
-    /// Creates an entry with the current time and without facts.
+    /// Creates an entry with the current time and without fields.
     pub(super) fn new(level: Level, message: String) -> Self {
         Self { at: Timestamp::now(), level, message, facts: Vec::new() }
     }
 
-    /// Returns this entry with one more fact.
+    /// Returns this entry with one more field.
     pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
         self.facts.push((name, value));
         self
@@ -54,7 +56,8 @@ impl LogEntry {
         Self { facts: pairs.pairs, ..Self::new(*event.metadata().level(), pairs.message) }
     }
 
-    /// Adds the facts of a span around the event. Facts that the entry already has stay unchanged.
+    /// Adds the fields of a span around the event. Fields that the entry already has stay
+    /// unchanged.
     pub(super) fn add(&mut self, span: &Pairs) {
         for (name, value) in &span.pairs {
             if !self.facts.iter().any(|(known, _)| known == name) {
@@ -63,7 +66,7 @@ impl LogEntry {
         }
     }
 
-    /// Returns the name of the job that the entry is about, or `None` if no fact names a job.
+    /// Returns the name of the job that the entry is about, or `None` if no field names a job.
     pub(super) fn job(&self) -> Option<&str> {
         self.facts.iter().find(|(name, _)| *name == "job").and_then(|(_, value)| value.as_str())
     }

@@ -141,7 +141,8 @@ fn journal(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Resul
     Ok(())
 }
 
-/// Returns the facts of the entry, with the name of the node unless a fact already names a node.
+/// Returns the fields of the entry. If the entry has no field `node`, this field is added with the
+/// name of the node.
 fn with_node(entry: &LogEntry, node: Option<&str>) -> Vec<(&'static str, Value)> {
     let node = node.filter(|_| !entry.facts.iter().any(|(name, _)| *name == "node"));
     node.map(|node| ("node", Value::from(node)))

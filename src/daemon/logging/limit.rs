@@ -1,8 +1,8 @@
 //! A limit for repeated log lines.
 //!
-//! Invariant: of the lines with the same message, job and level, only the first ones in each period
-//! are written. Further lines are counted, and the number is logged after the period. A line never
-//! counts towards the limit of another message.
+//! Invariant: of the lines with the same message, job and level, only the first lines of each
+//! period are written. Further lines are counted, and the number is logged after the period. A line
+//! never counts towards the limit of another message.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ use tracing::Level;
 
 use super::entry::{LogEntry, LogSource};
 
-/// The length of a counting period.
+/// The length of the period in which repeated log lines are counted.
 const WHILE: Duration = Duration::from_secs(10);
 /// The most lines of schedd with the same level, job and message that are written in a period.
 const MOST: u32 = 100;
@@ -33,8 +33,9 @@ pub(super) enum Admission {
     HeldBack,
 }
 
-/// The numbers of recent lines, by kind. Lines of schedd are of one kind if they have the same
-/// level, job and message. Output lines of a job are of one kind if they have the same level.
+/// A limiter of repeated log lines. It counts the recent lines of each kind. Lines of schedd are of
+/// one kind if they have the same level, job and message. Output lines of a job are of one kind if
+/// they have the same level.
 #[derive(Default)]
 pub(super) struct LineLimit {
     kinds: Mutex<HashMap<u64, Kind>>,
@@ -127,7 +128,10 @@ impl Kind {
         }
         let message = match self.source {
             LogSource::Schedd => {
-                format!("{} ... {count} more of these lines within {seconds} s", self.message)
+                format!(
+                    "{} ... {count} more lines with this message within {seconds} s",
+                    self.message
+                )
             }
             LogSource::Job => {
                 format!("... {count} more lines of this job within {seconds} s were not logged")
@@ -190,14 +194,17 @@ mod tests {
         let [summary] = &summaries[..] else { panic!("{summaries:?}") };
         assert_eq!(
             (summary.message.as_str(), summary.level, summary.job()),
-            ("again ... 123 more of these lines within 10 s", Level::WARN, Some("a"))
+            ("again ... 123 more lines with this message within 10 s", Level::WARN, Some("a"))
         );
         assert_eq!(
             written(&limit, 101, &entry("again", "a"), LogSource::Schedd, start + WHILE),
             100,
             "it begins anew"
         );
-        assert_eq!(limit.all_summaries()[0].message, "again ... 1 more of these lines within 10 s");
+        assert_eq!(
+            limit.all_summaries()[0].message,
+            "again ... 1 more lines with this message within 10 s"
+        );
     }
 
     #[test]
@@ -209,7 +216,7 @@ mod tests {
         else {
             panic!("no summary")
         };
-        assert!(summary.message.contains("2 more of these lines"));
+        assert!(summary.message.contains("2 more lines with this message"));
         assert!(limit.summaries(start + WHILE).is_empty());
     }
 

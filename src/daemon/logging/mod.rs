@@ -2,7 +2,7 @@
 //! and JSON on request. Under systemd the log has structured entries for the journal.
 //!
 //! schedd does not use `tracing-journald` 0.3 or the text and JSON formats of `tracing-subscriber`
-//! 0.3. Each reason was measured or read in their source:
+//! 0.3. The reasons were measured, or read in the source of these crates:
 //!
 //! - `tracing-journald` writes on the thread that logs, and its socket blocks. When journald read
 //!   nothing, that thread blocked at the 11th entry (`net.unix.max_dgram_qlen` = 10). So a stopped
@@ -19,10 +19,10 @@
 //! writes the entries.
 //!
 //! All log messages, and the output of jobs with `log_output`, arrive here as events of `tracing`.
-//! `entry` joins an event with the facts of its run. `limit` drops and counts repeated messages.
-//! `form` formats the entry, and `writer` writes the text on another thread. Invariant: code that
-//! logs never waits. If standard error is closed or not read, lines are lost and counted, and
-//! schedd continues.
+//! `entry` joins an event with the fields of its run, such as `run_id`. `limit` drops and counts
+//! repeated messages. `form` formats the entry, and `writer` writes the text on another thread.
+//! Invariant: code that logs never waits. If standard error is closed or not read, lines are lost
+//! and counted, and schedd continues.
 
 mod entry;
 mod form;
@@ -59,7 +59,7 @@ pub(super) enum LogFormat {
     Text,
     /// One JSON object per line
     Json,
-    /// Entries of systemd's journal with one field per fact
+    /// Entries of systemd's journal, with a field for each value
     Journal,
 }
 

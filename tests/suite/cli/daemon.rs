@@ -307,7 +307,7 @@ fn nodes_whose_files_differ_in_a_job_say_so_until_they_agree() {
     };
     assert_eq!(differs("na"), json!([{"job": "both", "from": ["nb"]}]));
     assert_eq!(differs("nb"), json!([{"job": "both", "from": ["na"]}]));
-    assert!(ctl.run(&["nodes"]).good().stdout.contains("job both differs from nb"));
+    assert!(ctl.run(&["nodes"]).good().stdout.contains("job both differs from the files of nb"));
     let shown = ctl.run(&["show", "both"]).good().stdout;
     assert!(
         shown.contains("file of nodes na, nb, last changed by nb")

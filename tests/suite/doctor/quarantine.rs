@@ -157,7 +157,7 @@ fn doctor_shows_entries_until_a_user_discards_them_then_names_who_did() {
     assert_eq!((&gone["discarded"][0]["name"], &gone["dropped"]), (&json!("d@99"), &json!(4)));
     let reported = ctl.run(&["doctor"]).good().stdout;
     assert!(
-        reported.contains("entry d@99 from {schedd}:due:default, at ")
+        reported.contains("entry d@99 from {schedd}:due:default was deleted at ")
             && reported.contains("; earlier deletions: 3")
             && !reported.contains("did not fit"),
         "{reported}"

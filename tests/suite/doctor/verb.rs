@@ -106,7 +106,7 @@ fn no_node_checking_the_records_for_long_is_a_warning_only_while_a_node_runs() {
     assert!(
         level == "warn"
             && text.contains("last checked 2h")
-            && text.contains("a slice of the data each minute"),
+            && text.contains("no node checked a part of the data"),
         "{level} {text}"
     );
     let (level, text) = reported(ago(300), Some(ago(2)));

@@ -242,7 +242,7 @@ fn limits_nobody_enforces_are_reported_of_the_run_and_by_the_doctor() {
         text.contains("not enforced: limits of memory, cpu, pids").then_some(text)
     });
     assert!(
-        doctor.contains("limits.cpu") && doctor.contains("set by later; not enforced by"),
+        doctor.contains("limits.cpu") && doctor.contains("set by later but not enforced by"),
         "{doctor}"
     );
     assert!(

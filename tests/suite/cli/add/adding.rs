@@ -503,7 +503,8 @@ fn a_time_that_would_not_run_is_refused_if_it_is_past_and_warned_of_if_not() {
         ("--at 2020-01-01 --allow-past --max-age 1h", "--skip-if-late skips a run this late"),
         ("--at 2020-01-01 --at 2099-01-01 --allow-past --catch-up skip", "--catch-up skip"),
     ] {
-        add(args).refused(2, &["--at \"2020-01-01\" is past and would not run at once", words]);
+        add(args)
+            .refused(2, &["--at \"2020-01-01\" is past, and the job would not run at once", words]);
     }
     for (args, gone, why) in [
         (

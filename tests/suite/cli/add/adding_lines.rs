@@ -97,7 +97,7 @@ fn a_past_time_of_a_line_that_does_not_run_is_named_in_a_warning() {
     let reported = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
     let each: Vec<&str> = reported.lines().collect();
     let only = "only the newest past time runs";
-    let rules = "a rule of the job (skip_if_late, catch_up, exclude, only_on, start, end) skips it";
+    let rules = "a rule of the job (skip_if_late, catch_up, exclude, only_on, start, end) excludes this time";
     let wanted = [
         format!("line 2: job two does not run for {old}: {only}"),
         format!("line 4: job late does not run for {new}: {rules}"),

@@ -128,7 +128,7 @@ fn what_is_no_longer_in_the_file_stays_and_is_named_until_it_is_pruned() {
     );
     assert!(
         kept.stdout.contains("- queue mail")
-            && kept.stdout.contains("1 kept that are no longer in the file"),
+            && kept.stdout.contains("1 no longer in the file but kept"),
         "{kept:?}"
     );
     assert_eq!(names(&bench), ["a", "b"]);

@@ -343,7 +343,8 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     assert_eq!(next("backup", "2027-01-01T00:00:00Z")[0], "2027-01-01T08:25:00.000Z");
     let drawn = bench.ctl.run(&["next", "H H * * *", "-n", "1"]).good();
     assert!(
-        format!("{}{}", drawn.stdout, drawn.stderr).contains("H depends on the name of the job"),
+        format!("{}{}", drawn.stdout, drawn.stderr)
+            .contains("H in an expression depends on the name of the job"),
         "{}",
         drawn.stdout
     );

@@ -216,7 +216,7 @@ fn whoever_was_let_in_and_cannot_begin_is_named_so_and_what_became_of_its_place(
     assert!(text.contains(". No node has claimed the run yet."), "{text}");
     assert!(text.contains("Queue other is paused by "), "what it waits for: {text}");
     until("its record is shown so", LONG, || {
-        shown("shut", "has a place at group one, not started")
+        shown("shut", "has a place at group one but has not started")
     });
     eye.add(&json!({"name": "next", "in": "0s", "group": "one", "shell": "sleep 600"}));
     until("the next comes in its place", LONG, || script.of("next").into_iter().next());

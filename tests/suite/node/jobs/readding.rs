@@ -111,7 +111,7 @@ fn a_retry_ends_if_a_later_job_of_its_name_has_another_definition() {
     let reported = scene.cancel();
     assert!(
         reported.contains("continues")
-            && reported.contains("with another definition ends the retries"),
+            && reported.contains("with another definition is added under this name"),
         "{reported}"
     );
     scene.add_again();
