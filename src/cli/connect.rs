@@ -190,7 +190,7 @@ fn allows_eviction(global: &Global) -> bool {
 
 fn doubtful_socket(doubt: &str) -> CliFailure {
     CliFailure::Config(vec![format!(
-        "found the private Redis of a schedd but did not use it, because another user may have created it: {doubt}, or give --redis URL"
+        "a private Redis was found but not used, because another user may have created its socket: {doubt}, or give --redis URL"
     )])
 }
 

@@ -18,6 +18,7 @@ use crate::{PATIENCE, add_lines, cpu_seconds, info, memory};
 /// The jobs added in the far future, and the jobs due at one moment.
 const ADDED: u32 = 10_000;
 const DUE: u32 = 2_000;
+const EVERY_TEN_SECONDS: &str = "*/10 * * * * *";
 
 /// What Redis has used so far.
 struct Usage {
@@ -51,16 +52,17 @@ impl Usage {
 pub(crate) fn kinds() {
     let url = format!("http://127.0.0.1:{}/hook", answering());
     let body = r#"{"order":4711,"event":"shipped"}"#;
-    let request =
-        json!({"url": url, "method": "POST", "body": body, "headers": {"Content-Type": "application/json"}});
+    let request = json!({"url": url, "method": "POST", "body": body, "headers": {"Content-Type": "application/json"}});
     let kinds: [(&str, Value); 5] = [
         ("a program", json!({"command": ["/bin/true"]})),
         ("a shell line", json!({"shell": "true"})),
         ("a small HTTP request", json!({"http": request})),
         ("a program with a key", json!({"command": ["/bin/true"], "key": "KEY"})),
-        ("a program with a group", json!({"command": ["/bin/true"], "group": "GROUP"})),
+        ("a recurring program", json!({"command": ["/bin/true"], "cron": "CRON"})),
     ];
-    println!("                          add: us  commands  bytes | run: us  commands  bytes  runs/s");
+    println!(
+        "                          add: us  commands  bytes | run: us  commands  bytes  runs/s"
+    );
     for (kind, job) in kinds {
         let [us, commands, bytes] = adding(&job);
         let ([run_us, run_commands, run_bytes], rate) = running(&job);
@@ -75,9 +77,10 @@ fn adding(job: &Value) -> [f64; 3] {
     let redis = TestRedis::start();
     let mut connection = redis.connection();
     // The scripts are loaded by the first call.
-    add_lines(&redis, &lines(job, "first", 1, |_| "1d".to_owned(), "in"));
+    let far = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24);
+    add_lines(&redis, &lines(job, "first", 1, far, "0 0 1 1 *"));
     let before = Usage::of(&mut connection);
-    add_lines(&redis, &lines(job, "n", ADDED, |number| format!("{}s", 86_400 + number), "in"));
+    add_lines(&redis, &lines(job, "n", ADDED, far, "0 0 1 1 *"));
     Usage::of(&mut connection).each_since(&before, ADDED)
 }
 
@@ -88,8 +91,9 @@ fn running(job: &Value) -> ([f64; 3], f64) {
     let node = Schedd::on(&redis).start();
     node.wait_for_log("Started.");
     let now = eye.ask(eye.store().now()).unwrap().as_i64();
-    let due = jiff::Timestamp::from_millisecond(now + 5_000).unwrap();
-    add_lines(&redis, &lines(job, "n", DUE, |_| due.to_string(), "at"));
+    // The next time of `EVERY_TEN_SECONDS` that leaves enough time for adding.
+    let due = jiff::Timestamp::from_millisecond((now + 15_000) / 10_000 * 10_000).unwrap();
+    add_lines(&redis, &lines(job, "n", DUE, due, EVERY_TEN_SECONDS));
     let mut connection = redis.connection();
     let to_wait = due.duration_since(jiff::Timestamp::now()).unsigned_abs();
     std::thread::sleep(to_wait.saturating_sub(Duration::from_millis(200)));
@@ -105,25 +109,21 @@ fn running(job: &Value) -> ([f64; 3], f64) {
     (used, f64::from(DUE) / took)
 }
 
-/// Returns lines of jobs for `schedctl add --stdin`, with a gate of its own for each job that has a gate.
-fn lines(
-    job: &Value,
-    prefix: &str,
-    count: u32,
-    time: impl Fn(u32) -> String,
-    time_key: &str,
-) -> String {
+/// Returns lines of jobs for `schedctl add --stdin`. A one-shot is due at `at`, a recurring job gets
+/// the schedule `cron`, and each key is the key of one job.
+fn lines(job: &Value, prefix: &str, count: u32, at: jiff::Timestamp, cron: &str) -> String {
     let mut lines = String::new();
     for number in 0..count {
         let mut job = job.clone();
         let keys = job.as_object_mut().unwrap();
-        for gate in ["key", "group"] {
-            if keys.contains_key(gate) {
-                keys.insert(gate.to_owned(), json!(format!("g{number}")));
-            }
-        }
         keys.insert("name".to_owned(), json!(format!("{prefix}{number}")));
-        keys.insert(time_key.to_owned(), json!(time(number)));
+        match keys.contains_key("cron") {
+            true => keys.insert("cron".to_owned(), json!(cron)),
+            false => keys.insert("at".to_owned(), json!(at.to_string())),
+        };
+        if keys.contains_key("key") {
+            keys.insert("key".to_owned(), json!(format!("k{number}")));
+        }
         writeln!(lines, "{job}").unwrap();
     }
     lines

@@ -78,7 +78,7 @@ fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance),
     match &opened.doubt {
         Some(doubt) if place.is_found() => {
             let message = format!(
-                "schedd did not use this file, because another user may have written the file: \
+                "this file was found but not used, because another user may have written it: \
                  {doubt}, or name the file by --jobs"
             );
             return Err(ConfigError::unreadable(name, message));

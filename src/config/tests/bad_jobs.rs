@@ -109,7 +109,7 @@ fn how_a_process_starts_is_held_to_its_forms() {
         ),
         (
             "shell_program = 'bash'",
-            "jobs.a.shell_program: found string \"bash\", wanted an absolute path",
+            "jobs.a.shell_program: found string \"bash\", wanted the absolute path",
         ),
     ]);
     let loaded = job_fault("shell = 'true'\nuser = 'a'\nenv = { LD_PRELOAD = 'x' }");

@@ -220,7 +220,7 @@ fn users_limits_umasks_inputs_and_shells_are_refused_in_the_forms_people_try() {
         ("umask = 'u=rwx'", "jobs.a.umask: umask \"u=rwx\" is not valid"),
         ("stdin = 3", "jobs.a.stdin: found integer (not shown), wanted a string"),
         ("stdin = { file = '/x' }", "jobs.a.stdin: found a table, wanted a string"),
-        ("shell_program = ''", "jobs.a.shell_program: found string \"\", wanted an absolute path"),
+        ("shell_program = ''", "jobs.a.shell_program: found string \"\", wanted the absolute path"),
         (
             "shell_program = ['/bin/bash', '-l']",
             "jobs.a.shell_program: found an array, wanted a string",

@@ -144,6 +144,22 @@ impl Scene {
         }
     }
 
+    /// Every run was done, those that went on in a second attempt. A run may also be repeated if it
+    /// ended while its keeper could not report the end. No two attempts overlapped.
+    #[track_caller]
+    pub(crate) fn assert_all_done_and_no_attempts_overlapped(self) {
+        let by_run = self.settled();
+        for (run, attempts) in &by_run {
+            let is_in_turn = |pair: &[Effect]| {
+                pair[0].fence < pair[1].fence
+                    && pair[0].ended.is_none_or(|ended| ended < pair[1].began)
+            };
+            assert!(attempts.windows(2).all(is_in_turn), "{attempts:?}");
+            let is_long = LONG_ONES.iter().any(|name| run.starts_with(name));
+            assert!(!is_long || attempts.len() == 2, "{run}: {attempts:?}");
+        }
+    }
+
     /// Waits until all is done and the job of every second goes on; the attempts of each run.
     #[track_caller]
     fn settled(&self) -> BTreeMap<String, Vec<Effect>> {

@@ -157,7 +157,7 @@ fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
     assert!(refusal("fri 24 dec 2026").contains(
         "\"fri\" at character 1 is not the weekday of 2026-12-24, wanted Thursday or no weekday"
     ));
-    assert!(refusal("fri 24 dec").contains("has no year"));
+    assert!(refusal("fri 24 dec").contains("without a year"));
     assert!(
         refusal("9am tomorrow sharp").contains("\"sharp\" at character 14 follows a complete time")
     );

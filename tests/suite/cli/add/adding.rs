@@ -374,7 +374,7 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         ),
         (&["--nice", "20", "--", "x"], &["--nice", "0 to 19"]),
         (&["--umask", "28", "--", "x"], &["--umask", "3 or 4 octal digits"]),
-        (&["--shell-program", "bash", "--shell", "x"], &["--shell-program", "an absolute path"]),
+        (&["--shell-program", "bash", "--shell", "x"], &["--shell-program", "the absolute path"]),
         (&["--stdin-text", "@/no/such", "--", "x"], &["--stdin-text", "No such file"]),
         (&["--in", "1m", "--every", "1m", "--", "x"], &["cannot be used with"]),
         (&["--shell", "x", "--", "x"], &["cannot be used with"]),

@@ -135,7 +135,7 @@ fn a_found_file_where_everybody_may_write_is_refused_and_nothing_is_sent() {
         let trap = Trap::set();
         trap.chmod(name, mode);
         trap.assert_refused(&[
-            "jobs.toml: schedd did not use this file",
+            "jobs.toml: this file was found but not used",
             "everybody can write",
             &format!("(mode {mode:04o})"),
             "name the file by --jobs",
@@ -155,7 +155,7 @@ fn a_found_file_of_a_stranger_or_in_a_directory_of_one_is_refused() {
         let trap = Trap::set();
         trap.chown(name, STRANGER);
         trap.assert_refused(&[
-            "jobs.toml: schedd did not use this file",
+            "jobs.toml: this file was found but not used",
             "belongs to user 65534, wanted chown to root",
         ]);
     }
@@ -166,7 +166,7 @@ fn a_found_file_of_a_stranger_or_in_a_directory_of_one_is_refused() {
     std::os::unix::fs::symlink("theirs/jobs.toml", trap.ctl.home().join("jobs.toml")).unwrap();
     trap.chown("theirs", STRANGER);
     trap.assert_refused(&[
-        "jobs.toml: found this file",
+        "jobs.toml: this file was found",
         "the directory ./theirs belongs to user 65534",
     ]);
 }
@@ -184,7 +184,9 @@ fn a_private_redis_in_the_home_of_a_stranger_is_not_used() {
     chown(&state, Some(STRANGER), None).unwrap();
     let finished = ctl.run(&["list"]);
     assert_eq!((finished.code, finished.stderr.lines().count()), (78, 1), "{finished:?}");
-    for words in ["did not use it", "belongs to user 65534, wanted chown to root", "give --redis"] {
+    for words in
+        ["found but not used", "belongs to user 65534, wanted chown to root", "give --redis"]
+    {
         assert!(finished.stderr.contains(words), "{finished:?}");
     }
     assert_eq!(server.accept().map(drop).unwrap_err().kind(), ErrorKind::WouldBlock);

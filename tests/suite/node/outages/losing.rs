@@ -292,7 +292,7 @@ fn with_the_keeper_stopped_and_redis_away_the_jobs_are_dead_before_the_lease_end
     scene.redis.stop_signal(Signal::STOP);
     scene.assert_pulses_stop_within(Duration::from_secs(4));
     scene.redis.stop_signal(Signal::CONT);
-    scene.assert_all_done_and_the_long_ones_again();
+    scene.assert_all_done_and_no_attempts_overlapped();
 }
 
 #[test]
