@@ -24,7 +24,8 @@ pub enum PrivateServerError {
         "the state directory is not safe: {doubt}; a user who can write there can run commands as schedd"
     )]
     Untrusted {
-        /// The name of the other user or group, and the remedy.
+        /// The user or group that may write the state directory and is not that of schedd, and
+        /// the remedy.
         doubt: String,
     },
     /// Neither `redis-server` nor `valkey-server` was found.

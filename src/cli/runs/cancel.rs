@@ -22,8 +22,8 @@ use crate::engine::planning::job_operations;
 use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
 
 /// The end of a message about a run that continues although its job is removed.
-const NO_RETRY: &str =
-    "; if a job with another definition is added under this name, the run is not retried";
+const RETRIES: &str =
+    ", and is retried if it fails, unless a job with another definition is added under this name";
 /// The reason that history shows for a cancelled run.
 const REASON: &str = "cancelled";
 
@@ -190,11 +190,11 @@ async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     Ok(match open.as_slice() {
         [] => String::new(),
         [run] => format!(
-            "; its run {} continues (schedctl cancel {name} --stop stops the run){NO_RETRY}",
+            "; its run {} continues (schedctl cancel {name} --stop stops the run){RETRIES}",
             run.run
         ),
         runs => format!(
-            "; its {} open runs continue (schedctl cancel {name} --stop stops the runs){NO_RETRY}",
+            "; each of its {} open runs continues (schedctl cancel {name} --stop stops the runs){RETRIES}",
             runs.len()
         ),
     })

@@ -108,10 +108,12 @@ fn verdict_of_unclear(
 ) -> (Verdict, String, u32) {
     let unclear = claim.unclear.saturating_add(1);
     match retry::next_question(&spec.retry, unclear, draw) {
-        Some(delay) => (Verdict::AskLater(delay), format!("done_check unclear: {why}"), unclear),
+        Some(delay) => {
+            (Verdict::AskLater(delay), format!("done_check gave no clear answer: {why}"), unclear)
+        }
         None => (
             Verdict::Final(RunState::Lost),
-            format!("done_check unclear {unclear} times in a row: {why}"),
+            format!("done_check gave no clear answer {unclear} times in a row: {why}"),
             0,
         ),
     }
@@ -253,11 +255,11 @@ mod tests {
         };
         let first = after(0);
         assert_eq!((first.verdict, first.unclear), (Verdict::AskLater(Duration::from_secs(10)), 1));
-        assert_eq!(first.reason, "done_check unclear: exit code 2");
+        assert_eq!(first.reason, "done_check gave no clear answer: exit code 2");
         assert_eq!(after(2).verdict, Verdict::AskLater(Duration::from_secs(40)));
         let last = after(3);
         assert_eq!((last.verdict, last.unclear), (Verdict::Final(RunState::Lost), 0));
-        assert_eq!(last.reason, "done_check unclear 4 times in a row: exit code 2");
+        assert_eq!(last.reason, "done_check gave no clear answer 4 times in a row: exit code 2");
     }
 
     #[test]

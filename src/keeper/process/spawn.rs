@@ -131,8 +131,8 @@ unsafe fn fork_unheard() -> io::Result<Option<Pid>> {
 }
 
 impl SpawnPlan {
-    /// Makes the child the program, and returns only if that failed. Only a child just forked may
-    /// call this function. The function neither allocates nor locks.
+    /// Executes the program in the child, and returns only if that failed. Only a child just forked
+    /// may call this function. The function neither allocates nor locks.
     fn begin(&self) -> Result<Infallible, StartFailure> {
         let exec = |errno| StartStep::Exec.failed(errno);
         forget_signals();

@@ -35,8 +35,8 @@ use crate::keeper::process::process_tree::{Process, Snapshot};
 /// The argument that makes the program `schedd` a keeper.
 pub(crate) const ARGUMENT: &str = "__keeper";
 
-/// The longest wait for processes that do not die. After this time the keeper exits without its end
-/// mark.
+/// The longest wait for processes that do not die. After this time the keeper exits. It then leaves
+/// no end mark, the file that says that all processes of the node are dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs as the keeper if the command line says so, and returns when the keeper is done. Returns

@@ -282,7 +282,7 @@ fn state_of(facts: &Facts, run: &RunFacts) -> Finding {
             ("timed_out", "The run exceeded its timeout and was stopped.".to_owned())
         }
         RunState::Lost => match reason {
-            Some(why) if why.starts_with("done_check unclear") => (
+            Some(why) if why.starts_with("done_check gave no clear answer") => (
                 "asked_in_vain",
                 format!("The run is lost. No further attempt was started: {why}. {UNKNOWN}"),
             ),
@@ -360,7 +360,8 @@ fn skipped(facts: &Facts, run: &RunFacts) -> (&'static str, String) {
 fn scheduled(facts: &Facts, run: &RunFacts) -> Finding {
     let ready = run.ready.unwrap_or_else(|| run.run.due());
     let at = facts.shown(ready);
-    let unclear = run.reason.as_ref().filter(|reason| reason.starts_with("done_check unclear"));
+    let unclear =
+        run.reason.as_ref().filter(|reason| reason.starts_with("done_check gave no clear answer"));
     let (code, text) = match (run.place, unclear) {
         (Place::AtGate, _) => return waits_at(facts, run),
         (Place::Waiting, _) => {

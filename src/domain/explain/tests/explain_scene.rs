@@ -197,7 +197,7 @@ pub(super) fn running() -> RunFacts {
 
 /// Returns a run without an attempt, of which only the `done_check` was executed.
 pub(super) fn asked_in_vain() -> RunFacts {
-    let why = "done_check unclear 4 times in a row: exit code 9";
+    let why = "done_check gave no clear answer 4 times in a row: exit code 9";
     RunFacts { first_start: Some(s(0)), ..ended(RunState::Lost, Some(why)) }
 }
 

@@ -71,7 +71,7 @@ fn a_run_says_how_it_ended() {
         (
             asked_in_vain(),
             "asked_in_vain",
-            "The run is lost. No further attempt was started: done_check unclear 4 times in a row: exit code 9. schedd does not know if the work of the run is done.",
+            "The run is lost. No further attempt was started: done_check gave no clear answer 4 times in a row: exit code 9. schedd does not know if the work of the run is done.",
         ),
         (by_ana("cancelled"), "cancelled", "The run was cancelled by ana@h1 on 12:00:05."),
         (
@@ -143,8 +143,8 @@ fn an_open_run_says_what_it_waits_for() {
         ..fresh()
     })
     .says("retry_at", "The run is retried on 12:16:00.");
-    later(RunFacts { reason: Some("done_check unclear: exit code 2".to_owned()), ..fresh() })
-        .says("ask_at", "The run has not started: done_check unclear: exit code 2. The done_check is asked again on 12:16:00.");
+    later(RunFacts { reason: Some("done_check gave no clear answer: exit code 2".to_owned()), ..fresh() })
+        .says("ask_at", "The run has not started: done_check gave no clear answer: exit code 2. The done_check is asked again on 12:16:00.");
     later(RunFacts { is_spread: true, ..fresh() }).says(
         "spread_to",
         "No node started the run in time. The spread of catch_up moved its start to 12:16:00.",

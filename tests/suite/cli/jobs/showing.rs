@@ -149,7 +149,7 @@ fn a_run_waiting_for_its_next_done_check_shows_the_reason_and_last_output() {
         }
         let claim = bench.node.claim(job);
         bench.node.write(&claim, b"cannot tell\n", b"", 0);
-        bench.node.ask_later(&claim, "done_check unclear: exit code 2");
+        bench.node.ask_later(&claim, "done_check gave no clear answer: exit code 2");
         let id = claim.run.to_string();
         let run = bench.ctl.run(&["show", &id, "--json"]).good().json();
         assert_eq!(
@@ -159,7 +159,7 @@ fn a_run_waiting_for_its_next_done_check_shows_the_reason_and_last_output() {
         );
         assert_eq!(
             (&run["reason"], &run["unclear"]),
-            (&"done_check unclear: exit code 2".into(), &1.into()),
+            (&"done_check gave no clear answer: exit code 2".into(), &1.into()),
             "{job}"
         );
         assert_eq!(run["exit_code"], Value::Null, "{job}");

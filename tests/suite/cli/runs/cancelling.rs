@@ -117,7 +117,7 @@ fn a_running_run_is_asked_to_stop_and_a_recurring_jobs_only_if_asked_for() {
     for (flags, said) in [
         (
             &[][..],
-            "continues (schedctl cancel b --stop stops the run); if a job with another definition is added under this name, the run is not retried\n",
+            "continues (schedctl cancel b --stop stops the run), and is retried if it fails, unless a job with another definition is added under this name\n",
         ),
         (&["--stop"], "is being stopped\n"),
     ] {

@@ -131,7 +131,7 @@ fn a_check_asked_in_vain_is_reported_as_that_and_not_as_a_start() {
     eye.wait_for_history("j", 1);
     let (text, _) = explained(&redis, &["j", "--last"]);
     assert!(
-        text.contains("No further attempt was started: done_check unclear")
+        text.contains("No further attempt was started: done_check gave no clear answer")
             && text.contains("done_check ="),
         "{text}"
     );

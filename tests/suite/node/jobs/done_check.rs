@@ -149,7 +149,10 @@ fn what_nobody_knows_is_never_started_and_ends_lost_with_what_the_question_said(
         "retry": {"limit": 0, "delay": "0s"}, "done_check": {"shell": desk.question("echo cannot tell; exit 2"), "on": "always"},
     }));
     let run = desk.end_of("work");
-    assert_eq!(run.reason.as_deref(), Some("done_check unclear 4 times in a row: exit code 2"));
+    assert_eq!(
+        run.reason.as_deref(),
+        Some("done_check gave no clear answer 4 times in a row: exit code 2")
+    );
     assert_eq!((run.state, run.attempt, run.failures, run.recoveries), (RunState::Lost, 1, 0, 0));
     assert_eq!((desk.effects.all().len(), desk.asked().len()), (0, 4));
     assert_eq!(desk.stdout(&run, 1), "cannot tell\n");
@@ -287,7 +290,7 @@ fn a_question_that_takes_too_long_is_killed_with_its_whole_tree_and_is_no_answer
         run.reason
             .as_deref()
             .unwrap()
-            .starts_with("done_check unclear: the attempt exceeded its timeout"),
+            .starts_with("done_check gave no clear answer: the attempt exceeded its timeout"),
         "{run:?}"
     );
     assert_eq!((run.unclear, run.failures), (1, 0));
@@ -377,7 +380,7 @@ fn a_question_is_asked_again_after_the_waits_of_the_job_s_retries() {
     });
     let waits = run.ready.unwrap().since(run.started_at.unwrap());
     assert!(waits >= Duration::from_secs(3_600) && waits < Duration::from_secs(3_660), "{waits:?}");
-    assert_eq!(run.reason.as_deref(), Some("done_check unclear: exit code 9"));
+    assert_eq!(run.reason.as_deref(), Some("done_check gave no clear answer: exit code 9"));
     // Until then it is open, and a person can end it.
     Schedctl::on(&desk.redis).run(&["cancel", &id]).good();
     assert_eq!(desk.end_of("work").state, RunState::Cancelled);

@@ -214,7 +214,7 @@ async fn ask_later(world: &World, offset: i64, claim: &Claim, unclear: &str) -> 
     let verdict = Verdict::AskLater(Duration::from_secs(5));
     world
         .at(offset)
-        .finish_run(claim, &verdict, "done_check unclear: exit code 2", &facts, "")
+        .finish_run(claim, &verdict, "done_check gave no clear answer: exit code 2", &facts, "")
         .await
         .unwrap()
 }
@@ -233,7 +233,7 @@ async fn a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits() {
         (record.failures, record.recoveries, record.unclear, record.past.len()),
         (0, 0, 1, 0)
     );
-    assert_eq!(record.reason.as_deref(), Some("done_check unclear: exit code 2"));
+    assert_eq!(record.reason.as_deref(), Some("done_check gave no clear answer: exit code 2"));
     world.assert_sound();
     assert!(matches!(
         world.claim(5_099, &world.order(&claim.run).await).await,
