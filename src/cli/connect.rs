@@ -89,12 +89,11 @@ pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Cli
              set the password by SCHEDD_REDIS_URL, [redis] url_file or ${credential:NAME}",
         );
     }
-    let (address, is_private) = match named(global, console)? {
-        Some(address) => (address, false),
-        None => {
-            let found = private_redis::find_socket().map_err(|doubt| doubtful_socket(&doubt))?;
-            (Address::parse(&found.ok_or_else(nothing_found)?)?, true)
-        }
+    let (address, is_private) = if let Some(address) = named(global, console)? {
+        (address, false)
+    } else {
+        let found = private_redis::find_socket().map_err(|doubt| doubtful_socket(&doubt))?;
+        (Address::parse(&found.ok_or_else(nothing_found)?)?, true)
     };
     Ok(Meant {
         store: Store::new(&address, keys.clone())?.signed(&who()),

@@ -24,8 +24,8 @@ pub(super) fn all_dirs() -> Vec<PathBuf> {
     Places::from_env().all()
 }
 
-/// Returns true if only HOME or XDG_STATE_HOME names the state directory `dir`, so `dir` is neither
-/// the directory of the systemd unit nor that of the system.
+/// Returns true if only `HOME` or `XDG_STATE_HOME` names the state directory `dir`. Then `dir` is
+/// neither the directory of the systemd unit nor that of the system.
 pub(super) fn is_of_user(dir: &Path) -> bool {
     dir != Path::new(SYSTEM_DIR) && unit_directory().as_deref() != Some(dir)
 }

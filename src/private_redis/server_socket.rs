@@ -26,7 +26,7 @@ const MAX_SOCKET_PATH: usize = 107;
 /// `None` if no socket exists. Fails if another user may have created the only sockets found; the
 /// error is a clause.
 ///
-/// A state directory below HOME or XDG_STATE_HOME may belong to another user, because `sudo` can
+/// A state directory below `HOME` or `XDG_STATE_HOME` may belong to another user, because `sudo` can
 /// keep these variables. The directory of the unit and the directory of the system are trusted.
 pub fn find_socket() -> Result<Option<String>, String> {
     let mut refused = None;

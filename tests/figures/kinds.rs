@@ -117,10 +117,11 @@ fn lines(job: &Value, prefix: &str, count: u32, at: jiff::Timestamp, cron: &str)
         let mut job = job.clone();
         let keys = job.as_object_mut().unwrap();
         keys.insert("name".to_owned(), json!(format!("{prefix}{number}")));
-        match keys.contains_key("cron") {
-            true => keys.insert("cron".to_owned(), json!(cron)),
-            false => keys.insert("at".to_owned(), json!(at.to_string())),
-        };
+        if keys.contains_key("cron") {
+            keys.insert("cron".to_owned(), json!(cron));
+        } else {
+            keys.insert("at".to_owned(), json!(at.to_string()));
+        }
         if keys.contains_key("key") {
             keys.insert("key".to_owned(), json!(format!("k{number}")));
         }

@@ -49,8 +49,8 @@ Examples:
   schedctl show backup/on_failure
 
 JOB/on_failure (also on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver
-the notices of JOB. show prints the hidden job as JOB defines it now. The lines \"notices\" list the
-notices of a job that failed for good or will be retried.";
+the notices of JOB. show prints the hidden job as JOB defines it now. The \"notices\" lines list the
+undelivered notices of a job: those that failed for good and those that will be retried.";
 
 /// Shows everything known about a job (its definition, state, next and last runs) or a run (its
 /// attempts).

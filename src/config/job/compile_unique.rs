@@ -21,8 +21,9 @@ pub(crate) const UNIQUE: &[&str] = &["key", "for", "mode", "max_wait"];
 const WINDOW: DurationBounds =
     DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
 
-/// Compiles the unique key of a job's table. A file cannot have a unique key, because nobody adds
-/// the jobs of a file: each job exists once, by its name.
+/// Compiles the keys `unique` and `unique_for` of a job, which decide what a second `schedctl add`
+/// with the same unique key does. They are refused in a jobs file, because a job of a file exists
+/// once, by its name.
 pub(crate) fn compile_unique(
     table: &TableReader<'_>,
     origin: Origin<'_>,

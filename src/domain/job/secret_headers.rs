@@ -39,7 +39,7 @@ const SECRET_KEYS: [&str; 13] = [
 ];
 
 /// Returns true if the header field `name` has a secret value, judged by the words of the name in
-/// any letter case. Hyphens and underscores part words.
+/// any letter case. Hyphens and underscores separate words.
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(['-', '_']).collect();

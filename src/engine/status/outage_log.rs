@@ -21,7 +21,7 @@ const NEXT_REASON: Duration = Duration::from_secs(3);
 /// only some calls would fill the log.
 const NEXT_OUTAGE: Duration = Duration::from_secs(20);
 
-/// The problems that were logged lately and are not logged again.
+/// The problems that were logged lately, and so are not logged again yet.
 #[derive(Default)]
 struct LogOnce {
     at: Mutex<HashMap<String, Instant>>,

@@ -33,7 +33,7 @@ pub struct CheckTurn {
     pub round_at: Option<UnixMillis>,
 }
 
-/// The result of a turn at the background consistency check, as stored in Redis.
+/// The result of one part of the background consistency check, as stored in Redis.
 #[derive(Debug, Clone)]
 pub struct CheckNote {
     /// The start of the turn, by Redis' time.

@@ -8,7 +8,8 @@ use super::oracle_known::OracleKnown;
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::time::zone::Zone;
 
-/// The minimum size of a correction of the clock, in minutes.
+/// The smallest jump of the wall clock, in minutes, that cron(8) takes for a correction of the
+/// clock. A smaller jump is a change to or from daylight saving time.
 const CORRECTION: i64 = 180;
 /// The number of minutes in a window before the clock change, and the number of minutes after the
 /// change.
