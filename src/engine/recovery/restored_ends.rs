@@ -13,7 +13,6 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tracing::warn;
 
 use crate::domain::name::names::{JobName, RunId, RunKind};
 use crate::domain::time::unix_millis::UnixMillis;
@@ -127,8 +126,8 @@ impl Given {
             Ok(RestoreReply::Restored) => self.restored += 1,
             Ok(RestoreReply::Known) => self.known += 1,
             Ok(_) => {
-                let job = order.run.job();
-                warn!(run = %order.run, %job, "A run of job {job} is not restored, because the job or the record of the run changed during each attempt to restore the run.");
+                let found = "at each attempt to restore the run, the script found other data than this node had read";
+                failed(&order.run, &StoreError::corrupt(format!("run {}", order.run), found));
                 self.failed += 1;
             }
             Err(error) if error.is_passing() => return Err(error),
