@@ -91,7 +91,7 @@ local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], counters = KEYS[12], nudge = KEYS[10],
   deadlines = KEYS[27], gates = gates_of(ARGV[35])}
 -- A new name without any special rule needs only the keys that its record and its planned run need.
--- So most adds check four types instead of 22.
+-- So most adds check three types instead of 22.
 local is_plain_add = ARGV[6] == 'api' and ARGV[5] .. ARGV[27] .. ARGV[28] .. ARGV[32] .. ARGV[35] .. ARGV[36] == ''
   and not string.find(ARGV[10], '[!~+]') and redis.call('EXISTS', k.job, k.run) == 0
 local bad = wrong_type({k.jobs, 'zset', k.job_due, 'zset', KEYS[13], 'zset'})
