@@ -18,7 +18,6 @@ use crate::{PATIENCE, add_lines, cpu_seconds, info, memory};
 /// The jobs added in the far future, and the jobs due at one moment.
 const ADDED: u32 = 10_000;
 const DUE: u32 = 2_000;
-const EVERY_TEN_SECONDS: &str = "*/10 * * * * *";
 
 /// What Redis has used so far.
 struct Usage {
@@ -91,9 +90,10 @@ fn running(job: &Value) -> ([f64; 3], f64) {
     let node = Schedd::on(&redis).start();
     node.wait_for_log("Started.");
     let now = eye.ask(eye.store().now()).unwrap().as_i64();
-    // The next time of `EVERY_TEN_SECONDS` that leaves enough time for adding.
-    let due = jiff::Timestamp::from_millisecond((now + 15_000) / 10_000 * 10_000).unwrap();
-    add_lines(&redis, &lines(job, "n", DUE, due, EVERY_TEN_SECONDS));
+    // A whole second that leaves enough time for adding, and a schedule with this second only.
+    let due = jiff::Timestamp::from_second(now / 1_000 + 10).unwrap();
+    let each_minute = format!("{} * * * * *", due.as_second() % 60);
+    add_lines(&redis, &lines(job, "n", DUE, due, &each_minute));
     let mut connection = redis.connection();
     let to_wait = due.duration_since(jiff::Timestamp::now()).unsigned_abs();
     std::thread::sleep(to_wait.saturating_sub(Duration::from_millis(200)));
