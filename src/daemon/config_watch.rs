@@ -65,18 +65,17 @@ impl JobsFile {
         let mut is_reported = false;
         loop {
             let read = self.read(host_zone).await;
-            match (&read, files::lack_of_descriptors()) {
-                (Err(_), Some(error)) => {
-                    if !is_reported {
-                        warn!(
-                            "jobs.toml: the file cannot be read now: {error}. schedd keeps its present jobs and tries again."
-                        );
-                    }
-                    is_reported = true;
-                    tokio::time::sleep(LOOK_EVERY).await;
-                }
-                _ => return read.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; ")),
+            let lack = read.as_ref().err().and_then(|_| files::lack_of_descriptors());
+            let Some(error) = lack else {
+                return read.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; "));
+            };
+            if !is_reported {
+                warn!(
+                    "jobs.toml: the file cannot be read now: {error}. schedd keeps its present jobs and tries again."
+                );
             }
+            is_reported = true;
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 

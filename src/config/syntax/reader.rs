@@ -65,8 +65,7 @@ impl DurationBounds {
         Self::millis(least * 1_000, most * 1_000, words, example)
     }
 
-    /// Creates bounds from `least` seconds to `days` days, with a wording and an example for
-    /// messages.
+    /// Creates bounds from `least` seconds to `days` days. Messages show `words` and `example`.
     pub(crate) const fn to_days(
         least: u64,
         days: u64,

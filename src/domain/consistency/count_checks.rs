@@ -77,7 +77,8 @@ impl CountFacts {
         });
     }
 
-    /// Returns a copy of these facts with only the counters in the Redis key `rest` and the fence.
+    /// Returns the part of these facts that concerns the counters in the Redis key `rest`, and the
+    /// fence.
     /// `rest` is the name of the key without the prefix of the namespace.
     #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {

@@ -3,7 +3,9 @@
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
 use schedd::domain::schedule::lateness::SkippedRange;
-use schedd::store::{ApplyOrder, ApplyReply, DefinitionChange, Existing, ManualReply, SourceKind};
+use schedd::store::{
+    ApplyOrder, ApplyReply, DefinitionChange, Existing, ManualReply, SourceKind, StoreError,
+};
 
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
 
@@ -272,4 +274,24 @@ async fn an_equal_definition_with_moved_instants_replans_and_changes_nothing_els
     let stale = ApplyOrder { token: "t9".to_owned(), ..order };
     assert_eq!(world.at(7).apply_job(&stale).await.unwrap(), ApplyReply::Stale);
     world.assert_sound();
+}
+
+#[tokio::test]
+async fn an_add_of_a_new_name_reports_each_key_of_a_wrong_type_that_it_writes() {
+    for key in ["job:a", "run:a@1790000000500", "jobs", "due:default", "audit_log:a"] {
+        let world = World::new();
+        let _: i64 = world.raw("RPUSH", key, &["not ours"]);
+        let before = world.snapshot();
+        let answer = world.at(0).apply_job(&definition("a", 500)).await;
+        let Err(StoreError::WrongType { key: reported, .. }) = answer else {
+            panic!("{key}: {answer:?}")
+        };
+        assert_eq!(reported, world.key(key));
+        assert_eq!(world.snapshot(), before, "{key}");
+    }
+    // A new name touches no history.
+    let world = World::new();
+    let _: i64 = world.raw("RPUSH", "history", &["not ours"]);
+    let reply = world.at(0).apply_job(&definition("a", 500)).await.unwrap();
+    assert_eq!(reply, ApplyReply::Created);
 }
