@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -266,7 +266,7 @@ fn joined_by_another(play: &mut Play<'_>) -> Result<(), Interrupted> {
 }
 
 /// The number of mutants that play at the same time. Most of a scene is waiting.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 4;
 
 /// The result of one mutant.
 struct Row {
@@ -291,17 +291,20 @@ pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<E
         )));
     }
     let begun = now();
-    let mut rows = Vec::new();
-    for pair in chosen.chunks(AT_ONCE) {
-        let proofs = std::thread::scope(|scope| {
-            let proofs: Vec<_> =
-                pair.iter().map(|mutant| scope.spawn(|| prove(mutant, interrupted))).collect();
-            proofs.into_iter().map(|proof| proof.join().unwrap()).collect::<Vec<_>>()
-        });
-        for proof in proofs {
-            rows.push(proof?);
-        }
-    }
+    let next = AtomicUsize::new(0);
+    let prove_next = || {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        chosen.get(at).map(|mutant| prove(mutant, interrupted).map(|row| (at, row)))
+    };
+    let proofs: Result<Vec<_>, Failure> = std::thread::scope(|scope| {
+        let players: Vec<_> = (0..AT_ONCE)
+            .map(|_| scope.spawn(|| std::iter::from_fn(prove_next).collect::<Vec<_>>()))
+            .collect();
+        players.into_iter().flat_map(|player| player.join().unwrap()).collect()
+    });
+    let mut rows = proofs?;
+    rows.sort_by_key(|(at, _)| *at);
+    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
     println!(
         "\n{:<24}| {:<50}| {:<28}| {:>7} | without it",
         "mutant", "rule broken", "caught by", "after s"
