@@ -31,8 +31,7 @@ const READ_AT_MOST: u64 = 256 << 20;
 pub(super) struct JournalFile {
     path: PathBuf,
     pub(super) open: fs::File,
-    /// The lock of the file, which is released when this value is dropped.
-    _lock: fs::File,
+    lock: fs::File,
     size: u64,
     size_when_new: u64,
 }
@@ -72,7 +71,7 @@ impl JournalFile {
             );
             warn!(file = %path.display(), lines = bad, "A part of the journal cannot be read and is ignored; {kept}.");
         }
-        let mut file = Self { path, open: file, _lock: lock, size, size_when_new: 0 };
+        let mut file = Self { path, open: file, lock, size, size_when_new: 0 };
         if bad > 0 || size > READ_AT_MOST {
             file.write_anew(&memory).map_err(|error| cannot("written", &file.path, &error))?;
         }
@@ -114,6 +113,14 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.push(".");
     name.push(ending);
     name.into()
+}
+
+impl Drop for JournalFile {
+    /// Releases the lock. Closing the lock file is not enough: a child process that is being started
+    /// shares the open file until its exec(2), and with it the lock (flock(2)).
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 fn opened(path: &Path) -> io::Result<fs::File> {
