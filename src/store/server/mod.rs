@@ -12,6 +12,7 @@ pub(crate) mod redis_link;
 pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod scripts;
+mod shared_lua;
 pub(crate) mod store_error;
 
 #[cfg(feature = "mutants")]

@@ -11,13 +11,8 @@ use std::time::Duration;
 use redis::ToRedisArgs;
 
 use super::redis_keys::Keys;
+use super::shared_lua;
 use crate::domain::queue::gate::Gate;
-
-const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
-/// The shared code of all scripts that touch gates.
-const GATES: &str = include_str!("../../../lua/gates.lua");
-/// The shared code of all scripts that write ledgers.
-const LEDGER: &str = include_str!("../../../lua/ledger.lua");
 
 /// A script as loaded into Redis, with its parsed header.
 pub(crate) struct Script {
@@ -37,7 +32,6 @@ struct Header {
     args: Vec<String>,
     item_args: Vec<String>,
     has_gates: bool,
-    has_ledger: bool,
 }
 
 impl Script {
@@ -45,9 +39,7 @@ impl Script {
         // Redis requires the shebang on the first line.
         let (shebang, body) = source.split_once('\n').unwrap_or((source, ""));
         let header = Header::read(source);
-        let gates = if header.has_gates { GATES } else { "" };
-        let ledger = if header.has_ledger { LEDGER } else { "" };
-        let text = format!("{shebang}\n{PRELUDE}{gates}{ledger}{body}");
+        let text = format!("{shebang}\n{}{body}", shared_lua::used_by(body));
         #[cfg(feature = "mutants")]
         let text = super::mutants::loaded(name, text);
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
@@ -85,7 +77,6 @@ impl Header {
             if name.bytes().all(|b| b.is_ascii_digit()) {
                 name = words.next().unwrap_or_default();
             }
-            header.has_ledger |= name == "ledger";
             list.push(name.trim_end_matches(':').to_owned());
         }
         header
@@ -268,9 +259,8 @@ mod tests {
 
     /// Returns the text of the script without its shared code.
     fn own_text(script: &Script) -> &str {
-        let text = script.text.split_once(PRELUDE).unwrap().1;
-        let text = text.strip_prefix(GATES).unwrap_or(text);
-        text.strip_prefix(LEDGER).unwrap_or(text)
+        // The shared code has no comments, and the header of a script begins with a comment.
+        &script.text[script.text.find("\n-- ").unwrap() + 1..]
     }
 
     fn numbers_used(text: &str, array: &str) -> BTreeSet<usize> {
@@ -291,6 +281,15 @@ mod tests {
             all().iter().map(|script| format!("{}.lua", script.name)).collect();
         known.extend(["prelude.lua", "gates.lua", "ledger.lua"].map(str::to_owned));
         assert_eq!(files, known);
+    }
+
+    #[test]
+    fn every_shared_part_has_a_name_and_a_use() {
+        for part in shared_lua::PARTS.iter() {
+            assert!(!part.names.is_empty(), "{}", part.text);
+            let is_used = all().iter().any(|script| script.text.contains(&part.text));
+            assert!(is_used, "no script uses {:?}", part.names);
+        }
     }
 
     #[test]
