@@ -308,7 +308,9 @@ impl Node {
         if let Some(mutant) = mutant {
             builder = builder.env("SCHEDD_MUTANT", mutant);
         }
-        let daemon = Mutex::new(builder.start());
+        let mut daemon = builder.start();
+        await_hup_handler(&mut daemon);
+        let daemon = Mutex::new(daemon);
         let node =
             Self { name: name.to_owned(), proxy, daemon, is_held: AtomicBool::new(false), footing };
         node.report_pid(dir);
@@ -329,11 +331,7 @@ impl Node {
         let mut daemon = self.daemon();
         if daemon.has_ended().is_some() {
             daemon.start_again();
-            // A SIGHUP would end the daemon until it has its signal handlers.
-            let end = Instant::now() + Duration::from_secs(5);
-            while !takes_hup(daemon.pid()) && daemon.has_ended().is_none() && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            await_hup_handler(&mut daemon);
         }
         drop(daemon);
         self.report_pid(dir);
@@ -346,6 +344,14 @@ impl Node {
         let new = dir.join(format!("pid.{}.new", self.name));
         fs::write(&new, self.daemon().pid().to_string()).unwrap();
         fs::rename(new, file).unwrap();
+    }
+}
+
+/// Waits until a daemon has its signal handlers. A SIGHUP before that time would end the daemon.
+fn await_hup_handler(daemon: &mut Schedd) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while !takes_hup(daemon.pid()) && daemon.has_ended().is_none() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
