@@ -90,16 +90,10 @@
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], counters = KEYS[12], nudge = KEYS[10],
   deadlines = KEYS[27], gates = gates_of(ARGV[35])}
--- A new name without any special rule needs only the keys that its record and its planned run need.
--- So most adds check three types instead of 22.
-local is_plain_add = ARGV[6] == 'api' and ARGV[5] .. ARGV[27] .. ARGV[28] .. ARGV[32] .. ARGV[35] .. ARGV[36] == ''
-  and not string.find(ARGV[10], '[!~+]') and redis.call('EXISTS', k.job, k.run) == 0
-local bad = wrong_type({k.jobs, 'zset', k.job_due, 'zset', KEYS[13], 'zset'})
-if not bad and not is_plain_add then
-  bad = wrong_type({k.job, 'hash', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset', k.history, 'zset', KEYS[8], 'zset',
-    KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'zset', KEYS[17], 'zset',
-    KEYS[22], 'zset', KEYS[23], 'zset', KEYS[24], 'zset', KEYS[25], 'zset', KEYS[26], 'zset', k.deadlines, 'zset'})
-end
+local bad = wrong_type({k.jobs, 'zset', k.job_due, 'zset', KEYS[13], 'zset', k.job, 'hash', KEYS[4], 'zset', k.run, 'hash',
+  KEYS[6], 'zset', k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[14], 'zset',
+  KEYS[15], 'zset', KEYS[16], 'zset', KEYS[17], 'zset', KEYS[22], 'zset', KEYS[23], 'zset', KEYS[24], 'zset', KEYS[25], 'zset',
+  KEYS[26], 'zset', k.deadlines, 'zset'})
 if not bad and ARGV[28] .. ARGV[32] ~= '' then
   bad = wrong_type({KEYS[18], 'hash', KEYS[19], 'zset', KEYS[20], 'hash', KEYS[21], 'hash'})
 end

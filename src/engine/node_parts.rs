@@ -9,6 +9,7 @@ use super::dispatch::node_limits::NodeLimits;
 use super::dispatch::nudges;
 use super::dispatch::slots::Slots;
 use super::dispatch::ticker::Ticker;
+use super::execution::end_recorder::EndRecorder;
 use super::execution::lease_keeper;
 use super::execution::lease_keeper::LeaseKeeper;
 use super::execution::runner::Runner;
@@ -116,6 +117,7 @@ impl NodeParts {
             slots: self.slots.clone(),
             executors,
             leases: self.leases.clone(),
+            ends: Arc::new(EndRecorder::new(self.node.clone())),
             loss_watch: self.loss_watch.clone(),
             retention: self.retention.clone(),
         };

@@ -36,7 +36,6 @@ pub use history::skipped_ranges::{CountedBy, RecordedAt, SkippedRecord};
 pub use jobs::audit_log::AuditEntry;
 pub use jobs::backfills::{BackfillReply, PlantReply};
 pub use jobs::boot_runs::RebootReply;
-pub use jobs::declared_sections::{DeclareReply, Section, SectionText};
 pub use jobs::job_edits::{ApplyOrder, ApplyReply, DefinitionChange, Existing, UniqueOrder};
 pub use jobs::job_records::{JobRecord, SourceKind};
 pub use jobs::job_removal::{RemoveOrder, RemoveReply, StopRunning};
@@ -44,7 +43,6 @@ pub use jobs::job_summaries::{JobSummary, RecordedRetry};
 pub use jobs::job_switch::{PauseReply, ResumeOrder, ResumeReply};
 pub use jobs::rev::Rev;
 pub use jobs::schedule_versions::StoredVersion;
-pub use jobs::section_fields::QueueRecord;
 pub use jobs::unique_keys::UniqueHolder;
 pub use nodes::node_events::{EventNote, NodeEvents};
 pub use nodes::node_records::{BeatFacts, BeatReply, FULL, NameClaim, NodeBeat, NodeRecord};
@@ -52,7 +50,9 @@ pub use notices::failed_notices::FailedNotice;
 pub use notices::notice_records::{About, MOST_OPEN, NoticeOrder, NoticeRecord, NoticeReply};
 pub use notices::run_deadlines::{DeadlineReply, RunDeadline, WatchReply};
 pub use queues::counters::{CountMarks, CounterPair};
+pub use queues::declared_sections::{DeclareReply, Section, SectionText};
 pub use queues::queue_settings::{QueueDepth, QueueReply, QueueSwitch, RunTimes};
+pub use queues::section_fields::QueueRecord;
 pub use queues::stats::Stats;
 pub use recovery::data_loss::{
     DataLoss, EpochReply, JOBS_NAMED, LossKind, LossRecord, LossReport, ReportReply, begun_at,
@@ -67,6 +67,7 @@ pub use runs::dead_letter_retry::{Beside, RetryOrder, RetryReply};
 pub use runs::due_poll::{DataMarks, DueEntry, LaneAsk, LanePoll, Met, Poll};
 pub use runs::lease_renewal::LeaseWord;
 pub use runs::placement::RunPlacement;
+pub use runs::plain_runs::PlainEnd;
 pub use runs::run_cancellation::{CancelOrder, CancelReply};
 pub use runs::run_ends::{
     ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Verdict,

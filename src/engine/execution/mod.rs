@@ -3,6 +3,7 @@
 mod after_end;
 pub(crate) mod done_check;
 pub(crate) mod earlier_output;
+pub(crate) mod end_recorder;
 pub(crate) mod late_results;
 pub(crate) mod lease_keeper;
 pub(crate) mod runner;

@@ -16,6 +16,7 @@ use super::after_end::EndedAttempt;
 use super::done_check;
 use super::done_check::Course;
 use super::earlier_output;
+use super::end_recorder::EndRecorder;
 use super::late_results::{AttemptEnd, ended, offer_back, offer_end};
 use super::running_leases::{Lease, LeaseHandle, RunningLeases};
 use super::verdict;
@@ -54,6 +55,7 @@ pub(crate) struct Runner {
     pub(crate) slots: Slots,
     pub(crate) executors: Arc<dyn Execute>,
     pub(crate) leases: Arc<RunningLeases>,
+    pub(crate) ends: Arc<EndRecorder>,
     pub(crate) loss_watch: Arc<LossWatch>,
     pub(crate) retention: Arc<Retention>,
 }
@@ -240,13 +242,7 @@ impl ClaimedAttempt {
             let recorded = match kept {
                 // If Redis is out of reach for the output, sending the end would fail too.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
-                _ => {
-                    runner
-                        .node
-                        .store
-                        .finish_run(claim, &decision.verdict, &decision.reason, &facts, &past)
-                        .await
-                }
+                _ => runner.ends.record(claim, decision, &facts, &past).await,
             };
             let error = match recorded {
                 Ok(reply) => return reply,

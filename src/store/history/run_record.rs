@@ -15,8 +15,13 @@ use crate::store::Store;
 use crate::store::server::reply::text_of;
 use crate::store::server::store_error::StoreError;
 
-/// The value of the field `delivery` in the record of a run that may start at most once.
-pub(crate) const AT_MOST_ONCE: &str = "at-most-once";
+/// Returns the value of the field `delivery` in a run's record; '' for at least once.
+pub(crate) fn delivery_word(delivery: Delivery) -> &'static str {
+    match delivery {
+        Delivery::AtMostOnce => "at-most-once",
+        Delivery::AtLeastOnce => "",
+    }
+}
 
 /// A run as stored in Redis.
 #[derive(Debug, Clone)]

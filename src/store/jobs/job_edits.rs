@@ -162,8 +162,14 @@ impl Store {
         &self,
         orders: &[ApplyOrder],
     ) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
-        let calls: Vec<_> = orders.iter().map(|order| self.apply_call(order)).collect();
-        let replies = self.link.invoke_all(&calls).await?;
+        let added = self.add_jobs(orders).await?;
+        let rest = orders.iter().zip(&added).filter(|(_, added)| !**added);
+        let calls: Vec<_> = rest.map(|(order, _)| self.apply_call(order)).collect();
+        let mut replies = match calls.as_slice() {
+            [] => Vec::new(),
+            calls => self.link.invoke_all(calls).await?,
+        }
+        .into_iter();
         let read = |reply: Result<crate::store::server::reply::Reply, StoreError>| {
             let mut reply = reply?;
             Ok(match reply.word.as_str() {
@@ -184,7 +190,12 @@ impl Store {
                 _ => return Err(reply.unknown()),
             })
         };
-        Ok(replies.into_iter().map(read).collect())
+        let missing = || Err(StoreError::corrupt("script apply_job", "the reply is missing"));
+        let result = |added: bool| match added {
+            true => Ok(ApplyReply::Created),
+            false => read(replies.next().unwrap_or_else(missing)),
+        };
+        Ok(added.into_iter().map(result).collect())
     }
 
     fn apply_call(&self, order: &ApplyOrder) -> Invocation {

@@ -4,7 +4,7 @@
 pub(crate) mod audit_log;
 pub(crate) mod backfills;
 pub(crate) mod boot_runs;
-pub(crate) mod declared_sections;
+pub(crate) mod job_adds;
 pub(crate) mod job_edits;
 pub(crate) mod job_records;
 pub(crate) mod job_removal;
@@ -13,5 +13,4 @@ pub(crate) mod job_summaries;
 pub(crate) mod job_switch;
 pub(crate) mod rev;
 pub(crate) mod schedule_versions;
-pub(crate) mod section_fields;
 pub(crate) mod unique_keys;

@@ -1,6 +1,9 @@
-//! Queues and lanes in Redis, and the numbers about them.
+//! Queues, lanes and groups in Redis: their declared sections, their settings, and the numbers about
+//! them.
 
 pub(crate) mod counters;
+pub(crate) mod declared_sections;
 pub(crate) mod lane_index;
 pub(crate) mod queue_settings;
+pub(crate) mod section_fields;
 pub(crate) mod stats;

@@ -2,12 +2,12 @@
 
 use redis::Value;
 
+use super::section_fields::queue_fields;
 use crate::domain::name::names::{QueueName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::jobs::section_fields::queue_fields;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;

@@ -16,7 +16,7 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::history::run_record::{AT_MOST_ONCE, RunRecord};
+use crate::store::history::run_record::{RunRecord, delivery_word};
 use crate::store::jobs::rev::Rev;
 use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
@@ -195,6 +195,30 @@ impl Store {
     ) -> Result<Vec<ClaimReply>, StoreError> {
         #[cfg(feature = "mutants")]
         self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
+        let plain = self.claim_plain_runs(slots, claimant, lane, token, orders).await?;
+        let (rest, left) = (&orders[plain.len()..], slots.saturating_sub(plain.len()));
+        if rest.is_empty() || left == 0 {
+            let full = rest.iter().map(|_| ClaimReply::Full);
+            return Ok(plain.into_iter().map(ClaimReply::Claimed).chain(full).collect());
+        }
+        // A run that is named twice is won once.
+        let is_won = |order: &ClaimOrder| plain.iter().any(|claim| claim.run == order.run);
+        let won_before: Vec<bool> = rest.iter().map(is_won).collect();
+        let judged = self.claim_judged_runs(left, claimant, lane, token, rest).await?;
+        let judged = judged.into_iter().zip(won_before);
+        let judged = judged.map(|(reply, is_won)| if is_won { ClaimReply::Gone } else { reply });
+        Ok(plain.into_iter().map(ClaimReply::Claimed).chain(judged).collect())
+    }
+
+    /// Claims at most `slots` runs of `lane`, and judges each run by all rules of its job.
+    async fn claim_judged_runs(
+        &self,
+        slots: usize,
+        claimant: &Claimant,
+        lane: &Lane,
+        token: &str,
+        orders: &[ClaimOrder],
+    ) -> Result<Vec<ClaimReply>, StoreError> {
         let keys = &self.keys;
         let gates: BTreeSet<&Gate> =
             orders.iter().flat_map(|order| order.gates.iter().chain(&order.known_places)).collect();
@@ -244,10 +268,7 @@ impl Store {
                 .arg("job_name", job.as_str())
                 .arg("due_ms", order.run.due().as_i64())
                 .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
-                .arg(
-                    "delivery",
-                    if order.delivery == Delivery::AtMostOnce { AT_MOST_ONCE } else { "" },
-                )
+                .arg("delivery", delivery_word(order.delivery))
                 .arg("rev", order.rev.as_str())
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
@@ -296,12 +317,7 @@ fn claim_reply(
 ) -> Result<ClaimReply, StoreError> {
     Ok(match reply.word.as_str() {
         "claimed" => {
-            let number = reply.number()?;
-            let fence = u64::try_from(number).ok().and_then(Fence::new).ok_or_else(|| {
-                let found =
-                    format!("found fence {number}, wanted a number from 0 to {}", Fence::MAX);
-                StoreError::corrupt("reply of script claim_runs", found)
-            })?;
+            let fence = reply.fence()?;
             let attempt = reply.count()?;
             reply.number()?;
             ClaimReply::Claimed(Claim {

@@ -7,6 +7,7 @@ pub(crate) mod due_poll;
 pub(crate) mod lane_walk;
 pub(crate) mod lease_renewal;
 pub(crate) mod placement;
+pub(crate) mod plain_runs;
 pub(crate) mod run_cancellation;
 pub(crate) mod run_ends;
 pub(crate) mod successor;

@@ -77,6 +77,8 @@ impl Mutant {
                 ("finish_run", "if ENDS[run[7]] then", "if false then"),
             ],
             Self::SuccessorAtCompletion => &[
+                // `claim_runs` claims all runs.
+                ("claim_plain_runs", "if most <= 0 then", "if true then"),
                 (
                     "claim_runs",
                     "if is_pending then\n    plant_pending(",
@@ -123,6 +125,8 @@ impl Mutant {
             Self::QueueUnbounded => &[
                 ("claim_runs", "local limit = whole(set[2], POOL)", "local limit = 0"),
                 ("claim_runs", "if count == 0 or per == 0 then", "if true then"),
+                ("claim_plain_runs", "local limit = whole(set[2], POOL)", "local limit = 0"),
+                ("claim_plain_runs", "if count == 0 or per == 0 then", "if true then"),
                 ("list_due", "local limit = whole(set[2], POOL)", "local limit = 0"),
                 ("list_due", "if count == 0 or per == 0 then", "if true then"),
             ],

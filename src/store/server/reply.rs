@@ -4,6 +4,7 @@ use redis::Value;
 
 use super::scripts::Script;
 use super::store_error::StoreError;
+use crate::domain::name::names::Fence;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The reply of a script: its status word, then items that are read in order.
@@ -76,6 +77,23 @@ impl Reply {
         let number = self.number()?;
         u32::try_from(number)
             .map_err(|_| corrupt_reply(self.script, format!("found {number}, wanted a count")))
+    }
+
+    /// Reads the next item as a fence.
+    pub(crate) fn fence(&mut self) -> Result<Fence, StoreError> {
+        let number = self.number()?;
+        u64::try_from(number).ok().and_then(Fence::new).ok_or_else(|| {
+            let wanted = Fence::MAX;
+            corrupt_reply(
+                self.script,
+                format!("found fence {number}, wanted a number from 0 to {wanted}"),
+            )
+        })
+    }
+
+    /// Returns the number of items not read yet.
+    pub(crate) fn left(&self) -> usize {
+        self.items.len()
     }
 
     /// Returns the error for a status word that the caller does not know.

@@ -109,15 +109,18 @@ macro_rules! scripts {
 }
 
 scripts! {
+    ADD_JOBS "add_jobs";
     APPLY_JOB "apply_job";
     BEAT_NODE "beat_node";
     BEGIN_EPOCH "begin_epoch";
     CANCEL_RUN "cancel_run";
+    CLAIM_PLAIN_RUNS "claim_plain_runs";
     CLAIM_RUNS "claim_runs";
     DECLARE_SECTION "declare_section";
     DISCARD_ENTRIES "discard_entries";
     DROP_BACKFILL "drop_backfill";
     DROP_FIELDS "drop_fields";
+    FINISH_PLAIN_RUNS "finish_plain_runs";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
     FORGET_LANES "forget_lanes";

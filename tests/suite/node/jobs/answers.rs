@@ -16,9 +16,9 @@ use crate::support::scripted_node::ScriptedNode;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::run_state::RunState;
 
-/// A word only claims have among their arguments, and one only the ends of successes have.
-const OF_A_CLAIM: &str = "regular";
-const OF_AN_END: &str = "succeeded";
+/// Keys of the job `work`: its claim is the first call that uses the first key, its end the first with the other.
+const OF_A_CLAIM: &str = "{schedd}:open:work";
+const OF_AN_END: &str = "{schedd}:history:work";
 
 fn loses(loss: Loss, word: &str) {
     let (redis, script) = (TestRedis::start(), Script::new());
@@ -67,11 +67,11 @@ fn an_at_most_once_claim_unanswered_for_half_a_lease_goes_back_and_runs_once() {
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     eye.wait_for_history("first", 1);
     proxy.lose_answer_to(OF_A_CLAIM, Loss::Silence);
-    eye.add(&json!({"name": "once", "in": "0s", "shell": "true", "delivery": "at-most-once"}));
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "true", "delivery": "at-most-once"}));
     proxy.wait_lost();
-    let run = eye.wait_for_history("once", 1).remove(0);
+    let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
-    assert_eq!(script.of("once").len(), 1);
+    assert_eq!(script.of("work").len(), 1);
     assert!(node.log().contains("the answer to its claim never came"), "{}", node.log());
 }
 
@@ -86,14 +86,14 @@ fn a_stopping_node_hands_back_an_at_most_once_run_with_an_unanswered_claim() {
     eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
     eye.wait_for_history("first", 1);
     proxy.lose_answer_to(OF_A_CLAIM, Loss::Silence);
-    eye.add(&json!({"name": "once", "in": "0s", "shell": "true", "delivery": "at-most-once"}));
+    eye.add(&json!({"name": "work", "in": "0s", "shell": "true", "delivery": "at-most-once"}));
     proxy.wait_lost();
     node.stop();
-    assert!(script.of("once").len() <= 1);
+    assert!(script.of("work").len() <= 1);
     let _other = ScriptedNode::on(&redis, &script).node("two").start();
-    let run = eye.wait_for_history("once", 1).remove(0);
+    let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
-    assert_eq!(script.of("once").len(), 1);
+    assert_eq!(script.of("work").len(), 1);
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub(crate) fn headers() -> Vec<Header> {
 
 /// Script, reply word and the test that meets it. `wrong_type` of every script is met in [`crate::scripts::data::wrong_types`].
 const TESTS: &[(&str, &str, &str)] = &[
+    ("add_jobs", "added", "a_plain_add_leaves_what_a_judged_add_leaves"),
     ("apply_job", "created", "a_new_job_stands_in_the_list_with_its_first_run_planted"),
     ("apply_job", "updated", "a_changed_schedule_moves_a_run_to_come_and_owes_one_already_due"),
     ("apply_job", "unchanged", "an_equal_definition_changes_nothing"),
@@ -81,6 +82,16 @@ const TESTS: &[(&str, &str, &str)] = &[
         "cancel_run",
         "occupied",
         "a_cancel_by_an_older_definition_or_over_a_taken_occurrence_is_refused",
+    ),
+    (
+        "claim_plain_runs",
+        "claimed",
+        "a_plain_claim_leaves_what_the_judged_claim_leaves_and_other_runs_go_there",
+    ),
+    (
+        "finish_plain_runs",
+        "finished",
+        "a_plain_end_leaves_what_the_judged_end_leaves_and_other_runs_stay",
     ),
     ("claim_runs", "items", "a_claim_takes_the_run_and_plants_the_next_in_one_step"),
     ("claim_runs", "claimed", "a_claim_takes_the_run_and_plants_the_next_in_one_step"),

@@ -1,5 +1,7 @@
 //! `apply_job` and `plant_manual`: definitions come and change, runs are planted, once.
 
+use std::time::Duration;
+
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
 use schedd::domain::schedule::lateness::SkippedRange;
@@ -294,4 +296,51 @@ async fn an_add_of_a_new_name_reports_each_key_of_a_wrong_type_that_it_writes() 
     let _: i64 = world.raw("RPUSH", "history", &["not ours"]);
     let reply = world.at(0).apply_job(&definition("a", 500)).await.unwrap();
     assert_eq!(reply, ApplyReply::Created);
+}
+
+#[tokio::test]
+async fn a_plain_add_leaves_what_a_judged_add_leaves() {
+    let orders = || {
+        let add = |job| ApplyOrder { token: "add".to_owned(), ..definition(job, 500) };
+        [
+            add("recurring"),
+            ApplyOrder { is_once: true, ..add("once") },
+            ApplyOrder { delay: Some(Duration::from_secs(5)), ..add("delayed") },
+            ApplyOrder { max_runs: Some(3), ..add("counted") },
+            ApplyOrder { notify: "on_failure late=5".to_owned(), ..add("notified") },
+            ApplyOrder { lane: queue("q!5"), is_once: true, ..add("urgent") },
+            ApplyOrder { planted: Some(successor("past", -500)), ..add("past") },
+        ]
+    };
+    let (plain, judged) = (World::new(), World::new());
+    for world in [&plain, &judged] {
+        // The second add of a name is judged, and so are all adds of its call.
+        let mut orders = orders().to_vec();
+        if std::ptr::eq(world, &judged) {
+            orders.push(orders[0].clone());
+        }
+        for reply in world.at(0).apply_jobs(&orders).await.unwrap() {
+            assert_eq!(reply.unwrap(), ApplyReply::Created);
+        }
+        world.assert_sound();
+    }
+    assert_eq!(plain.snapshot(), judged.snapshot());
+    let before = plain.snapshot();
+    for reply in plain.at(7).apply_jobs(&orders()).await.unwrap() {
+        assert_eq!(reply.unwrap(), ApplyReply::Created, "a repeated call");
+    }
+    let other = ApplyOrder { token: "other".to_owned(), ..orders()[1].clone() };
+    let refused = ApplyOrder { existing: Existing::Refuse, ..other };
+    assert_eq!(plain.at(7).apply_job(&refused).await.unwrap(), ApplyReply::Exists);
+    assert_eq!(plain.snapshot(), before);
+}
+
+#[tokio::test]
+async fn a_new_job_whose_run_has_a_record_is_not_added() {
+    let world = World::new();
+    let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 500)), &["state", "succeeded"]);
+    let orders = [definition("a", 500), definition("b", 500)];
+    let replies = world.at(0).apply_jobs(&orders).await.unwrap();
+    let replies: Vec<_> = replies.into_iter().map(Result::unwrap).collect();
+    assert_eq!(replies, [ApplyReply::Occupied, ApplyReply::Created]);
 }

@@ -11,9 +11,9 @@ use schedd::domain::run::run_state::RunState;
 use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::store::{
     ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll,
-    LedgerRange, NoticeOrder, QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunDeadline,
-    Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Successor,
-    Takers, Verdict,
+    LedgerRange, NoticeOrder, PlainEnd, QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder,
+    RunDeadline, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError,
+    Successor, Takers, Verdict,
 };
 
 use super::scene::{Scene, backfilled, beat, by_hand, printed};
@@ -50,6 +50,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
     let store = world.at(20_000);
     let claim = || claim.clone().unwrap();
     Ok(match script {
+        "add_jobs" => format!("{:?}", store.apply_job(&definition("new", 2000)).await?),
         "apply_job" => {
             let order = ApplyOrder {
                 kind: SourceKind::File,
@@ -75,13 +76,14 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             };
             format!("{:?}", store.cancel_run(&order).await?)
         }
-        "claim_runs" => {
+        "claim_plain_runs" | "claim_runs" => {
             let order = schedd::store::ClaimOrder {
                 run: run.clone(),
                 rev: job.rev.clone(),
                 delivery: Delivery::AtLeastOnce,
                 overlap: Overlap::Skip,
-                max_age: None,
+                // A run with this rule is not plain.
+                max_age: (script == "claim_runs").then_some(LEASE),
                 latest_start: None,
                 max_runs: None,
                 successor: Some(successor("a", 1000)),
@@ -123,6 +125,17 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         ),
         "begin_epoch" | "report_loss" | "restore_run" | "return_run" => {
             call_after_loss(script, scene).await?
+        }
+        "finish_plain_runs" => {
+            let end = PlainEnd { claim: claim(), reason: String::new(), facts: Vec::new() };
+            let queue = "default".parse().unwrap();
+            match store.finish_plain_runs(&queue, &[end]).await?[0] {
+                Some(kept) => kept.to_string(),
+                None => {
+                    let verdict = Verdict::Final(RunState::Succeeded);
+                    format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
+                }
+            }
         }
         "finish_run" => {
             let verdict = Verdict::Final(RunState::Succeeded);

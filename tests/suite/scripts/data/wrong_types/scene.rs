@@ -41,9 +41,8 @@ pub(super) enum Stage {
 
 pub(super) fn stage_of(script: &str) -> Stage {
     match script {
-        "finish_run" | "recover_run" | "renew_leases" | "write_output" | "forget_outputs" => {
-            Stage::Claimed
-        }
+        "finish_plain_runs" | "finish_run" | "recover_run" | "renew_leases" | "write_output"
+        | "forget_outputs" => Stage::Claimed,
         "resume_job" => Stage::Paused,
         "retry_run" => Stage::Dead,
         "restore_entry" => Stage::EntryAside,
@@ -164,6 +163,8 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
     let run = &scene.run;
     Some(match name {
         "nudge" => return None,
+        "job" | "audit_log" if script == "add_jobs" => format!("{name}:new"),
+        "run" if script == "add_jobs" => format!("run:{}", run_of("new", 2000)),
         "backfill" => "backfill:a".to_owned(),
         "run" if script.ends_with("_backfill") => format!("run:{}", backfilled()),
         // Whatever it holds is what is moved.

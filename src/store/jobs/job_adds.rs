@@ -1,0 +1,113 @@
+//! Adding new jobs of the command line, many jobs in one call.
+//!
+//! Invariant: these calls have the effects that `apply_job` would have. The script leaves a job whose
+//! name or run has a record as it is, and the caller uses `apply_job` for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::job_edits::ApplyOrder;
+use super::job_records::SourceKind;
+use crate::domain::name::names::JobName;
+use crate::domain::queue::lane::Lane;
+use crate::store::Store;
+use crate::store::runs::successor::Successor;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The most jobs that one call adds. Redis serves no other client during the call.
+const MOST: usize = 250;
+
+/// The source and the lane of jobs that one call may add.
+type Shared<'a> = (&'a str, &'a Lane);
+
+impl ApplyOrder {
+    /// Returns the first run of the job if the order may be a plain add: of a new job that needs no
+    /// rule but its schedule.
+    fn plainly_planted(&self) -> Option<&Successor> {
+        let is_plain = self.kind == SourceKind::Api
+            && self.read.is_none()
+            && self.not_while.is_empty()
+            && self.unique.is_none()
+            && self.old_key.is_none()
+            && self.old_gates.is_empty()
+            && self.gated.is_none();
+        self.planted.as_ref().filter(|_| is_plain)
+    }
+}
+
+impl Store {
+    /// Adds the jobs of `orders` that are plain and have free names. Returns for each order whether
+    /// its job was added; the other orders need `apply_job`.
+    ///
+    /// Adds nothing if two orders name the same job, because their order decides the definition.
+    pub(super) async fn add_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<bool>, StoreError> {
+        let mut added = vec![false; orders.len()];
+        let names: BTreeSet<&JobName> = orders.iter().map(|order| &order.name).collect();
+        if names.len() < orders.len() {
+            return Ok(added);
+        }
+        let mut plain: BTreeMap<Shared<'_>, Vec<(usize, &ApplyOrder, &Successor)>> =
+            BTreeMap::new();
+        for (at, order) in orders.iter().enumerate() {
+            if let Some(planted) = order.plainly_planted() {
+                plain.entry((&order.source, &order.lane)).or_default().push((at, order, planted));
+            }
+        }
+        let batches: Vec<_> = plain
+            .iter()
+            .flat_map(|(shared, adds)| adds.chunks(MOST).map(move |batch| (*shared, batch)))
+            .collect();
+        let calls: Vec<_> =
+            batches.iter().map(|(shared, batch)| self.add_call(*shared, batch)).collect();
+        if calls.is_empty() {
+            return Ok(added);
+        }
+        for ((_, batch), reply) in batches.iter().zip(self.link.invoke_all(&calls).await?) {
+            // After a refusal, `apply_job` reports the error of each job.
+            let Ok(mut reply) = reply else { continue };
+            if reply.word != "added" {
+                return Err(reply.unknown());
+            }
+            for (at, ..) in *batch {
+                added[*at] = reply.number()? == 1;
+            }
+        }
+        Ok(added)
+    }
+
+    fn add_call(
+        &self,
+        (source, lane): Shared<'_>,
+        batch: &[(usize, &ApplyOrder, &Successor)],
+    ) -> Invocation {
+        let keys = &self.keys;
+        let call = Invocation::new(&scripts::ADD_JOBS)
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(lane))
+            .key("lanes", keys.lanes())
+            .key("nudge", keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("lane", lane.as_str())
+            .arg("source_name", source)
+            .arg("by", &*self.by);
+        batch.iter().fold(call, |call, (_, order, planted)| {
+            let delay = order.delay.map(|delay| delay.as_millis().to_string());
+            let max_runs = order.max_runs.map(|most| most.to_string());
+            call.key("job", keys.job(&order.name))
+                .key("run", keys.run(&planted.run))
+                .key("audit_log", keys.audit_log(&order.name))
+                .arg("planted", planted.run.to_string())
+                .arg("planted_ready", planted.ready.as_i64())
+                .arg("definition", &order.definition)
+                .arg("hash", &order.hash)
+                .arg("token", &order.token)
+                .arg("tz", &order.tz)
+                .arg("once", u8::from(order.is_once))
+                .arg("anchor", order.anchor.as_i64())
+                .arg("delay", delay.unwrap_or_default())
+                .arg("max_runs", max_runs.unwrap_or_default())
+                .arg("notify", &order.notify)
+        })
+    }
+}

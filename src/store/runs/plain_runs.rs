@@ -1,0 +1,163 @@
+//! Plain runs: the claims and ends that need few reads, many runs in one call.
+//!
+//! Invariant: these calls have the effects that `claim_runs` and `finish_run` would have. A script
+//! leaves a run that is not plain as it is, and the caller uses those methods for it.
+
+use super::claims::{Claim, ClaimOrder, Claimant};
+use crate::domain::name::names::QueueName;
+use crate::domain::queue::lane::Lane;
+use crate::store::Store;
+use crate::store::history::run_record::delivery_word;
+use crate::store::server::scripts;
+use crate::store::server::scripts::{Invocation, millis};
+use crate::store::server::store_error::StoreError;
+
+/// The end of a successful attempt of a run that may be plain.
+#[derive(Debug, Clone)]
+pub struct PlainEnd {
+    /// The claim of the attempt. It has no places at gates.
+    pub claim: Claim,
+    /// The reason of the end, or an empty text.
+    pub reason: String,
+    /// The fields for the run's record and their values.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+impl ClaimOrder {
+    /// Returns true if a run of `lane` may be plain by its order. The script decides by the records
+    /// of the run and its job.
+    fn may_be_plain(&self, lane: &Lane) -> bool {
+        !self.run.is_manual()
+            && self.max_age.is_none()
+            && self.max_runs.is_none()
+            && self.gates.is_empty()
+            && self.known_places.is_empty()
+            && self.job_lane == *lane
+    }
+}
+
+impl Claim {
+    /// Returns true if the claimed run may be plain when it ends.
+    pub fn may_be_plain(&self) -> bool {
+        !self.run.is_manual() && self.places.is_empty()
+    }
+}
+
+impl Store {
+    /// Claims the plain runs at the head of `orders`, at most `slots`. Returns their claims; the
+    /// orders after them need `claim_runs`. The same `token` makes a repeated call recognizable.
+    pub(super) async fn claim_plain_runs(
+        &self,
+        slots: usize,
+        claimant: &Claimant,
+        lane: &Lane,
+        token: &str,
+        orders: &[ClaimOrder],
+    ) -> Result<Vec<Claim>, StoreError> {
+        let plain = orders.iter().take_while(|order| order.may_be_plain(lane)).count();
+        if plain == 0 {
+            return Ok(Vec::new());
+        }
+        let keys = &self.keys;
+        let mut call = Invocation::new(&scripts::CLAIM_PLAIN_RUNS)
+            .key("due", keys.due(lane))
+            .key("leases", keys.leases())
+            .key("fence", keys.fence())
+            .key("jobs", keys.jobs())
+            .key("stop_requests", keys.stop_requests())
+            .key("nudge", keys.nudge())
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
+            .key("queue_state", keys.queue_state(lane.queue()))
+            .key("not_while", keys.not_while())
+            .arg("now", self.now_arg())
+            .arg("node", claimant.node.as_str())
+            .arg("incarnation", &claimant.incarnation)
+            .arg("token", token)
+            .arg("lease_ms", millis(claimant.lease))
+            .arg("lane", lane.as_str())
+            .arg("slots", slots);
+        for order in &orders[..plain] {
+            let (job, next) = (order.run.job(), order.successor.as_ref());
+            let latest = order.latest_start.map(|at| at.as_i64().to_string());
+            let ready = next.map(|next| next.ready.as_i64().to_string());
+            call = call
+                .key("run", keys.run(&order.run))
+                .key("job", keys.job(job))
+                .key("open", keys.open(job))
+                .key("successor_run", self.successor_key(next, job))
+                .arg("id", order.run.to_string())
+                .arg("rev", order.rev.as_str())
+                .arg("delivery", delivery_word(order.delivery))
+                .arg("latest_start", latest.unwrap_or_default())
+                .arg("successor", next.map_or_else(String::new, |next| next.run.to_string()))
+                .arg("successor_ready", ready.unwrap_or_default());
+        }
+        let mut reply = self.link.invoke_where_trusted(&call).await?;
+        if reply.word != "claimed" {
+            return Err(reply.unknown());
+        }
+        let claimed_at = reply.instant()?;
+        reply.number()?;
+        let mut claims = Vec::new();
+        for order in orders.iter().take(reply.left()) {
+            claims.push(Claim {
+                run: order.run.clone(),
+                lane: lane.clone(),
+                job_lane: order.job_lane.clone(),
+                fence: reply.fence()?,
+                attempt: 1,
+                recoveries: 0,
+                failures: 0,
+                unclear: 0,
+                claimed_before: false,
+                claimed_at,
+                places: Vec::new(),
+            });
+        }
+        Ok(claims)
+    }
+
+    /// Ends successful attempts of plain runs of `queue`. Returns for each run the number of its
+    /// job's runs in history, or None if the run is not plain and needs `finish_run`.
+    pub async fn finish_plain_runs(
+        &self,
+        queue: &QueueName,
+        ends: &[PlainEnd],
+    ) -> Result<Vec<Option<u32>>, StoreError> {
+        let keys = &self.keys;
+        let mut call = Invocation::new(&scripts::FINISH_PLAIN_RUNS)
+            .key("leases", keys.leases())
+            .key("jobs", keys.jobs())
+            .key("stop_requests", keys.stop_requests())
+            .key("history", keys.history())
+            .key("finished", keys.finished())
+            .key("counters", keys.counters())
+            .key("nudge", keys.nudge())
+            .key("deadlines", keys.deadlines())
+            .key("running", keys.running(queue))
+            .key("queue", keys.queue(queue))
+            .arg("now", self.now_arg());
+        for PlainEnd { claim, reason, facts } in ends {
+            let job = claim.run.job();
+            let facts: Vec<&str> =
+                facts.iter().flat_map(|(field, value)| [*field, value.as_str()]).collect();
+            call = call
+                .key("run", keys.run(&claim.run))
+                .key("job", keys.job(job))
+                .key("open", keys.open(job))
+                .key("waiting", keys.waiting(job))
+                .key("job_history", keys.job_history(job))
+                .arg("id", claim.run.to_string())
+                .arg("fence", claim.fence.as_u64())
+                .arg("reason", reason)
+                .arg("facts", serde_json::json!(facts).to_string());
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        if reply.word != "finished" {
+            return Err(reply.unknown());
+        }
+        let kept = ends.iter().map(|_| Ok(u32::try_from(reply.number()?).ok()));
+        kept.collect()
+    }
+}
