@@ -18,7 +18,6 @@
 -- ARGV* planted: the id of the run to plan
 -- ARGV* planted_ready
 -- ARGV* definition
--- ARGV* hash
 -- ARGV* token
 -- ARGV* tz
 -- ARGV* once: 1 for a one-shot, else 0
@@ -36,8 +35,8 @@ if bad then return bad end
 local rev = int(micros)
 local reply, of_jobs, of_due, is_planted = {'added'}, {}, {}, {}
 for at = 1, (#KEYS - 4) / 3 do
-  local key, arg = 2 + at * 3, at * 11 - 6
-  local id, once, delay, notify = ARGV[arg], ARGV[arg + 6], ARGV[arg + 8], ARGV[arg + 10]
+  local key, arg = 2 + at * 3, at * 10 - 5
+  local id, once, delay, notify = ARGV[arg], ARGV[arg + 5], ARGV[arg + 7], ARGV[arg + 9]
   local is_free = redis.call('EXISTS', KEYS[key], KEYS[key + 1]) == 0
   -- One-shots have no entry in the audit log for their adding, because there may be very many of
   -- them. The record says who added the job.
@@ -48,11 +47,10 @@ for at = 1, (#KEYS - 4) / 3 do
     -- The new schedule also covers a planned run that was computed from an earlier reading of the
     -- clock.
     local since = once == '1' and now or math.min(now, tonumber(due_ms) - 1)
-    local facts = notify ~= '' and {'notify', notify} or {}
-    redis.call('HSET', KEYS[key], 'rev', rev, 'def', ARGV[arg + 2], 'hash', ARGV[arg + 3], 'kind', 'api', 'token', ARGV[arg + 4],
-      'queue', lane, 'once', once, 'applied', 'created', 'tz', ARGV[arg + 5], 'anchor', ARGV[arg + 7], 'since', int(since),
-      'created_at', int(now), 'source', ARGV[3], 'created_by', ARGV[4], 'delay', delay, 'max_runs', ARGV[arg + 9],
-      'first_rev', rev, 'same_since', rev, 'pending', id, unpack(facts))
+    local facts = {'rev', rev, 'kind', 'api', 'token', ARGV[arg + 3], 'queue', lane, 'once', once, 'tz', ARGV[arg + 4], 'anchor', ARGV[arg + 6],
+      'since', int(since), 'created_at', int(now), 'first_rev', rev, 'same_since', rev, 'pending', id}
+    add_filled(facts, {'source', ARGV[3], 'created_by', ARGV[4], 'delay', delay, 'max_runs', ARGV[arg + 8], 'notify', notify})
+    redis.call('HSET', KEYS[key], unpack(add_filled(facts, definition_fields(ARGV[arg + 2]))))
     if once ~= '1' then note_change(KEYS[key + 2], now, 'added', ARGV[4], {}) end
     of_jobs[#of_jobs + 1], of_jobs[#of_jobs + 2] = due_ms, job_name
     of_due[#of_due + 1], of_due[#of_due + 2], is_planted[id] = ARGV[arg + 1], id, true

@@ -100,7 +100,8 @@ end
 bad = bad or gate_wrong_type(k.gates, gate_names(ARGV[35]))
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'paused_run', 'paused', 'applied', 'first_rev', 'same_since')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'token', 'pending', 'paused_run', 'paused', 'applied', 'first_rev', 'same_since')
+local definition = job[1] and read_definition(k.job)
 local is_live = job[1] and not job[2]
 
 local is_rezoned = ARGV[12] == 'zone'
@@ -134,13 +135,13 @@ local function judge_unique()
   if is_held and not (is_own and ARGV[17] == 'edit') then return {'taken', lock[1]} end
 end
 
-if job[5] == ARGV[8] then return {job[9] or 'created'} end
+if job[4] == ARGV[8] then return {job[8] or 'created'} end
 if is_live and job[3] ~= kind then return {'other_kind', job[3]} end
 local in_the_way = key ~= '' and judge_unique()
 if in_the_way then return in_the_way end
 if is_live then
   if ARGV[17] == 'refuse' then return {'exists', job[3]} end
-  if job[4] == ARGV[4] and not is_rezoned and redis.call('HGET', k.job, 'def') == ARGV[3] then
+  if not is_rezoned and definition == ARGV[3] then
     list_in_source()
     return {'unchanged'}
   end
@@ -151,14 +152,14 @@ if is_live then
   elseif job[1] ~= ARGV[5] then
     return {'stale'}
   end
-  if ARGV[19] ~= '' and (job[8] and job[7] or job[6] or '') ~= ARGV[18] then return {'stale'} end
+  if ARGV[19] ~= '' and (job[7] and job[6] or job[5] or '') ~= ARGV[18] then return {'stale'} end
 elseif ARGV[5] ~= '' then
   return {'stale'}
 end
 
 -- A run with a record is not planned again. The exception is a run of an ended job that was
 -- cancelled before any attempt.
-local planted_is_new = planted ~= '' and planted ~= job[6]
+local planted_is_new = planted ~= '' and planted ~= job[5]
 if planted_is_new and redis.call('EXISTS', k.run) == 1 then
   local run = redis.call('HMGET', k.run, 'state', 'attempt')
   if is_live or run[1] ~= 'cancelled' or run[2] then return {'occupied', planted} end
@@ -231,16 +232,24 @@ local since = planted ~= '' and ARGV[11] ~= '1' and math.min(now, tonumber(ARGV[
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 set_not_while(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 set_gate_entry(KEYS[23], k.job, ARGV[36])
+
+-- Writes the definition, and what an edit can change, to the job's record.
+local function set_job(fields)
+  if job[1] then redis.call('HDEL', k.job, 'source', 'delay', 'max_runs', unpack(PIECES)) end
+  add_filled(fields, {'source', ARGV[7], 'delay', ARGV[25], 'max_runs', ARGV[26]})
+  add_filled(fields, definition_fields(ARGV[3]))
+  redis.call('HSET', k.job, 'rev', rev, 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11], unpack(fields))
+end
+
 if not is_live then
   if job[1] then
     -- All occurrences of a one-shot belong to its schedule, even if the job ended before them.
     local ended = redis.call('HMGET', k.job, 'once', 'ended_at')
     note_schedule_version(KEYS[24], k.job, ended[1] == '1' and PARKED - 1 or whole(ended[2], PARKED - 1), now)
   end
-  redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
-    'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(since), 'created_at', int(now),
-    'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26], 'first_rev', rev,
-    'same_since', job[1] and job[4] == ARGV[4] and (job[11] or job[10]) or rev)
+  if job[1] then redis.call('HDEL', k.job, 'created_by') end
+  set_job(add_filled({'kind', kind, 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(since), 'created_at', int(now), 'first_rev', rev,
+    'same_since', job[1] and definition == ARGV[3] and (job[10] or job[9]) or rev}, {'created_by', ARGV[22]}))
   set_notify()
   -- One-shots have no entry in the audit log for their adding, because there may be very many of
   -- them. The record says who added the job.
@@ -251,7 +260,7 @@ if not is_live then
   if job[1] then
     -- Nothing of an earlier job of this name is kept, and the files that listed it do not list the
     -- new job.
-    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'paused_run', 'started_count', 'failing', 'judged_at', 'window', 'watched')
+    redis.call('HDEL', k.job, 'applied', 'ended', 'ended_at', 'paused', 'paused_run', 'started_count', 'failing', 'judged_at', 'window', 'watched')
     redis.call('UNLINK', KEYS[25])
     redis.call('ZREM', KEYS[26], name)
     for _, notice in ipairs({'on_failure', 'on_recovered', 'on_success', 'on_late', 'ping'}) do redis.call('HDEL', k.job, 'suppressed:' .. notice) end
@@ -269,10 +278,10 @@ if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0
   local facts = add_range_fields(k.job, ARGV[20], ARGV[21],
     {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev})
   end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], counters = KEYS[12], job = k.job, notices = KEYS[22], nudge = k.nudge,
-    deadlines = k.deadlines}, ARGV[19], 'skipped', job[8] and 'paused' or 'missed', now, facts)
+    deadlines = k.deadlines}, ARGV[19], 'skipped', job[7] and 'paused' or 'missed', now, facts)
   if tonumber(ARGV[21]) > 1 then add_to_counter(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
 end
-local old = job[6]
+local old = job[5]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
 local is_owed = old_ready and tonumber(old_ready) <= now
 if ARGV[12] ~= 'rest' and not is_burst then
@@ -281,18 +290,16 @@ if ARGV[12] ~= 'rest' and not is_burst then
   local gives_way = due and due <= now and ARGV[19] == '' and not is_owed
   note_schedule_version(KEYS[24], k.job, gives_way and due - 1 or now, now)
 end
-redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
-  'applied', 'updated', 'delay', ARGV[25], 'max_runs', ARGV[26])
+set_job({'applied', 'updated'})
 set_notify()
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
 list_in_source()
-redis.call('HSET', k.job, 'source', ARGV[7])
 if not is_rezoned then hold_unique() end
 note_change(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = ARGV[23], new = ARGV[24]} or {})
 if ARGV[12] ~= 'rest' then
   redis.call('HSET', k.job, 'since', int(since))
-  if job[8] then
-    if job[7] and job[7] ~= planted then unwatch_planned(k, job[7]) end
+  if job[7] then
+    if job[6] and job[6] ~= planted then unwatch_planned(k, job[6]) end
     if planted == '' then redis.call('HDEL', k.job, 'paused_run') else redis.call('HSET', k.job, 'paused_run', planted) end
   elseif is_owed and not is_burst then
     -- The run is already due, so it is kept under any schedule. Its claim plans the first run of

@@ -20,12 +20,11 @@
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
 -- ARGV 6 definition: of the hidden job, or '' if the job no longer asks for this notice
--- ARGV 7 hash
--- ARGV 8 tz
--- ARGV 9 lane
--- ARGV 10 most: how many notices of the job may be open
--- ARGV 11 about: the run the notice is about
--- ARGV 12 rest: 1 for a notice that only reports how many were suppressed
+-- ARGV 7 tz
+-- ARGV 8 lane
+-- ARGV 9 most: how many notices of the job may be open
+-- ARGV 10 about: the run the notice is about
+-- ARGV 11 rest: 1 for a notice that only reports how many were suppressed
 -- Reply planted
 -- Reply obsolete: the notice was planned before, or another notice reported the count
 -- Reply suppressed: the notice was only counted
@@ -49,22 +48,22 @@ end
 if ARGV[6] == '' then return done('dropped') end
 if redis.call('EXISTS', k.run) == 1 then return done('obsolete') end
 local suppressed = whole(redis.call('HGET', k.subject_job, 'suppressed:' .. kind), COUNT)
-if ARGV[12] == '1' then
+if ARGV[11] == '1' then
   if suppressed == 0 then return done('obsolete') end
   if redis.call('ZCARD', k.manual) > 0 then return {'waits'} end
-elseif redis.call('ZCARD', k.manual) >= tonumber(ARGV[10]) then
-  suppress({notices = k.notices, job = k.subject_job, counters = KEYS[7]}, kind, ARGV[11], now)
+elseif redis.call('ZCARD', k.manual) >= tonumber(ARGV[9]) then
+  suppress({notices = k.notices, job = k.subject_job, counters = KEYS[7]}, kind, ARGV[10], now)
   return done('suppressed')
 end
-local job = redis.call('HMGET', k.job, 'rev', 'hash')
-if not job[1] or job[2] ~= ARGV[7] then
-  redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'def', ARGV[6], 'hash', ARGV[7], 'kind', 'api',
-    'source', 'notices', 'token', '', 'queue', ARGV[9], 'once', '0', 'applied', 'created', 'tz', ARGV[8], 'anchor', int(now),
-    'since', int(now), 'pending', '')
+local rev = redis.call('HGET', k.job, 'rev')
+if not rev or read_definition(k.job) ~= ARGV[6] then
+  redis.call('HSET', k.job, 'rev', int(math.max(whole(rev, FENCE - 1) + 1, micros)), 'kind', 'api', 'source', 'notices', 'token', '',
+    'queue', ARGV[8], 'once', '0', 'tz', ARGV[7], 'anchor', int(now), 'since', int(now), 'pending', '')
+  set_definition(k.job, ARGV[6])
 end
 redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))
 redis.call('ZADD', KEYS[6], now, ARGV[4])
-redis.call('HSET', k.run, 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[9], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now),
+redis.call('HSET', k.run, 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[8], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now),
   'about', notice, 'suppressed', int(suppressed))
 redis.call('HDEL', k.subject_job, 'suppressed:' .. kind)
 redis.call('ZADD', k.manual, ARGV[5], id)

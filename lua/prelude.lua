@@ -24,6 +24,48 @@ local function whole(text, most)
   return 0
 end
 
+-- The fields of a job's record for its definition. Redis stores a hash compactly only while no value
+-- is longer than 64 bytes, so a definition of at most 1,024 bytes is divided into such pieces.
+local PIECES = {'def', 'def1', 'def2', 'def3', 'def4', 'def5', 'def6', 'def7', 'def8', 'def9', 'def10', 'def11', 'def12', 'def13',
+  'def14', 'def15', 'def16'}
+
+-- Returns the fields for the definition `text` and their values. No character is divided.
+local function definition_fields(text)
+  if #text > 1024 then return {'def', text} end
+  local fields, first = {}, 1
+  for _, field in ipairs(PIECES) do
+    local last = math.min(first + 63, #text)
+    while last < #text and string.match(text, '^[\128-\191]', last + 1) do last = last - 1 end
+    fields[#fields + 1], fields[#fields + 2], first = field, string.sub(text, first, last), last + 1
+    if first > #text then return fields end
+  end
+end
+
+-- Returns the definition in a job's record; '' if the record has none.
+local function read_definition(job_key)
+  local pieces, text = redis.call('HMGET', job_key, unpack(PIECES)), ''
+  for _, piece in ipairs(pieces) do
+    if not piece then break end
+    text = text .. piece
+  end
+  return text
+end
+
+-- Replaces the definition in a job's record.
+local function set_definition(job_key, text)
+  redis.call('HDEL', job_key, unpack(PIECES))
+  redis.call('HSET', job_key, unpack(definition_fields(text)))
+end
+
+-- Appends to `fields` the pairs of `more` whose values are not empty, and returns `fields`. A field of
+-- a job's record with an empty value is absent.
+local function add_filled(fields, more)
+  for at = 1, #more, 2 do
+    if more[at + 1] ~= '' then fields[#fields + 1], fields[#fields + 2] = more[at], more[at + 1] end
+  end
+  return fields
+end
+
 -- Returns the time of Redis in milliseconds and in microseconds, or the time `given` by a test. A
 -- script calls this function once.
 local function clock(given)
@@ -224,14 +266,14 @@ end
 local function add_range_fields(job_key, last, count, facts)
   facts[#facts + 1], facts[#facts + 2] = 'skipped_to', last
   facts[#facts + 1], facts[#facts + 2] = 'skipped_count', count
-  local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since', 'handled')
+  local job = redis.call('HMGET', job_key, 'rev', 'tz', 'anchor', 'since', 'handled')
   -- Occurrences that were handled before the planned run was moved to an earlier time are not
   -- counted again. Only the first occurrence of the range may be earlier than such a time.
   for time in string.gmatch(job[5] or '', '%d+') do
     local handled = whole(time, PARKED)
     if handled < tonumber(last) and handled > whole(job[4], PARKED) then job[4] = int(handled) end
   end
-  job[1] = tonumber(count) > 1 and timing_of(job[1] or '')
+  job[1] = tonumber(count) > 1 and timing_of(read_definition(job_key))
   if job[1] then
     for at, field in ipairs({'of_def', 'of_tz', 'of_anchor', 'of_since'}) do
       facts[#facts + 1], facts[#facts + 2] = field, job[at] or ''
@@ -247,8 +289,9 @@ end
 -- A schedule that continues extends its newest entry. The newest VERSIONS entries are kept.
 local VERSIONS = 100
 local function note_schedule_version(schedule_versions, job_key, last, now)
-  local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since')
-  local version = {from = whole(job[4], PARKED), to = last, def = timing_of(job[1] or ''), tz = job[2] or '', anchor = whole(job[3], PARKED)}
+  local job = redis.call('HMGET', job_key, 'tz', 'anchor', 'since')
+  local version = {from = whole(job[3], PARKED), to = last, def = timing_of(read_definition(job_key)), tz = job[1] or '',
+    anchor = whole(job[2], PARKED)}
   local newest = redis.call('ZRANGE', schedule_versions, -1, -1)[1]
   local is_read, before = pcall(cjson.decode, newest or '')
   local goes_on = is_read and type(before) == 'table' and version.def and before.def == version.def and before.tz == version.tz

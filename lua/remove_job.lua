@@ -58,7 +58,7 @@ local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run,
   k.deadlines, 'zset'}) or gate_wrong_type(k.gates, gate_names(ARGV[11]))
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'paused_run', 'once', 'queue', 'hash', 'paused')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'paused_run', 'once', 'queue', 'paused')
 if not job[1] then
   if kind == 'file' then redis.call('HDEL', KEYS[11], name) end
   return {'unknown'}
@@ -69,11 +69,12 @@ if job[3] ~= kind then
 end
 local own, is_listed, is_said, others = 'src:' .. ARGV[7], false, false, {}
 if kind == 'file' then
+  local hash = redis.sha1hex(read_definition(k.job))
   for _, field in ipairs(redis.call('HKEYS', k.job)) do
     if string.sub(field, 1, 4) == 'src:' and field ~= own then
       is_listed = true
       others[#others + 1] = field
-      is_said = is_said or redis.call('HGET', k.job, field) == job[8]
+      is_said = is_said or redis.call('HGET', k.job, field) == hash
     end
   end
 end
@@ -153,7 +154,7 @@ if ARGV[13] ~= '' and redis.call('EXISTS', KEYS[19]) == 0 then
     {'job', name, 'due', string.match(ARGV[13], '@(%d+)'), 'queue', job[7] or '', 'kind', 'regular', 'rev', job[1]})
   end_run({run = KEYS[19], job = k.job, history = k.history, job_history = k.job_history, counters = k.counters,
     deadlines = k.deadlines}, ARGV[13], 'skipped',
-    job[9] and 'paused' or 'missed', now, facts)
+    job[8] and 'paused' or 'missed', now, facts)
   if tonumber(ARGV[15]) > 1 then add_to_counter(k.counters, 'skipped', tonumber(ARGV[15]) - 1) end
 end
 redis.call('ZREM', k.jobs, name)

@@ -21,7 +21,7 @@ mod key_tables;
 mod schedule;
 mod syntax;
 
-pub use canonical::canonical_job::{CanonicalError, effective, from_canonical, hash, to_canonical};
+pub use canonical::canonical_job::{CanonicalError, effective, from_canonical, to_canonical};
 pub use canonical::difference::{KeyChange, differences};
 pub use canonical::file_export::{
     TableForm, file_keys, group_keys, group_table, job_table, queue_keys, queue_table,

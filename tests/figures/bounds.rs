@@ -73,7 +73,6 @@ async fn define(store: &Store) {
     let order = ApplyOrder {
         name,
         definition: "{}".to_owned(),
-        hash: "h".to_owned(),
         read: None,
         kind: SourceKind::Api,
         source: "figures".to_owned(),

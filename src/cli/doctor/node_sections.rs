@@ -9,6 +9,7 @@ use crate::cli::state::data_loss_verb::{gone, sum, word};
 use crate::cli::state::groups;
 use crate::cli::state::nodes_verb::{differences, is_present, serving, sources as sources_of};
 use crate::config;
+use crate::domain::job::definition_text::definition_hash;
 use crate::domain::name::names::{JobName, QueueName};
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Unserved;
@@ -438,7 +439,7 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
     let known = store.read_queues().await?;
     let mut found = Astray::default();
     each_job(store, |job| {
-        let JobRecord { name, lane, listed_by, hash, definition, .. } = job;
+        let JobRecord { name, lane, listed_by, definition, .. } = job;
         // Most definitions have no `not_while`, so they are not parsed.
         if definition.contains("\"not_while\"")
             && let Ok(spec) = config::from_canonical(&definition)
@@ -447,6 +448,7 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
                 .into_iter()
                 .for_each(|other| found.needs_gate.entry(other).or_default().push(name.clone()));
         }
+        let hash = definition_hash(&definition);
         if !listed_by.is_empty() && !listed_by.values().any(|said| *said == hash) {
             found.unsaid.push((name.clone(), listed_by.into_keys().collect()));
         }

@@ -154,9 +154,3 @@ fn contradiction(spec: &JobSpec) -> Option<&'static str> {
     ];
     found.into_iter().find_map(|(is_found, reason)| is_found.then_some(reason))
 }
-
-/// Returns the SHA-1 of a canonical text, in hexadecimal. The hash serves only to compare
-/// definitions and gives no protection against forged texts.
-pub fn hash(canonical: &str) -> String {
-    sha1_smol::Sha1::from(canonical).digest().to_string()
-}

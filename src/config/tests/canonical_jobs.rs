@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{good, host, job};
-use crate::config::canonical::canonical_job::{CanonicalError, from_canonical, hash, to_canonical};
+use crate::config::canonical::canonical_job::{CanonicalError, from_canonical, to_canonical};
 use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::job_from_json;
 use crate::config::key::table_key::names;
@@ -93,11 +93,6 @@ fn settings_an_older_version_kept_with_a_request_are_read_and_not_rewritten() {
     ] {
         assert_eq!(to_canonical(&from_canonical(&kept).unwrap()), wanted);
     }
-}
-
-#[test]
-fn a_hash_is_that_of_the_text() {
-    assert_eq!(hash("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod action;
 pub mod audit_entry;
+pub mod definition_text;
 pub mod env_file;
 pub mod job_spec;
 pub mod notice;

@@ -109,13 +109,8 @@ fn read_job(record: Result<Option<JobRecord>, StoreError>) -> Result<Option<Defi
 
 fn order_of(subject: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
     let hidden = subject.and_then(|subject| notice_job(&subject.spec, kind));
-    let definition = hidden.map(|hidden| {
-        let text = config::to_canonical(&hidden);
-        let hash = config::hash(&text);
-        (text, hash)
-    });
     NoticeOrder {
-        definition,
+        definition: hidden.map(|hidden| config::to_canonical(&hidden)),
         tz: subject.map_or_else(String::new, |subject| {
             subject.timetable.zone().name().as_str().to_owned()
         }),

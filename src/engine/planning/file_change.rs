@@ -13,6 +13,7 @@ use super::planting;
 use super::planting::{Applied, PlantingError, Request};
 use crate::config;
 use crate::config::{Config, KeyChange};
+use crate::domain::job::definition_text::definition_hash;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
@@ -178,15 +179,18 @@ pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison,
                 // The job has ended, but Redis still lists the job under this source.
                 (None, _) => ApplyState::Over,
             };
-            let own = said.jobs.get(name).map(|spec| config::hash(&config::to_canonical(spec)));
+            let own = said.jobs.get(name).map(|spec| definition_hash(&config::to_canonical(spec)));
             let is_listed = own.is_some() && listed.get(name) == own.as_ref();
             let standing = match standing {
+                // A newer schedd may have written a definition that this version cannot read.
+                ApplyState::Changed(keys)
+                    if is_listed && !said.source.is_applied() && keys.is_empty() =>
+                {
+                    ApplyState::Same
+                }
                 ApplyState::Changed(keys) if is_listed && !said.source.is_applied() => {
                     let by = record.as_ref().and_then(|job| job.source.parse().ok());
                     ApplyState::Overruled(keys, by.filter(|by| by != said.source))
-                }
-                ApplyState::Same if said.source.is_applied() => {
-                    record.as_ref().map_or(ApplyState::Same, same_or_damaged)
                 }
                 standing => standing,
             };
@@ -210,19 +214,15 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> A
     let definition = config::to_canonical(spec);
     match record {
         Some(job) if job.is_live() && job.kind == SourceKind::Api => ApplyState::NameTaken,
-        Some(job)
-            if job.is_live()
-                && (job.hash == config::hash(&definition) || means(job, &definition)) =>
-        {
+        Some(job) if job.is_live() && (job.definition == definition || means(job, &definition)) => {
             ApplyState::Same
         }
         Some(job) if job.is_live() => {
-            ApplyState::Changed(config::differences(&job.definition, &definition))
+            let is_readable = config::from_canonical(&job.definition).is_ok();
+            let differences = || config::differences(&job.definition, &definition);
+            ApplyState::Changed(is_readable.then(differences).unwrap_or_default())
         }
-        Some(job)
-            if job.ended.as_deref() == Some("finished")
-                && job.hash == config::hash(&definition) =>
-        {
+        Some(job) if job.ended.as_deref() == Some("finished") && job.definition == definition => {
             ApplyState::Over
         }
         _ if matches!(spec.schedule, Schedule::At(at) if at <= now) => ApplyState::Over,
@@ -237,15 +237,6 @@ fn means(job: &JobRecord, definition: &str) -> bool {
     job.definition != definition
         && config::from_canonical(&job.definition)
             .is_ok_and(|spec| config::to_canonical(&spec) == definition)
-}
-
-/// Returns `Changed` if the stored definition is unreadable, and `Same` otherwise. `Changed` makes
-/// the apply write the definition again, even if the stored hash is unchanged.
-fn same_or_damaged(job: &JobRecord) -> ApplyState {
-    match config::from_canonical(&job.definition) {
-        Ok(_) => ApplyState::Same,
-        Err(_) => ApplyState::Changed(Vec::new()),
-    }
 }
 
 /// Returns the queues and groups whose live settings differ from the file, and those that this

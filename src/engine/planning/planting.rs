@@ -133,6 +133,7 @@ pub async fn apply(
         .enumerate()
         .map(|(index, request)| Open::new(index, request, now))
         .collect();
+    open = add_new(store, host_zone, open, now, &mut answers).await?;
     for _ in 0..ROUNDS {
         if open.is_empty() {
             break;
@@ -150,7 +151,7 @@ pub async fn apply(
                 .ok()
                 .and_then(Option::as_ref)
                 .filter(|job| !job.is_live())
-                .map(|job| job.hash.clone());
+                .map(|job| job.definition.clone());
             let read =
                 record.and_then(|record| Ok((record, holder_read?))).map_err(PlantingError::from);
             match read.and_then(|(record, holder_read)| {
@@ -161,7 +162,7 @@ pub async fn apply(
                         ask.0.passed = unrecorded(store, old, skipped_range).await?;
                     }
                     let former = match ended {
-                        Some(hash) if hash != ask.0.hash => {
+                        Some(text) if text != ask.0.definition => {
                             store.list_places(&ask.0.name, ENDED_AT_ONCE).await?
                         }
                         _ => Vec::new(),
@@ -176,7 +177,7 @@ pub async fn apply(
         if orders.is_empty() {
             break;
         }
-        let replies = apply_until_answered(store, &orders).await?;
+        let replies = until_answered(|| store.apply_jobs(&orders)).await?;
         for (((mut item, former), order), reply) in ordered.into_iter().zip(orders).zip(replies) {
             let next = order.planted.as_ref().map(|planted| planted.run.due());
             let is_another = order.name != item.request.name;
@@ -213,6 +214,42 @@ pub async fn apply(
     Ok(answers)
 }
 
+/// Adds the requested jobs that are new and plain. Returns the other requests, which need a read of
+/// their jobs.
+async fn add_new<'a>(
+    store: &Store,
+    host_zone: &Zone,
+    open: Vec<Open<'a>>,
+    now: UnixMillis,
+    answers: &mut [Result<Applied, PlantingError>],
+) -> Result<Vec<Open<'a>>, StoreError> {
+    let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
+    for item in open {
+        let may_be_new = item.request.kind == SourceKind::Api
+            && item.request.seen.is_none()
+            && item.spec.unique.is_none();
+        let step = may_be_new.then(|| item.order(None, None, host_zone, now));
+        if let Some(Ok(Step::Ask(ask))) = step {
+            orders.push(ask.0);
+            ordered.push(item);
+        } else {
+            left.push(item);
+        }
+    }
+    let added = until_answered(|| store.add_jobs(&orders)).await?;
+    for ((item, order), is_added) in ordered.into_iter().zip(&orders).zip(added) {
+        if is_added {
+            let next = order.planted.as_ref().map(|planted| planted.run.due());
+            answers[item.index] = Ok(Applied::Created(next));
+        } else {
+            left.push(item);
+        }
+    }
+    // Of two requests for one name, the later request wins.
+    left.sort_by_key(|item| item.index);
+    Ok(left)
+}
+
 /// Cancels the runs in `former` that are not executing. These runs belong to an earlier job of the
 /// same name. Otherwise the new job would wait for retries of the earlier job. The claim script
 /// ends its remaining runs.
@@ -230,18 +267,17 @@ async fn end_former(store: &Store, former: &[RunId]) {
 }
 
 /// Sends orders, and repeats them if no answer comes. The token of each order makes Redis carry out
-/// the order only once and repeat the same answer.
-async fn apply_until_answered(
-    store: &Store,
-    orders: &[ApplyOrder],
-) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
+/// the order only once.
+async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
+    send: impl Fn() -> F,
+) -> Result<T, StoreError> {
     for _ in 1..TRIES {
-        match store.apply_jobs(orders).await {
+        match send().await {
             Err(StoreError::Unavailable { .. }) => tokio::time::sleep(PAUSE).await,
             answered => return answered,
         }
     }
-    store.apply_jobs(orders).await
+    send().await
 }
 
 /// Applies the definition in `request` to its job, and returns what changed. The error is the reason
@@ -339,11 +375,9 @@ impl<'a> Open<'a> {
                 old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
             (old, spec.schedule.text_with_zone(&zone))
         });
-        let definition = config::to_canonical(spec);
         let order = ApplyOrder {
             name: name.clone(),
-            hash: config::hash(&definition),
-            definition,
+            definition: config::to_canonical(spec),
             read: live.as_ref().map(|job| (job.rev.clone(), job.lane.clone())),
             kind: self.request.kind,
             source: self.request.source.clone(),
@@ -432,5 +466,5 @@ fn is_same_schedule(old: &Definition, new: &JobSpec, zone: &Zone) -> bool {
 
 /// Returns a random token that identifies one call to Redis.
 pub(crate) fn token() -> String {
-    format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
+    format!("{:016x}", fastrand::u64(..))
 }

@@ -15,6 +15,7 @@ use super::job_operations;
 use super::planting;
 use super::planting::{Applied, Request};
 use crate::config;
+use crate::domain::job::definition_text::definition_hash;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
@@ -188,7 +189,7 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
         .jobs
         .iter()
         .filter(|(name, spec)| {
-            listed.get(*name) != Some(&config::hash(&config::to_canonical(spec)))
+            listed.get(*name) != Some(&definition_hash(&config::to_canonical(spec)))
         })
         .map(|(name, spec)| Request {
             name: name.clone(),

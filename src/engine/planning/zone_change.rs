@@ -83,7 +83,6 @@ async fn move_run(
     let order = ApplyOrder {
         name: name.clone(),
         definition: record.definition.clone(),
-        hash: record.hash.clone(),
         read: Some((record.rev.clone(), record.lane.clone())),
         kind: record.kind,
         source: record.source.clone(),

@@ -1,7 +1,7 @@
 //! Adding new jobs of the command line, many jobs in one call.
 //!
 //! Invariant: these calls have the effects that `apply_job` would have. The script leaves a job whose
-//! name or run has a record as it is, and the caller uses `apply_job` for it.
+//! name or run has a record as it is, and the caller uses `apply_jobs` for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ impl Store {
     /// its job was added; the other orders need `apply_job`.
     ///
     /// Adds nothing if two orders name the same job, because their order decides the definition.
-    pub(super) async fn add_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<bool>, StoreError> {
+    pub async fn add_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<bool>, StoreError> {
         let mut added = vec![false; orders.len()];
         let names: BTreeSet<&JobName> = orders.iter().map(|order| &order.name).collect();
         if names.len() < orders.len() {
@@ -100,7 +100,6 @@ impl Store {
                 .arg("planted", planted.run.to_string())
                 .arg("planted_ready", planted.ready.as_i64())
                 .arg("definition", &order.definition)
-                .arg("hash", &order.hash)
                 .arg("token", &order.token)
                 .arg("tz", &order.tz)
                 .arg("once", u8::from(order.is_once))

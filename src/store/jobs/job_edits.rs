@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::job_records::SourceKind;
 use super::rev::Rev;
+use crate::domain::job::definition_text::definition_hash;
 use crate::domain::job::unique_rule::{Second, Unique, UniqueKey};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
@@ -61,8 +62,6 @@ pub struct ApplyOrder {
     pub name: JobName,
     /// The definition as canonical JSON, written by `config::to_canonical`.
     pub definition: String,
-    /// The hash of the text in `definition`.
-    pub hash: String,
     /// The revision and lane of the job as the caller read them; None if no job has this name.
     pub read: Option<(Rev, Lane)>,
     /// The origin of the definition.
@@ -162,14 +161,8 @@ impl Store {
         &self,
         orders: &[ApplyOrder],
     ) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
-        let added = self.add_jobs(orders).await?;
-        let rest = orders.iter().zip(&added).filter(|(_, added)| !**added);
-        let calls: Vec<_> = rest.map(|(order, _)| self.apply_call(order)).collect();
-        let mut replies = match calls.as_slice() {
-            [] => Vec::new(),
-            calls => self.link.invoke_all(calls).await?,
-        }
-        .into_iter();
+        let calls: Vec<_> = orders.iter().map(|order| self.apply_call(order)).collect();
+        let replies = self.link.invoke_all(&calls).await?;
         let read = |reply: Result<crate::store::server::reply::Reply, StoreError>| {
             let mut reply = reply?;
             Ok(match reply.word.as_str() {
@@ -190,12 +183,7 @@ impl Store {
                 _ => return Err(reply.unknown()),
             })
         };
-        let missing = || Err(StoreError::corrupt("script apply_job", "the reply is missing"));
-        let result = |added: bool| match added {
-            true => Ok(ApplyReply::Created),
-            false => read(replies.next().unwrap_or_else(missing)),
-        };
-        Ok(added.into_iter().map(result).collect())
+        Ok(replies.into_iter().map(read).collect())
     }
 
     fn apply_call(&self, order: &ApplyOrder) -> Invocation {
@@ -245,7 +233,7 @@ impl Store {
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
-            .arg("hash", &order.hash)
+            .arg("hash", definition_hash(&order.definition))
             .arg("rev", order.read.as_ref().map_or("", |(rev, _)| rev.as_str()))
             .arg("kind", order.kind.as_str())
             .arg("source_name", &order.source)

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::rev::Rev;
+use crate::domain::job::definition_text::{definition_pieces, joined_definition};
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{JobName, RunId};
@@ -50,8 +51,6 @@ pub struct JobRecord {
     pub rev: Rev,
     /// The definition as canonical JSON, written by `config::to_canonical`.
     pub definition: String,
-    /// The hash of the text in `definition`.
-    pub hash: String,
     /// The origin of the definition.
     pub kind: SourceKind,
     /// The file that last changed the job, by its
@@ -125,6 +124,7 @@ impl JobRecord {
             )
         };
         let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
+        let definition = joined_definition(&map).ok_or_else(|| missing("def"))?;
         let instant =
             |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
         let run = |field: &str| match map.get(field).map(String::as_str) {
@@ -134,8 +134,7 @@ impl JobRecord {
         Ok(Some(Self {
             name: name.clone(),
             rev: Rev::of(rev),
-            definition: text("def")?.clone(),
-            hash: text("hash")?.clone(),
+            definition,
             kind: SourceKind::parse(text("kind")?).ok_or_else(|| missing("kind"))?,
             source: map.get("source").cloned().unwrap_or_default(),
             lane: text("queue")?.parse().map_err(|_| missing("queue"))?,
@@ -207,32 +206,27 @@ impl Store {
         Ok(names.iter().zip(answers).map(read).collect())
     }
 
-    /// Returns the definition hash of each of these jobs; None for a missing or unreadable job.
-    pub async fn read_hashes(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
-        self.field_of_jobs(names, "hash").await
-    }
-
     /// Returns the definition text of each of these jobs; None for a missing or unreadable job.
     pub async fn read_definitions(
         &self,
         names: &[JobName],
     ) -> Result<Vec<Option<String>>, StoreError> {
-        self.field_of_jobs(names, "def").await
-    }
-
-    async fn field_of_jobs(
-        &self,
-        names: &[JobName],
-        field: &str,
-    ) -> Result<Vec<Option<String>>, StoreError> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
+        let pieces: Vec<String> = definition_pieces().collect();
         let mut pipeline = redis::pipe();
         for name in names {
-            pipeline.cmd("HGET").arg(self.keys.job(name)).arg(field);
+            pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&pieces);
         }
-        Ok(self.well_typed(&mut pipeline).await?.iter().map(text_of).collect())
+        let read = |answer: &Value| {
+            let Value::Array(found) = answer else { return None };
+            let found = pieces.iter().cloned().zip(found);
+            joined_definition(
+                &found.filter_map(|(piece, text)| Some((piece, text_of(text)?))).collect(),
+            )
+        };
+        Ok(self.well_typed(&mut pipeline).await?.iter().map(read).collect())
     }
 
     /// Returns the record of the job with this name; None if there is no such job.

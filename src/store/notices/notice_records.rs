@@ -59,8 +59,8 @@ impl About {
 /// The hidden job that delivers a notice, with the definition that the job must have now.
 #[derive(Debug, Clone)]
 pub struct NoticeOrder {
-    /// The definition of the hidden job and its hash; None if the notification is no longer wanted.
-    pub definition: Option<(String, String)>,
+    /// The definition of the hidden job; None if the notification is no longer wanted.
+    pub definition: Option<String>,
     /// The time zone stored with the hidden job.
     pub tz: String,
 }
@@ -144,8 +144,6 @@ impl Store {
     fn notice_call(&self, notice: &NoticeRecord, order: &NoticeOrder) -> Invocation {
         let (keys, run) = (&self.keys, &notice.run);
         let lane = crate::domain::queue::lane::Lane::of_notices();
-        let (definition, hash) =
-            order.definition.as_ref().map_or(("", ""), |(text, hash)| (text, hash));
         Invocation::new(&scripts::PLANT_NOTICE)
             .key("notices", keys.notices())
             .key("job", keys.job(run.job()))
@@ -161,8 +159,7 @@ impl Store {
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())
             .arg("due_ms", run.due().as_i64())
-            .arg("definition", definition)
-            .arg("hash", hash)
+            .arg("definition", order.definition.as_deref().unwrap_or_default())
             .arg("tz", &order.tz)
             .arg("lane", lane.as_str())
             .arg("most", MOST_OPEN)

@@ -130,10 +130,9 @@ async fn report(play: &Play) {
             .await
             .unwrap()
             .map(|record| Definition::of(record).unwrap());
-        let hidden = reported
+        let definition = reported
             .and_then(|reported| notice_job(&reported.spec, notice.kind))
             .map(|hidden| config::to_canonical(&hidden));
-        let definition = hidden.map(|text| (text.clone(), config::hash(&text)));
         store
             .plant_notice(&notice, &NoticeOrder { definition, tz: "UTC".to_owned() })
             .await

@@ -202,7 +202,7 @@ impl Real {
     async fn readd(&mut self, store: &Store, is_same: bool, after: &Redis) -> Reply {
         let former = self.world.job("cron").await;
         let order = ApplyOrder {
-            hash: if is_same { former.hash } else { format!("{} again", former.hash) },
+            definition: if is_same { former.definition } else { format!("{} ", former.definition) },
             planted: after.pending.map(|run| successor("cron", due_of(run.into()))),
             ..definition("cron", 0)
         };

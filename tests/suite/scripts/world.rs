@@ -71,12 +71,16 @@ pub(crate) fn claimant(node: &str) -> Claimant {
     Claimant { node: node.parse().unwrap(), incarnation: format!("{node}-1"), lease: LEASE }
 }
 
+/// A definition that differs from all others by `version` alone. The first is that of [`definition`].
+pub(crate) fn version(version: &str) -> String {
+    if version == "v1" { "{}".to_owned() } else { format!(r#"{{"version":"{version}"}}"#) }
+}
+
 /// A new recurring job of the command line, first due at [`t`] of `offset`.
 pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
     ApplyOrder {
         name: name(job),
-        definition: "{}".to_owned(),
-        hash: "hash1".to_owned(),
+        definition: version("v1"),
         read: None,
         kind: SourceKind::Api,
         source: "schedctl add".to_owned(),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::domain::job::definition_text::definition_hash;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
 use crate::engine::node_context::NodeContext;
@@ -65,15 +66,16 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
     let (seen, mut unread): (Vec<JobName>, Vec<JobName>) =
         names.iter().cloned().partition(|name| known.contains_key(name.as_str()));
     for batch in seen.chunks(PAGE) {
-        let hashes = store.read_hashes(batch).await?;
-        let is_other = |name: &JobName, hash: &Option<String>| {
+        let definitions = store.read_definitions(batch).await?;
+        let is_other = |name: &JobName, text: &Option<String>| {
+            let hash = text.as_deref().map(definition_hash);
             hash.is_some() && hash.as_ref() != known.get(name.as_str())
         };
         unread.extend(
             batch
                 .iter()
-                .zip(hashes)
-                .filter(|(name, hash)| is_other(name, hash))
+                .zip(definitions)
+                .filter(|(name, text)| is_other(name, text))
                 .map(|(name, _)| name.clone()),
         );
     }
@@ -121,7 +123,7 @@ fn entry(job: &JobRecord) -> ApiJob {
     });
     ApiJob {
         name: job.name.as_str().to_owned(),
-        hash: job.hash.clone(),
+        hash: definition_hash(&job.definition),
         schedule: schedule.unwrap_or_else(|| "by hand".to_owned()),
         is_once: job.is_once,
     }

@@ -8,7 +8,7 @@ use schedd::store::{
 };
 
 use crate::scripts::jobs::removing::removal;
-use crate::scripts::world::{World, claimant, definition, name, queue, run_of, t, token};
+use crate::scripts::world::{World, claimant, definition, name, queue, run_of, t, token, version};
 
 #[tokio::test]
 async fn a_claim_takes_the_run_and_plants_the_next_in_one_step() {
@@ -129,7 +129,7 @@ async fn a_claim_made_from_an_older_definition_is_stale() {
     let order = world.order(&run).await;
     let mut edit = definition("a", 0);
     let job = world.job("a").await;
-    (edit.read, edit.hash) = (Some((job.rev, job.lane)), "hash2".to_owned());
+    (edit.read, edit.definition) = (Some((job.rev, job.lane)), version("v2"));
     world.at(0).apply_job(&edit).await.unwrap();
     let before = world.snapshot();
     assert!(matches!(world.claim(0, &order).await, ClaimReply::Stale));

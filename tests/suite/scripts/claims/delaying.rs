@@ -10,7 +10,7 @@ use schedd::store::{
 };
 
 use super::recovering::{expired, recovery};
-use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
+use crate::scripts::world::{World, definition, name, queue, run_of, successor, t, version};
 
 const DELAY: i64 = 500;
 
@@ -117,7 +117,7 @@ async fn a_schedule_that_becomes_a_delay_while_a_run_is_open_is_planted_at_its_e
     let claim = world.win_with(10, &run, Overlap::Skip, 1_000).await;
     let job = world.job("a").await;
     let edit = ApplyOrder {
-        hash: "hash2".to_owned(),
+        definition: version("v2"),
         read: Some((job.rev, job.lane)),
         change: DefinitionChange::Schedule,
         planned: job.pending,
@@ -136,7 +136,7 @@ async fn a_schedule_that_becomes_a_delay_while_a_run_is_open_is_planted_at_its_e
 async fn move_to(world: &World, to: &str, edit: ApplyOrder) {
     let job = world.job("a").await;
     let edit = ApplyOrder {
-        hash: format!("hash of {to}"),
+        definition: version(to),
         read: Some((job.rev, job.lane)),
         change: DefinitionChange::Rest,
         planned: job.pending,

@@ -3,7 +3,7 @@
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{ApplyOrder, ApplyReply, LaneAsk, LanePoll, Verdict};
 
-use crate::scripts::world::{World, claimant, definition, queue, run_of, t, token};
+use crate::scripts::world::{World, claimant, definition, queue, run_of, t, token, version};
 
 fn in_lane(job: &str, offset: i64, lane: &str) -> ApplyOrder {
     ApplyOrder { lane: queue(lane), ..definition(job, offset) }
@@ -57,7 +57,7 @@ async fn a_changed_priority_or_label_moves_the_planned_run_as_a_changed_queue_do
             read,
             change,
             planted: None,
-            hash: lane.to_owned(),
+            definition: version(lane),
             ..in_lane("a", 0, lane)
         };
         assert_eq!(world.at(1).apply_job(&edit).await.unwrap(), ApplyReply::Updated);

@@ -10,7 +10,7 @@ use schedd::store::{
 
 use super::recovering::{expired, recovery};
 use crate::scripts::jobs::removing::removal;
-use crate::scripts::world::{LEASE, World, definition, name, run_of, successor};
+use crate::scripts::world::{LEASE, World, definition, name, run_of, successor, version};
 
 const QUEUE: Overlap = Overlap::Queue { max: 1 };
 
@@ -295,7 +295,7 @@ async fn a_run_of_a_one_shot_that_waited_runs_and_is_not_dropped_with_its_job_do
     let open = world.win(0, &first).await;
     let job = world.job("a").await;
     let mut edit = definition("a", 1000);
-    (edit.is_once, edit.hash, edit.read) = (true, "hash2".to_owned(), Some((job.rev, job.lane)));
+    (edit.is_once, edit.definition, edit.read) = (true, version("v2"), Some((job.rev, job.lane)));
     edit.planted = Some(successor("a", 1000));
     world.at(1).apply_job(&edit).await.unwrap();
     let mut order = world.order(&run_of("a", 1000)).await;

@@ -9,7 +9,7 @@ use schedd::store::{
 };
 
 use crate::scripts::jobs::removing::removal;
-use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
+use crate::scripts::world::{World, definition, name, queue, run_of, successor, t, version};
 
 /// The runs due at `dues`, each ready at what stands beside it, followed by the one due at `next`.
 async fn spreading(world: &World, dues: &[(i64, i64)], next: i64) -> SpreadOrder {
@@ -138,7 +138,7 @@ async fn a_spread_run_is_cancelled_by_id_and_outlives_its_jobs_edit_to_a_one_sho
     assert_eq!(reply, CancelReply::Cancelled);
     let job = world.job("a").await;
     let edit = ApplyOrder {
-        hash: "hash2".to_owned(),
+        definition: version("v2"),
         read: Some((job.rev, job.lane)),
         planned: job.pending,
         is_once: true,

@@ -7,7 +7,7 @@ use schedd::domain::run::run_state::RunState;
 use schedd::store::{FinishReply, OutputFrames, RecoverReply, StoreError, Verdict};
 
 use crate::scripts::claims::recovering::{expired, recovery};
-use crate::scripts::world::{World, claimant, definition, name, queue, run_of};
+use crate::scripts::world::{World, claimant, definition, name, queue, run_of, version};
 
 const DAMAGED: [&str; 6] = ["", "x", "-1", "inf", "nan", "1e300"];
 
@@ -189,7 +189,7 @@ async fn a_job_with_a_damaged_rev_can_be_defined_anew() {
         let _: i64 = world.raw("HSET", "job:a", &["rev", damaged]);
         let job = world.job("a").await;
         let mut edit = definition("a", 2000);
-        (edit.hash, edit.read) = ("hash2".to_owned(), Some((job.rev, job.lane)));
+        (edit.definition, edit.read) = (version("v2"), Some((job.rev, job.lane)));
         if damaged.is_empty() {
             continue; // Taken for a free name, so told as stale: the name must be removed by hand.
         }

@@ -7,7 +7,7 @@ use schedd::store::{
     ResumeOrder, ResumeReply, Successor,
 };
 
-use crate::scripts::world::{World, definition, gate, queue, run_of, t, token};
+use crate::scripts::world::{World, definition, gate, queue, run_of, t, token, version};
 
 const GATES: &[&str] = &["group:g", "key:k"];
 
@@ -109,7 +109,7 @@ async fn edit(world: &World, offset: i64) -> ApplyReply {
     let job = world.job("b").await;
     let order = ApplyOrder {
         read: Some((job.rev, job.lane)),
-        hash: "other".to_owned(),
+        definition: version("other"),
         token: token(),
         change: DefinitionChange::Rest,
         existing: Existing::Edit,

@@ -9,7 +9,7 @@ use schedd::store::{
     ApplyOrder, Blocking, CancelReply, ClaimOrder, ClaimReply, DefinitionChange, Verdict,
 };
 
-use crate::scripts::world::{World, definition, gate, name, run_of};
+use crate::scripts::world::{World, definition, gate, name, run_of, version};
 
 const GROUP: &[&str] = &["group:g"];
 const KEY: &[&str] = &["key:k"];
@@ -287,7 +287,7 @@ async fn an_edit_that_moves_a_run_to_another_lane_lets_its_earlier_places_lapse(
     let job = world.job("b").await;
     let edited = ApplyOrder {
         read: Some((job.rev, job.lane)),
-        hash: "other".to_owned(),
+        definition: version("other"),
         change: DefinitionChange::Rest,
         planted: None,
         is_once: true,

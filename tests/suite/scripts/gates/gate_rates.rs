@@ -5,7 +5,7 @@ use schedd::domain::queue::rate::Rate;
 use schedd::store::{ApplyOrder, ApplyReply, ClaimOrder, ClaimReply, DefinitionChange};
 
 use super::gating::{KEY, is_queued, wake, yard};
-use crate::scripts::world::{World, definition, gate, run_of};
+use crate::scripts::world::{World, definition, gate, run_of, version};
 
 async fn claim(
     world: &World,
@@ -39,7 +39,7 @@ async fn a_run_that_waits_begins_as_soon_as_the_rate_its_job_has_after_an_edit_l
     assert!(is_queued(&claim(&world, 11, ("b", 1), "1/1h", 1).await));
     let job = world.job("b").await;
     let edited = ApplyOrder {
-        hash: "h2".to_owned(),
+        definition: version("h2"),
         read: Some((job.rev, job.lane)),
         change: DefinitionChange::Rest,
         planted: None,

@@ -16,7 +16,7 @@ use schedd::store::{
 };
 
 use crate::scripts::claims::recovering::recovery;
-use crate::scripts::world::{World, claimant, definition, gate, name, queue, t, token};
+use crate::scripts::world::{World, claimant, definition, gate, name, queue, t, token, version};
 use crate::support::cases::cases;
 use crate::support::facts::node_facts;
 
@@ -349,7 +349,7 @@ impl Walk {
         let record = self.world.job(job).await;
         let order = ApplyOrder {
             read: Some((record.rev, record.lane)),
-            hash: format!("edit {}", self.edits),
+            definition: version(&format!("edit {}", self.edits)),
             change: DefinitionChange::Rest,
             planted: None,
             not_while: named(&rules),

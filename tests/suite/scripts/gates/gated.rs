@@ -4,7 +4,7 @@ use schedd::domain::job::job_spec::Overlap;
 use schedd::store::{ApplyOrder, ApplyReply, PlannedAtGate, StopRunning};
 
 use crate::scripts::jobs::removing::removal;
-use crate::scripts::world::{World, definition, gate, name, queue, run_of, t};
+use crate::scripts::world::{World, definition, gate, name, queue, run_of, t, version};
 
 fn listed(world: &World) -> Vec<String> {
     world.raw("ZRANGE", "job_gates", &["0", "-1"])
@@ -22,9 +22,13 @@ async fn a_job_is_listed_by_its_first_gate_until_it_has_none_or_is_over() {
     assert_eq!(listed(&world), ["default key:k a", "default key:k b"]);
     let edit = async |job: &str, entry: Option<&str>| {
         let read = world.job(job).await;
-        let (hash, gated) = (format!("{entry:?}"), entry.map(str::to_owned));
-        let order =
-            ApplyOrder { read: Some((read.rev, read.lane)), hash, gated, ..definition(job, 0) };
+        let (definition, gated) = (version(entry.unwrap_or("none")), entry.map(str::to_owned));
+        let order = ApplyOrder {
+            read: Some((read.rev, read.lane)),
+            definition,
+            gated,
+            ..self::definition(job, 0)
+        };
         assert_eq!(world.at(0).apply_job(&order).await.unwrap(), ApplyReply::Updated);
     };
     edit("a", Some("default group:g a")).await;

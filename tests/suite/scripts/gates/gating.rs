@@ -15,7 +15,9 @@ use schedd::store::{
 
 use crate::scripts::claims::recovering::{expired, recovery};
 use crate::scripts::jobs::removing::removal;
-use crate::scripts::world::{World, claimant, definition, gate, name, queue, run_of, t, token};
+use crate::scripts::world::{
+    World, claimant, definition, gate, name, queue, run_of, t, token, version,
+};
 
 pub(crate) const KEY: &[&str] = &["key:k"];
 
@@ -285,7 +287,7 @@ async fn a_job_others_are_not_to_run_beside_has_to_pass_the_gate_of_its_own_name
     // What is gone shuns nobody.
     world.plant_once("z", 9).await;
     let edited =
-        ApplyOrder { not_while: BTreeSet::new(), hash: "h2".to_owned(), ..definition("a", 0) };
+        ApplyOrder { not_while: BTreeSet::new(), definition: version("h2"), ..definition("a", 0) };
     let job = world.job("a2").await;
     let edited = ApplyOrder {
         name: name("a2"),

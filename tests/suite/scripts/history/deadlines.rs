@@ -11,7 +11,7 @@ use schedd::store::{
 };
 
 use crate::scripts::data::losing::{LATER, restore, restoring};
-use crate::scripts::world::{World, definition, queue, run_of, successor, t};
+use crate::scripts::world::{World, definition, queue, run_of, successor, t, version};
 
 pub(crate) const TIMED: &str = "on_late late=1000 start=1000 finish=5000";
 
@@ -330,20 +330,20 @@ async fn no_time_is_kept_of_a_planned_run_that_an_edit_replaced_and_a_new_one_is
     let _: i64 =
         world.raw("ZADD", "due:default", &[&t(5_000).as_i64().to_string(), &run.to_string()]);
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
-    let edit = async |hash: &str, due: i64| {
+    let edit = async |text: &str, due: i64| {
         let job = world.job("a").await;
         let order = ApplyOrder {
             read: Some((job.rev, job.lane)),
-            hash: hash.to_owned(),
+            definition: version(text),
             planned: job.pending,
             notify: IN_A_YEAR.to_owned(),
             ..definition("a", due)
         };
         assert_eq!(world.at(1_000).apply_job(&order).await.unwrap(), ApplyReply::Updated);
     };
-    edit("hash2", 4_000).await;
+    edit("v2", 4_000).await;
     assert_eq!(world.watched(), Vec::<String>::new());
-    edit("hash3", 0).await;
+    edit("v3", 0).await;
     assert_eq!(
         world.at(1_001).watch_run(&run).await.unwrap(),
         WatchReply::Watched,

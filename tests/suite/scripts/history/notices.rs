@@ -16,15 +16,14 @@ use schedd::store::{
 use super::deadlines::TIMED;
 use crate::scripts::claims::recovering::{expired, recovery};
 use crate::scripts::data::losing::{LATER, restoring};
-use crate::scripts::world::{World, claimant, definition, queue, run_of, successor, t, token};
+use crate::scripts::world::{
+    World, claimant, definition, queue, run_of, successor, t, token, version,
+};
 
 const ALL: &str = "on_failure on_success on_late on_recovered late=60000";
 
 fn wanted() -> NoticeOrder {
-    NoticeOrder {
-        definition: Some((r#"{"shell":"true"}"#.to_owned(), "h".to_owned())),
-        tz: "UTC".to_owned(),
-    }
+    NoticeOrder { definition: Some(r#"{"shell":"true"}"#.to_owned()), tz: "UTC".to_owned() }
 }
 
 impl World {
@@ -275,7 +274,7 @@ async fn what_an_edit_says_as_missed_is_named_to_whom_the_job_wanted_named_befor
     let job = world.job("a").await;
     let order = ApplyOrder {
         read: Some((job.rev.clone(), job.lane.clone())),
-        hash: "another".to_owned(),
+        definition: version("another"),
         token: "another".to_owned(),
         change: DefinitionChange::Schedule,
         planned: job.pending.clone(),

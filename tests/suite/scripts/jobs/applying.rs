@@ -9,13 +9,13 @@ use schedd::store::{
     ApplyOrder, ApplyReply, DefinitionChange, Existing, ManualReply, SourceKind, StoreError,
 };
 
-use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
+use crate::scripts::world::{World, definition, name, queue, run_of, successor, t, version};
 
 /// Another definition of a job as it is now.
-async fn edit(world: &World, job: &str, hash: &str, planted: Option<i64>) -> ApplyOrder {
+async fn edit(world: &World, job: &str, text: &str, planted: Option<i64>) -> ApplyOrder {
     let record = world.job(job).await;
     ApplyOrder {
-        hash: hash.to_owned(),
+        definition: version(text),
         read: Some((record.rev, record.lane)),
         planned: record.pending.or(record.paused_run),
         planted: planted.map(|due| successor(job, due)),
@@ -40,7 +40,7 @@ async fn a_definition_applied_twice_by_one_call_is_answered_alike_and_changes_no
     for at in [0, 1] {
         assert_eq!(world.at(at).apply_job(&order).await.unwrap(), ApplyReply::Created);
     }
-    let order = edit(&world, "a", "hash2", Some(2000)).await;
+    let order = edit(&world, "a", "v2", Some(2000)).await;
     assert_eq!(world.at(2).apply_job(&order).await.unwrap(), ApplyReply::Updated);
     let before = world.snapshot();
     assert_eq!(world.at(3).apply_job(&order).await.unwrap(), ApplyReply::Updated);
@@ -77,10 +77,8 @@ async fn a_taken_name_is_reported_and_kept() {
 async fn an_edit_made_from_an_older_definition_is_stale() {
     let world = World::new();
     world.plant("a", 1000).await;
-    let (first, second) = (
-        edit(&world, "a", "hash2", Some(2000)).await,
-        edit(&world, "a", "hash3", Some(3000)).await,
-    );
+    let (first, second) =
+        (edit(&world, "a", "v2", Some(2000)).await, edit(&world, "a", "v3", Some(3000)).await);
     assert_eq!(world.at(0).apply_job(&first).await.unwrap(), ApplyReply::Updated);
     let before = world.snapshot();
     assert_eq!(world.at(0).apply_job(&second).await.unwrap(), ApplyReply::Stale);
@@ -98,7 +96,7 @@ async fn a_changed_schedule_moves_a_run_to_come_and_owes_one_already_due() {
     let world = World::new();
     let (coming, due) = (world.plant("a", 1000).await, world.plant("b", -1).await);
     for job in ["a", "b"] {
-        let order = edit(&world, job, "hash2", Some(2000)).await;
+        let order = edit(&world, job, "v2", Some(2000)).await;
         assert_eq!(world.at(0).apply_job(&order).await.unwrap(), ApplyReply::Updated);
     }
     assert_eq!(world.job("a").await.pending, Some(run_of("a", 2000)));
@@ -116,11 +114,8 @@ async fn a_change_of_the_rest_leaves_the_planned_run_and_a_change_of_queue_takes
     {
         let world = World::new();
         let run = world.plant("a", 1000).await;
-        let order = ApplyOrder {
-            lane: queue("other"),
-            change,
-            ..edit(&world, "a", "hash2", planted).await
-        };
+        let order =
+            ApplyOrder { lane: queue("other"), change, ..edit(&world, "a", "v2", planted).await };
         assert_eq!(world.at(0).apply_job(&order).await.unwrap(), ApplyReply::Updated);
         assert_eq!(world.job("a").await.pending.as_ref(), Some(&run));
         assert_eq!(world.score("due:default", &run.to_string()), None);
@@ -129,7 +124,7 @@ async fn a_change_of_the_rest_leaves_the_planned_run_and_a_change_of_queue_takes
     }
     let world = World::new();
     let run = world.plant("a", -1).await;
-    let order = ApplyOrder { lane: queue("other"), ..edit(&world, "a", "hash2", Some(2000)).await };
+    let order = ApplyOrder { lane: queue("other"), ..edit(&world, "a", "v2", Some(2000)).await };
     world.at(0).apply_job(&order).await.unwrap();
     assert_eq!(
         world.score("due:other", &run.to_string()),
@@ -143,7 +138,7 @@ async fn a_change_of_the_rest_leaves_the_planned_run_and_a_change_of_queue_takes
 async fn a_job_that_becomes_manual_only_loses_its_planned_run() {
     let world = World::new();
     let run = world.plant("a", 1000).await;
-    world.at(0).apply_job(&edit(&world, "a", "hash2", None).await).await.unwrap();
+    world.at(0).apply_job(&edit(&world, "a", "v2", None).await).await.unwrap();
     assert_eq!((world.job("a").await.pending, world.indexed("a")), (None, None));
     assert_eq!(world.score("due:default", &run.to_string()), None);
     world.assert_sound();
@@ -156,7 +151,7 @@ async fn an_occurrence_that_has_run_is_not_planted_again_by_an_edit() {
     let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
     world.succeed(1, &claim).await;
     let before = world.snapshot();
-    let order = edit(&world, "a", "hash2", Some(0)).await;
+    let order = edit(&world, "a", "v2", Some(0)).await;
     assert_eq!(world.at(2).apply_job(&order).await.unwrap(), ApplyReply::Occupied);
     assert_eq!(world.snapshot(), before);
 }
@@ -166,7 +161,7 @@ async fn a_changed_schedule_of_a_paused_job_waits_for_the_resume() {
     let world = World::new();
     world.plant("a", 1000).await;
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
-    world.at(1).apply_job(&edit(&world, "a", "hash2", Some(2000)).await).await.unwrap();
+    world.at(1).apply_job(&edit(&world, "a", "v2", Some(2000)).await).await.unwrap();
     let job = world.job("a").await;
     assert_eq!((job.pending, job.paused_run), (None, Some(run_of("a", 2000))));
     assert_eq!(world.indexed("a"), None);
@@ -183,7 +178,7 @@ async fn what_passed_under_the_old_schedule_is_reported_with_its_change() {
         }
         let from = if is_paused { 1000 } else { 2000 };
         let passed = Some(SkippedRange { first: t(from), last: t(9000), count: 8 });
-        let order = ApplyOrder { passed, ..edit(&world, "a", "hash2", Some(12_000)).await };
+        let order = ApplyOrder { passed, ..edit(&world, "a", "v2", Some(12_000)).await };
         let stale = ApplyOrder { planned: Some(run_of("a", 7)), ..order.clone() };
         let before = world.snapshot();
         assert_eq!(world.at(9500).apply_job(&stale).await.unwrap(), ApplyReply::Stale);
@@ -262,7 +257,7 @@ async fn an_equal_definition_with_moved_instants_replans_and_changes_nothing_els
         source: "n9".to_owned(),
         ..edit(&world, "a", "hash", Some(3000)).await
     };
-    let order = ApplyOrder { hash: world.job("a").await.hash, ..order };
+    let order = ApplyOrder { definition: world.job("a").await.definition, ..order };
     assert_eq!(world.at(5).apply_job(&order).await.unwrap(), ApplyReply::Updated);
     assert_eq!(
         world.at(6).apply_job(&order).await.unwrap(),
@@ -294,8 +289,7 @@ async fn an_add_of_a_new_name_reports_each_key_of_a_wrong_type_that_it_writes() 
     // A new name touches no history.
     let world = World::new();
     let _: i64 = world.raw("RPUSH", "history", &["not ours"]);
-    let reply = world.at(0).apply_job(&definition("a", 500)).await.unwrap();
-    assert_eq!(reply, ApplyReply::Created);
+    assert_eq!(world.at(0).add_jobs(&[definition("a", 500)]).await.unwrap(), [true]);
 }
 
 #[tokio::test]
@@ -313,34 +307,67 @@ async fn a_plain_add_leaves_what_a_judged_add_leaves() {
         ]
     };
     let (plain, judged) = (World::new(), World::new());
-    for world in [&plain, &judged] {
-        // The second add of a name is judged, and so are all adds of its call.
-        let mut orders = orders().to_vec();
-        if std::ptr::eq(world, &judged) {
-            orders.push(orders[0].clone());
-        }
-        for reply in world.at(0).apply_jobs(&orders).await.unwrap() {
-            assert_eq!(reply.unwrap(), ApplyReply::Created);
-        }
-        world.assert_sound();
+    assert_eq!(plain.at(0).add_jobs(&orders()).await.unwrap(), [true; 7]);
+    for reply in judged.at(0).apply_jobs(&orders()).await.unwrap() {
+        assert_eq!(reply.unwrap(), ApplyReply::Created);
     }
+    plain.assert_sound();
     assert_eq!(plain.snapshot(), judged.snapshot());
-    let before = plain.snapshot();
+    assert_eq!(plain.at(7).add_jobs(&orders()).await.unwrap(), [false; 7]);
     for reply in plain.at(7).apply_jobs(&orders()).await.unwrap() {
         assert_eq!(reply.unwrap(), ApplyReply::Created, "a repeated call");
     }
-    let other = ApplyOrder { token: "other".to_owned(), ..orders()[1].clone() };
-    let refused = ApplyOrder { existing: Existing::Refuse, ..other };
-    assert_eq!(plain.at(7).apply_job(&refused).await.unwrap(), ApplyReply::Exists);
-    assert_eq!(plain.snapshot(), before);
+    assert_eq!(plain.snapshot(), judged.snapshot());
 }
 
 #[tokio::test]
-async fn a_new_job_whose_run_has_a_record_is_not_added() {
+async fn a_plain_add_leaves_names_and_runs_with_records_and_names_given_twice() {
     let world = World::new();
     let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 500)), &["state", "succeeded"]);
-    let orders = [definition("a", 500), definition("b", 500)];
-    let replies = world.at(0).apply_jobs(&orders).await.unwrap();
-    let replies: Vec<_> = replies.into_iter().map(Result::unwrap).collect();
-    assert_eq!(replies, [ApplyReply::Occupied, ApplyReply::Created]);
+    world.plant("b", 500).await;
+    let before = world.snapshot();
+    let orders = ["a", "b", "c", "c"].map(|job| definition(job, 500));
+    assert_eq!(world.at(0).add_jobs(&orders).await.unwrap(), [false; 4]);
+    assert_eq!(world.snapshot(), before);
+    assert_eq!(world.at(0).add_jobs(&orders[..3]).await.unwrap(), [false, false, true]);
+}
+
+#[tokio::test]
+async fn a_definition_of_any_length_reads_back_and_one_of_1_kib_stays_compact() {
+    let of = |filler: &str, bytes: usize| {
+        let room = bytes - r#"{"shell":""}"#.len();
+        let line = filler.repeat(room / filler.len());
+        format!(r#"{{"shell":"{line}{}"}}"#, "x".repeat(room % filler.len()))
+    };
+    let texts = [
+        ("{}".to_owned(), "listpack"),
+        (of("a", 1_024), "listpack"),
+        (of("é", 1_024), "listpack"),
+        (of("🕐", 1_024), "listpack"),
+        (of("a", 64), "listpack"),
+        (of("é", 1_025), "hashtable"),
+        (of("a", 60_000), "hashtable"),
+        ("{}".to_owned(), "hashtable"),
+    ];
+    let world = World::new();
+    world.plant("edited", 500).await;
+    for (number, (text, encoding)) in texts.iter().enumerate() {
+        let order = |job: &str| ApplyOrder { definition: text.clone(), ..definition(job, 500) };
+        let (added, applied) = (format!("added{number}"), format!("applied{number}"));
+        assert_eq!(world.at(0).add_jobs(&[order(&added)]).await.unwrap(), [true]);
+        world.at(0).apply_job(&order(&applied)).await.unwrap();
+        // An edit leaves nothing of the definition before.
+        let job = world.job("edited").await;
+        let edit = ApplyOrder { read: Some((job.rev, job.lane)), ..order("edited") };
+        world.at(0).apply_job(&edit).await.unwrap();
+        for job in [added.as_str(), &applied, "edited"] {
+            assert_eq!(world.job(job).await.definition, *text, "{job}");
+            let read = world.store.read_definitions(&[job.parse().unwrap()]).await.unwrap();
+            assert_eq!(read, [Some(text.clone())], "{job}");
+            let key = world.key(&format!("job:{job}"));
+            let found: String = world.server(&["OBJECT", "ENCODING", &key]);
+            // A record that was once a table stays a table.
+            assert!(found == *encoding || job != "edited" && text == "{}", "{job} {found}");
+        }
+    }
 }

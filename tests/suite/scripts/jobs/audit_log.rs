@@ -9,7 +9,7 @@ use schedd::store::{
 
 use super::removing::removal;
 use super::retrying::retrial;
-use crate::scripts::world::{World, definition, name, run_of, successor, t, token};
+use crate::scripts::world::{World, definition, name, run_of, successor, t, token, version};
 
 const ANA: &str = "ana@h1";
 
@@ -37,7 +37,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     assert_eq!(ana(-1000).apply_job(&definition("a", 0)).await.unwrap(), ApplyReply::Created);
     let job = world.job("a").await;
     let edit = ApplyOrder {
-        hash: "hash2".to_owned(),
+        definition: version("v2"),
         token: token(),
         read: Some((job.rev.clone(), job.lane.clone())),
         planned: job.pending.clone(),

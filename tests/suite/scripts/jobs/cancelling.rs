@@ -6,7 +6,7 @@ use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::run::run_state::RunState;
 use schedd::store::{CancelReply, SkipOrder, Verdict};
 
-use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
+use crate::scripts::world::{World, definition, name, queue, run_of, successor, t, version};
 
 #[tokio::test]
 async fn a_planned_run_ends_cancelled_and_the_next_is_planted() {
@@ -85,7 +85,7 @@ async fn a_cancel_by_an_older_definition_or_over_a_taken_occurrence_is_refused()
     let stale = world.cancelling(&run, Some(1000)).await;
     let job = world.job("a").await;
     let mut edit = definition("a", 0);
-    (edit.read, edit.hash) = (Some((job.rev, job.lane)), "hash2".to_owned());
+    (edit.read, edit.definition) = (Some((job.rev, job.lane)), version("v2"));
     world.at(-500).apply_job(&edit).await.unwrap();
     let before = world.snapshot();
     assert_eq!(world.at(-400).cancel_run(&stale).await.unwrap(), CancelReply::Stale);
@@ -128,8 +128,8 @@ async fn a_run_whose_turn_came_in_another_queue_is_found_there() {
     world.claim(1000, &world.order_with(&run_of("a", 1000), overlap, 2000).await).await;
     let job = world.job("a").await;
     let mut edit = definition("a", 2000);
-    (edit.read, edit.hash, edit.lane) =
-        (Some((job.rev, job.lane)), "hash2".to_owned(), queue("other"));
+    (edit.read, edit.definition, edit.lane) =
+        (Some((job.rev, job.lane)), version("v2"), queue("other"));
     edit.change = schedd::store::DefinitionChange::Rest;
     edit.planted = None;
     world.at(1001).apply_job(&edit).await.unwrap();

@@ -13,16 +13,16 @@ use schedd::store::{
 
 use super::removing::removal;
 use super::retrying::retrial;
-use crate::scripts::world::{World, definition, name, run_of, successor, t};
+use crate::scripts::world::{World, definition, name, run_of, successor, t, version};
 
 /// Removes job `a` at `offset`; its open runs go on.
 async fn remove(world: &World, offset: i64) {
     world.at(offset).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
 }
 
-/// Adds job `a` again at `offset`, due far ahead, with a definition of the hash `hash`.
-async fn add_again(world: &World, offset: i64, hash: &str) {
-    let order = ApplyOrder { hash: hash.to_owned(), ..definition("a", 1_000_000_000) };
+/// Adds job `a` again at `offset`, due far ahead, with the definition `text`.
+async fn add_again(world: &World, offset: i64, text: &str) {
+    let order = ApplyOrder { definition: version(text), ..definition("a", 1_000_000_000) };
     assert_eq!(world.at(offset).apply_job(&order).await.unwrap(), ApplyReply::Created);
     world.assert_sound();
 }
@@ -54,7 +54,7 @@ async fn a_spread_run_of_a_removed_job_does_not_begin_as_the_job_added_again() {
     };
     assert_eq!(world.at(5000).spread_runs(&order).await.unwrap(), SpreadReply::Spread);
     remove(&world, 5001).await;
-    add_again(&world, 5002, "hash2").await;
+    add_again(&world, 5002, "v2").await;
     assert_cancelled(&world, 5200, &run_of("a", 0)).await;
 }
 
@@ -65,7 +65,7 @@ async fn a_run_by_hand_of_a_removed_job_does_not_begin_as_the_job_added_again() 
     let run = world.by_hand("a", 10).await;
     remove(&world, 11).await;
     // Even the same definition: the cancel said that the run was not to begin.
-    add_again(&world, 12, "hash1").await;
+    add_again(&world, 12, "v1").await;
     assert_cancelled(&world, 13, &run).await;
 }
 
@@ -77,7 +77,7 @@ async fn a_run_by_hand_of_a_finished_job_does_not_begin_as_the_job_added_again()
     let claim = world.win(0, &run).await;
     world.succeed(1, &claim).await;
     assert!(!world.job("a").await.is_live());
-    add_again(&world, 2, "hash2").await;
+    add_again(&world, 2, "v2").await;
     assert_cancelled(&world, 3, &asked).await;
 }
 
@@ -89,7 +89,7 @@ async fn a_boot_run_of_a_removed_job_does_not_begin_as_the_job_added_again() {
     let reply = world.at(10).plant_reboot(&run, &Lane::default_lane(), "boot1").await.unwrap();
     assert_eq!(reply, RebootReply::Planted);
     remove(&world, 11).await;
-    add_again(&world, 12, "hash2").await;
+    add_again(&world, 12, "v2").await;
     assert_cancelled(&world, 13, &run).await;
 }
 
@@ -105,7 +105,7 @@ async fn backfills_of_a_removed_job_are_not_those_of_the_job_added_again() {
         PlantReply::Planted
     );
     remove(&world, 2).await;
-    add_again(&world, 3, "hash2").await;
+    add_again(&world, 3, "v2").await;
     assert_eq!(world.store.list_backfill(&name("a"), 10).await.unwrap(), []);
     assert_cancelled(&world, 4, &first).await;
 }
@@ -124,7 +124,7 @@ async fn a_run_at_a_gate_of_a_removed_job_does_not_begin_as_the_job_added_again(
         ..removal(&world.job("a").await, StopRunning::No)
     };
     world.at(2).remove_job(&order).await.unwrap();
-    add_again(&world, 3, "hash2").await;
+    add_again(&world, 3, "v2").await;
     let reply = world.claim(4, &world.order_at(&run, &["group:g"]).await).await;
     assert!(matches!(reply, ClaimReply::Blocked(Blocking::Cancelled)), "{reply:?}");
     world.assert_sound();
@@ -132,14 +132,14 @@ async fn a_run_at_a_gate_of_a_removed_job_does_not_begin_as_the_job_added_again(
 
 #[tokio::test]
 async fn a_retry_goes_on_only_if_the_job_added_again_has_the_same_definition() {
-    for hash in ["hash1", "hash2"] {
+    for hash in ["v1", "v2"] {
         let world = World::new();
         let run = world.plant("a", 0).await;
         let claim = world.win_with(0, &run, Overlap::Skip, 1_000_000).await;
         remove(&world, 1).await;
         world.finish(2, &claim, Verdict::Retry(Duration::ZERO)).await;
         add_again(&world, 3, hash).await;
-        if hash == "hash1" {
+        if hash == "v1" {
             assert_eq!(world.win(4, &run).await.attempt, 2);
         } else {
             assert_cancelled(&world, 4, &run).await;
@@ -149,7 +149,7 @@ async fn a_retry_goes_on_only_if_the_job_added_again_has_the_same_definition() {
 
 #[tokio::test]
 async fn a_dead_letter_of_an_earlier_job_is_not_retried_with_another_definition() {
-    for (hash, wanted) in [("hash1", RetryReply::Retried), ("hash2", RetryReply::Former)] {
+    for (hash, wanted) in [("v1", RetryReply::Retried), ("v2", RetryReply::Former)] {
         let world = World::new();
         let run = world.plant("a", 0).await;
         let claim = world.win_with(0, &run, Overlap::Skip, 1_000_000).await;
@@ -171,7 +171,7 @@ async fn an_edit_keeps_what_is_owed_of_its_job() {
     let asked = world.by_hand("a", 10).await;
     let job = world.job("a").await;
     let edit = ApplyOrder {
-        hash: "hash2".to_owned(),
+        definition: version("v2"),
         read: Some((job.rev, job.lane)),
         ..definition("a", 2_000_000)
     };

@@ -7,7 +7,7 @@ use schedd::store::{
     ApplyOrder, ApplyReply, JobRecord, LeaseWord, RemoveOrder, RemoveReply, SourceKind, StopRunning,
 };
 
-use crate::scripts::world::{LEASE, World, definition, name, run_of, t};
+use crate::scripts::world::{LEASE, World, definition, name, run_of, t, version};
 
 /// An order to take out a job of the command line, as the engine makes it.
 pub(crate) fn removal(job: &JobRecord, running: StopRunning) -> RemoveOrder {
@@ -160,7 +160,7 @@ async fn a_text_that_goes_with_its_file_is_to_be_said_again_by_those_that_keep_t
     world.plant_as(of_file("n1", definition("a", 1000))).await;
     let read = world.job("a").await;
     let other = ApplyOrder {
-        hash: "other".to_owned(),
+        definition: version("other"),
         read: Some((read.rev, read.lane)),
         ..definition("a", 1000)
     };

@@ -18,7 +18,6 @@ pub(crate) fn only(job: &str, offset: i64, second: Second, holder: Option<&str>)
         is_once: true,
         existing: Existing::Refuse,
         definition: format!("{{\"at\":{offset}}}"),
-        hash: format!("hash{offset}"),
         unique: Some(UniqueOrder {
             unique: Unique { key: "k".parse().unwrap(), second },
             holder: holder.map(name),

@@ -22,7 +22,9 @@ use crate::scripts::data::losing::{loss, report, restoring};
 use crate::scripts::jobs::removing::removal;
 use crate::scripts::jobs::retrying::retrial;
 use crate::scripts::jobs::uniques::only;
-use crate::scripts::world::{LEASE, claimant, definition, gate, queue, successor, t, token};
+use crate::scripts::world::{
+    LEASE, claimant, definition, gate, queue, successor, t, token, version,
+};
 
 fn stopping() -> EventNote {
     EventNote {
@@ -50,12 +52,17 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
     let store = world.at(20_000);
     let claim = || claim.clone().unwrap();
     Ok(match script {
-        "add_jobs" => format!("{:?}", store.apply_job(&definition("new", 2000)).await?),
+        "add_jobs" => {
+            let order = definition("new", 2000);
+            let is_added = store.add_jobs(std::slice::from_ref(&order)).await?[0];
+            // The answer to a job that was not added comes from `apply_job`.
+            if is_added { String::new() } else { format!("{:?}", store.apply_job(&order).await?) }
+        }
         "apply_job" => {
             let order = ApplyOrder {
                 kind: SourceKind::File,
                 source: "n1".to_owned(),
-                hash: "hash2".to_owned(),
+                definition: version("v2"),
                 read: Some((job.rev.clone(), job.lane.clone())),
                 planned: job.pending.clone(),
                 passed: Some(SkippedRange { first: t(7), last: t(7), count: 1 }),
@@ -183,10 +190,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         }
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
         "plant_notice" => {
-            let order = NoticeOrder {
-                definition: Some(("{}".to_owned(), "hash1".to_owned())),
-                tz: "UTC".to_owned(),
-            };
+            let order = NoticeOrder { definition: Some("{}".to_owned()), tz: "UTC".to_owned() };
             format!("{:?}", store.plant_notice(notice.as_ref().unwrap(), &order).await?)
         }
         "watch_run" => format!("{:?}", store.watch_run(run).await?),
