@@ -47,6 +47,9 @@
 //! 9. Trimmed: after the retention time, `forget_runs.lua` removes the run's record and adds the
 //!    end of the run to the ledger of its job.
 //!
+//! Most jobs and runs need no rule beyond their queue. Short scripts take them through steps 1, 4 and
+//! 6, many in one call: `add_jobs.lua`, `claim_plain_runs.lua` and `finish_plain_runs.lua`.
+//!
 //! # The code that a due run passes
 //!
 //! A due run passes these files in this order. If the claim answers that the job changed, the
