@@ -161,8 +161,7 @@ async fn obey(table: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Resul
 async fn clear_table(table: &ProcessTable) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
-        let has_none = process_tree::own_children().is_some_and(|children| children.is_empty());
-        let seen = if has_none {
+        let seen = if table.is_childless() {
             Some(Vec::new())
         } else {
             Snapshot::try_take().map(|snapshot| snapshot.descendants())
