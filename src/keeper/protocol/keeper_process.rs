@@ -18,12 +18,14 @@ use std::time::Duration;
 use rustix::fs::Mode;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
+use tokio::io::BufReader;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::task::LocalSet;
 
 use super::keeper_messages::{KeeperNews, KeeperOrder, ProcessEnd, RunReport};
 use super::outbox;
 use super::wire;
+use super::wire::BUFFER;
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::process::attendance::attend;
@@ -88,7 +90,8 @@ fn run() -> io::Result<()> {
 }
 
 async fn serve(socket: UnixStream) -> io::Result<()> {
-    let (mut orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
+    let (orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
+    let mut orders = BufReader::with_capacity(BUFFER, orders);
     let Some(KeeperOrder::Serve { ended_file, node, incarnation, output, cgroups }) =
         wire::read_order(&mut orders).await?
     else {
@@ -115,7 +118,7 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
 
 /// Takes orders until the daemon closes the connection. Fails at the first order that is not
 /// readable.
-async fn obey(table: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Result<()> {
+async fn obey(table: &Rc<ProcessTable>, orders: &mut BufReader<OwnedReadHalf>) -> io::Result<()> {
     loop {
         let order = match wire::read_order(orders).await {
             Ok(Some(order)) => order,
