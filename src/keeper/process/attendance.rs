@@ -215,7 +215,7 @@ impl StartingProcess {
                         table.terminate(key);
                     }
                 }
-                _ = self.timer.until(next) => {}
+                () = table.timer().until(next) => {}
             }
         }
         // The child may have sent a last mark before it died.

@@ -26,7 +26,7 @@ use super::program_file::Candidates;
 use super::spawn::{Image, SpawnPlan, fork_into};
 use super::start_progress;
 use super::start_progress::StartProgress;
-use crate::keeper::limits::boot_clock::{BootInstant, BootTimer};
+use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::bounds::RunBounds;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::limits::excerpt::ExcerptStream;
@@ -43,7 +43,6 @@ pub(crate) struct StartingProcess {
     pub(crate) leader: Pid,
     /// The descriptor that becomes readable once the child is dead.
     pub(crate) exit: Awaited,
-    pub(crate) timer: BootTimer,
     pub(crate) bounds: RunBounds,
     pub(crate) marks: StartProgress,
     pub(crate) candidates: Candidates,
@@ -91,7 +90,6 @@ pub(crate) async fn start(
     };
     let cgroup = table.make_cgroup(key, &launch.limits).map_err(no_cgroup)?;
     let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(no_cgroup)?;
-    let timer = BootTimer::new().map_err(not_executed)?;
     let (marks, teller) = start_progress::marks().map_err(not_executed)?;
     let ready = || -> io::Result<_> {
         let path = launch.env.0.get("PATH").map(String::as_str);
@@ -141,7 +139,7 @@ pub(crate) async fn start(
         tokio::task::spawn_local(read(Rc::clone(table), pipe, stream, Rc::clone(&pending)))
     };
     let pipes = receivers.into_iter().map(read_it).collect();
-    Ok(StartingProcess { leader, exit, timer, bounds, marks, candidates, pipes })
+    Ok(StartingProcess { leader, exit, bounds, marks, candidates, pipes })
 }
 
 /// Kills a child that cannot be watched, and polls until it is dead.

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use super::process_tree;
 use super::process_tree::{ChildList, Identity, Process, ProcessClaim, Snapshot};
 use crate::domain::job::process_limits::Limits;
-use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::boot_clock::{BootInstant, SharedTimer};
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::limits::delegation::seat_beside;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
@@ -60,6 +60,7 @@ pub(crate) struct ProcessTable {
     entries: RefCell<HashMap<Key, ProcessEntry>>,
     changed: Notify,
     children: ChildList,
+    timer: SharedTimer,
     outbox: mpsc::UnboundedSender<OutboxItem>,
     buffer: RefCell<Vec<u8>>,
     /// The last snapshot of all processes, and the instant at which it began.
@@ -81,16 +82,17 @@ const FRESH: Duration = Duration::from_millis(20);
 
 impl ProcessTable {
     /// Creates the shared state without runs, and the queue of messages for the daemon. Each run
-    /// gets its own cgroup below `cgroups`.
+    /// gets its own cgroup below `cgroups`. Fails if descriptors are short.
     pub(crate) fn new(
         output: OutputBounds,
         cgroups: Option<Cgroup>,
-    ) -> (Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>) {
+    ) -> io::Result<(Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>)> {
         let (outbox, items) = mpsc::unbounded_channel();
         let table = Self {
             entries: RefCell::default(),
             changed: Notify::new(),
             children: ChildList::open(),
+            timer: SharedTimer::new()?,
             outbox,
             buffer: RefCell::new(vec![0; BUFFER]),
             read: RefCell::default(),
@@ -99,7 +101,7 @@ impl ProcessTable {
             left_cgroups: RefCell::default(),
             given_up: RefCell::default(),
         };
-        (Rc::new(table), items)
+        Ok((Rc::new(table), items))
     }
 
     /// Registers a run before it has a process. Returns `None` if `key` is in use.
@@ -220,6 +222,11 @@ impl ProcessTable {
         for entry in self.entries.borrow().values() {
             let _ = entry.words.send(word);
         }
+    }
+
+    /// Returns the timer of all runs.
+    pub(crate) fn timer(&self) -> &SharedTimer {
+        &self.timer
     }
 
     /// Waits until a run was added or removed.

@@ -97,13 +97,16 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     else {
         return Ok(());
     };
-    let (table, items) = ProcessTable::new(output, cgroups.map(Cgroup::at));
+    let (table, items) = ProcessTable::new(output, cgroups.map(Cgroup::at))?;
     let delivery = tokio::task::spawn_local(outbox::deliver(items, to));
     let sweeper = tokio::task::spawn_local(sweep_now_and_then(Rc::clone(&table)));
+    let timed = Rc::clone(&table);
+    let timer = tokio::task::spawn_local(async move { timed.timer().run().await });
     let result = obey(&table, &mut orders).await;
     sweeper.abort();
     table.send_all(ProcessWord::Abandon);
     let all_gone = clear_table(&table).await;
+    timer.abort();
     // If the daemon only closed its writing side, it still listens and gets the ends of its runs.
     drop(table);
     let _ = tokio::time::timeout(Duration::from_secs(1), delivery).await;
