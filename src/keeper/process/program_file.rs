@@ -72,12 +72,19 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
+    /// Builds the candidates for the program of `launch`, as [`Self::new`] does.
+    pub(crate) fn of(launch: &LaunchOrder) -> io::Result<Self> {
+        let name = launch.argv.first().map_or("", String::as_str);
+        let path = launch.env.0.get("PATH").map(String::as_str);
+        Self::new(name, path, &launch.cwd, launch.cwd_else.as_deref())
+    }
+
     /// Builds the candidates for `name` without looking at any file.
     ///
     /// A name with a slash is one file, seen from `cwd`, and from `cwd_else` for a child that
     /// entered `cwd_else`. A bare name gives one candidate for each directory of `path`. Fails if a
     /// path contains a zero byte.
-    pub(crate) fn new(
+    fn new(
         name: &str,
         path: Option<&str>,
         cwd: &Path,
@@ -191,17 +198,14 @@ pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
 
 /// Returns the name of the directory, file or host for which a child waits. `place` is the last
 /// progress that the child reported.
-pub(crate) fn unanswering(
-    place: CallPlace,
-    launch: &LaunchOrder,
-    candidates: &Candidates,
-) -> String {
+pub(crate) fn unanswering(place: CallPlace, launch: &LaunchOrder) -> String {
     let name = || launch.argv.first().cloned().unwrap_or_default();
+    let candidate = || Candidates::of(launch).ok()?.shown(place.file);
     match place.step {
         // The child waits for the processor only, not for a file system.
         StartStep::Ready => "this host".to_owned(),
         StartStep::Directory => format!("directory {}", launch.cwd.display()),
-        _ => candidates.shown(place.file).unwrap_or_else(name),
+        _ => candidate().unwrap_or_else(name),
     }
 }
 

@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::Signal;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 use tokio::io::BufReader;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::task::LocalSet;
@@ -33,6 +32,7 @@ use crate::keeper::process::end_mark::EndedMark;
 use crate::keeper::process::process_table::{ProcessTable, ProcessWord};
 use crate::keeper::process::process_tree;
 use crate::keeper::process::process_tree::{Process, Snapshot};
+use crate::keeper::process::spawn::{CAUGHT, default_signals};
 
 /// The argument that makes the program `schedd` a keeper.
 pub(crate) const ARGUMENT: &str = "__keeper";
@@ -80,8 +80,9 @@ fn run() -> io::Result<()> {
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] {
-        // SIGCHLD is caught and not ignored, because an ignored SIGCHLD would discard exit codes.
+    // The jobs inherit this. An ignored SIGCHLD would also discard exit codes.
+    default_signals();
+    for signal in CAUGHT {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     socket.set_nonblocking(true)?;
@@ -100,8 +101,8 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     let (table, items) = ProcessTable::new(output, cgroups.map(Cgroup::at))?;
     let delivery = tokio::task::spawn_local(outbox::deliver(items, to));
     let sweeper = tokio::task::spawn_local(sweep_now_and_then(Rc::clone(&table)));
-    let timed = Rc::clone(&table);
-    let timer = tokio::task::spawn_local(async move { timed.timer().run().await });
+    let shared = Rc::clone(&table);
+    let timer = tokio::task::spawn_local(async move { shared.timer().run().await });
     let result = obey(&table, &mut orders).await;
     sweeper.abort();
     table.send_all(ProcessWord::Abandon);
