@@ -93,12 +93,18 @@ pub(crate) async fn start(
     let (mut marks, teller) = start_progress::marks().map_err(not_executed)?;
     let ready = || -> io::Result<_> {
         let (stdout, stderr) = (pipe_with(PipeFlags::CLOEXEC)?, pipe_with(PipeFlags::CLOEXEC)?);
+        let variables = || launch.env.0.iter().map(|(name, value)| format!("{name}={value}"));
+        let without_shell = |program| -> io::Result<_> {
+            let words = launch.direct.as_deref().unwrap_or_default();
+            // A shell sets this variable too.
+            let directory = format!("PWD={}", launch.cwd.display());
+            let directory = Some(directory).filter(|_| !launch.env.0.contains_key("PWD"));
+            Ok((Image::new(words, variables().chain(directory))?, program))
+        };
         let plan = SpawnPlan {
-            image: Image::new(
-                &launch.argv,
-                launch.env.0.iter().map(|(name, value)| format!("{name}={value}")),
-            )?,
+            image: Image::new(&launch.argv, variables())?,
             program: Candidates::of(launch)?,
+            direct: Candidates::without_shell(launch)?.map(without_shell).transpose()?,
             becoming: ChildSetup::new(launch, door)?,
             files: ManuallyDrop::new(ChildFiles {
                 stdin: input(launch)?,

@@ -26,8 +26,8 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::time::Timespec;
 
-use super::child_setup::ChildSetup;
-use super::program_file::Candidates;
+use super::child_setup::{ChildSetup, Entered};
+use super::program_file::{Candidates, WITHOUT_SHELL};
 use super::start_progress::{ProgressWriter, StartFailure, StartProgress, StartStep};
 
 /// The waits between attempts to execute a file that is open for writing.
@@ -86,6 +86,8 @@ impl Image {
 pub(crate) struct SpawnPlan {
     pub(crate) image: Image,
     pub(crate) program: Candidates,
+    /// The program that is tried first, in place of a shell.
+    pub(crate) direct: Option<(Image, Candidates)>,
     pub(crate) becoming: ChildSetup,
     /// The descriptors of the child. Each process closes them for itself: the child by its exec,
     /// the keeper after the fork.
@@ -202,6 +204,15 @@ impl SpawnPlan {
         close_all_but(teller.as_fd());
         teller.begin(StartStep::Directory, 0);
         let place = self.becoming.enter_directory()?;
+        if let (Some((image, program)), Entered::Wanted) = (&self.direct, place) {
+            let search = |number| teller.begin(StartStep::Search, WITHOUT_SHELL | number);
+            if let Ok((number, file)) = program.find(place, search) {
+                teller.begin(StartStep::Exec, WITHOUT_SHELL | number);
+                hear_signals();
+                // The shell then says why this failed.
+                image.execute(file);
+            }
+        }
         let (number, file) =
             self.program.find(place, |number| teller.begin(StartStep::Search, number))?;
         teller.begin(StartStep::Exec, number);
@@ -346,6 +357,7 @@ mod tests {
         let plan = SpawnPlan {
             image: Image::new(&launch.argv, std::iter::empty()).unwrap(),
             program: Candidates::of(&launch).unwrap(),
+            direct: None,
             becoming: ChildSetup::new(&launch, None).unwrap(),
             files: ManuallyDrop::new(files),
         };
