@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::plain_line;
 use crate::domain::job::env_file::EnvFile;
 use crate::domain::job::job_spec::Action;
 use crate::domain::job::ping::Ping;
@@ -14,7 +15,7 @@ use crate::domain::job::webhook::SigningSecret;
 use crate::domain::name::names::{Fence, NodeName, RunId};
 use crate::domain::run::run_state::Ending;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::keeper::BootInstant;
+use crate::keeper::{BootInstant, Variables};
 
 /// One attempt of a run, with everything its execution needs.
 #[derive(Debug, Clone)]
@@ -62,6 +63,17 @@ impl Attempt {
             Action::Shell(line) => {
                 vec![self.process.shell().into_owned(), "-c".to_owned(), line.clone()]
             }
+        }
+    }
+
+    /// Returns the words of a shell line that `/bin/sh` would execute as they are, in the
+    /// environment `env`.
+    pub(super) fn without_shell(&self, env: &Variables) -> Option<Vec<String>> {
+        match &self.action {
+            Action::Shell(line) if self.process.shell_program.is_none() => {
+                plain_line::words(line, env)
+            }
+            _ => None,
         }
     }
 }

@@ -16,6 +16,7 @@ mod lease_guard;
 mod notice_fallback;
 pub mod output;
 mod output_lines;
+mod plain_line;
 mod process;
 mod shortage;
 

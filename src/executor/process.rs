@@ -71,6 +71,7 @@ pub(super) async fn execute(
     let launch = LaunchOrder {
         run: attempt.run.to_string(),
         fence: attempt.fence.as_u64(),
+        direct: attempt.without_shell(&program.env),
         argv: program.argv,
         env: program.env,
         cwd,

@@ -20,6 +20,10 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// The interval at which the idle writer thread asks for summaries of lines that were not written.
 const ASK: Duration = Duration::from_secs(1);
 
+/// The pause after the writer thread has written all waiting lines. Lines that come meanwhile do
+/// not wake the thread.
+const PAUSE: Duration = Duration::from_millis(2);
+
 enum Item {
     Line(Vec<u8>),
     Flush(SyncSender<()>),
@@ -97,8 +101,11 @@ impl<W: Write, T: Fn(WrittenLines) -> Vec<Vec<u8>>> Carrier<W, T> {
         loop {
             match items.recv_timeout(ASK) {
                 Ok(Item::Line(line)) => {
-                    self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+                    let is_last = self.counts.waiting.fetch_sub(1, Ordering::Relaxed) == 1;
                     self.write(&line);
+                    if is_last {
+                        std::thread::sleep(PAUSE);
+                    }
                 }
                 Ok(Item::Flush(done)) => {
                     self.say(WrittenLines::Rest);

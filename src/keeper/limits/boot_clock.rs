@@ -3,6 +3,8 @@
 //! Invariant: the end of a lease and a timeout on this clock count the time for which the machine
 //! was suspended. An instant on `CLOCK_MONOTONIC` would not count that time.
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use crate::keeper::process::awaited::Awaited;
 
@@ -101,6 +104,55 @@ impl BootTimer {
     }
 }
 
+/// A [`BootTimer`] for any number of tasks of one thread.
+///
+/// The timer is set to the earliest instant that a task waits for. When it fires, every waiting
+/// task looks at the clock.
+pub(crate) struct SharedTimer {
+    timer: BootTimer,
+    /// The earliest instant that a task waits for.
+    next: Cell<BootInstant>,
+    /// Wakes the task that waits for the timer, because `next` is earlier than before.
+    is_earlier: Notify,
+    fired: Notify,
+}
+
+/// The instant to which a timer is set while no task waits.
+const NEVER: BootInstant = BootInstant(u64::MAX);
+
+impl SharedTimer {
+    /// Creates a timer. Another task must call [`Self::run`]. Otherwise as [`BootTimer::new`].
+    pub(crate) fn new() -> io::Result<Self> {
+        let (is_earlier, fired) = (Notify::new(), Notify::new());
+        Ok(Self { timer: BootTimer::new()?, next: Cell::new(NEVER), is_earlier, fired })
+    }
+
+    /// Wakes the waiting tasks. Never returns.
+    pub(crate) async fn run(&self) -> Infallible {
+        loop {
+            tokio::select! {
+                _ = self.timer.until(self.next.get()) => {
+                    self.next.set(NEVER);
+                    self.fired.notify_waiters();
+                }
+                () = self.is_earlier.notified() => {}
+            }
+        }
+    }
+
+    /// Waits until the instant `at`. The caller may drop the future and call again.
+    pub(crate) async fn until(&self, at: BootInstant) {
+        while BootInstant::now() < at {
+            let fired = self.fired.notified();
+            if at < self.next.get() {
+                self.next.set(at);
+                self.is_earlier.notify_one();
+            }
+            fired.await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +166,26 @@ mod tests {
         timer.until(at).await.unwrap();
         assert!(BootInstant::now() >= at);
         timer.until(BootInstant::from_nanos(0)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn tasks_that_share_a_timer_each_wait_for_their_own_instant() {
+        let (timer, start) = (SharedTimer::new().unwrap(), BootInstant::now());
+        let wait = async |ms| {
+            let at = start.saturating_add(Duration::from_millis(ms));
+            timer.until(at).await;
+            assert!(BootInstant::now() >= at);
+        };
+        let waits = async {
+            tokio::join!(wait(30), wait(10), wait(0), async {
+                wait(10).await;
+                wait(20).await;
+            })
+        };
+        tokio::select! {
+            never = timer.run() => match never {},
+            _ = waits => {}
+        }
     }
 
     #[test]

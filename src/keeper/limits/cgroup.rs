@@ -153,12 +153,16 @@ impl Cgroup {
     /// Removes the cgroup and its children, as far as they are empty. Returns true if the cgroup is
     /// gone.
     pub(crate) fn remove(&self) -> bool {
-        for child in self.children() {
-            let _ = child.remove();
-        }
-        match fs::remove_dir(&self.dir) {
+        let is_gone = || match fs::remove_dir(&self.dir) {
             Ok(()) => true,
             Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        // Few cgroups of runs have children.
+        is_gone() || {
+            for child in self.children() {
+                let _ = child.remove();
+            }
+            is_gone()
         }
     }
 }

@@ -108,10 +108,10 @@ impl StartingProcess {
         // The leader is not reaped yet. As long as it is a zombie, no other process gets its pid or
         // its session id.
         let status = self.status(WaitIdOptions::NOWAIT);
-        let drained = tokio::task::spawn_local(finish_pipes(std::mem::take(&mut self.pipes)));
         let end_before = self.bounds.end();
-        let (left_processes, error) = clear_up(table, key, &mut self.bounds, &mut words).await;
-        let _ = drained.await;
+        let pipes = finish_pipes(std::mem::take(&mut self.pipes));
+        let ((left_processes, error), ()) =
+            tokio::join!(clear_up(table, key, &mut self.bounds, &mut words), pipes);
         let _ = rustix::process::waitid(
             WaitId::Pid(self.leader),
             WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
@@ -144,7 +144,7 @@ impl StartingProcess {
     /// Returns the report of a child that was killed before its program began. It waited for a
     /// directory, file or host that did not answer. `more` is added to the error text.
     fn not_begun(&self, launch: &LaunchOrder, more: &str) -> RunReport {
-        let file_or_host = program_file::unanswering(self.marks.place(), launch, &self.candidates);
+        let file_or_host = program_file::unanswering(self.marks.place(), launch);
         match self.bounds.end() {
             Some(ProcessEnd::CannotStart) | None => {
                 let waited = launch.start_within;
@@ -172,9 +172,10 @@ impl StartingProcess {
         let mut kills = 0;
         let mut failed = None;
         loop {
-            // The start marks are read before the clock. So a keeper that was stopped for a while
-            // finds a program that began in time.
-            if let Some(report) = self.marks.read() {
+            // The start marks are read before a limit is judged. So a keeper that was stopped for a
+            // while finds a program that began in time.
+            let is_due = BootInstant::now() >= self.bounds.next_event();
+            if let Some(report) = is_due.then(|| self.marks.read()).flatten() {
                 failed = self.hear(report, table, key, launch);
             } else if kills >= MOST_KILLS_OF_A_START && self.marks.is_open() {
                 return Exit::Stuck;
@@ -215,7 +216,7 @@ impl StartingProcess {
                         table.terminate(key);
                     }
                 }
-                _ = self.timer.until(next) => {}
+                () = table.timer().until(next) => {}
             }
         }
         // The child may have sent a last mark before it died.

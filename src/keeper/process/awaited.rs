@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 /// A descriptor that a task can wait for. The wait is sound because no other code can close or
@@ -14,15 +15,30 @@ impl Awaited {
     /// Watches `fd` until dropped. Must be called inside a runtime. Fails if the system will not
     /// watch `fd`.
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        Self::with(fd, Interest::READABLE)
+    }
+
+    /// Watches only whether `fd`, the reading end of a pipe, is closed at its other end. Bytes in
+    /// the pipe wake no task. Otherwise as [`Self::new`].
+    pub(crate) fn until_closed(fd: OwnedFd) -> io::Result<Self> {
+        Self::with(fd, Interest::PRIORITY)
+    }
+
+    fn with(fd: OwnedFd, interest: Interest) -> io::Result<Self> {
         // SAFETY: an `OwnedFd` is open and names one descriptor as long as it lives. It is private
         // to this type and lent only by shared reference. So it is neither closed nor replaced
         // while it is registered.
-        Ok(Self(unsafe { AsyncFd::register(fd) }?))
+        Ok(Self(unsafe { AsyncFd::register_with_interest(fd, interest) }?))
     }
 
     /// Waits until the descriptor can be read.
     pub(crate) async fn readable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
         self.0.readable().await
+    }
+
+    /// Waits until a pipe made by [`Self::until_closed`] is closed at its other end.
+    pub(crate) async fn closed(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+        self.0.ready(Interest::PRIORITY).await
     }
 }
 

@@ -16,6 +16,7 @@ use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::start_progress::{StartFailure, StartStep};
+use crate::domain::job::process_limits::Limits;
 use crate::keeper::protocol::keeper_messages::{LaunchOrder, Owner};
 
 /// The setup of a child process before it executes its program: cgroup, limits, user, directory.
@@ -30,6 +31,7 @@ pub(crate) struct ChildSetup {
     files: Option<Rlimit>,
     nice: Option<i32>,
     user: Option<Become>,
+    is_plain: bool,
 }
 
 /// The directory that a child process entered: the wanted directory or its replacement.
@@ -102,7 +104,14 @@ impl ChildSetup {
             files: files.map(|files| Rlimit { current: files, maximum: files }),
             nice: launch.limits.nice.map(i32::from),
             user: launch.owner.as_ref().map(Become::new),
+            is_plain: launch.owner.is_none() && launch.limits == Limits::default(),
         })
+    }
+
+    /// Returns true if the child has neither its own user nor limits. What the kernel does to the
+    /// memory of such a child, it would do without the child too.
+    pub(crate) fn may_share_memory(&self) -> bool {
+        self.is_plain
     }
 
     /// Applies the setup to the calling process, except the directory. Never waits. Only a child

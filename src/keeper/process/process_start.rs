@@ -6,13 +6,14 @@
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::Pid;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -23,10 +24,10 @@ use super::process_table::{GivenUp, ProcessTable, ProcessWord};
 use super::process_tree;
 use super::program_file;
 use super::program_file::Candidates;
-use super::spawn::{Image, SpawnPlan, fork_into};
+use super::spawn::{ChildFiles, Image, SpawnPlan, spawn};
 use super::start_progress;
 use super::start_progress::StartProgress;
-use crate::keeper::limits::boot_clock::{BootInstant, BootTimer};
+use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::bounds::RunBounds;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::limits::excerpt::ExcerptStream;
@@ -43,10 +44,8 @@ pub(crate) struct StartingProcess {
     pub(crate) leader: Pid,
     /// The descriptor that becomes readable once the child is dead.
     pub(crate) exit: Awaited,
-    pub(crate) timer: BootTimer,
     pub(crate) bounds: RunBounds,
     pub(crate) marks: StartProgress,
-    pub(crate) candidates: Candidates,
     pub(crate) pipes: Vec<JoinHandle<()>>,
 }
 
@@ -91,43 +90,42 @@ pub(crate) async fn start(
     };
     let cgroup = table.make_cgroup(key, &launch.limits).map_err(no_cgroup)?;
     let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(no_cgroup)?;
-    let timer = BootTimer::new().map_err(not_executed)?;
-    let (marks, teller) = start_progress::marks().map_err(not_executed)?;
+    let (mut marks, teller) = start_progress::marks().map_err(not_executed)?;
     let ready = || -> io::Result<_> {
-        let path = launch.env.0.get("PATH").map(String::as_str);
         let (stdout, stderr) = (pipe_with(PipeFlags::CLOEXEC)?, pipe_with(PipeFlags::CLOEXEC)?);
-        let birth = SpawnPlan {
-            image: Image::new(
-                &launch.argv,
-                launch.env.0.iter().map(|(name, value)| format!("{name}={value}")),
-            )?,
-            program: Candidates::new(&name, path, &launch.cwd, launch.cwd_else.as_deref())?,
+        let variables = || launch.env.0.iter().map(|(name, value)| format!("{name}={value}"));
+        let without_shell = |program| -> io::Result<_> {
+            let words = launch.direct.as_deref().unwrap_or_default();
+            // A shell sets this variable too.
+            let directory = format!("PWD={}", launch.cwd.display());
+            let directory = Some(directory).filter(|_| !launch.env.0.contains_key("PWD"));
+            Ok((Image::new(words, variables().chain(directory))?, program))
+        };
+        let plan = SpawnPlan {
+            image: Image::new(&launch.argv, variables())?,
+            program: Candidates::of(launch)?,
+            direct: Candidates::without_shell(launch)?.map(without_shell).transpose()?,
             becoming: ChildSetup::new(launch, door)?,
-            stdin: input(launch)?,
-            stdout: stdout.1,
-            stderr: stderr.1,
-            teller,
+            files: ManuallyDrop::new(ChildFiles {
+                stdin: input(launch)?,
+                stdout: stdout.1,
+                stderr: stderr.1,
+                teller,
+            }),
         };
         let outputs = [(ExcerptStream::Stdout, stdout.0), (ExcerptStream::Stderr, stderr.0)];
         let mut receivers = Vec::new();
         for (stream, pipe) in outputs {
-            receivers.push((stream, pipe::Receiver::from_owned_fd(pipe)?));
+            rustix::io::ioctl_fionbio(&pipe, true)?;
+            receivers.push((stream, pipe::Receiver::from_owned_fd_unchecked(pipe)?));
         }
-        Ok((birth, receivers))
+        Ok((plan, receivers))
     };
-    let (birth, receivers) = ready().map_err(not_executed)?;
+    let (plan, receivers) = ready().map_err(not_executed)?;
     let bounds = RunBounds::of_start(launch);
-    // A spare descriptor for the pidfd of the child. After the fork it would be too late to notice
-    // a lack of descriptors.
-    let spare = rustix::io::fcntl_dupfd_cloexec(&birth.stdin, 0)
-        .map_err(|errno| not_executed(errno.into()))?;
-    let (leader, candidates) = fork_into(birth).map_err(not_executed)?;
-    drop(spare);
+    let (leader, exit) = spawn(plan, &mut marks).map_err(not_executed)?;
     table.note_leader(key, leader.as_raw_nonzero().get());
-    let exit = match rustix::process::pidfd_open(leader, PidfdFlags::empty())
-        .map_err(io::Error::from)
-        .and_then(Awaited::new)
-    {
+    let exit = match Awaited::new(exit) {
         Ok(exit) => exit,
         Err(error) => {
             // A child that cannot be watched must not run. The child may have begun, so the run
@@ -141,7 +139,7 @@ pub(crate) async fn start(
         tokio::task::spawn_local(read(Rc::clone(table), pipe, stream, Rc::clone(&pending)))
     };
     let pipes = receivers.into_iter().map(read_it).collect();
-    Ok(StartingProcess { leader, exit, timer, bounds, marks, candidates, pipes })
+    Ok(StartingProcess { leader, exit, bounds, marks, pipes })
 }
 
 /// Kills a child that cannot be watched, and polls until it is dead.

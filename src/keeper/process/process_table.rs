@@ -14,9 +14,9 @@ use rustix::process::{Pid, Signal};
 use tokio::sync::{Notify, mpsc};
 
 use super::process_tree;
-use super::process_tree::{Identity, Process, ProcessClaim, Snapshot};
+use super::process_tree::{ChildList, Identity, Process, ProcessClaim, Snapshot};
 use crate::domain::job::process_limits::Limits;
-use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::boot_clock::{BootInstant, SharedTimer};
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::limits::delegation::seat_beside;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
@@ -59,6 +59,8 @@ struct ProcessEntry {
 pub(crate) struct ProcessTable {
     entries: RefCell<HashMap<Key, ProcessEntry>>,
     changed: Notify,
+    children: ChildList,
+    timer: SharedTimer,
     outbox: mpsc::UnboundedSender<OutboxItem>,
     buffer: RefCell<Vec<u8>>,
     /// The last snapshot of all processes, and the instant at which it began.
@@ -80,15 +82,17 @@ const FRESH: Duration = Duration::from_millis(20);
 
 impl ProcessTable {
     /// Creates the shared state without runs, and the queue of messages for the daemon. Each run
-    /// gets its own cgroup below `cgroups`.
+    /// gets its own cgroup below `cgroups`. Fails if descriptors are short.
     pub(crate) fn new(
         output: OutputBounds,
         cgroups: Option<Cgroup>,
-    ) -> (Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>) {
+    ) -> io::Result<(Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>)> {
         let (outbox, items) = mpsc::unbounded_channel();
         let table = Self {
             entries: RefCell::default(),
             changed: Notify::new(),
+            children: ChildList::open(),
+            timer: SharedTimer::new()?,
             outbox,
             buffer: RefCell::new(vec![0; BUFFER]),
             read: RefCell::default(),
@@ -97,7 +101,7 @@ impl ProcessTable {
             left_cgroups: RefCell::default(),
             given_up: RefCell::default(),
         };
-        (Rc::new(table), items)
+        Ok((Rc::new(table), items))
     }
 
     /// Registers a run before it has a process. Returns `None` if `key` is in use.
@@ -220,6 +224,11 @@ impl ProcessTable {
         }
     }
 
+    /// Returns the timer of all runs.
+    pub(crate) fn timer(&self) -> &SharedTimer {
+        &self.timer
+    }
+
     /// Waits until a run was added or removed.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
@@ -333,9 +342,8 @@ impl ProcessTable {
 
     /// Returns the leader of a run and all processes of the run, including dead processes.
     fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
+        let leaders = self.leaders();
         let mut entries = self.entries.borrow_mut();
-        let mut leaders: HashSet<i32> = self.given_up.borrow().keys().copied().collect();
-        leaders.extend(entries.values().filter_map(|entry| entry.identity.leader));
         let is_alone = entries.len() == 1;
         // A keeper may not read the environment of a process that became another user. The process
         // still belongs to the run if only one run has that user. A run with a cgroup finds its
@@ -370,14 +378,29 @@ impl ProcessTable {
     /// Returns the keeper's living children that are not the leader of a run. Reaps dead children.
     /// Returns `None` if this process has no free descriptor to look.
     fn living_orphans(&self) -> Option<Vec<Process>> {
-        let entries = self.entries.borrow();
-        let leads = |pid: i32| entries.values().any(|entry| entry.identity.leader == Some(pid));
-        let is_leader = |pid: i32| leads(pid) || self.given_up.borrow().contains_key(&pid);
-        let orphans =
-            process_tree::own_children()?.into_iter().filter(|child| !is_leader(child.pid));
-        let (dead, living): (Vec<_>, Vec<_>) = orphans.partition(|orphan| orphan.is_zombie);
+        let leaders = self.leaders();
+        let mut pids = self.children.pids()?;
+        pids.retain(|pid| !leaders.contains(pid));
+        let orphans: Vec<Process> = pids.iter().filter_map(|pid| Process::read(*pid)).collect();
+        if orphans.len() < pids.len() && Process::read(process_tree::own_pid()).is_none() {
+            return None;
+        }
+        let (dead, living): (Vec<_>, Vec<_>) =
+            orphans.into_iter().partition(|orphan| orphan.is_zombie);
         dead.iter().for_each(Process::reap);
         Some(living)
+    }
+
+    /// Returns the pids of the leaders of all runs, and of the leaders that were given up.
+    fn leaders(&self) -> HashSet<i32> {
+        let entries = self.entries.borrow();
+        let leaders = entries.values().filter_map(|entry| entry.identity.leader);
+        leaders.chain(self.given_up.borrow().keys().copied()).collect()
+    }
+
+    /// Returns true if this process has no child, alive or dead.
+    pub(crate) fn is_childless(&self) -> bool {
+        self.children.pids().is_some_and(|pids| pids.is_empty())
     }
 
     /// Reaps dead orphans, and kills the orphans whose run has ended. Returns the number of

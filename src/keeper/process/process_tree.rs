@@ -10,8 +10,9 @@
 //! orphan's user.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
@@ -143,25 +144,39 @@ pub(crate) fn is_alive_child(pid: Pid) -> bool {
     )
 }
 
-/// Returns the children of the calling thread. If the process has one thread, these are all its
-/// children. Returns `None` if this process has no free descriptor to look.
-pub(crate) fn own_children() -> Option<Vec<Process>> {
-    if let Ok(pids) = std::fs::read_to_string("/proc/thread-self/children") {
-        let pids: Vec<&str> = pids.split_ascii_whitespace().collect();
-        let children: Vec<Process> =
-            pids.iter().filter_map(|pid| Process::read(pid.parse().ok()?)).collect();
-        return (children.len() == pids.len() || Process::read(own_pid()).is_some())
-            .then_some(children);
+/// The kernel's list of the children of one thread (`/proc/thread-self/children`).
+///
+/// The list stays open, so that a look costs two system calls and needs no free descriptor.
+pub(crate) struct ChildList {
+    /// The open list. `None` if the kernel lacks it.
+    file: Option<File>,
+}
+
+impl ChildList {
+    /// Opens the list of the calling thread. If the process has one thread, its children are all
+    /// children of the process.
+    pub(crate) fn open() -> Self {
+        Self { file: File::open("/proc/thread-self/children").ok() }
     }
-    // The kernel lacks `/proc/self/task/TID/children`, or no descriptor is free to open it.
-    let me = own_pid();
-    Some(
-        Snapshot::try_take()?
-            .processes
-            .into_values()
-            .filter(|process| process.parent == me)
-            .collect(),
-    )
+
+    /// Returns the pids of the children, including dead children. Returns `None` if this process
+    /// has no free descriptor to look.
+    pub(crate) fn pids(&self) -> Option<Vec<i32>> {
+        let Some(file) = &self.file else {
+            let snapshot = Snapshot::try_take()?;
+            return Some(snapshot.children(own_pid()).map(|child| child.pid).collect());
+        };
+        let (mut text, mut length) = (vec![0; 4096], 0);
+        loop {
+            match file.read_at(text.get_mut(length..)?, length as u64).ok()? {
+                0 => break,
+                count => length += count,
+            }
+            text.resize(length + 4096, 0);
+        }
+        let pids = std::str::from_utf8(text.get(..length)?).ok()?.split_ascii_whitespace();
+        pids.map(|pid| pid.parse().ok()).collect()
+    }
 }
 
 /// A snapshot of all processes at one moment.

@@ -19,6 +19,9 @@ use crate::keeper::protocol::keeper_messages::{LaunchOrder, ProcessEnd, RunRepor
 /// The directories searched for a program name without a slash if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
 
+/// The number that is added to the numbers of the candidates of [`Candidates::without_shell`].
+pub(crate) const WITHOUT_SHELL: u32 = 1 << 31;
+
 /// Returns the text of an error without the errno number.
 pub(crate) fn words(error: &io::Error) -> String {
     let text = error.to_string();
@@ -72,12 +75,27 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
+    /// Builds the candidates for the program of `launch`, as [`Self::new`] does.
+    pub(crate) fn of(launch: &LaunchOrder) -> io::Result<Self> {
+        let name = launch.argv.first().map_or("", String::as_str);
+        let path = launch.env.0.get("PATH").map(String::as_str);
+        Self::new(name, path, &launch.cwd, launch.cwd_else.as_deref())
+    }
+
+    /// Builds the candidates for the program that `launch` executes without its shell, as a shell in
+    /// the directory of the job sees them. Returns `None` if the shell is needed.
+    pub(crate) fn without_shell(launch: &LaunchOrder) -> io::Result<Option<Self>> {
+        let Some(name) = launch.direct.iter().flatten().next() else { return Ok(None) };
+        let path = launch.env.0.get("PATH").map(String::as_str);
+        Self::new(name, path, Path::new(""), None).map(Some)
+    }
+
     /// Builds the candidates for `name` without looking at any file.
     ///
     /// A name with a slash is one file, seen from `cwd`, and from `cwd_else` for a child that
     /// entered `cwd_else`. A bare name gives one candidate for each directory of `path`. Fails if a
     /// path contains a zero byte.
-    pub(crate) fn new(
+    fn new(
         name: &str,
         path: Option<&str>,
         cwd: &Path,
@@ -191,17 +209,17 @@ pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
 
 /// Returns the name of the directory, file or host for which a child waits. `place` is the last
 /// progress that the child reported.
-pub(crate) fn unanswering(
-    place: CallPlace,
-    launch: &LaunchOrder,
-    candidates: &Candidates,
-) -> String {
+pub(crate) fn unanswering(place: CallPlace, launch: &LaunchOrder) -> String {
     let name = || launch.argv.first().cloned().unwrap_or_default();
+    let candidate = || match place.file.checked_sub(WITHOUT_SHELL) {
+        Some(number) => Candidates::without_shell(launch).ok()??.shown(number),
+        None => Candidates::of(launch).ok()?.shown(place.file),
+    };
     match place.step {
         // The child waits for the processor only, not for a file system.
         StartStep::Ready => "this host".to_owned(),
         StartStep::Directory => format!("directory {}", launch.cwd.display()),
-        _ => candidates.shown(place.file).unwrap_or_else(name),
+        _ => candidate().unwrap_or_else(name),
     }
 }
 

@@ -3,8 +3,9 @@
 //!
 //! Invariant: while the child's side of the pipe is open, nothing of the job's program has run. A
 //! child that was killed while the pipe was open never runs the program. The exec or the child's
-//! death closes the pipe.
+//! death closes the pipe. By then the child has given up the memory that it uses for its start.
 
+use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -140,9 +141,19 @@ pub(crate) enum StartReport {
 
 /// The keeper's side of the pipe through which a child reports its start.
 pub(crate) struct StartProgress {
-    /// The pipe; `None` once the outcome of the start was read.
+    /// The pipe; `None` once the child has closed its side.
     pipe: Option<Awaited>,
     place: CallPlace,
+    failure: Option<StartFailure>,
+    /// The memory that the child uses while its side of the pipe is open.
+    memory: Option<Box<dyn Any>>,
+}
+
+impl Drop for StartProgress {
+    fn drop(&mut self) {
+        // The child may still use its memory. This happens only if the child does not die.
+        std::mem::forget(self.memory.take());
+    }
 }
 
 /// Opens a pipe for one start.
@@ -151,11 +162,9 @@ pub(crate) struct StartProgress {
 pub(crate) fn marks() -> io::Result<(StartProgress, ProgressWriter)> {
     let (ours, childs) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
-    let pipe = Some(Awaited::new(ours)?);
-    Ok((
-        StartProgress { pipe, place: CallPlace { step: StartStep::Ready, file: 0 } },
-        ProgressWriter(childs),
-    ))
+    let pipe = Some(Awaited::until_closed(ours)?);
+    let place = CallPlace { step: StartStep::Ready, file: 0 };
+    Ok((StartProgress { pipe, place, failure: None, memory: None }, ProgressWriter(childs)))
 }
 
 impl StartProgress {
@@ -169,53 +178,50 @@ impl StartProgress {
         self.place
     }
 
+    /// Keeps the memory of the child until the child has closed its side of the pipe.
+    pub(crate) fn keep(&mut self, memory: impl Any) {
+        self.memory = Some(Box::new(memory));
+    }
+
     /// Waits for the outcome of the start. Waits for ever if the outcome was returned before. The
     /// caller may drop the future and call again.
     pub(crate) async fn next_report(&mut self) -> StartReport {
         loop {
-            if let Some(report) = self.read() {
-                return report;
-            }
             match &self.pipe {
-                Some(pipe) => match pipe.readable().await {
-                    // Cleared only before the next read, so that a mark written after that read
-                    // wakes this task again.
+                Some(pipe) => match pipe.closed().await {
                     Ok(mut ready) => ready.clear_ready(),
                     Err(_) => return StartReport::Over,
                 },
                 None => std::future::pending().await,
             }
+            if let Some(report) = self.read() {
+                return report;
+            }
         }
     }
 
     /// Returns the outcome of the start if this call is the first to read the outcome. Reads the
-    /// pipe itself, so `None` means that no outcome was sent yet.
+    /// pipe itself, so `None` means that the child has not closed its side yet.
     pub(crate) fn read(&mut self) -> Option<StartReport> {
         let pipe = self.pipe.as_ref()?;
         let mut bytes = [0; SIZE * 64];
-        let report = loop {
+        loop {
             let count = match rustix::io::read(pipe, &mut bytes) {
-                Ok(0) => break StartReport::Over,
+                Ok(0) => break,
                 Ok(count) => count,
-                Err(Errno::AGAIN) => return None,
-                Err(_) => break StartReport::Over,
+                Err(_) => return None,
             };
-            let marks =
-                bytes.get(..count).unwrap_or_default().chunks_exact(SIZE).filter_map(read_mark);
-            let mut failure = None;
-            for (place, errno) in marks {
+            let marks = bytes.get(..count).unwrap_or_default().chunks_exact(SIZE);
+            for (place, errno) in marks.filter_map(read_mark) {
                 if errno == 0 {
                     self.place = place;
                 } else {
-                    failure = Some(place.step.failed(Errno::from_raw_os_error(errno)));
+                    self.failure = Some(place.step.failed(Errno::from_raw_os_error(errno)));
                 }
             }
-            if let Some(failure) = failure {
-                break StartReport::Failed(failure);
-            }
-        };
-        self.pipe = None;
-        Some(report)
+        }
+        (self.pipe, self.memory) = (None, None);
+        Some(self.failure.map_or(StartReport::Over, StartReport::Failed))
     }
 }
 
@@ -233,6 +239,7 @@ mod tests {
                 (None, CallPlace { step, file: 7 }, true)
             );
             teller.fail(step.failed(Errno::ACCESS));
+            drop(teller);
             assert_eq!(marks.next_report().await, StartReport::Failed(step.failed(Errno::ACCESS)));
             assert_eq!((marks.read(), marks.is_open()), (None, false));
         }

@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::Signal;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
+use tokio::io::BufReader;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::task::LocalSet;
 
 use super::keeper_messages::{KeeperNews, KeeperOrder, ProcessEnd, RunReport};
 use super::outbox;
 use super::wire;
+use super::wire::BUFFER;
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::process::attendance::attend;
@@ -31,6 +32,7 @@ use crate::keeper::process::end_mark::EndedMark;
 use crate::keeper::process::process_table::{ProcessTable, ProcessWord};
 use crate::keeper::process::process_tree;
 use crate::keeper::process::process_tree::{Process, Snapshot};
+use crate::keeper::process::spawn::{CAUGHT, default_signals};
 
 /// The argument that makes the program `schedd` a keeper.
 pub(crate) const ARGUMENT: &str = "__keeper";
@@ -78,8 +80,9 @@ fn run() -> io::Result<()> {
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] {
-        // SIGCHLD is caught and not ignored, because an ignored SIGCHLD would discard exit codes.
+    // The jobs inherit this. An ignored SIGCHLD would also discard exit codes.
+    default_signals();
+    for signal in CAUGHT {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     socket.set_nonblocking(true)?;
@@ -88,19 +91,23 @@ fn run() -> io::Result<()> {
 }
 
 async fn serve(socket: UnixStream) -> io::Result<()> {
-    let (mut orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
+    let (orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
+    let mut orders = BufReader::with_capacity(BUFFER, orders);
     let Some(KeeperOrder::Serve { ended_file, node, incarnation, output, cgroups }) =
         wire::read_order(&mut orders).await?
     else {
         return Ok(());
     };
-    let (table, items) = ProcessTable::new(output, cgroups.map(Cgroup::at));
+    let (table, items) = ProcessTable::new(output, cgroups.map(Cgroup::at))?;
     let delivery = tokio::task::spawn_local(outbox::deliver(items, to));
     let sweeper = tokio::task::spawn_local(sweep_now_and_then(Rc::clone(&table)));
+    let shared = Rc::clone(&table);
+    let timer = tokio::task::spawn_local(async move { shared.timer().run().await });
     let result = obey(&table, &mut orders).await;
     sweeper.abort();
     table.send_all(ProcessWord::Abandon);
     let all_gone = clear_table(&table).await;
+    timer.abort();
     // If the daemon only closed its writing side, it still listens and gets the ends of its runs.
     drop(table);
     let _ = tokio::time::timeout(Duration::from_secs(1), delivery).await;
@@ -115,7 +122,7 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
 
 /// Takes orders until the daemon closes the connection. Fails at the first order that is not
 /// readable.
-async fn obey(table: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Result<()> {
+async fn obey(table: &Rc<ProcessTable>, orders: &mut BufReader<OwnedReadHalf>) -> io::Result<()> {
     loop {
         let order = match wire::read_order(orders).await {
             Ok(Some(order)) => order,
@@ -161,8 +168,7 @@ async fn obey(table: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Resul
 async fn clear_table(table: &ProcessTable) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
-        let has_none = process_tree::own_children().is_some_and(|children| children.is_empty());
-        let seen = if has_none {
+        let seen = if table.is_childless() {
             Some(Vec::new())
         } else {
             Snapshot::try_take().map(|snapshot| snapshot.descendants())

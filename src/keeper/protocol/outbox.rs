@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::keeper_messages::{KeeperNews, Key};
 use super::wire;
+use super::wire::BUFFER;
 use crate::keeper::limits::excerpt::{Excerpt, ExcerptStream, OutputBounds};
 
 /// An item that waits to be sent to the daemon: a message, or a run's output.
@@ -52,19 +53,31 @@ pub(crate) async fn deliver(
     mut to: tokio::net::unix::OwnedWriteHalf,
 ) {
     while let Some(item) = items.recv().await {
-        let frames = match item {
-            OutboxItem::News(news) => wire::news_frame(news),
-            OutboxItem::Output(pending) => {
-                pending.is_queued.set(false);
-                wire::output_frames(
-                    pending.key,
-                    &pending.excerpt.replace(Excerpt::new(pending.bounds)).output(),
-                )
-            }
-        };
-        let Ok(frames) = frames else { continue };
+        // Other tasks of this moment may have news too, which one write sends together.
+        tokio::task::yield_now().await;
+        let mut frames = frames_of(item);
+        while frames.len() < BUFFER
+            && let Ok(item) = items.try_recv()
+        {
+            frames.extend(frames_of(item));
+        }
         if to.write_all(&frames).await.is_err() {
             return;
         }
     }
+}
+
+/// Returns the frames of `item`; none if they would be too long.
+fn frames_of(item: OutboxItem) -> Vec<u8> {
+    let frames = match item {
+        OutboxItem::News(news) => wire::news_frame(news),
+        OutboxItem::Output(pending) => {
+            pending.is_queued.set(false);
+            wire::output_frames(
+                pending.key,
+                &pending.excerpt.replace(Excerpt::new(pending.bounds)).output(),
+            )
+        }
+    };
+    frames.unwrap_or_default()
 }

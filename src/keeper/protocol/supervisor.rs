@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
@@ -241,7 +241,8 @@ fn is_out_of_time(link: &KeeperLink, ahead: Duration) -> bool {
         .is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)
 }
 
-async fn listen(mut from: OwnedReadHalf, link: Arc<KeeperLink>) {
+async fn listen(from: OwnedReadHalf, link: Arc<KeeperLink>) {
+    let mut from = BufReader::with_capacity(wire::BUFFER, from);
     loop {
         match wire::read_news(&mut from).await {
             Ok(Some(news)) => link.hear(news),
@@ -255,7 +256,12 @@ async fn listen(mut from: OwnedReadHalf, link: Arc<KeeperLink>) {
 }
 
 async fn write_orders(mut orders: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
-    while let Some(frame) = orders.recv().await {
+    while let Some(mut frame) = orders.recv().await {
+        while frame.len() < wire::BUFFER
+            && let Ok(next) = orders.try_recv()
+        {
+            frame.extend(next);
+        }
         if to.write_all(&frame).await.is_err() {
             return;
         }

@@ -18,6 +18,10 @@ use crate::keeper::limits::excerpt::{ExcerptStream, Output};
 /// kernel accepts together, even if each byte is escaped.
 pub(crate) const LONGEST: usize = 16 * 1024 * 1024;
 
+/// The number of bytes that are read from the socket at once, and up to which messages are written
+/// at once.
+pub(crate) const BUFFER: usize = 64 * 1024;
+
 const JSON: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
@@ -119,7 +123,7 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
         )));
     }
     // The buffer grows as bytes arrive, not to the length that the prefix claims.
-    let mut frame = Vec::new();
+    let mut frame = Vec::with_capacity(length.min(BUFFER));
     from.take(length as u64).read_to_end(&mut frame).await?;
     if frame.len() == length {
         Ok(Some(frame))

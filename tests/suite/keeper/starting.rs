@@ -9,7 +9,7 @@ use std::time::Duration;
 use schedd::domain::job::job_spec::Action;
 use schedd::domain::job::process_limits::Limits;
 use schedd::domain::run::run_state::{AttemptOutcome, Ending};
-use schedd::executor::{ExcerptStream, OutputBuffer};
+use schedd::executor::{Attempt, ExcerptStream, OutputBuffer};
 use schedd::keeper::{BootInstant, LaunchOrder, OutputBounds, Variables};
 
 use super::{children_of, stdout};
@@ -164,6 +164,7 @@ async fn a_missing_home_falls_back_to_another_directory_and_an_unusable_one_fail
             run: format!("backup@{home:?}"),
             fence: 1,
             argv: vec![program.to_owned()],
+            direct: None,
             env: Variables(BTreeMap::from([("PATH".to_owned(), ".".to_owned())])),
             cwd: home.clone(),
             cwd_else: Some(other.clone()),
@@ -248,4 +249,63 @@ async fn a_program_open_for_writing_is_tried_again_until_it_is_closed() {
     tokio::time::sleep(Duration::from_millis(30)).await;
     drop(writer);
     assert_eq!(running.task.await.unwrap().ending, Ending::Succeeded);
+}
+
+#[tokio::test]
+async fn a_line_that_needs_no_shell_ends_and_says_the_same_as_in_a_shell() {
+    let bench = Bench::start().await;
+    let dir = bench.dir.path().canonicalize().unwrap();
+    std::fs::write(dir.join("plain"), "").unwrap();
+    write_program(&dir.join("shown"), "#!/bin/sh\necho $0 $#; exit 9\n");
+    write_program(&dir.join("without-interpreter"), "echo $0 $#; exit 8\n");
+    write_program(&dir.join("no-interpreter"), "#!/no/such/shell\n");
+    for line in [
+        "/bin/true",
+        "/bin/false",
+        "./shown a b",
+        "shown",
+        "./without-interpreter a",
+        "without-interpreter",
+        "./no-interpreter",
+        "./plain",
+        "plain",
+        "no-such-program a",
+        "/no/such/program",
+        "./plain/under",
+        "/tmp",
+        "ls /no/such/file",
+        "env",
+    ] {
+        let mut attempt = shell(line);
+        attempt.cwd = Some(dir.clone());
+        let path = format!("/usr/bin:/bin:{}", dir.display());
+        attempt.env = BTreeMap::from([("PATH".to_owned(), path)]);
+        let (outcome, output) = bench.run(&attempt).await;
+        let (_, environment) =
+            bench.run(&Attempt { action: command(&["env", "-0"]).action, ..attempt }).await;
+        let environment = stdout(&environment);
+        let variables = environment.split_terminator('\0').map(|it| it.split_once('=').unwrap());
+        let wanted = std::process::Command::new("/bin/sh")
+            .args(["-c", line])
+            .env_clear()
+            .envs(variables)
+            .current_dir(&dir)
+            .output()
+            .unwrap();
+        let lines = |bytes: &[u8]| {
+            let text = String::from_utf8(bytes.to_vec()).unwrap();
+            text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+        };
+        let output = output.snapshot();
+        assert_eq!((outcome.exit_code, outcome.error), (wanted.status.code(), None), "{line}");
+        assert_eq!(lines(&output.stream(ExcerptStream::Stdout)), lines(&wanted.stdout), "{line}");
+        assert_eq!(lines(&output.stream(ExcerptStream::Stderr)), lines(&wanted.stderr), "{line}");
+    }
+    // A shell resolves the link.
+    let link = dir.join("link");
+    std::os::unix::fs::symlink(&dir, &link).unwrap();
+    let mut attempt = shell("printenv PWD");
+    attempt.cwd = Some(link.clone());
+    let (_, output) = bench.run(&attempt).await;
+    assert_eq!(PathBuf::from(stdout(&output).trim_end()), link);
 }
