@@ -10,6 +10,7 @@ mod claims;
 mod kinds;
 mod limits;
 mod next;
+mod peers;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
@@ -33,7 +34,11 @@ use support::wait::until;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
-    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if let Some((_, rest)) = words.split_first().filter(|(first, _)| *first == "peers") {
+        return peers::peers(rest);
+    }
+    let asked: Vec<String> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
     let figures: [(&str, fn()); 12] = [
         ("lateness", lateness),
         ("add", add),
