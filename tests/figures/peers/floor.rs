@@ -8,9 +8,7 @@ use std::time::Instant;
 use redis::Connection;
 
 use super::sink::BODY;
-use super::workload::{
-    ADDED, BETWEEN, PROCESSES, REQUESTS, TIMED, each, late_figures, sleep_until, soon,
-};
+use super::workload::{ADDED, BETWEEN, PROCESSES, REQUESTS, TIMED, each, rate, sleep_until, soon};
 use super::{Bench, Figures};
 use crate::{cpu_seconds, memory};
 
@@ -45,12 +43,12 @@ pub(super) fn add(bench: &Bench) -> Figures {
     let (cpu, before, started) =
         (cpu_seconds(&mut connection), memory(&mut connection), Instant::now());
     write_jobs(&mut connection, ADDED);
-    let took = started.elapsed().as_secs_f64();
+    let took = started.elapsed();
     let cpu = cpu_seconds(&mut connection) - cpu;
     #[expect(clippy::cast_precision_loss, reason = "bytes")]
     let used = (memory(&mut connection) - before) as f64;
     vec![
-        ("add.rate", 1.0 / each(took, ADDED)),
+        ("add.rate", rate(ADDED, took)),
         ("add.us", each(cpu * 1e6, ADDED)),
         ("add.bytes", each(used, ADDED)),
     ]
@@ -106,7 +104,7 @@ pub(super) fn http(bench: &Bench) -> Figures {
         }
     });
     let sent = bench.sink.take().len();
-    let rate = 1.0 / each(started.elapsed().as_secs_f64(), sent);
+    let rate = rate(sent, started.elapsed());
     vec![("http.rate", rate), ("http.us", claim_and_end(bench, REQUESTS))]
 }
 
@@ -137,7 +135,7 @@ fn spawn_rate(command: impl Fn() -> Command + Sync) -> f64 {
             });
         }
     });
-    1.0 / each(started.elapsed().as_secs_f64(), PROCESSES)
+    rate(PROCESSES, started.elapsed())
 }
 
 /// Sleeps until each job of `lateness` is due, claims it, and sends its request.
@@ -155,7 +153,7 @@ pub(super) fn lateness(bench: &Bench) -> Figures {
         client.post(due);
         due += BETWEEN;
     }
-    late_figures(&bench.sink.take())
+    bench.sink.take().into_iter().map(|late| ("late", late)).collect()
 }
 
 /// A connection to the HTTP server.

@@ -8,39 +8,49 @@ use super::Bench;
 use super::system::System;
 use crate::percentile;
 
-/// Which of two values is better. The earliest of several is taken from all runs and not compared.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Which of two values is better, or that they are not compared.
+#[derive(Clone, Copy)]
 enum Better {
     More,
     Less,
-    Earliest,
+    Neither,
 }
 
-/// A row: its name, its title with the unit, the digits of a value, and which value is better.
-type Row = (&'static str, &'static str, usize, Better);
+/// A row: the name of its values, its title with the unit, its digits, which value is better, and the percentile shown.
+type Row = (&'static str, &'static str, usize, Better, f64);
 
-const ROWS: [Row; 21] = [
-    ("add.rate", "20,000 jobs added in bulk, a second", 0, Better::More),
-    ("add.bytes", "Redis bytes of a waiting program", 0, Better::Less),
-    ("add.http_bytes", "Redis bytes of a waiting request", 0, Better::Less),
-    ("add.us", "Redis us of an add", 1, Better::Less),
-    ("http.us", "Redis us of claim and end, requests", 1, Better::Less),
-    ("true.us", "Redis us of claim and end, programs", 1, Better::Less),
-    ("http.rate", "5,000 requests due at once, a second", 0, Better::More),
-    ("true.rate", "2,000 `/bin/true` due at once, a second", 0, Better::More),
-    ("shell.rate", "the same as shell lines, a second", 0, Better::More),
-    ("late.p50", "lateness at 10 a second, p50 ms", 2, Better::Less),
-    ("late.p99", "lateness at 10 a second, p99 ms", 2, Better::Less),
-    ("late.first", "the earliest of these, ms", 2, Better::Earliest),
-    ("idle.commands", "idle, 100,000 wait: Redis commands a second", 1, Better::Less),
-    ("idle.cpu", "idle, 100,000 wait: CPU %", 2, Better::Less),
-    ("idle.rss", "idle, 100,000 wait: RSS MiB", 0, Better::Less),
-    ("idle.million.commands", "idle, 1,000,000 wait: Redis commands a second", 1, Better::Less),
-    ("idle.million.cpu", "idle, 1,000,000 wait: CPU %", 2, Better::Less),
-    ("idle.million.rss", "idle, 1,000,000 wait: RSS MiB", 0, Better::Less),
-    ("due.0", "1,000 requests due while none wait, a second", 0, Better::More),
-    ("due.100000", "1,000 requests due while 100,000 wait, a second", 0, Better::More),
-    ("due.1000000", "1,000 requests due while 1,000,000 wait, a second", 0, Better::More),
+const fn more(name: &'static str, title: &'static str) -> Row {
+    (name, title, 0, Better::More, 0.5)
+}
+
+const fn less(name: &'static str, title: &'static str, digits: usize) -> Row {
+    (name, title, digits, Better::Less, 0.5)
+}
+
+const ROWS: [Row; 23] = [
+    more("add.rate", "20,000 jobs added in bulk, a second"),
+    less("add.bytes", "Redis bytes of a waiting program", 0),
+    less("add.http_bytes", "Redis bytes of a waiting request", 0),
+    less("add.us", "Redis us of an add", 1),
+    less("http.us", "Redis us of claim and end, requests", 1),
+    less("true.us", "Redis us of claim and end, programs", 1),
+    more("http.rate", "5,000 requests due at once, a second"),
+    more("true.rate", "2,000 `/bin/true` due at once, a second"),
+    more("shell.rate", "the same as shell lines, a second"),
+    less("late", "lateness at 10 a second, p50 ms", 2),
+    ("late", "lateness at 10 a second, p99 ms", 2, Better::Less, 0.99),
+    ("late", "the earliest of these, ms", 2, Better::Neither, 0.0),
+    less("idle.after", "100,000 wait: seconds from start to idle", 0),
+    less("idle.commands", "100,000 wait: Redis commands a second when idle", 1),
+    less("idle.cpu", "100,000 wait: CPU % when idle", 2),
+    less("idle.rss", "100,000 wait: RSS MiB when idle", 0),
+    less("idle.million.after", "1,000,000 wait: seconds from start to idle", 0),
+    less("idle.million.commands", "1,000,000 wait: Redis commands a second when idle", 1),
+    less("idle.million.cpu", "1,000,000 wait: CPU % when idle", 2),
+    less("idle.million.rss", "1,000,000 wait: RSS MiB when idle", 0),
+    more("due.0", "1,000 requests due while none wait, a second"),
+    more("due.100000", "1,000 requests due while 100,000 wait, a second"),
+    more("due.1000000", "1,000 requests due while 1,000,000 wait, a second"),
 ];
 
 /// All that was measured.
@@ -62,34 +72,36 @@ impl Report<'_> {
             let mut cells = vec![row.1.to_owned()];
             for system in System::ALL {
                 let ratio = self.ratio(row, system);
-                let shown = ratio.map(|ratio| format!(" ({ratio:.2})")).unwrap_or_default();
+                let shown = ratio.map(|ratio| {
+                    let digits = [100.0, 10.0, 0.1].iter().filter(|limit| ratio < **limit).count();
+                    format!(" ({})", number(ratio, digits))
+                });
+                let shown = shown.unwrap_or_default();
                 let value = self.value(row, system).map(|value| number(value, row.2));
                 let none = if system.version().is_err() { "not installed" } else { "-" };
                 cells.push(value.map_or_else(|| none.to_owned(), |value| value + &shown));
                 if system != System::Floor && ratio.is_some_and(|ratio| ratio < 0.995) {
-                    behind.push(format!("- {} is ahead in \"{}\":{shown}", system.name(), row.1));
+                    behind.push(format!("- {}{shown}: {}", system.name(), row.1));
                 }
             }
             lines.push(cells);
         }
         let mut notes = self.notes.clone();
         notes.extend(System::ALL.iter().filter_map(|system| {
-            Some(format!("- {} is not installed: {}", system.name(), system.version().err()?))
+            Some(format!("- {} is not installed: {:.80}", system.name(), system.version().err()?))
         }));
-        if behind.is_empty() {
-            behind.push("- nowhere".to_owned());
-        }
+        behind.insert(0, format!("Peers are ahead in {} values (ratio):\n", behind.len()));
         let parts =
             [self.machine(), table(&lines, is_markdown), notes.join("\n"), behind.join("\n")];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         format!("{}\n", parts.join("\n\n"))
     }
 
-    /// Returns the median of the runs.
+    /// Returns the percentile of the row over all runs.
     fn value(&self, row: &Row, system: System) -> Option<f64> {
         let mut values = self.values.get(&(row.0, system))?.clone();
         values.sort_by(f64::total_cmp);
-        Some(percentile(&values, if row.3 == Better::Earliest { 0.0 } else { 0.5 }))
+        Some(percentile(&values, row.4))
     }
 
     /// Returns how many times better schedd is: over 1 it is ahead.
@@ -99,9 +111,9 @@ impl Report<'_> {
         let ratio = match row.3 {
             Better::More => own / value,
             Better::Less => value / own,
-            Better::Earliest => return None,
+            Better::Neither => return None,
         };
-        (ratio.is_finite() && ratio > 0.0).then_some(ratio)
+        ratio.is_finite().then_some(ratio)
     }
 
     /// Returns the date, the commit, the machine and the settings, a fact a line.

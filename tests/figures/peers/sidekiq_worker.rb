@@ -4,15 +4,19 @@ require 'json'
 require 'net/http'
 require 'sidekiq'
 
-REDIS = { url: "unix://#{ENV.fetch('PEER_SOCKET')}" }.freeze
+Redis.silence_deprecations = true
+
+def redis
+  { url: "unix://#{ENV.fetch('PEER_SOCKET')}" }
+end
 
 def report(text)
   File.open(ENV.fetch('PEER_ENDS'), 'a') { |file| file.syswrite("#{text}\n") }
 end
 
-Sidekiq.configure_client { |config| config.redis = REDIS }
+Sidekiq.configure_client { |config| config.redis = redis }
 Sidekiq.configure_server do |config|
-  config.redis = REDIS
+  config.redis = redis
   config.logger.level = Logger::ERROR
   config.on(:startup) { report('ready') }
 end

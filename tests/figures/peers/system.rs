@@ -25,6 +25,7 @@ pub(super) enum System {
     Bullmq,
     Celery,
     Sidekiq,
+    Apalis,
 }
 
 /// A one-shot: its due time in milliseconds since 1970, and `command`, `shell` or `http` as in a definition of schedd.
@@ -40,8 +41,8 @@ pub(super) enum Worker {
 }
 
 impl System {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Schedd, Self::Floor, Self::Bullmq, Self::Celery, Self::Sidekiq];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Schedd, Self::Floor, Self::Bullmq, Self::Celery, Self::Sidekiq, Self::Apalis];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -50,6 +51,7 @@ impl System {
             Self::Bullmq => "BullMQ",
             Self::Celery => "Celery",
             Self::Sidekiq => "Sidekiq",
+            Self::Apalis => "apalis",
         }
     }
 
@@ -75,7 +77,7 @@ impl System {
 
     /// Returns a time that leaves enough milliseconds to add `count` jobs before it.
     pub(super) fn lead(self, count: usize) -> i64 {
-        i64::try_from(3_000 + count * 1_000 / self.adds_a_second()).unwrap()
+        i64::try_from(2_000 + count * 1_000 / self.adds_a_second()).unwrap()
     }
 
     /// Adds jobs through one client, in bulk where the system can. Returns the time of adding: of `schedctl` as a whole, and of a peer
@@ -119,19 +121,22 @@ impl System {
 
     /// Returns a call of a peer's program, which lies beside this file.
     fn program(self, redis: &TestRedis, mode: &str) -> Command {
-        let (interpreter, file) = match self {
-            Self::Bullmq => ("node".into(), "bullmq_worker.mjs"),
-            Self::Celery => (packages().join("python/bin/python"), "celery_worker.py"),
-            Self::Sidekiq => ("ruby".into(), "sidekiq_worker.rb"),
+        let (program, file) = match self {
+            Self::Bullmq => ("node".into(), Some("bullmq_worker.mjs")),
+            Self::Celery => (packages().join("python/bin/python"), Some("celery_worker.py")),
+            Self::Sidekiq => ("ruby".into(), Some("sidekiq_worker.rb")),
+            Self::Apalis => (packages().join("apalis/target/release/peer-apalis"), None),
             Self::Schedd | Self::Floor => unreachable!("no peer"),
         };
-        let mut command = Command::new(interpreter);
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/figures/peers");
+        let mut command = Command::new(program);
         command
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/figures/peers").join(file))
+            .args(file.map(|file| dir.join(file)))
             .arg(mode)
             .env("PEER_PACKAGES", packages())
             .env("PEER_SOCKET", redis.url().trim_start_matches("unix://"))
-            .env("PYTHONDONTWRITEBYTECODE", "1");
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("PYTHONWARNINGS", "ignore");
         command
     }
 }

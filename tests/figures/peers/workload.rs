@@ -9,7 +9,7 @@ use super::system::{Job, System, Worker};
 use super::{Bench, Figures, floor};
 use crate::support::redis::TestRedis;
 use crate::support::wait::until;
-use crate::{PATIENCE, cpu_seconds, info, memory, percentile};
+use crate::{PATIENCE, cpu_seconds, info, memory};
 
 /// A workload, and what stands for it without a scheduler.
 pub(super) struct Workload {
@@ -75,6 +75,11 @@ fn request(bench: &Bench, at: i64) -> Value {
     json!({"http": {"url": bench.sink.url(at), "method": "POST", "body": BODY, "headers": headers}})
 }
 
+/// Returns how many there were in a second.
+pub(super) fn rate(count: usize, took: Duration) -> f64 {
+    1.0 / each(took.as_secs_f64(), count)
+}
+
 type Action = fn(&Bench, i64) -> Value;
 
 /// Returns jobs, the first due at `from` and each other `step` milliseconds after the one before.
@@ -86,23 +91,21 @@ fn jobs(bench: &Bench, count: usize, from: i64, step: i64, action: Action) -> Ve
 /// Jobs far in the future, with a program and with a request: the rate of adding, and what they cost Redis.
 fn add(bench: &Bench, system: System) -> Figures {
     let mut figures = Vec::new();
-    for (action, bytes) in [(command as Action, "add.bytes"), (request, "add.http_bytes")] {
+    let kinds = [(command as Action, ADDED, "add.bytes"), (request, REQUESTS, "add.http_bytes")];
+    for (action, count, bytes) in kinds {
         let redis = bench.redis();
         let mut connection = redis.connection();
         let far = soon(86_400_000);
         // The first call loads scripts.
         system.add(&redis, "first", &jobs(bench, 1, far, 1_000, action));
         let (cpu, before) = (cpu_seconds(&mut connection), memory(&mut connection));
-        let took = system.add(&redis, "n", &jobs(bench, ADDED, far, 1_000, action));
+        let took = system.add(&redis, "n", &jobs(bench, count, far, 1_000, action));
         let cpu = cpu_seconds(&mut connection) - cpu;
         #[expect(clippy::cast_precision_loss, reason = "bytes")]
         let used = (memory(&mut connection) - before) as f64;
-        figures.push((bytes, each(used, ADDED)));
+        figures.push((bytes, each(used, count)));
         if bytes == "add.bytes" {
-            figures.extend([
-                ("add.rate", 1.0 / each(took.as_secs_f64(), ADDED)),
-                ("add.us", each(cpu * 1e6, ADDED)),
-            ]);
+            figures.extend([("add.rate", rate(count, took)), ("add.us", each(cpu * 1e6, count))]);
         }
     }
     figures
@@ -171,13 +174,7 @@ fn lateness(bench: &Bench, system: System) -> Figures {
     bench.sink.take();
     system.add(&redis, "n", &jobs(bench, TIMED, soon(system.lead(TIMED)), BETWEEN, request));
     until("all requests have arrived", PATIENCE, || (bench.sink.count() >= TIMED).then_some(()));
-    late_figures(&bench.sink.take())
-}
-
-/// Returns the rows of the lateness in sorted milliseconds.
-pub(super) fn late_figures(late: &[f64]) -> Figures {
-    let at = |share| percentile(late, share);
-    vec![("late.p50", at(0.5)), ("late.p99", at(0.99)), ("late.first", at(0.0))]
+    bench.sink.take().into_iter().map(|late| ("late", late)).collect()
 }
 
 /// Jobs due at one moment while none and while 100,000 others wait, and a worker with nothing due.
@@ -188,7 +185,7 @@ fn waiting(bench: &Bench, system: System) -> Figures {
         system,
         HUNDRED_THOUSAND,
         "due.100000",
-        Some(["idle.commands", "idle.cpu", "idle.rss"]),
+        Some(["idle.after", "idle.commands", "idle.cpu", "idle.rss"]),
     ));
     figures
 }
@@ -198,7 +195,8 @@ fn million(bench: &Bench, system: System) -> Figures {
     if system == System::Celery {
         return Vec::new();
     }
-    let idle = ["idle.million.commands", "idle.million.cpu", "idle.million.rss"];
+    let idle =
+        ["idle.million.after", "idle.million.commands", "idle.million.cpu", "idle.million.rss"];
     beside(bench, system, MILLION, "due.1000000", Some(idle))
 }
 
@@ -208,7 +206,7 @@ fn beside(
     system: System,
     others: usize,
     row: &'static str,
-    idle: Option<[&'static str; 3]>,
+    idle: Option<[&'static str; 4]>,
 ) -> Figures {
     let redis = bench.redis();
     for first in (0..others).step_by(HUNDRED_THOUSAND) {
@@ -229,24 +227,33 @@ fn beside(
     figures
 }
 
-/// Returns what an idle worker costs in 20 s: Redis commands a second with those inside scripts, % of a CPU, and resident MiB.
-fn idle_usage(redis: &TestRedis, worker: &Worker) -> [f64; 3] {
-    const WINDOW: Duration = Duration::from_secs(20);
-    let mut connection = redis.connection();
-    // A worker that loads all waiting jobs needs a while.
-    until("the worker is idle", PATIENCE, || {
-        let before = worker.usage().0;
-        std::thread::sleep(Duration::from_secs(2));
-        (worker.usage().0 - before < 10).then_some(())
-    });
+/// Returns the seconds until a new worker is idle, and what it costs then: Redis commands a second with those inside scripts, % of a
+/// CPU, and resident MiB.
+fn idle_usage(redis: &TestRedis, worker: &Worker) -> [f64; 4] {
+    /// Above these a worker still looks at the waiting jobs. The bench waits for its end, but no longer than this.
+    const BUSY: [f64; 2] = [200.0, 5.0];
+    const LONGEST: Duration = Duration::from_secs(150);
     let started = Instant::now();
-    let (commands, ticks) = (info(&mut connection, "total_commands_processed:"), worker.usage().0);
-    std::thread::sleep(WINDOW);
-    let (ticks_after, kib) = worker.usage();
-    let seconds = started.elapsed().as_secs_f64();
+    loop {
+        let after = started.elapsed();
+        let [commands, cpu, _] = used_in(Duration::from_secs(5), redis, worker);
+        if commands < BUSY[0] && cpu < BUSY[1] || after > LONGEST {
+            let [commands, cpu, mib] = used_in(Duration::from_secs(20), redis, worker);
+            return [after.as_secs_f64(), commands, cpu, mib];
+        }
+    }
+}
+
+/// Returns the Redis commands a second and % of a CPU in a window of time, and the resident MiB at its end.
+fn used_in(window: Duration, redis: &TestRedis, worker: &Worker) -> [f64; 3] {
+    let mut connection = redis.connection();
+    let mut used = || (info(&mut connection, "total_commands_processed:"), worker.usage());
+    let (commands, (ticks, _)) = used();
+    std::thread::sleep(window);
+    let (commands_after, (ticks_after, kib)) = used();
     // One INFO of the bench lies in between.
-    let commands = info(&mut connection, "total_commands_processed:") - commands - 1;
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
-    let [commands, ticks, kib] = [commands, ticks_after - ticks, kib].map(|count| count as f64);
-    [commands / seconds, ticks / seconds, kib / 1024.0]
+    let [commands, ticks, kib] =
+        [commands_after - commands - 1, ticks_after - ticks, kib].map(|count| count as f64);
+    [commands / window.as_secs_f64(), ticks / window.as_secs_f64(), kib / 1024.0]
 }
