@@ -77,7 +77,7 @@ impl System {
 
     /// Returns a time that leaves enough milliseconds to add `count` jobs before it.
     pub(super) fn lead(self, count: usize) -> i64 {
-        i64::try_from(2_000 + count * 1_000 / self.adds_a_second()).unwrap()
+        i64::try_from(3_000 + count * 1_000 / self.adds_a_second()).unwrap()
     }
 
     /// Adds jobs through one client, in bulk where the system can. Returns the time of adding: of `schedctl` as a whole, and of a peer

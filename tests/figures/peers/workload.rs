@@ -230,18 +230,21 @@ fn beside(
 /// Returns the seconds until a new worker is idle, and what it costs then: Redis commands a second with those inside scripts, % of a
 /// CPU, and resident MiB.
 fn idle_usage(redis: &TestRedis, worker: &Worker) -> [f64; 4] {
-    /// Above these a worker still looks at the waiting jobs. The bench waits for its end, but no longer than this.
-    const BUSY: [f64; 2] = [200.0, 5.0];
+    /// A worker is idle after so many windows of 5 s below these commands a second and % of a CPU. The bench waits no longer than this.
+    const IDLE: [f64; 2] = [200.0, 5.0];
+    const QUIET: usize = 4;
     const LONGEST: Duration = Duration::from_secs(150);
     let started = Instant::now();
-    loop {
-        let after = started.elapsed();
+    let (mut since, mut quiet) = (Duration::ZERO, 0);
+    while quiet < QUIET && started.elapsed() < LONGEST {
         let [commands, cpu, _] = used_in(Duration::from_secs(5), redis, worker);
-        if commands < BUSY[0] && cpu < BUSY[1] || after > LONGEST {
-            let [commands, cpu, mib] = used_in(Duration::from_secs(20), redis, worker);
-            return [after.as_secs_f64(), commands, cpu, mib];
+        quiet = if commands < IDLE[0] && cpu < IDLE[1] { quiet + 1 } else { 0 };
+        if quiet == 0 {
+            since = started.elapsed();
         }
     }
+    let [commands, cpu, mib] = used_in(Duration::from_secs(20), redis, worker);
+    [since.as_secs_f64(), commands, cpu, mib]
 }
 
 /// Returns the Redis commands a second and % of a CPU in a window of time, and the resident MiB at its end.
