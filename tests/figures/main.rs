@@ -1,6 +1,7 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
 //! history and its trimming cost, what each kind of job and a claim cost Redis, how runs that wait at a gate hold up others, how long an explanation
 //! takes over a long history, next occurrences a second, and the slowest texts of each parser.
+//! By the name `peers` only: schedd beside its peers.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
@@ -10,6 +11,7 @@ mod claims;
 mod kinds;
 mod limits;
 mod next;
+mod peers;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
@@ -33,7 +35,11 @@ use support::wait::until;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
-    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if let Some((_, rest)) = words.split_first().filter(|(first, _)| *first == "peers") {
+        return peers::peers(rest);
+    }
+    let asked: Vec<String> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
     let figures: [(&str, fn()); 12] = [
         ("lateness", lateness),
         ("add", add),
