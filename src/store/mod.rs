@@ -62,6 +62,7 @@ pub use recovery::restoration::{
     InLedger, KnownRun, LedgerAnswer, RestoreOrder, RestoreReply, ReturnReply, TakenFrom,
 };
 pub use runs::catch_up_spread::{SpreadOrder, SpreadReply, SpreadWindow};
+pub use runs::change_counts::{Change, ChangeCounts, PollTrace, ShortPoll};
 pub use runs::claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant};
 pub use runs::dead_letter_retry::{Beside, RetryOrder, RetryReply};
 pub use runs::due_poll::{DataMarks, DueEntry, LaneAsk, LanePoll, Met, Poll};
@@ -109,6 +110,12 @@ impl Store {
             fixed_now: None,
             by: Arc::from(""),
         })
+    }
+
+    /// Returns a store with a connection of its own, on which long reads delay no other call. Fails if
+    /// no Redis client can be made.
+    pub fn apart(&self) -> Result<Self, StoreError> {
+        Ok(Self { link: self.link.apart()?, ..self.clone() })
     }
 
     /// Returns a store whose scripts all use the fixed time `now`, so that tests control the time.

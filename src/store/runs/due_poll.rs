@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::change_counts::{ChangeCounts, PollTrace, time_of};
 use crate::domain::name::names::Fence;
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
@@ -47,6 +48,9 @@ pub struct Poll {
     pub next_gate: Option<UnixMillis>,
     /// The result for each requested lane, in the order of the request.
     pub lanes: Vec<LanePoll>,
+    /// The state of the data, with which a short poll compares later data. None if the marks or
+    /// the counters of changes are unreadable, so that a short poll proves nothing.
+    pub trace: Option<PollTrace>,
 }
 
 /// The epoch, the last fence and the server, which together identify the data in Redis. A missing
@@ -139,6 +143,7 @@ impl Store {
             .key("restoring_until", self.keys.restoring_until())
             .key("known_servers", self.keys.known_servers())
             .key("gate_timers", self.keys.gate_timers())
+            .key("nudge", self.keys.nudge())
             .arg("now", self.now_arg())
             .arg("server", open.identity())
             .arg("hold_ms", millis(HOLD));
@@ -158,18 +163,17 @@ impl Store {
         if reply.word != "due" {
             return Err(reply.unknown());
         }
-        let micros = reply.number()?;
-        let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| {
-            let found = format!("found {micros}, wanted the time of Redis in microseconds");
-            StoreError::corrupt("reply of script list_due", found)
-        })?;
-        let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
+        let (now, past_now) = time_of(reply.number()?)?;
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
-        let marks = marks(reply.text()?, &reply.text()?);
+        let (epoch, fence) = (reply.text()?, reply.text()?);
+        let marks = marks(epoch.clone(), &fence);
         let is_restoring = reply.number()? > 0;
         let marks =
             DataMarks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
         let is_on_new_server = reply.number()? > 0;
+        let counts = ChangeCounts::read(&reply.value()?).filter(|_| !marks.is_damaged);
+        let trace =
+            counts.map(|counts| PollTrace { connection: open.number(), epoch, fence, counts });
         let (next_gate, gates) = gates(&reply.value()?)?;
         let lanes =
             (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
@@ -183,6 +187,7 @@ impl Store {
             gates,
             next_gate,
             lanes,
+            trace,
         })
     }
 

@@ -1,6 +1,6 @@
 //! `list_due` and `list_behind`: what is due, what comes next, and entries no run can have.
 
-use schedd::store::{DueEntry, LaneAsk, LanePoll};
+use schedd::store::{Change, DueEntry, LaneAsk, LanePoll};
 
 use crate::scripts::world::{World, queue, run_of, t};
 
@@ -120,4 +120,36 @@ async fn what_stands_behind_an_entry_is_reported_in_order_and_nothing_that_is_no
         .await
         .unwrap();
     assert!(texts[0].is_some() && texts[1].is_none(), "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_short_poll_sees_every_change_and_nothing_where_nothing_changed() {
+    let world = World::new();
+    world.plant("a", 10).await;
+    let asks = [LaneAsk::new(queue("default"), 10)];
+    let poll = async || world.at(0).list_due(&asks).await.unwrap().trace.unwrap();
+    let first = poll().await;
+    let is_unchanged =
+        async |trace| world.store.short_poll(&trace).await.unwrap().unwrap().is_unchanged;
+    assert!(is_unchanged(first.clone()).await);
+    // Even a run that does not come first, because other loops list the jobs.
+    world.plant("b", 99).await;
+    assert!(!is_unchanged(first.clone()).await);
+    let second = poll().await;
+    assert_eq!(second.counts().since(first.counts()), [Change::Jobs]);
+    world.plant("c", 5).await;
+    let third = poll().await;
+    assert_eq!(third.counts().since(second.counts()), [Change::Due, Change::Jobs]);
+    world.win(5, &run_of("c", 5)).await;
+    assert!(!is_unchanged(third.clone()).await, "a fence was issued");
+    let fourth = poll().await;
+    world.at(5).note_lanes(&["default!5".parse().unwrap()]).await.unwrap();
+    assert_eq!(poll().await.counts().since(fourth.counts()), [Change::Lanes]);
+    // What cannot be read proves nothing.
+    let _: i64 = world.raw("DEL", "nudge", &[]);
+    let _: i64 = world.raw("RPUSH", "nudge", &["not ours"]);
+    assert!(!is_unchanged(fourth).await);
+    assert!(world.at(5).list_due(&asks).await.unwrap().trace.is_none());
+    // A step that is counted goes on all the same.
+    world.plant("d", 1).await;
 }
