@@ -18,7 +18,7 @@ pub mod server;
 
 pub use consistency::check_turn::{CheckNote, CheckTurn};
 pub use consistency::indexes::{IndexName, IndexPage};
-pub use consistency::inspection::JobToInspect;
+pub use consistency::inspection::{JobToInspect, Searched};
 pub use consistency::quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
 pub use consistency::quarantine_discard::Discarded;
 pub use consistency::quarantine_return::PutBackReply;
