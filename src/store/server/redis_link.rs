@@ -359,7 +359,7 @@ impl RedisLink {
     }
 
     /// Calls scripts on the given connection and returns the reply of each script.
-    async fn invoke_all_on(
+    pub(crate) async fn invoke_all_on(
         &self,
         open: &OpenConnection,
         invocations: &[Invocation],

@@ -1,8 +1,8 @@
 //! `list_due` and `list_behind`: what is due, what comes next, and entries no run can have.
 
-use schedd::store::{Change, DueEntry, LaneAsk, LanePoll};
+use schedd::store::{ApplyOrder, Change, DueEntry, LaneAsk, LanePoll};
 
-use crate::scripts::world::{World, queue, run_of, t};
+use crate::scripts::world::{World, definition, queue, run_of, t};
 
 fn due(poll: &LanePoll) -> (Vec<String>, Option<i64>) {
     match poll {
@@ -152,4 +152,35 @@ async fn a_short_poll_sees_every_change_and_nothing_where_nothing_changed() {
     assert!(world.at(5).list_due(&asks).await.unwrap().trace.is_none());
     // A step that is counted goes on all the same.
     world.plant("d", 1).await;
+}
+
+#[tokio::test]
+async fn a_poll_of_very_many_lanes_takes_several_calls_and_gives_each_lane_its_own() {
+    let world = World::new();
+    let lanes: Vec<_> = (0..450).map(|at| queue(&format!("q{at}"))).collect();
+    for at in [0, 199, 200, 449] {
+        let order = definition(&format!("j{at}"), 7);
+        world.plant_as(ApplyOrder { lane: lanes[at].clone(), ..order }).await;
+    }
+    let calls = || -> u64 {
+        let text: String = world.server(&["INFO", "commandstats"]);
+        let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.map_or(0, |facts| facts.split(',').next().unwrap().parse().unwrap())
+    };
+    let before = calls();
+    let asks: Vec<LaneAsk> = lanes.iter().map(|lane| LaneAsk::new(lane.clone(), 9)).collect();
+    let poll = world.at(7).list_due(&asks).await.unwrap();
+    // The first call may find that the server does not know the script yet, so one call may be
+    // repeated.
+    assert!((3..=6).contains(&(calls() - before)), "{}", calls() - before);
+    let found: Vec<(usize, Vec<String>)> = poll
+        .lanes
+        .iter()
+        .enumerate()
+        .map(|(at, lane)| (at, due(lane).0))
+        .filter(|(_, due)| !due.is_empty())
+        .collect();
+    let wanted: Vec<(usize, Vec<String>)> =
+        [0, 199, 200, 449].map(|at| (at, vec![run_of(&format!("j{at}"), 7).to_string()])).to_vec();
+    assert_eq!((poll.lanes.len(), found), (450, wanted));
 }
