@@ -61,5 +61,6 @@ if not of_jobs[1] then return reply end
 note_lane(KEYS[3], KEYS[4], lane, now)
 redis.call('ZADD', due, unpack(of_due))
 redis.call('ZADD', jobs, unpack(of_jobs))
-if is_planted[redis.call('ZRANGE', due, 0, 0)[1]] then redis.call('PUBLISH', KEYS[4], 'due') end
+count_change(KEYS[4], 'jobs')
+if is_planted[redis.call('ZRANGE', due, 0, 0)[1]] then wake_nodes(KEYS[4], 'due') end
 return reply

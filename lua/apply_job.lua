@@ -221,7 +221,7 @@ local function judge_anew()
     end
     if entries[1] then
       set_gate_timer(k.gates.timers, gate, now)
-      redis.call('PUBLISH', k.nudge, 'due')
+      wake_nodes(k.nudge, 'due')
     end
   end
 end
@@ -230,6 +230,7 @@ end
 -- from an earlier reading of the clock.
 local since = planted ~= '' and ARGV[11] ~= '1' and math.min(now, tonumber(ARGV[14]) - 1) or now
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
+count_change(k.nudge, 'jobs')
 set_not_while(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 set_gate_entry(KEYS[23], k.job, ARGV[36])
 

@@ -59,7 +59,7 @@ if run[1] == 'running' then
   if redis.call('HSETNX', k.stop_requests, id, stop_request(ARGV[8], ARGV[12])) == 1 then
     note_change(KEYS[16], now, 'run cancelled', ARGV[12], {run = id})
   end
-  redis.call('PUBLISH', k.nudge, 'stop')
+  wake_nodes(k.nudge, 'stop')
   return {'requested'}
 end
 if run[1] == 'cancelled' then return {'cancelled'} end

@@ -107,6 +107,6 @@ redis.call('ZADD', running, unpack(of_running))
 redis.call('ZADD', jobs, unpack(of_jobs))
 if of_due[1] then redis.call('ZADD', due, unpack(of_due)) end
 if queue.take then queue.take(#claimed) end
-if of_due[1] and is_planted[redis.call('ZRANGE', due, 0, 0)[1]] then redis.call('PUBLISH', KEYS[6], 'due') end
+if of_due[1] and is_planted[redis.call('ZRANGE', due, 0, 0)[1]] then wake_nodes(KEYS[6], 'due') end
 redis.call('ZREM', due, unpack(claimed))
 return reply

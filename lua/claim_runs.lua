@@ -145,7 +145,7 @@ local function replace(k, names)
     redis.call('ZREM', k.waiting, other)
     add_to_counter(k.counters, 'waiting', -1)
   end
-  redis.call('PUBLISH', nudge, 'stop')
+  wake_nodes(nudge, 'stop')
 end
 
 -- Ends the schedule of a job that has begun `max_runs` runs: the planned run is dropped.
@@ -262,7 +262,7 @@ end
 local function watch_skipped(k, id, due_ms, notify, behind, last)
   local start = string.match(notify or '', 'start=%d+')
   if not start or behind == '' or string.match(last or '', '^%S+') == behind then return end
-  watch(k.deadlines, id, due_ms, start, false)
+  watch(k.deadlines, k.nudge, id, due_ms, start, false)
   redis.call('HSET', k.job, 'skipped_behind', behind .. ' ' .. id)
   if last then unwatch(k.deadlines, string.match(last, '%S*$')) end
 end
@@ -449,7 +449,7 @@ local function claim(k, a)
     end
     if is_unstarted and a.kind == 'regular' then notify_late(k, id, job[7], a.due_ms, run[19]) end
     if begins then
-      if job[8] ~= id then watch(KEYS[17], id, a.due_ms, job[7], true) end
+      if job[8] ~= id then watch(KEYS[17], nudge, id, a.due_ms, job[7], true) end
       started = started + 1
       redis.call('HSET', k.job, 'started_count', started)
       if started >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
@@ -463,7 +463,7 @@ local function claim(k, a)
   end
 
   if begins and (outcome == 'at_gate' or outcome == 'waiting') and not run[10] and job[8] ~= id then
-    watch(KEYS[17], id, a.due_ms, job[7], false)
+    watch(KEYS[17], nudge, id, a.due_ms, job[7], false)
   end
   if run[11] and not gate then
     if not passed[1] then redis.call('HDEL', k.run, 'places') end
@@ -505,4 +505,6 @@ while run_at <= last_key do
 end
 if queue.take and taken > 0 then queue.take(taken) end
 if waiting ~= 0 then add_to_counter(KEYS[8], 'waiting', waiting) end
+-- The call may have set the time of a gate check.
+if last_key < #KEYS then count_change(nudge, 'due') end
 return reply

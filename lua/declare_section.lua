@@ -46,7 +46,7 @@ local function wake_group()
   local group = string.match(entry, '^group (.+)$')
   if not group then return end
   redis.call('ZADD', KEYS[5], 'LT', now, 'group:' .. group)
-  redis.call('PUBLISH', KEYS[4], 'due')
+  wake_nodes(KEYS[4], 'due')
 end
 
 -- Returns the fields of other files in the settings, and the name of a file that declared `text`,
@@ -70,13 +70,13 @@ if hash == '' then
       redis.call('HSET', settings, 'source', sayer)
     elseif stored[1] and stored[5] == ARGV[5] and not stored[2] then
       for _, field in ipairs(others) do redis.call('HSET', settings, field, '') end
-      redis.call('PUBLISH', KEYS[4], 'files')
+      wake_nodes(KEYS[4], 'files')
     end
     redis.call('HDEL', settings, own)
   else
     redis.call('DEL', settings)
     show()
-    redis.call('PUBLISH', KEYS[4], 'pools')
+    wake_nodes(KEYS[4], 'pools')
     wake_group()
   end
   redis.call('HDEL', declared, entry)
@@ -113,6 +113,6 @@ end
 redis.call('HSET', settings, own, hash, 'source', ARGV[5])
 show()
 redis.call('HSET', declared, entry, hash)
-redis.call('PUBLISH', KEYS[4], 'pools')
+wake_nodes(KEYS[4], 'pools')
 wake_group()
 return {'declared'}

@@ -91,5 +91,5 @@ redis.call('ZREM', leases, unpack(gone))
 local left = redis.call('ZREM', running, unpack(ended))
 local limit = whole(redis.call('HGET', KEYS[10], 'limit'), POOL)
 local rest = limit > 0 and redis.call('ZCARD', running) or limit
-if rest < limit and rest + left >= limit then redis.call('PUBLISH', KEYS[7], 'due') end
+if rest < limit and rest + left >= limit then wake_nodes(KEYS[7], 'due') end
 return reply

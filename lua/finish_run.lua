@@ -108,7 +108,7 @@ if goes_back then
       local start = string.match(redis.call('HGET', k.job, 'notify') or '', 'start=%d+')
       local due_ms = whole(string.match(id, '@(%d+)'), PARKED)
       local by = start and due_ms + tonumber(string.match(start, '%d+'))
-      if by and whole(run[8], PARKED) <= by then watch(k.deadlines, id, due_ms, start, false) end
+      if by and whole(run[8], PARKED) <= by then watch(k.deadlines, k.nudge, id, due_ms, start, false) end
     end
     if ARGV[8] == '' then redis.call('HSET', k.run, 'handed_back', reason) else keep_cut(k.run, attempt, ARGV[8]) end
   end

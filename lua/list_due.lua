@@ -1,6 +1,8 @@
 #!lua flags=no-writes,allow-oom
 -- Lists for each lane the runs that may be claimed now, and the ready time of the next run.
--- Also replies with the number of leases, and with the marks by which a node recognises the data.
+-- Also replies with the number of leases, with the marks by which a node recognises the data, and with
+-- the counters of changes. While these stay the same, no run of these lanes becomes due before the time
+-- in the reply.
 -- Lists enough runs of a queue for the caller to choose from: by priority up to the limit, and the
 -- first runs of each lane. The first runs are needed because each tenth slot goes to the run that
 -- has been ready longest.
@@ -13,6 +15,7 @@
 -- KEYS 4 restoring_until
 -- KEYS 5 known_servers
 -- KEYS 6 gate_timers
+-- KEYS 7 nudge: the counters of changes
 -- KEYS* due: the lanes of one queue follow each other, the most urgent first
 -- KEYS* running: in that queue
 -- KEYS* queue: its settings
@@ -27,24 +30,30 @@
 --   many of the listed runs
 -- Reply due: now in microseconds, number of leases, epoch, last fence, end of the restoring of data
 --   or 0, last fence at the first poll of this server ('' if it was never polled, '?' if that is
---   unknown), time until which no run is due because this server is new or 0, {time of the next
---   gate check or '', {gates to check now}}; then for each lane {next ready or '', {id, ready,
+--   unknown), time until which no run is due because this server is new or 0, the counters of changes
+--   ('' if missing, '?' if of another type), {time of the next gate check or '', {gates to check
+--   now}}; then for each lane {next ready or '', {id, ready,
 --   ...}, room, why there is no room}, or {'wrong_type', key, found, wanted}. The room is '' for
 --   any number of runs. A queue without room lists no due runs, and has the reason only if a run is
 --   due. An epoch or fence is '' if missing, and '?' if of another type
 -- Reply wrong_type
 local now, micros = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'zset'})
-if bad then return bad end
--- Reads a key that only marks the data. A wrong type must not stop the poll.
-local function mark(key)
-  local found = redis.pcall('GET', key)
+-- Returns the reply for `key`, whose reading failed. The type is asked only then, because this script
+-- runs more often than any other.
+local function unreadable(key, wanted) return wrong_type({key, wanted}) or {'wrong_type', key, 'unknown', wanted} end
+local leases = redis.pcall('ZCARD', KEYS[1])
+if type(leases) == 'table' then return unreadable(KEYS[1], 'zset') end
+local marks = redis.call('MGET', KEYS[2], KEYS[3], KEYS[4], KEYS[7])
+-- Returns a value that only marks the data. A wrong type, which MGET reads as missing, must not stop
+-- the poll.
+local function mark(at, key)
+  local found = marks[at] or redis.pcall('GET', key)
   if type(found) == 'table' then return '?' end
   return found or ''
 end
 -- The longest time for restoring data, in ms. A later end means that Redis' clock was set back.
 local MOST = 60000
-local settled = whole(mark(KEYS[4]), PARKED)
+local settled = whole(marks[3], PARKED)
 if settled <= now or settled > now + MOST then settled = 0 end
 local met, hold_until = '?', 0
 if ARGV[2] ~= '' then
@@ -58,12 +67,12 @@ if ARGV[2] ~= '' then
   end
 end
 local closed = math.max(settled, hold_until)
-local reply = {'due', micros, redis.call('ZCARD', KEYS[1]), mark(KEYS[2]), mark(KEYS[3]), settled, met, hold_until}
+local reply = {'due', micros, leases, mark(1, KEYS[2]), mark(2, KEYS[3]), settled, met, hold_until, mark(4, KEYS[7])}
 -- The most gates in a reply.
 local GATES = 20
 local next_gate, open = '', {}
-if closed == 0 and not wrong_type({KEYS[6], 'zset'}) then
-  local found = redis.call('ZRANGE', KEYS[6], 0, GATES - 1, 'WITHSCORES')
+if closed == 0 then
+  local found = redis.pcall('ZRANGE', KEYS[6], 0, GATES - 1, 'WITHSCORES')
   for at = 1, #found, 2 do
     if tonumber(found[at + 1]) > now then
       next_gate = found[at + 1]
@@ -76,18 +85,23 @@ reply[#reply + 1] = {next_gate, open}
 local FIRST = 10
 local function is_to_come(score) return tonumber(score) > now and tonumber(score) < PARKED end
 local queue, priority, left, rest, queue_bad, capacity
-for item = 1, (#KEYS - 6) / 4 do
-  local at, arg = item * 4 + 3, item * 4
+for item = 1, (#KEYS - 7) / 4 do
+  local at, arg = item * 4 + 4, item * 4
   local due, limit, more = KEYS[at], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
   if ARGV[arg] ~= queue then
     queue, priority, rest = ARGV[arg], nil, limit
-    queue_bad = wrong_type({KEYS[at + 1], 'zset', KEYS[at + 2], 'hash', KEYS[at + 3], 'hash'})
-    capacity = not queue_bad and limit > 0 and closed == 0 and queue_capacity(KEYS[at + 2], KEYS[at + 1], KEYS[at + 3], micros)
+    queue_bad = type(redis.pcall('ZCARD', KEYS[at + 1])) == 'table' and unreadable(KEYS[at + 1], 'zset')
+      or type(redis.pcall('HLEN', KEYS[at + 3])) == 'table' and unreadable(KEYS[at + 3], 'hash')
+    if not queue_bad then
+      local is_read
+      is_read, capacity = pcall(queue_capacity, KEYS[at + 2], KEYS[at + 1], KEYS[at + 3], micros)
+      if not is_read then queue_bad = unreadable(KEYS[at + 2], 'hash') end
+    end
   end
   -- The lanes of one priority get the same limit, because the caller takes runs from them by age.
   if ARGV[arg + 1] ~= priority then priority, left = ARGV[arg + 1], rest end
   local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
-  local lane_bad = head.err and (wrong_type({due, 'zset'}) or {'wrong_type', due, 'unknown', 'zset'}) or queue_bad
+  local lane_bad = head.err and unreadable(due, 'zset') or queue_bad
   local first = not lane_bad and head[2]
   if lane_bad then
     reply[#reply + 1] = lane_bad
@@ -97,9 +111,10 @@ for item = 1, (#KEYS - 6) / 4 do
     reply[#reply + 1] = {int(closed), {}, '', ''}
   elseif capacity.capacity == 0 then
     -- The end of a run wakes the nodes when it frees a place. Only a rate limit has a known time of
-    -- the next start.
-    local next_at = math.max(tonumber(first), capacity.at and math.ceil(capacity.at / 1000) or 0)
+    -- the next start. A run to come is polled again when it is due, because only then does the reply
+    -- have the reason why it does not start.
     local is_due = tonumber(first) <= now
+    local next_at = is_due and math.ceil((capacity.at or 0) / 1000) or tonumber(first)
     reply[#reply + 1] = {next_at > now and int(next_at) or '', {}, 0, is_due and capacity.why or ''}
   elseif is_to_come(first) and is_to_come(redis.call('ZRANGE', due, -1, -1, 'WITHSCORES')[2]) then
     reply[#reply + 1] = {first, {}, capacity.capacity or '', ''}

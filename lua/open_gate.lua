@@ -307,7 +307,7 @@ while not is_cut do
   add_to_counter(counters, 'waiting', -1)
   given = given + 1
 end
-if given + sent > 0 then redis.call('PUBLISH', nudge, 'due') end
+if given + sent > 0 then wake_nodes(nudge, 'due') else count_change(nudge, 'due') end
 if wanted[1] then
   -- The same reply asks for the lanes of the next runs.
   for _, first in ipairs(redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, ASKED)) do

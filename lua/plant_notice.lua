@@ -34,7 +34,7 @@
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {notices = KEYS[1], job = KEYS[2], run = KEYS[3], due = KEYS[4], manual = KEYS[5],
-  subject_job = KEYS[9]}
+  subject_job = KEYS[9], nudge = KEYS[8]}
 local bad = wrong_type({k.notices, 'zset', k.job, 'hash', k.run, 'hash', k.due, 'zset', k.manual, 'zset', KEYS[6], 'zset', KEYS[7], 'hash',
   k.subject_job, 'hash'})
 if bad then return bad end
@@ -52,7 +52,7 @@ if ARGV[11] == '1' then
   if suppressed == 0 then return done('obsolete') end
   if redis.call('ZCARD', k.manual) > 0 then return {'waits'} end
 elseif redis.call('ZCARD', k.manual) >= tonumber(ARGV[9]) then
-  suppress({notices = k.notices, job = k.subject_job, counters = KEYS[7]}, kind, ARGV[10], now)
+  suppress({notices = k.notices, job = k.subject_job, counters = KEYS[7], nudge = k.nudge}, kind, ARGV[10], now)
   return done('suppressed')
 end
 local rev = redis.call('HGET', k.job, 'rev')
@@ -68,5 +68,5 @@ redis.call('HSET', k.run, 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[8], 'kin
 redis.call('HDEL', k.subject_job, 'suppressed:' .. kind)
 redis.call('ZADD', k.manual, ARGV[5], id)
 redis.call('ZADD', k.due, now, id)
-nudge_if_head(KEYS[8], k.due, id)
+nudge_if_head(k.nudge, k.due, id)
 return done('planted')

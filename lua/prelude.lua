@@ -85,17 +85,33 @@ local function wrong_type(keys)
   end
 end
 
+-- The counters in the key of the nudges, each of 32 bits: what changed, and the place of its counter.
+local CHANGES_COUNTED = {due = 0, lanes = 1, pools = 2, stop = 3, files = 4, notices = 5, jobs = 6, deadlines = 7}
+
+-- Counts a change. Each node reads the counters once a second, so it also sees a change whose
+-- message was lost, or that has no message. A key of another type must not stop the step that is
+-- counted; nodes then read everything at each poll.
+local function count_change(channel, word)
+  redis.pcall('BITFIELD', channel, 'INCRBY', 'u32', '#' .. CHANGES_COUNTED[word], 1)
+end
+
+-- Wakes the nodes because of a change. The channel and the key with the counters have one name.
+local function wake_nodes(channel, word)
+  count_change(channel, word)
+  redis.call('PUBLISH', channel, word)
+end
+
 -- Wakes the nodes if `id`, just added to `due`, is the first run there. They would otherwise sleep
 -- until the ready time of the former first run.
 local function nudge_if_head(channel, due, id)
-  if redis.call('ZRANGE', due, 0, 0)[1] == id then redis.call('PUBLISH', channel, 'due') end
+  if redis.call('ZRANGE', due, 0, 0)[1] == id then wake_nodes(channel, 'due') end
 end
 
 -- Records that a lane is in use, and wakes the nodes if the lane is new. The plain lane of a queue
 -- needs no record, because nodes know the lane by its queue.
 local function note_lane(lanes, channel, lane, now)
   if not string.find(lane, '[!~+]') then return end
-  if redis.call('ZADD', lanes, now, lane) == 1 then redis.call('PUBLISH', channel, 'lanes') end
+  if redis.call('ZADD', lanes, now, lane) == 1 then wake_nodes(channel, 'lanes') end
 end
 
 -- Adds `by` to the counter `word`. A counter with a bad or negative value starts again at `by`,
@@ -147,6 +163,7 @@ local function suppress(k, kind, id, now)
   add_to_counter(k.job, 'suppressed:' .. kind, 1)
   if kind ~= 'ping' and redis.call('HGET', k.job, 'suppressed:' .. kind) == '1' and redis.call('ZCARD', k.notices) < 2 * NOTICES then
     redis.call('ZADD', k.notices, now, cjson.encode({kind = kind, run = id, stamp = 'rest' .. int(now), at = int(now)}))
+    count_change(k.nudge, 'notices')
   end
 end
 
@@ -162,16 +179,22 @@ local function add_notice(k, kind, id, stamp, now)
     if found[at] and found[at] ~= '' then notice[field] = found[at] end
   end
   redis.call('ZADD', k.notices, now, cjson.encode(notice))
-  redis.call('PUBLISH', k.nudge, 'notices')
+  wake_nodes(k.nudge, 'notices')
 end
 
 -- Adds the deadlines of a run, from the limits in `notify` of its job. A run that has started gets
--- no `start` deadline.
-local function watch(deadlines, id, due_ms, notify, has_started)
+-- no `start` deadline. Nodes sleep until the first deadline, so a new first deadline is counted as a
+-- change. `channel` is nil if the calling node looks at the deadlines next.
+local function watch(deadlines, channel, id, due_ms, notify, has_started)
+  local is_added = false
   for word, ms in string.gmatch(notify or '', '(%l+)=(%d+)') do
     if word == 'finish' or word == 'start' and not has_started then
       redis.call('ZADD', deadlines, int(tonumber(due_ms) + tonumber(ms)), id .. ' ' .. word)
+      is_added = true
     end
+  end
+  if is_added and channel and string.find(redis.call('ZRANGE', deadlines, 0, 0)[1], id, 1, true) == 1 then
+    count_change(channel, 'deadlines')
   end
 end
 
@@ -342,7 +365,7 @@ local function free_first_waiting(k, now)
     if not string.find(first[1], '~', 1, true) then redis.call('ZADD', k.open, first[2], first[1]) end
     redis.call('ZREM', k.waiting, first[1])
     add_to_counter(k.counters, 'waiting', -1)
-    redis.call('PUBLISH', k.nudge, 'due')
+    wake_nodes(k.nudge, 'due')
   end
 end
 
@@ -523,5 +546,5 @@ end
 local function leave_queue(k, id)
   if redis.call('ZREM', k.running, id) == 0 then return end
   local limit = whole(redis.call('HGET', k.queue, 'limit'), POOL)
-  if limit > 0 and redis.call('ZCARD', k.running) == limit - 1 then redis.call('PUBLISH', k.nudge, 'due') end
+  if limit > 0 and redis.call('ZCARD', k.running) == limit - 1 then wake_nodes(k.nudge, 'due') end
 end

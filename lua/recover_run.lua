@@ -92,7 +92,7 @@ if verdict == 'retry' then
   leave_gates(k, id, places, 'ended', now)
   redis.call('ZREM', k.leases, member)
   leave_queue(k, id)
-  redis.call('PUBLISH', k.nudge, 'due')
+  wake_nodes(k.nudge, 'due')
   return {'recovered'}
 end
 end_run(k, id, verdict, reason, now, {'by', by})

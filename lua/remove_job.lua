@@ -95,12 +95,13 @@ if is_listed then
     -- The definition in force is withdrawn with its file. An empty hash makes the other files apply
     -- their definitions again.
     for _, field in ipairs(others) do redis.call('HSET', k.job, field, '') end
-    redis.call('PUBLISH', KEYS[12], 'files')
+    wake_nodes(KEYS[12], 'files')
   end
   return {'listed'}
 end
 if job[2] then return {'over', job[2]} end
 
+count_change(KEYS[12], 'jobs')
 local stopped, request = 0, stop_request(ARGV[9], ARGV[10])
 if ARGV[8] == 'stop' then
   for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
@@ -109,7 +110,7 @@ if ARGV[8] == 'stop' then
     -- A run that waits for its retry becomes due at once, and its claim ends it.
     if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
   end
-  if stopped > 0 then redis.call('PUBLISH', KEYS[12], 'stop') end
+  if stopped > 0 then wake_nodes(KEYS[12], 'stop') end
 end
 -- Waiting runs must not start either, not even a retried dead letter. Each of them ends when its
 -- turn comes.

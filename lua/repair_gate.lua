@@ -87,5 +87,5 @@ for _, entry in ipairs(redis.call('ZRANGE', gate.lanes, 0, ENTRIES)) do
   if first then set_first_of_lane(gate, of_lane, first) end
 end
 set_gate_timer(gates.timers, gate, now)
-redis.call('PUBLISH', KEYS[2], 'due')
+wake_nodes(KEYS[2], 'due')
 return {'repaired', left}

@@ -86,5 +86,5 @@ if is_closed then
   release_blocked(k, id, now)
   end_or_plan_job(k, id, ARGV[3], now)
 end
-redis.call('PUBLISH', k.nudge, 'due')
+wake_nodes(k.nudge, 'due')
 return {'repaired'}

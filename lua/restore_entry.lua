@@ -53,5 +53,5 @@ if is_lease then
   for _, name in ipairs(gate_names(run[4])) do redis.call('ZADD', gates[name].holders, now, ARGV[7]) end
 end
 redis.call('HDEL', KEYS[1], ARGV[2])
-nudge_if_head(KEYS[5], KEYS[2], ARGV[4])
+wake_nodes(KEYS[5], 'due')
 return {'restored'}

@@ -5,6 +5,7 @@
 -- KEYS 1 quarantine
 -- KEYS 2 aside
 -- KEYS 3 key
+-- KEYS 4 nudge
 -- ARGV 1 field: the entry's name
 -- ARGV 2 entry: as the caller read it
 -- ARGV 3 kind: the type that the key must have
@@ -22,4 +23,5 @@ if kind ~= ARGV[3] then return {'refused', 'the quarantined key is a ' .. kind .
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'taken'} end
 redis.call('RENAME', KEYS[2], KEYS[3])
 redis.call('HDEL', KEYS[1], ARGV[1])
+wake_nodes(KEYS[4], 'due')
 return {'restored'}

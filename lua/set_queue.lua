@@ -35,5 +35,5 @@ for at = 6, #ARGV, 2 do
   end
 end
 redis.call('HSET', KEYS[1], 'set_at', int(now), 'set_by', ARGV[5])
-redis.call('PUBLISH', KEYS[3], 'pools')
+wake_nodes(KEYS[3], 'pools')
 return {'set'}

@@ -60,5 +60,5 @@ for at = 7, #KEYS do
 end
 plant_pending(k, name, ARGV[7], ARGV[8], ARGV[9])
 redis.call('HSET', k.job, 'window', ARGV[6])
-redis.call('PUBLISH', k.nudge, 'due')
+wake_nodes(k.nudge, 'due')
 return {'spread', spread}

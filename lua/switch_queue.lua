@@ -25,7 +25,7 @@ end
 if ARGV[4] == 'resume' then
   if not paused[1] then return {'already'} end
   redis.call('HDEL', KEYS[1], 'paused', 'paused_in', 'paused_by')
-  redis.call('PUBLISH', KEYS[3], 'pools')
+  wake_nodes(KEYS[3], 'pools')
   return {'resumed'}
 end
 if paused[1] then
@@ -34,5 +34,5 @@ if paused[1] then
   return {'already'}
 end
 redis.call('HSET', KEYS[1], 'paused', int(now), 'paused_in', 'hand', 'paused_by', ARGV[5])
-redis.call('PUBLISH', KEYS[3], 'pools')
+wake_nodes(KEYS[3], 'pools')
 return {'paused'}

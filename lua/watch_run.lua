@@ -16,6 +16,6 @@ local id = ARGV[1]
 local job = redis.call('HMGET', KEYS[1], 'pending', 'watched', 'notify')
 if job[1] ~= id then return {'gone'} end
 if job[2] == id then return {'known'} end
-watch(KEYS[2], id, ARGV[2], job[3], false)
+watch(KEYS[2], nil, id, ARGV[2], job[3], false)
 redis.call('HSET', KEYS[1], 'watched', id)
 return {'watched'}

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::change_watch::ChangeWatch;
 use super::settings::EngineSettings;
 use super::status::outage_log::OutageLog;
 use super::wakeups::Wakeups;
@@ -13,6 +14,7 @@ pub(crate) struct NodeContext {
     pub(crate) settings: EngineSettings,
     pub(crate) outage_log: OutageLog,
     pub(crate) wakeups: Wakeups,
+    pub(crate) changes: ChangeWatch,
     phase: Mutex<Phase>,
 }
 
@@ -41,9 +43,14 @@ impl Phase {
 
 impl NodeContext {
     pub(crate) fn new(store: Store, settings: EngineSettings) -> Self {
-        let (outage_log, wakeups, phase) =
-            (OutageLog::default(), Wakeups::default(), Mutex::default());
-        Self { store, settings, outage_log, wakeups, phase }
+        Self {
+            store,
+            settings,
+            outage_log: OutageLog::default(),
+            wakeups: Wakeups::default(),
+            changes: ChangeWatch::default(),
+            phase: Mutex::default(),
+        }
     }
 
     pub(crate) fn phase(&self) -> Phase {

@@ -22,6 +22,7 @@ use super::maintenance::reaper::Reaper;
 use super::maintenance::retained_bounds::{RetainedBounds, Retention};
 use super::maintenance::{background_check, janitor, presence};
 use super::node_context::NodeContext;
+use super::notification::deadline_watch::DeadlineWatch;
 use super::notification::{deadline_watch, notice_planter};
 use super::planning::boot_plan::BootPlanner;
 use super::planning::file_change::sections_of;
@@ -152,7 +153,11 @@ impl NodeParts {
             Arc::new(BackgroundCheck { node: node(), health: health() }),
             background_check::run,
         );
-        loops.spawn("deadline watch", node(), deadline_watch::run);
+        loops.spawn(
+            "deadline watch",
+            Arc::new(DeadlineWatch { node: node(), health: health() }),
+            deadline_watch::run,
+        );
         loops.spawn("notice planter", node(), notice_planter::run);
         loops.spawn(
             "replanner",

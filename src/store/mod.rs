@@ -18,7 +18,7 @@ pub mod server;
 
 pub use consistency::check_turn::{CheckNote, CheckTurn};
 pub use consistency::indexes::{IndexName, IndexPage};
-pub use consistency::inspection::JobToInspect;
+pub use consistency::inspection::{JobToInspect, Searched};
 pub use consistency::quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
 pub use consistency::quarantine_discard::Discarded;
 pub use consistency::quarantine_return::PutBackReply;
@@ -62,6 +62,7 @@ pub use recovery::restoration::{
     InLedger, KnownRun, LedgerAnswer, RestoreOrder, RestoreReply, ReturnReply, TakenFrom,
 };
 pub use runs::catch_up_spread::{SpreadOrder, SpreadReply, SpreadWindow};
+pub use runs::change_counts::{Change, ChangeCounts, PollTrace, ShortPoll};
 pub use runs::claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant};
 pub use runs::dead_letter_retry::{Beside, RetryOrder, RetryReply};
 pub use runs::due_poll::{DataMarks, DueEntry, LaneAsk, LanePoll, Met, Poll};
@@ -109,6 +110,12 @@ impl Store {
             fixed_now: None,
             by: Arc::from(""),
         })
+    }
+
+    /// Returns a store with a connection of its own, on which long reads delay no other call. Fails if
+    /// no Redis client can be made.
+    pub fn apart(&self) -> Result<Self, StoreError> {
+        Ok(Self { link: self.link.apart()?, ..self.clone() })
     }
 
     /// Returns a store whose scripts all use the fixed time `now`, so that tests control the time.

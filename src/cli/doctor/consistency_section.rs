@@ -13,13 +13,13 @@ use crate::domain::consistency::{FindingSubject, Inconsistency, Mend};
 use crate::domain::name::names::Fence;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
-use crate::engine::maintenance::background_check::EVERY;
+use crate::engine::maintenance::background_check::{EVERY, UNCHANGED_EVERY};
 use crate::engine::maintenance::full_check::{Examination, Mended};
 use crate::store::{CheckLevel, CheckNote, NodeRecord, ServerCheck, Store};
 
 /// The time since the last background check by any node after which `doctor` warns. Each node
-/// checks a part of the data each minute.
-const OVERDUE: Duration = EVERY.saturating_mul(10);
+/// checks a part of the data once an hour, even if nothing changes.
+const OVERDUE: Duration = UNCHANGED_EVERY.saturating_add(EVERY.saturating_mul(10));
 
 /// Returns a line about the data that this command checked, and a line about the background check
 /// by the nodes.
@@ -74,7 +74,7 @@ fn slow_check(audit: Option<&CheckNote>, nodes: &[NodeRecord], now: UnixMillis) 
     let was_there =
         nodes.iter().any(|node| is_present(node, now) && node.started_at.is_some_and(is_long));
     if was_there && audit.is_none_or(|audit| is_long(audit.at)) {
-        let why = "no node checked a part of the data in the last minutes, although each node should; the logs of the nodes have the cause (\"the consistency of the data is not checked\")";
+        let why = "no node checked a part of the data in the last hour, although each node should; the logs of the nodes have the cause (\"the consistency of the data is not checked\")";
         return ServerCheck::new("slow check", CheckLevel::Warn, format!("{text}: {why}"));
     }
     ServerCheck::new("slow check", CheckLevel::Ok, text)

@@ -34,7 +34,7 @@ pub struct KeyFacts {
 }
 
 /// The names of the keys that exist once in a namespace, each with the Redis type of the key.
-pub const SINGLE_KEYS: [(&str, &str); 33] = [
+pub const SINGLE_KEYS: [(&str, &str); 34] = [
     ("leases", "zset"),
     ("jobs", "zset"),
     ("finished", "zset"),
@@ -68,6 +68,7 @@ pub const SINGLE_KEYS: [(&str, &str); 33] = [
     ("output_bytes", "string"),
     ("epoch", "string"),
     ("restoring_until", "string"),
+    ("nudge", "string"),
 ];
 
 /// The families of keys, each with the Redis type of its keys. The name of such a key is

@@ -5,6 +5,11 @@
 //! polls, to the microsecond. The timers of the async runtime are not precise enough, because they
 //! round up to milliseconds. A nudge or a freed slot ends the sleep early. If a nudge is lost, the
 //! sleep lasts at most [`LONGEST_SLEEP`].
+//!
+//! After a poll without due runs, the next polls only read the clock and the counters of changes.
+//! The lanes are polled again when a counter has moved, when the next known run is ready, after a
+//! nudge, and at the latest after [`LONGEST_QUIET`]. So an idle node costs Redis the same for any
+//! number of lanes and jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +33,12 @@ use crate::engine::node_context::{NodeContext, Phase};
 use crate::engine::status::event_notes::{Claims, NoteData};
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::{BootInstant, BootTimer};
-use crate::store::{DueEntry, LanePoll, Met, Poll};
+use crate::store::{DueEntry, LanePoll, Met, Poll, PollTrace, StoreError};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// The longest time without a poll of the lanes. A poll of the lanes also finds runs that no script
+/// of this version has added.
+const LONGEST_QUIET: Duration = Duration::from_secs(60);
 /// The part of a tick (one tenth) that a round spends at most on searches past blocked runs. Runs
 /// that become due in other lanes wait during these searches.
 const WALKS: u32 = 10;
@@ -51,6 +59,25 @@ struct DispatchParts {
     claimer: Claimer,
     search: LaneSearch,
     gatekeeper: Gatekeeper,
+    quiet: Option<Quiet>,
+}
+
+/// The result of a poll of the lanes that found nothing to do now.
+struct Quiet {
+    trace: PollTrace,
+    /// The time of the next run or gate check. `None` if none is planned.
+    next: Option<UnixMillis>,
+    until: BootInstant,
+}
+
+/// The lanes that a poll has read.
+struct FoundLanes {
+    /// The queues with due runs.
+    queues: Vec<FoundQueue>,
+    /// The ready time of the next run. `None` if no run is planned in these lanes.
+    next: Option<UnixMillis>,
+    /// True if no run is due and each lane could be read.
+    is_quiet: bool,
 }
 
 /// Polls until `stop` is cancelled. Before it returns, it finishes a claim under way and starts the
@@ -67,6 +94,7 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
         ),
         search: LaneSearch { node: ticker.node.clone(), health },
         gatekeeper: Gatekeeper::default(),
+        quiet: None,
     };
     let timer = BootTimer::new()
         .inspect_err(|error| {
@@ -95,7 +123,7 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return,
             () = rest(timer.as_ref(), sleep) => {}
-            () = ticker.node.wakeups.ticker.notified() => {}
+            () = ticker.node.wakeups.ticker.notified() => parts.quiet = None,
         }
     }
 }
@@ -121,11 +149,23 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
         return tick;
     }
     ticker.health.notes.claims(Claims::Taken);
+    let capacity = hold_back(ticker);
+    if let Some(quiet) = parts.quiet.take().filter(|_| capacity > 0) {
+        let sent = BootInstant::now();
+        match short_poll(ticker, &quiet, sent).await {
+            Ok(None) => {}
+            Ok(Some(sleep)) => {
+                // At the ready time of the next run, the lanes are polled at once.
+                parts.quiet = Some(quiet).filter(|_| sleep == LONGEST_SLEEP);
+                return sleep;
+            }
+            Err(error) => return no_answer(ticker, &error, sent),
+        }
+    }
     // Before queues and lanes are known, the poll asks for no lanes. It still shows whether Redis
     // answers.
     let mut offers =
         if ticker.runner.slots.has_learnt() { ticker.runner.slots.offers() } else { Vec::new() };
-    let capacity = hold_back(ticker);
     for offer in &mut offers {
         offer.slots = offer.slots.min(capacity);
     }
@@ -134,18 +174,10 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     let sent = BootInstant::now();
     let poll = match ticker.node.store.list_due(&lanes).await {
         Ok(poll) => poll,
-        Err(error) => {
-            ticker.node.outage_log.failed(&error, "this node starts no runs");
-            ticker.health.notes.redis_silent(sent);
-            return tick;
-        }
+        Err(error) => return no_answer(ticker, &error, sent),
     };
     ticker.node.outage_log.answered();
-    ticker.health.notes.redis_answered(poll.now);
-    if let Some(by) = ticker.health.redis_clock.read(poll.now, sent, BootInstant::now()) {
-        warn!(by_ms = by, "The clock of Redis was set {}.", step_text(by));
-        ticker.health.notes.clock_stepped(by);
-    }
+    is_step(ticker, poll.now, sent);
     ticker.health.notes.data(state_of_data(&poll));
     ticker.runner.leases.note_of_all_nodes(poll.leases);
     if !ticker.runner.loss_watch.knows(&poll, known) {
@@ -153,6 +185,9 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
         return tick;
     }
     ticker.node.store.trust(&poll.marks.server);
+    ticker.node.changes.note(poll.trace.as_ref(), &ticker.node.wakeups);
+    let is_calm = poll.gates.is_empty() && state_of_data(&poll) == NoteData::IsSettled;
+    let has_room = capacity > 0 && !offers.is_empty() && offers.iter().all(|offer| offer.slots > 0);
     let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));
     let mut next = to_gate.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP));
     match parts.gatekeeper.open(&ticker.node, &poll.gates, &lanes).await {
@@ -165,10 +200,13 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
             next = next.min(tick);
         }
     }
-    let (found, next_head) =
-        read_lanes(ticker, parts, offers, poll.lanes, (poll.now, poll.past_now));
-    next = next.min(next_head.unwrap_or(next));
-    parts.dispatcher.begin_round(found, capacity);
+    let found = read_lanes(ticker, parts, offers, poll.lanes, (poll.now, poll.past_now));
+    if let Some(head) = found.next {
+        next = next.min(head.since(poll.now).saturating_sub(poll.past_now));
+    }
+    let first = found.next.into_iter().chain(poll.next_gate).min();
+    let is_quiet = is_calm && has_room && found.is_quiet;
+    parts.dispatcher.begin_round(found.queues, capacity);
     work(ticker, parts, poll.now).await;
     if claim_behind(ticker, parts, poll.now).await.is_err() {
         next = next.min(tick);
@@ -176,13 +214,65 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     match parts.dispatcher.pace() {
         DispatchPace::AtOnce => Duration::ZERO,
         DispatchPace::NextTick => next.min(tick),
-        DispatchPace::Idle => next,
+        DispatchPace::Idle => {
+            let until = BootInstant::now().saturating_add(LONGEST_QUIET);
+            parts.quiet = poll
+                .trace
+                .filter(|_| is_quiet && next == LONGEST_SLEEP)
+                .map(|trace| Quiet { trace, next: first, until });
+            next
+        }
     }
 }
 
-/// Returns the due entries that a poll found, by queue, and the time until the next run is ready.
-/// This time is `None` if no run is planned in these lanes. Also records the state of each queue
-/// for the node events.
+/// Asks Redis whether the data is as it was at the last poll of the lanes, and whether the next run
+/// is still to come. If so, returns the time to sleep before the next poll. If not, the lanes must
+/// be polled.
+async fn short_poll(
+    ticker: &Ticker,
+    quiet: &Quiet,
+    sent: BootInstant,
+) -> Result<Option<Duration>, StoreError> {
+    if sent >= quiet.until {
+        return Ok(None);
+    }
+    let Some(found) = ticker.node.store.short_poll(&quiet.trace).await? else { return Ok(None) };
+    ticker.node.outage_log.answered();
+    if is_step(ticker, found.now, sent) || !found.is_unchanged {
+        return Ok(None);
+    }
+    ticker.runner.loss_watch.saw_again(found.now);
+    let ahead = quiet.next.map(|next| next.since(found.now).saturating_sub(found.past_now));
+    if ahead.is_some_and(|ahead| ahead.is_zero()) {
+        return Ok(None);
+    }
+    ticker.health.progress.saw_next(ahead);
+    Ok(Some(ahead.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)))
+}
+
+/// Records that Redis did not answer the poll that was sent at `sent`. Returns the time to sleep
+/// before the next poll.
+fn no_answer(ticker: &Ticker, error: &StoreError, sent: BootInstant) -> Duration {
+    ticker.node.outage_log.failed(error, "this node starts no runs");
+    ticker.health.notes.redis_silent(sent);
+    ticker.node.settings.tick
+}
+
+/// Records the time `now` that Redis' clock showed after `sent`. Returns true if the clock was set
+/// since the last poll.
+fn is_step(ticker: &Ticker, now: UnixMillis, sent: BootInstant) -> bool {
+    ticker.health.notes.redis_answered(now);
+    let step = ticker.health.redis_clock.read(now, sent, BootInstant::now());
+    if let Some(by) = step {
+        warn!(by_ms = by, "The clock of Redis was set {}.", step_text(by));
+        ticker.health.notes.clock_stepped(by);
+        ticker.node.wakeups.deadline_watch.notify_one();
+    }
+    step.is_some()
+}
+
+/// Returns the due entries that a poll found, by queue, and the ready time of the next run. Also
+/// records the state of each queue for the node events.
 ///
 /// `offers` are the polled queues, and `answers` the answers for their lanes. `now` is Redis' time
 /// of the answers, and `past_now` the time passed since.
@@ -192,24 +282,25 @@ fn read_lanes(
     offers: Vec<Offer>,
     answers: Vec<LanePoll>,
     (now, past_now): (UnixMillis, Duration),
-) -> (Vec<FoundQueue>, Option<Duration>) {
-    let (mut found, mut next) = (Vec::new(), None::<Duration>);
+) -> FoundLanes {
+    let (mut found, mut next, mut is_quiet) = (Vec::new(), None::<UnixMillis>, true);
     let mut answers = answers.into_iter();
     for Offer { queue, lanes, mut slots, share } in offers {
         let (mut in_lanes, mut hold) = (Vec::new(), None);
         for (lane, answer) in lanes.into_iter().zip(answers.by_ref()) {
             match answer {
-                LanePoll::WrongType(error) => parts.claimer.report_wrong_type(&lane, &error),
+                LanePoll::WrongType(error) => {
+                    is_quiet = false;
+                    parts.claimer.report_wrong_type(&lane, &error);
+                }
                 LanePoll::Due { due, next: head, capacity, no_room } => {
+                    is_quiet &= due.is_empty() && no_room.is_none();
                     hold = hold.or(no_room);
                     slots = slots.min(capacity.unwrap_or(slots));
                     if head.is_some() || !due.is_empty() {
                         ticker.runner.slots.saw(&lane);
                     }
-                    if let Some(head) = head {
-                        let ahead = head.since(now).saturating_sub(past_now);
-                        next = Some(next.map_or(ahead, |first| first.min(ahead)));
-                    }
+                    next = next.into_iter().chain(head).min();
                     note_wait(ticker, &queue, &due);
                     if !due.is_empty() {
                         in_lanes.push((lane, due));
@@ -225,8 +316,8 @@ fn read_lanes(
             found.push(FoundQueue { queue, share, slots, lanes: in_lanes });
         }
     }
-    ticker.health.progress.saw_next(next);
-    (found, next)
+    ticker.health.progress.saw_next(next.map(|head| head.since(now).saturating_sub(past_now)));
+    FoundLanes { queues: found, next, is_quiet }
 }
 
 /// Records that due runs of `queue` wait for a slot, and since when. Only time in which all slots

@@ -1,11 +1,14 @@
 //! The consistency check in the background. Each minute one node checks a part of all indexes and
-//! records (a slice), and stores the findings.
+//! records (a slice), and stores the findings. While nothing changes in Redis, a node checks a slice
+//! only once an hour.
 //!
 //! Invariant: the check only reads and reports. The exception is a run whose time was computed
 //! while Redis' clock was ahead, because such a run is planned again.
+//! - A job or run is searched only in its own lane, so that the cost does not grow with the lanes.
 //! - A slice has a fixed size, whatever the amount of data. The next slice continues at the end of
 //!   the last one.
 //! - Each slice also checks earlier findings again, so that a repaired finding disappears.
+//! - The check uses a connection of its own, so it delays no run.
 //! - Counters are checked once a round, unless Redis has more keys than `COUNTED`.
 
 use std::collections::BTreeSet;
@@ -24,12 +27,15 @@ use crate::domain::queue::lane::Lane;
 use crate::engine::node_context::NodeContext;
 use crate::engine::planning::replan;
 use crate::engine::status::node_health::NodeHealth;
+use crate::keeper::BootInstant;
 use crate::store::{CheckNote, IndexName, Store, StoreError};
 
 /// The interval between slices. The first node that asks after this interval checks the slice.
 pub const EVERY: Duration = Duration::from_secs(60);
 /// The interval at which a node asks whether the next slice is due.
 const ASK: Duration = Duration::from_secs(5);
+/// The longest interval between slices of a node while nothing changes in Redis.
+pub const UNCHANGED_EVERY: Duration = Duration::from_secs(3_600);
 /// The number of index members checked in one slice.
 const SLICE: usize = 500;
 const PAGE: usize = 100;
@@ -51,23 +57,50 @@ pub(crate) struct BackgroundCheck {
 /// Asks Redis at intervals whether the next slice is due for this node, and checks it. Never
 /// returns.
 pub(crate) async fn run(check: Arc<BackgroundCheck>) {
+    let mut store = None;
+    // The changes known at the last question, and the instant of the next question if nothing
+    // changes.
+    let (mut asked_at, mut next) = (None, BootInstant::now());
     loop {
         tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
-        if let Err(error) = turn(&check).await {
-            check.node.outage_log.failed(&error, "the consistency of the data is not checked");
+        let changes = Some(check.node.changes.all());
+        if changes == asked_at && BootInstant::now() < next {
+            continue;
+        }
+        let asked = async {
+            if store.is_none() {
+                store = Some(check.node.store.apart()?);
+            }
+            match &store {
+                Some(store) => turn(&check, store).await,
+                None => Ok(ASK),
+            }
+        };
+        match asked.await {
+            Ok(pause) => {
+                asked_at = changes;
+                next = BootInstant::now().saturating_add(pause);
+            }
+            Err(error) => {
+                asked_at = None;
+                check.node.outage_log.failed(&error, "the consistency of the data is not checked");
+            }
         }
     }
 }
 
-async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
-    let store = &check.node.store;
-    let Some(turn) = store.take_check_turn(&check.node.settings.node, EVERY).await? else {
-        return Ok(());
+/// Checks a slice if it is due. Returns the time after which this node asks again if nothing
+/// changes.
+async fn turn(check: &BackgroundCheck, store: &Store) -> Result<Duration, StoreError> {
+    let turn = match store.take_check_turn(&check.node.settings.node, EVERY).await? {
+        Ok(turn) => turn,
+        Err(pause) => return Ok(pause),
     };
     let known = Known::read(&turn.list);
     let no_more = BTreeSet::new();
     let mut checker = ConsistencyChecker::open(store, &no_more).await?;
     let mut found = checker.look_at(&known.subjects).await?;
+    checker.narrow();
     let lanes = checker.lanes();
     let mut place = Place::parse(&turn.place, &lanes);
     let (first, mut looked_at, mut round_at) = (place.part.clone(), 0, turn.round_at);
@@ -77,7 +110,7 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
         if place.part == Part::Counters {
             is_counted = true;
         } else {
-            let (findings, members) = look(check, &mut checker, &mut place).await?;
+            let (findings, members) = look(check, store, &mut checker, &mut place).await?;
             found.extend(findings);
             looked_at += members.max(1);
         }
@@ -125,7 +158,8 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
         list: Value::Array(list).to_string(),
         findings: found.len() as u64,
     };
-    store.write_check_note(&note).await
+    store.write_check_note(&note).await?;
+    Ok(UNCHANGED_EVERY)
 }
 
 /// Returns the findings about counters and output indexes. Returns no findings if there are too
@@ -142,13 +176,14 @@ async fn count(store: &Store) -> Result<Vec<Inconsistency>, StoreError> {
 /// findings and the number of members checked.
 async fn look(
     check: &BackgroundCheck,
+    store: &Store,
     checker: &mut ConsistencyChecker<'_>,
     place: &mut Place,
 ) -> Result<(Vec<Inconsistency>, usize), StoreError> {
     let index = match &place.part {
         Part::Index(index) => index.clone(),
         Part::Keys => {
-            return match look_at_keys(check, checker, place).await {
+            return match look_at_keys(store, checker, place).await {
                 // A Redis user who may not scan all keys still checks the other parts.
                 Err(StoreError::Denied { .. }) => {
                     place.cursor = 0;
@@ -159,7 +194,7 @@ async fn look(
         }
         Part::Counters => return Ok((Vec::new(), 0)),
     };
-    let page = match check.node.store.scan_index(&index, place.cursor, PAGE).await {
+    let page = match store.scan_index(&index, place.cursor, PAGE).await {
         Ok(page) => page,
         // The key of the wrong type becomes a finding, and the other indexes are still checked.
         Err(StoreError::WrongType { key, .. }) => {
@@ -175,11 +210,11 @@ async fn look(
             page.members.iter().filter_map(|name| name.parse().ok()).collect();
         let mut findings = checker.look_at_jobs(&names).await?;
         if check.health.redis_clock.is_steady() {
-            check.node.store.forget_dealt(&names, check.node.store.now().await?).await?;
+            store.forget_dealt(&names, store.now().await?).await?;
         }
         for name in &names {
             // Keys of the wrong type were already reported above.
-            let Ok(places) = check.node.store.list_places(name, PLACES).await else { continue };
+            let Ok(places) = store.list_places(name, PLACES).await else { continue };
             let runs: Vec<(RunId, Option<Fence>)> =
                 places.into_iter().map(|run| (run, None)).collect();
             if !runs.is_empty() {
@@ -190,23 +225,26 @@ async fn look(
     }
     let runs: Vec<(RunId, Option<Fence>)> =
         page.members.iter().filter_map(|member| index.run_of(member)).collect();
-    Ok((checker.look_at_runs(&runs).await?, count))
+    let lane = match &index {
+        IndexName::Due(lane) => Some(lane.clone()),
+        IndexName::Running(queue) => Some(Lane::from(queue.clone())),
+        _ => None,
+    };
+    Ok((checker.look_at_runs_of(&runs, lane.as_ref()).await?, count))
 }
 
 /// Checks one page of the keys of the namespace, and the jobs and runs named by these keys. Also
 /// finds jobs and runs that no index names.
 async fn look_at_keys(
-    check: &BackgroundCheck,
+    store: &Store,
     checker: &mut ConsistencyChecker<'_>,
     place: &mut Place,
 ) -> Result<(Vec<Inconsistency>, usize), StoreError> {
-    let (keys, next) = check.node.store.scan_some_keys(place.cursor, PAGE).await?;
+    let (keys, next) = store.scan_some_keys(place.cursor, PAGE).await?;
     place.cursor = next;
     let mut findings: Vec<Inconsistency> = keys.iter().flat_map(judge_key).collect();
-    findings.extend(
-        consistency_check::look_at_fields(&check.node.store, &keys.iter().collect::<Vec<_>>())
-            .await?,
-    );
+    findings
+        .extend(consistency_check::look_at_fields(store, &keys.iter().collect::<Vec<_>>()).await?);
     let (mut jobs, mut runs) = (BTreeSet::new(), Vec::new());
     for key in &keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));

@@ -24,7 +24,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::{Definition, DefinitionError};
 use crate::engine::planning::far_plans::Far;
 use crate::engine::planning::{far_plans, passed_ranges};
-use crate::store::{JobRecord, JobToInspect, Store, StoreError};
+use crate::store::{JobRecord, JobToInspect, Searched, Store, StoreError};
 
 /// The time between the first reading of the facts and the second reading that confirms findings.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -39,6 +39,8 @@ pub struct ConsistencyChecker<'a> {
     now: UnixMillis,
     lanes: BTreeSet<Lane>,
     leased: BTreeMap<RunId, Vec<Fence>>,
+    /// True if jobs and runs are searched only in their own lanes.
+    is_narrow: bool,
 }
 
 impl<'a> ConsistencyChecker<'a> {
@@ -48,7 +50,15 @@ impl<'a> ConsistencyChecker<'a> {
         let mut lanes = store.list_lanes().await?;
         lanes.extend(more.iter().cloned());
         lanes.extend(store.list_host_lanes().await?);
-        Ok(Self { store, now: store.now().await?, lanes, leased: store.read_leased(LEASES).await? })
+        let (now, leased) = (store.now().await?, store.read_leased(LEASES).await?);
+        Ok(Self { store, now, lanes, leased, is_narrow: false })
+    }
+
+    /// From now on searches a job or run only in its own lane, and in the lane in which it was
+    /// found. So the cost of a check does not grow with the number of lanes. A run in a wrong lane
+    /// is found when the due set of that lane is read. [`confirm`] searches all lanes.
+    pub fn narrow(&mut self) {
+        self.is_narrow = true;
     }
 
     /// Returns the lanes that this pass checks.
@@ -107,7 +117,9 @@ impl<'a> ConsistencyChecker<'a> {
             .map(|(name, _)| (*name).clone())
             .collect();
         let mut listed = self.store.read_listed(&lost).await?;
-        for facts in self.store.inspect_jobs(&to_inspect, &self.lanes()).await? {
+        let lanes = self.lanes();
+        let searched = if self.is_narrow { Searched::Own } else { Searched::All(&lanes) };
+        for facts in self.store.inspect_jobs(&to_inspect, searched).await? {
             match facts {
                 Ok(Some(mut facts)) => {
                     if facts.open > 0
@@ -176,10 +188,24 @@ impl<'a> ConsistencyChecker<'a> {
         &mut self,
         runs: &[(RunId, Option<Fence>)],
     ) -> Result<Vec<Inconsistency>, StoreError> {
+        self.look_at_runs_of(runs, None).await
+    }
+
+    /// Returns the findings about these runs, which were found in `lane`, if given.
+    pub async fn look_at_runs_of(
+        &mut self,
+        runs: &[(RunId, Option<Fence>)],
+        lane: Option<&Lane>,
+    ) -> Result<Vec<Inconsistency>, StoreError> {
         let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
         let names: Vec<JobName> = names.into_iter().collect();
         let jobs = self.store.read_jobs(&names).await?;
-        self.add_lanes(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.lane));
+        let of_jobs: BTreeMap<JobName, Lane> = jobs
+            .into_iter()
+            .filter_map(|job| job.ok().flatten())
+            .map(|job| (job.name, job.lane))
+            .collect();
+        self.add_lanes(of_jobs.values().cloned());
         // The record of a run may have another fence than the lease of the run.
         let with_fence = |run: &RunId, fence: Option<Fence>| {
             fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()))
@@ -188,7 +214,22 @@ impl<'a> ConsistencyChecker<'a> {
             runs.iter().map(|(run, fence)| (run.clone(), with_fence(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
         let (mut findings, mut skipped) = (Vec::new(), Vec::new());
-        for facts in inspect_runs(self.store, &runs, &self.lanes(), self.now).await? {
+        let (all, own): (Vec<Lane>, Vec<Vec<Lane>>) = if self.is_narrow {
+            let lanes_of = |(run, _): &(RunId, Option<Fence>)| {
+                let lanes: BTreeSet<&Lane> =
+                    of_jobs.get(run.job()).into_iter().chain(lane).collect();
+                lanes.into_iter().cloned().collect()
+            };
+            (Vec::new(), runs.iter().map(lanes_of).collect())
+        } else {
+            (self.lanes(), Vec::new())
+        };
+        let searched: Vec<&[Lane]> = if self.is_narrow {
+            own.iter().map(Vec::as_slice).collect()
+        } else {
+            vec![all.as_slice(); runs.len()]
+        };
+        for facts in inspect_runs(self.store, &runs, &searched, self.now).await? {
             match facts {
                 Ok(facts) => {
                     findings.extend(consistency::judge_run(&facts));
@@ -275,15 +316,16 @@ impl<'a> ConsistencyChecker<'a> {
     }
 }
 
-/// Returns the record and the index entries of each run. If the ready time of a planned run is too
+/// Returns the record and the index entries of each run, searched in the lanes at its place in
+/// `lanes`. If the ready time of a planned run is too
 /// far in the future, also returns the ready time that it should have.
 pub(crate) async fn inspect_runs(
     store: &Store,
     runs: &[(RunId, Option<Fence>)],
-    lanes: &[Lane],
+    lanes: &[&[Lane]],
     now: UnixMillis,
 ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
-    let mut all = store.inspect_runs(runs, lanes).await?;
+    let mut all = store.inspect_runs_in(runs, lanes).await?;
     let to_come = all.iter().flatten().filter_map(|facts| {
         let is_scheduled =
             matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });

@@ -23,6 +23,9 @@ use crate::keeper::BootInstant;
 use crate::store::{NodeEvents, SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
+/// The longest interval between rounds while nothing changes in Redis. Only the ages of records
+/// change then.
+const UNCHANGED_EVERY: Duration = Duration::from_secs(600);
 const DEAD_IN_ALL: usize = 10_000;
 /// The most jobs with a backfill that one round examines.
 const BACKFILLS: usize = 1_000;
@@ -53,15 +56,24 @@ pub(crate) async fn run(janitor: Arc<Janitor>) {
     recall(&janitor).await;
     // The time up to which ended runs have been examined.
     let mut seen = UnixMillis::EPOCH;
+    // The state of the changes at the last round, if that round found nothing more to remove.
+    let mut cleaned: Option<(u64, BootInstant)> = None;
     loop {
         // The interval is random, so that many nodes do not clean up at the same moment.
         let pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(pause) => {
+                let is_old = |at: BootInstant| BootInstant::now().since(at) >= UNCHANGED_EVERY;
+                if cleaned.is_some_and(|(changes, at)| changes == janitor.node.changes.all() && !is_old(at)) {
+                    continue;
+                }
+            }
             () = janitor.retention.overfull_now.notified() => {}
         }
+        let changes = janitor.node.changes.all();
+        cleaned = None;
         match round(&janitor, &mut seen).await {
-            Ok(0) => {}
+            Ok(0) => cleaned = Some((changes, BootInstant::now())),
             Ok(forgotten) => debug!(forgotten, "Old records were removed."),
             Err(error) => janitor.node.outage_log.failed(&error, "old records are not removed"),
         }

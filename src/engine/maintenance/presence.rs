@@ -1,4 +1,8 @@
 //! Reports this node to other nodes, under a name that no other live node has.
+//!
+//! A heartbeat writes the facts of the node only if they changed, or at longer intervals. Such a
+//! heartbeat also checks the name. All other heartbeats are a single command. The node reads the
+//! queues and lanes after a poll has found that they changed, and rarely without a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +28,13 @@ use crate::store::{
 };
 
 const EVERY: Duration = Duration::from_secs(5);
+/// The longest interval between heartbeats with all facts.
+const FACTS_EVERY: Duration = Duration::from_secs(60);
+/// The longest interval between readings of the queues and lanes.
+const LEARN_EVERY: Duration = Duration::from_secs(600);
+/// The change of the difference between the clocks of this host and of Redis that is reported at
+/// the next heartbeat.
+const CLOCK_CHANGE_MS: u64 = 1_000;
 /// The interval at which a node reports the lanes that it uses.
 const KEEP_EVERY: Duration = Duration::from_secs(3600);
 /// The time after which an unseen node counts as gone.
@@ -259,9 +270,12 @@ async fn keep_lanes(presence: &Presence) -> Result<(), StoreError> {
     presence.node.store.note_lanes(&presence.slots.in_use_beside(&BTreeSet::new())).await
 }
 
-/// Reads the queues and lanes. At longer intervals, also reports the lanes in use.
-async fn look_around(presence: &Presence, kept: &mut BootInstant) {
-    match learn(presence).await {
+/// Reads the queues and lanes. At longer intervals, also reports the lanes in use. Returns true if
+/// the queues and lanes could be read.
+async fn look_around(presence: &Presence, kept: &mut BootInstant) -> bool {
+    let learnt = learn(presence).await;
+    let is_learnt = learnt.is_ok();
+    match learnt {
         Err(error) if error.is_passing() => debug!("Queues and lanes cannot be read: {error}."),
         learnt => {
             if let Err(error) = learnt {
@@ -273,6 +287,7 @@ async fn look_around(presence: &Presence, kept: &mut BootInstant) {
     if BootInstant::now().since(*kept) >= KEEP_EVERY && keep_lanes(presence).await.is_ok() {
         *kept = BootInstant::now();
     }
+    is_learnt
 }
 
 /// Returns by how many ms this host's clock is ahead of Redis' clock. The host's clock showed
@@ -290,12 +305,41 @@ async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>,
     Ok(names.into_iter().zip(records).collect())
 }
 
+/// Records that this node is alive, if the facts are those of the heartbeat `reported`, which is not
+/// old. Returns false if a heartbeat with all facts is needed.
+async fn touch(
+    presence: &Presence,
+    facts: &BeatFacts,
+    reported: &Option<(BeatFacts, BootInstant)>,
+) -> bool {
+    let Some((known, at)) = reported else { return false };
+    let now = presence.health.notes.now();
+    let offset_ms = (presence.node.settings.host.clock)().as_i64() - now.as_i64();
+    let is_off =
+        facts.clock_offset_ms.is_none_or(|known| known.abs_diff(offset_ms) >= CLOCK_CHANGE_MS);
+    if facts != known || is_off || BootInstant::now().since(*at) >= FACTS_EVERY {
+        return false;
+    }
+    // The heartbeat with all facts that follows an error reports the error.
+    presence.node.store.touch_node(&presence.node.settings.node, now).await.unwrap_or(false)
+}
+
 /// Reports this node at intervals, and at once when its facts change. Never returns.
 pub(crate) async fn run(presence: Arc<Presence>) {
     let settings = &presence.node.settings;
     let (mut clock_offset_ms, mut kept) = (None, BootInstant::now());
+    // The facts of the last heartbeat that had all of them, and the instant of the last reading of
+    // queues and lanes.
+    let (mut reported, mut learnt) = (None, None::<BootInstant>);
     loop {
         let beat_facts = facts(&presence, clock_offset_ms);
+        if touch(&presence, &beat_facts, &reported).await {
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = presence.node.wakeups.presence.notified() => (reported, learnt) = (None, None),
+            }
+            continue;
+        }
         let beat = NodeBeat {
             node: &settings.node,
             incarnation: &settings.incarnation,
@@ -304,12 +348,15 @@ pub(crate) async fn run(presence: Arc<Presence>) {
             facts: &beat_facts,
         };
         let before = (settings.host.clock)();
+        reported = None;
         let answer = presence.node.store.beat_node(&beat).await;
         let is_answered = answer.is_ok();
         match answer {
             Ok(BeatReply::Present { now }) => {
                 let is_first = clock_offset_ms.is_none();
                 clock_offset_ms = Some(ahead_of(before, now, (settings.host.clock)()));
+                reported =
+                    Some((BeatFacts { clock_offset_ms, ..beat_facts.clone() }, BootInstant::now()));
                 if is_first {
                     presence.node.wakeups.presence.notify_one();
                 }
@@ -324,12 +371,16 @@ pub(crate) async fn run(presence: Arc<Presence>) {
                 presence.node.outage_log.failed(&error, "this node cannot report that it is alive");
             }
         }
-        if is_answered {
-            look_around(&presence, &mut kept).await;
+        let is_old = |at: BootInstant| BootInstant::now().since(at) >= LEARN_EVERY;
+        if is_answered && learnt.is_none_or(is_old) {
+            learnt = look_around(&presence, &mut kept).await.then(BootInstant::now);
+            if learnt.is_none() {
+                reported = None;
+            }
         }
         tokio::select! {
             () = tokio::time::sleep(EVERY) => {}
-            () = presence.node.wakeups.presence.notified() => {}
+            () = presence.node.wakeups.presence.notified() => (reported, learnt) = (None, None),
         }
     }
 }

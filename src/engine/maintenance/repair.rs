@@ -412,7 +412,9 @@ async fn mend_runs(
             left.iter().map(|bad| (bad.run.clone(), bad.found_under)).collect();
         let now = store.now().await?;
         let (mut readable, mut facts) = (Vec::new(), Vec::new());
-        for (bad, found) in left.into_iter().zip(inspect_runs(store, &runs, &lanes, now).await?) {
+        let searched = vec![lanes.as_slice(); runs.len()];
+        let found = inspect_runs(store, &runs, &searched, now).await?;
+        for (bad, found) in left.into_iter().zip(found) {
             match found {
                 Ok(found) => {
                     note(done, bad.at, quarantine_stray(store, &found, now).await?);

@@ -1,5 +1,7 @@
 //! Checks whether runs started and ended by their deadlines, including runs that no node takes.
 //!
+//! The loop sleeps until the first deadline. A poll wakes it when a run has got an earlier deadline.
+//!
 //! Invariant: any number of nodes may check at once, because the script reads the run again and
 //! adds each notice once.
 
@@ -9,49 +11,90 @@ use std::time::Duration;
 use tracing::{debug, warn};
 
 use crate::engine::node_context::NodeContext;
-use crate::store::{DeadlineReply, StoreError};
+use crate::engine::status::node_health::NodeHealth;
+use crate::keeper::BootInstant;
+use crate::store::{DeadlineReply, StoreError, WatchReply};
 
-/// The interval between checks.
+/// The shortest interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
-/// The number of rounds from one check of due but unclaimed runs to the next.
-const OVERDUE_EVERY: u32 = 5;
+/// The longest interval between checks of the deadlines. It limits the delay if a node added a
+/// deadline and then failed.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The interval between checks of due but unclaimed runs.
+const OVERDUE_EVERY: Duration = Duration::from_secs(5);
 /// The time after which a due but unclaimed run is examined. Most runs are claimed earlier.
 const DUE_FOR: Duration = Duration::from_secs(1);
 const BATCH: usize = 200;
 /// The most pages of overdue runs that one round examines.
 const PAGES: usize = 20;
 
-/// Checks the deadlines of runs at intervals. Never returns.
-pub(crate) async fn run(node: Arc<NodeContext>) {
-    let mut rounds = 0_u32;
+/// The loop that checks deadlines.
+pub(crate) struct DeadlineWatch {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) health: Arc<NodeHealth>,
+}
+
+/// Checks the deadlines of runs when their times come. Never returns.
+pub(crate) async fn run(watch: Arc<DeadlineWatch>) {
+    let node = &watch.node;
+    let mut next_look = BootInstant::now();
     loop {
-        if let Err(error) = round(&node, rounds.is_multiple_of(OVERDUE_EVERY)).await {
-            node.outage_log.failed(&error, "late runs are not reported");
+        let mut is_woken = false;
+        let checked = async {
+            is_woken = watch_overdue(&watch).await?;
+            if is_woken || BootInstant::now() >= next_look {
+                round(node).await.map(Some)
+            } else {
+                Ok(None)
+            }
+        };
+        match checked.await {
+            Ok(None) => {}
+            Ok(Some(ahead)) => {
+                next_look = BootInstant::now().saturating_add(ahead.clamp(EVERY, LONGEST));
+            }
+            Err(error) => {
+                node.outage_log.failed(&error, "late runs are not reported");
+                next_look = BootInstant::now();
+                tokio::time::sleep(EVERY).await;
+                continue;
+            }
         }
-        rounds = rounds.wrapping_add(1);
-        tokio::time::sleep(EVERY).await;
+        let pause = next_look.since(BootInstant::now()).min(OVERDUE_EVERY);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = node.wakeups.deadline_watch.notified() => next_look = BootInstant::now(),
+        }
     }
 }
 
-async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError> {
-    let store = &node.store;
-    if with_overdue {
-        let before = store.now().await?.saturating_sub(DUE_FOR);
-        for page in 0..PAGES {
-            let (runs, is_last) = store.list_overdue(before, page * BATCH, BATCH).await?;
-            for run in &runs {
-                unless_wrong_type(store.watch_run(run).await)?;
-            }
-            if is_last {
-                break;
-            }
+/// Adds the deadlines of due but unclaimed runs. Returns true if a run got deadlines.
+async fn watch_overdue(watch: &DeadlineWatch) -> Result<bool, StoreError> {
+    let store = &watch.node.store;
+    let before = watch.health.notes.now().saturating_sub(DUE_FOR);
+    let mut is_added = false;
+    for page in 0..PAGES {
+        let (runs, is_last) = store.list_overdue(before, page * BATCH, BATCH).await?;
+        for run in &runs {
+            let reply = unless_wrong_type(store.watch_run(run).await)?;
+            is_added |= reply == Some(WatchReply::Watched);
+        }
+        if is_last {
+            break;
         }
     }
+    Ok(is_added)
+}
+
+/// Checks the deadlines that have passed. Returns the time until the next check: until the next
+/// deadline, or a short time if deadlines are left that could not be decided.
+async fn round(node: &NodeContext) -> Result<Duration, StoreError> {
+    let store = &node.store;
     let mut left = 0;
     loop {
         let deadlines = store.list_deadlines(left, BATCH).await?;
         if deadlines.is_empty() {
-            return Ok(());
+            return Ok(if left > 0 { EVERY } else { LONGEST });
         }
         let now = store.now().await?;
         for deadline in deadlines {
@@ -61,7 +104,7 @@ async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError>
                 continue;
             };
             if deadline.at > now {
-                return Ok(());
+                return Ok(if left > 0 { EVERY } else { deadline.at.since(now) });
             }
             match unless_wrong_type(store.judge_deadline(&deadline).await)? {
                 Some(DeadlineReply::Notified) => {

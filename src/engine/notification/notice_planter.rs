@@ -16,8 +16,11 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::NodeContext;
 use crate::store::{JobRecord, NoticeOrder, NoticeRecord, NoticeReply, StoreError};
 
-/// The interval at which waiting notices are read. It limits the delay after a lost wake-up signal.
+/// The interval at which notices that could not be planted are read again.
 const EVERY: Duration = Duration::from_secs(1);
+/// The longest interval between readings of the notices. A poll finds each new notice within a
+/// second, even if the wake-up signal is lost.
+const LONGEST: Duration = Duration::from_secs(60);
 /// The number of waiting notices read in one call.
 const BATCH: usize = 200;
 /// The number of notices added to the due set in one call.
@@ -26,7 +29,9 @@ const STEP: usize = 50;
 /// Adds waiting notices to the due set, again and again. Never returns.
 pub(crate) async fn run(node: Arc<NodeContext>) {
     loop {
-        let left = round(&node).await.unwrap_or_else(|error| {
+        let left = round(&node).await;
+        let pause = if matches!(left, Ok(0)) { LONGEST } else { EVERY };
+        let left = left.unwrap_or_else(|error| {
             node.outage_log.failed(&error, "notices are not sent");
             0
         });
@@ -35,7 +40,7 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
             tokio::time::sleep(EVERY).await;
         } else {
             tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = node.wakeups.notice_planter.notified() => {}
             }
         }

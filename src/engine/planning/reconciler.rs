@@ -24,7 +24,7 @@ use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
 use crate::store::{Existing, RemoveReply, Section, SectionText, SourceKind, StoreError};
 
-/// The most jobs written in one call.
+/// The most jobs or sections written in one call.
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// The interval at which the file is applied again while a job of the command line has the name of
@@ -274,20 +274,24 @@ async fn declare(
     declared: &BTreeMap<Section, String>,
 ) -> Result<Vec<String>, StoreError> {
     let mut problems = Vec::new();
-    for (section, text) in wanted
+    let changed: Vec<_> = wanted
         .sections
         .iter()
         .filter(|(section, text)| declared.get(*section) != Some(&text.hash()))
-    {
-        match reconciler.node.store.declare_section(source, section, Some(text)).await {
-            Ok(_) => {}
-            Err(error) if error.is_passing() => return Err(error),
-            Err(error) => {
-                error!(
-                    "The settings of {} in the jobs file of this node were not applied: {error}.",
-                    section.entry()
-                );
-                problems.push(format!("{} is not applied: {error}", section.entry()));
+        .collect();
+    for some in changed.chunks(BATCH) {
+        let replies = reconciler.node.store.declare_sections(source, some).await?;
+        for ((section, _), reply) in some.iter().zip(replies) {
+            match reply {
+                Ok(_) => {}
+                Err(error) if error.is_passing() => return Err(error),
+                Err(error) => {
+                    error!(
+                        "The settings of {} in the jobs file of this node were not applied: {error}.",
+                        section.entry()
+                    );
+                    problems.push(format!("{} is not applied: {error}", section.entry()));
+                }
             }
         }
     }

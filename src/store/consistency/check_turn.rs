@@ -49,13 +49,13 @@ pub struct CheckNote {
 }
 
 impl Store {
-    /// Takes the turn at the consistency check if the last turn began at least `every` ago. Returns
-    /// None if the last turn began later.
+    /// Takes the turn at the consistency check if the last turn began at least `every` ago. If it
+    /// began later, returns the time until the next turn as an error value.
     pub async fn take_check_turn(
         &self,
         node: &NodeName,
         every: Duration,
-    ) -> Result<Option<CheckTurn>, StoreError> {
+    ) -> Result<Result<CheckTurn, Duration>, StoreError> {
         let call = Invocation::new(&scripts::TAKE_CHECK_TURN)
             .key("consistency_check", self.keys.consistency_check())
             .arg("now", self.now_arg())
@@ -63,13 +63,13 @@ impl Store {
             .arg("every_ms", millis(every));
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
-            "turn" => Ok(Some(CheckTurn {
+            "turn" => Ok(Ok(CheckTurn {
                 now: reply.instant()?,
                 place: reply.text()?,
                 list: reply.text()?,
                 round_at: reply.text()?.parse().ok().and_then(UnixMillis::new),
             })),
-            "later" => Ok(None),
+            "later" => Ok(Err(Duration::from_millis(reply.number()?.unsigned_abs()))),
             _ => Err(reply.unknown()),
         }
     }

@@ -1,10 +1,11 @@
 //! The facts that the consistency check compares: the index entries of each job, and the sets that
 //! contain each run. This module changes nothing in Redis.
 //!
-//! Invariant: the facts of one job or one run all come from the same moment. Facts read in pages
-//! may be old when they are compared, so a finding is checked again before it is reported.
+//! Invariant: the facts of one job or one run all come from the same moment, unless more than 200
+//! lanes are searched for it. Facts read in pages may be old when they are compared, so a finding is
+//! checked again before it is reported.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redis::Value;
@@ -34,6 +35,15 @@ const CALLS: usize = 100;
 /// the next.
 const AT_ONCE: usize = 3;
 
+/// The due sets that are searched for the planned run of a job.
+#[derive(Debug, Clone, Copy)]
+pub enum Searched<'l> {
+    /// The due set of the job's own lane. A run in another due set is found when that set is read.
+    Own,
+    /// The due sets of these lanes.
+    All(&'l [Lane]),
+}
+
 /// A job to inspect, with its record as the caller read it.
 #[derive(Debug, Clone)]
 pub struct JobToInspect<'a> {
@@ -60,15 +70,15 @@ impl JobToInspect<'_> {
 
 impl Store {
     /// Returns the index entries of each of these jobs. All entries of one job are from the same
-    /// moment. A job that changed since the caller read it gives None.
-    ///
-    /// `lanes` are the lanes whose due sets are searched.
+    /// moment, unless more than 200 lanes are searched. A job that changed since the caller read it
+    /// gives None.
     pub async fn inspect_jobs(
         &self,
         jobs: &[JobToInspect<'_>],
-        lanes: &[Lane],
+        searched: Searched<'_>,
     ) -> Result<Vec<Result<Option<JobPlaces>, StoreError>>, StoreError> {
-        let pages: Vec<_> = jobs.chunks(CALLS).map(|some| self.inspect_page(some, lanes)).collect();
+        let pages: Vec<_> =
+            jobs.chunks(CALLS).map(|some| self.inspect_page(some, searched)).collect();
         let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
         Ok(pages.into_iter().flatten().collect())
     }
@@ -76,11 +86,35 @@ impl Store {
     async fn inspect_page(
         &self,
         jobs: &[JobToInspect<'_>],
-        lanes: &[Lane],
+        searched: Searched<'_>,
     ) -> Result<Vec<Result<Option<JobPlaces>, StoreError>>, StoreError> {
-        let calls: Vec<Invocation> = jobs.iter().map(|job| self.inspection(job, lanes)).collect();
-        let replies = self.link.invoke_all(&calls).await?;
-        Ok(jobs.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)).collect())
+        let mut calls = Vec::new();
+        for job in jobs {
+            let own = [job.lane()];
+            let lanes = match searched {
+                Searched::All(lanes) => lanes,
+                Searched::Own => &own[..],
+            };
+            // Without lanes, the job still needs one call.
+            calls.push(self.inspection(job, &lanes[..lanes.len().min(ITEMS)]));
+            for more in lanes.chunks(ITEMS).skip(1) {
+                calls.push(self.inspection(job, more));
+            }
+        }
+        let each = match searched {
+            Searched::All(lanes) => lanes.len().div_ceil(ITEMS).max(1),
+            Searched::Own => 1,
+        };
+        let mut replies = self.link.invoke_all(&calls).await?.into_iter();
+        let facts = |job: &JobToInspect<'_>| {
+            let mut facts = job_facts(next_of(&mut replies)?, job)?;
+            for _ in 1..each {
+                let more = job_facts(next_of(&mut replies)?, job)?;
+                facts = facts.zip(more).map(|(facts, more)| add_due_sets(facts, &more));
+            }
+            Ok(facts)
+        };
+        Ok(jobs.iter().map(facts).collect())
     }
 
     fn inspection(&self, job: &JobToInspect<'_>, lanes: &[Lane]) -> Invocation {
@@ -112,19 +146,39 @@ impl Store {
     /// a run that cannot be read. A run that was found by its lease is given with the fence of that
     /// lease.
     ///
-    /// `lanes` are the lanes whose due sets are searched, besides the own lane of each run.
+    /// `lanes` are the lanes whose due sets are searched for each run, besides the own lane of the
+    /// run.
     pub async fn inspect_runs(
         &self,
         runs: &[(RunId, Option<Fence>)],
         lanes: &[Lane],
     ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
-        let mut all = self.inspect_in(runs, lanes).await?;
+        self.inspect_runs_in(runs, &vec![lanes; runs.len()]).await
+    }
+
+    /// Returns the same facts as [`Self::inspect_runs`], but searches other lanes for each run:
+    /// those at the place of the run in `lanes`, and the own lane of the run.
+    pub async fn inspect_runs_in(
+        &self,
+        runs: &[(RunId, Option<Fence>)],
+        lanes: &[&[Lane]],
+    ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
+        let default = [Lane::default_lane()];
+        let lanes: Vec<&[Lane]> =
+            lanes.iter().map(|lanes| if lanes.is_empty() { &default[..] } else { lanes }).collect();
+        let mut all = self.inspect_in(runs, &lanes).await?;
         // A run becomes due in its own lane, so the due set of that lane must be searched too.
-        let own = all.iter().flatten().map(PlacedRun::own_lane).filter(|own| !lanes.contains(own));
-        let own: BTreeSet<Lane> = own.collect();
-        if !own.is_empty() {
-            let lanes: Vec<Lane> = lanes.iter().cloned().chain(own).collect();
-            all = self.inspect_in(runs, &lanes).await?;
+        let own = all.iter().zip(&lanes).enumerate().filter_map(|(at, (facts, lanes))| {
+            let own = facts.as_ref().ok()?.own_lane();
+            (!lanes.contains(&own)).then(|| (at, [*lanes, &[own][..]].concat()))
+        });
+        let again: Vec<(usize, Vec<Lane>)> = own.collect();
+        if !again.is_empty() {
+            let some: Vec<_> = again.iter().map(|(at, _)| runs[*at].clone()).collect();
+            let lanes: Vec<&[Lane]> = again.iter().map(|(_, lanes)| lanes.as_slice()).collect();
+            for ((at, _), facts) in again.iter().zip(self.inspect_in(&some, &lanes).await?) {
+                all[*at] = facts;
+            }
         }
         let mut pipeline = redis::pipe();
         let mut asked = Vec::new();
@@ -150,20 +204,27 @@ impl Store {
     async fn inspect_in(
         &self,
         runs: &[(RunId, Option<Fence>)],
-        lanes: &[Lane],
+        lanes: &[&[Lane]],
     ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
-        let pages: Vec<_> = runs
-            .chunks((ITEMS / lanes.len().max(1)).max(1))
-            .map(|some| self.inspect_some(some, lanes))
-            .collect();
-        let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
-        Ok(pages.into_iter().flatten().collect())
+        let pages = pages_of(lanes);
+        let calls: Vec<_> = pages.iter().map(|items| self.inspect_some(runs, items)).collect();
+        let replies: Vec<Vec<_>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+        let mut all: Vec<Result<PlacedRun, StoreError>> = Vec::with_capacity(runs.len());
+        for ((at, _), next) in pages.iter().flatten().zip(replies.into_iter().flatten()) {
+            // The items of one run follow each other.
+            match (all.get_mut(*at), next) {
+                (Some(Ok(before)), Ok(next)) => before.places.extend(next.places),
+                (Some(_), _) => {}
+                (None, next) => all.push(next),
+            }
+        }
+        Ok(all)
     }
 
     async fn inspect_some(
         &self,
         runs: &[(RunId, Option<Fence>)],
-        lanes: &[Lane],
+        items: &[(usize, &Lane)],
     ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::INSPECT_RUNS)
@@ -172,42 +233,67 @@ impl Store {
             .key("history", keys.history())
             .key("dead", keys.dead())
             .key("deadlines", keys.deadlines());
-        for (run, fence) in runs {
+        for (at, lane) in items {
+            let (run, fence) = &runs[*at];
             let job = run.job();
-            for lane in lanes {
-                call = call
-                    .key("run", keys.run(run))
-                    .key("job", keys.job(job))
-                    .key("open", keys.open_list(run))
-                    .key("waiting", keys.waiting(job))
-                    .key("catch_up", keys.catch_up(job))
-                    .key("job_history", keys.job_history(job))
-                    .key("job_dead", keys.job_dead(job))
-                    .key("due", keys.due(lane))
-                    .key("running", keys.running(lane.queue()))
-                    .arg("id", run.to_string())
-                    .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
-            }
+            call = call
+                .key("run", keys.run(run))
+                .key("job", keys.job(job))
+                .key("open", keys.open_list(run))
+                .key("waiting", keys.waiting(job))
+                .key("catch_up", keys.catch_up(job))
+                .key("job_history", keys.job_history(job))
+                .key("job_dead", keys.job_dead(job))
+                .key("due", keys.due(lane))
+                .key("running", keys.running(lane.queue()))
+                .arg("id", run.to_string())
+                .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
         }
         let mut reply = self.link.invoke(&call).await?;
         if reply.word != "items" {
             return Err(reply.unknown());
         }
-        let mut all = Vec::with_capacity(runs.len());
-        for (run, fence) in runs {
-            let mut facts: Option<Result<PlacedRun, StoreError>> = None;
-            for lane in lanes {
-                let next = run_facts(reply.reply()?, run, *fence, lane);
-                match (&mut facts, next) {
-                    (Some(Ok(before)), Ok(next)) => before.places.extend(next.places),
-                    (Some(Err(_)), _) => {}
-                    (facts, next) => *facts = Some(next),
-                }
-            }
-            all.extend(facts);
-        }
-        Ok(all)
+        items
+            .iter()
+            .map(|(at, lane)| {
+                let (run, fence) = &runs[*at];
+                Ok(run_facts(reply.reply()?, run, *fence, lane))
+            })
+            .collect()
     }
+}
+
+/// Returns pages of at most [`ITEMS`] items for the runs whose lanes are given. An item is the
+/// number of a run and one of its lanes. The items of a run are in one page if they fit.
+fn pages_of<'l>(lanes: &[&'l [Lane]]) -> Vec<Vec<(usize, &'l Lane)>> {
+    let mut pages: Vec<Vec<(usize, &Lane)>> = Vec::new();
+    for (at, lanes) in lanes.iter().enumerate() {
+        for some in lanes.chunks(ITEMS) {
+            if pages.last().is_none_or(|page| page.len() + some.len() > ITEMS) {
+                pages.push(Vec::new());
+            }
+            if let Some(page) = pages.last_mut() {
+                page.extend(some.iter().map(|lane| (at, lane)));
+            }
+        }
+    }
+    pages
+}
+
+fn next_of(
+    replies: &mut impl Iterator<Item = Result<Reply, StoreError>>,
+) -> Result<Reply, StoreError> {
+    replies.next().unwrap_or_else(|| {
+        Err(StoreError::corrupt("reply of script inspect_job", "the reply is missing"))
+    })
+}
+
+/// Adds the due sets that `more` found to have the planned run of the same job.
+fn add_due_sets(mut facts: JobPlaces, more: &JobPlaces) -> JobPlaces {
+    if let (Some(pending), Some(more)) = (&mut facts.pending, &more.pending) {
+        pending.due_sets += more.due_sets;
+    }
+    facts
 }
 
 fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobPlaces>, StoreError> {
@@ -325,4 +411,20 @@ fn run_facts(
         .places
         .extend(std::iter::once(Ok(due)).chain(others.map(place)).collect::<Result<Vec<_>, _>>()?);
     Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_at_most_200_items_and_the_lanes_of_a_run_stay_together_if_they_fit() {
+        let many: Vec<Lane> = (0..401).map(|at| format!("q{at}").parse().unwrap()).collect();
+        let lanes = [&many[..150], &many[..60], &many[..140], &many[..], &many[..1]];
+        let pages = pages_of(&lanes);
+        let sizes: Vec<usize> = pages.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [150, 200, 200, 200, 2]);
+        assert_eq!(pages.iter().flatten().count(), 150 + 60 + 140 + 401 + 1);
+        assert!(pages[1].iter().all(|(run, _)| matches!(run, 1 | 2)));
+    }
 }

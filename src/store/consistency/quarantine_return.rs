@@ -120,6 +120,7 @@ impl Store {
             .key("quarantine", self.keys.quarantine())
             .key("aside", member_bytes(aside))
             .key("key", member_bytes(&entry.key))
+            .key("nudge", self.keys.nudge())
             .arg("field", member_bytes(&entry.name))
             .arg("entry", &entry.raw)
             .arg("kind", kind);

@@ -17,8 +17,8 @@ use crate::store::server::scripts::Invocation;
 use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
-/// The facts that a node reports with each heartbeat.
-#[derive(Debug, Clone)]
+/// The facts that a node reports with a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BeatFacts {
     /// The node's state: `running`, `stopping` or `draining`.
     pub state: &'static str,
@@ -175,6 +175,16 @@ impl NodeRecord {
 }
 
 impl Store {
+    /// Records that a node is alive at `now` by the clock of Redis, with the facts of its last
+    /// heartbeat. Returns false if Redis lists no node of this name.
+    pub async fn touch_node(&self, node: &NodeName, now: UnixMillis) -> Result<bool, StoreError> {
+        let mut pipeline = redis::pipe();
+        let add = pipeline.cmd("ZADD").arg(self.keys.nodes()).arg("XX").arg("CH");
+        add.arg(now.as_i64()).arg(node.as_str());
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().and_then(number_of) == Some(1))
+    }
+
     /// Records a heartbeat of a node, unless another live node has its name.
     pub async fn beat_node(&self, beat: &NodeBeat<'_>) -> Result<BeatReply, StoreError> {
         let facts = beat.facts;

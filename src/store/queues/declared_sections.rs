@@ -17,7 +17,7 @@ use crate::domain::name::names::{GroupName, QueueName};
 use crate::domain::queue::group_rules::GroupSettings;
 use crate::domain::queue::queue_rules::QueueSettings;
 use crate::store::Store;
-use crate::store::server::reply::text_of;
+use crate::store::server::reply::{Reply, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
@@ -77,6 +77,16 @@ impl SectionText {
     }
 }
 
+fn declared(reply: &Reply) -> Result<DeclareReply, StoreError> {
+    Ok(match reply.word.as_str() {
+        "declared" => DeclareReply::Declared,
+        "unchanged" => DeclareReply::Unchanged,
+        "withdrawn" => DeclareReply::Withdrawn,
+        "kept" => DeclareReply::Kept,
+        _ => return Err(reply.unknown()),
+    })
+}
+
 impl Store {
     /// Records the text that the file `source` declares for a section. If `text` is None, the file
     /// withdraws the section.
@@ -86,7 +96,23 @@ impl Store {
         section: &Section,
         text: Option<&SectionText>,
     ) -> Result<DeclareReply, StoreError> {
-        self.call_declare(source, section, text, "say").await
+        let call = self.declaration(source, section, text, "say");
+        declared(&self.link.invoke(&call).await?)
+    }
+
+    /// Records the texts that the file `source` declares for several sections, in one pipeline.
+    /// Returns the reply for each section.
+    pub async fn declare_sections(
+        &self,
+        source: &SourceName,
+        sections: &[(&Section, &SectionText)],
+    ) -> Result<Vec<Result<DeclareReply, StoreError>>, StoreError> {
+        let calls: Vec<Invocation> = sections
+            .iter()
+            .map(|(section, text)| self.declaration(source, section, Some(text), "say"))
+            .collect();
+        let replies = self.link.invoke_all(&calls).await?;
+        Ok(replies.into_iter().map(|reply| declared(&reply?)).collect())
     }
 
     /// Returns true if declaring this text would change the settings of the section. Another file
@@ -97,16 +123,17 @@ impl Store {
         section: &Section,
         text: &SectionText,
     ) -> Result<bool, StoreError> {
-        Ok(self.call_declare(source, section, Some(text), "look").await? == DeclareReply::Declared)
+        let call = self.declaration(source, section, Some(text), "look");
+        Ok(declared(&self.link.invoke(&call).await?)? == DeclareReply::Declared)
     }
 
-    async fn call_declare(
+    fn declaration(
         &self,
         source: &SourceName,
         section: &Section,
         text: Option<&SectionText>,
         mode: &str,
-    ) -> Result<DeclareReply, StoreError> {
+    ) -> Invocation {
         let (settings, index, name) = match section {
             Section::Queue(queue) => (self.keys.queue(queue), self.keys.queues(), queue.as_str()),
             Section::Group(group) => (self.keys.group(group), self.keys.groups(), group.as_str()),
@@ -133,17 +160,9 @@ impl Store {
             .arg("paused", u8::from(text.is_some_and(SectionText::is_paused)))
             .arg("mode", mode);
         let fields = text.map(SectionText::fields).unwrap_or_default();
-        let call = fields
+        fields
             .into_iter()
-            .fold(call, |call, (field, value)| call.arg("field", field).arg("value", value));
-        let reply = self.link.invoke(&call).await?;
-        Ok(match reply.word.as_str() {
-            "declared" => DeclareReply::Declared,
-            "unchanged" => DeclareReply::Unchanged,
-            "withdrawn" => DeclareReply::Withdrawn,
-            "kept" => DeclareReply::Kept,
-            _ => return Err(reply.unknown()),
-        })
+            .fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }
 
     /// Returns the hash of each section's text when the file `source` was last applied.

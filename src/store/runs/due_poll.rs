@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::change_counts::{ChangeCounts, PollTrace, time_of};
 use crate::domain::name::names::Fence;
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
@@ -14,7 +15,8 @@ use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::member_text::shown_member;
-use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::redis_link::OpenConnection;
+use crate::store::server::reply::{Reply, number_of, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::scripts::millis;
@@ -24,6 +26,9 @@ use crate::store::server::store_error::StoreError;
 /// live node polls the server within this time, and reports missing data. A node polls at least
 /// once a second, and at each tick while it reaches no server.
 const HOLD: Duration = Duration::from_millis(1500);
+
+/// The most lanes that one call of `list_due.lua` reads, so that the call takes a few milliseconds.
+const LANES: usize = 200;
 
 /// The result of polling the due runs of several lanes.
 #[derive(Debug)]
@@ -47,6 +52,9 @@ pub struct Poll {
     pub next_gate: Option<UnixMillis>,
     /// The result for each requested lane, in the order of the request.
     pub lanes: Vec<LanePoll>,
+    /// The state of the data, with which a short poll compares later data. None if the marks or
+    /// the counters of changes are unreadable, so that a short poll proves nothing.
+    pub trace: Option<PollTrace>,
 }
 
 /// The epoch, the last fence and the server, which together identify the data in Redis. A missing
@@ -130,8 +138,29 @@ impl Store {
     /// Lists the due entries of these lanes. Lanes of one queue must be adjacent, the highest
     /// priority first. Nothing is due on a server that a node first polled less than 1.5 seconds
     /// ago.
+    ///
+    /// Many lanes are read by several calls in one pipeline. The poll has the time and the marks of
+    /// the first call, so that a change between the calls is seen by the next poll.
     pub async fn list_due(&self, lanes: &[LaneAsk]) -> Result<Poll, StoreError> {
         let open = self.link.open().await?;
+        let first = &lanes[..lanes.len().min(LANES)];
+        let mut calls = vec![self.due_call(&open, first)];
+        calls.extend(lanes.chunks(LANES).skip(1).map(|some| self.due_call(&open, some)));
+        let mut replies = self.link.invoke_all_on(&open, &calls).await?.into_iter();
+        let mut next = |count: usize| match replies.next() {
+            Some(reply) => poll_of(reply?, &open, count),
+            None => Err(StoreError::corrupt("reply of script list_due", "the reply is missing")),
+        };
+        let mut poll = next(first.len())?;
+        for some in lanes.chunks(LANES).skip(1) {
+            let more = next(some.len())?;
+            poll.lanes.extend(more.lanes);
+            poll.is_restoring |= more.is_restoring;
+        }
+        Ok(poll)
+    }
+
+    fn due_call(&self, open: &OpenConnection, lanes: &[LaneAsk]) -> Invocation {
         let mut call = Invocation::new(&scripts::LIST_DUE)
             .key("leases", self.keys.leases())
             .key("epoch", self.keys.epoch())
@@ -139,6 +168,7 @@ impl Store {
             .key("restoring_until", self.keys.restoring_until())
             .key("known_servers", self.keys.known_servers())
             .key("gate_timers", self.keys.gate_timers())
+            .key("nudge", self.keys.nudge())
             .arg("now", self.now_arg())
             .arg("server", open.identity())
             .arg("hold_ms", millis(HOLD));
@@ -154,36 +184,7 @@ impl Store {
                 .arg("limit", *limit)
                 .arg("more", *more);
         }
-        let mut reply = self.link.invoke_on(&open, &call).await?;
-        if reply.word != "due" {
-            return Err(reply.unknown());
-        }
-        let micros = reply.number()?;
-        let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| {
-            let found = format!("found {micros}, wanted the time of Redis in microseconds");
-            StoreError::corrupt("reply of script list_due", found)
-        })?;
-        let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
-        let leases = u64::try_from(reply.number()?).unwrap_or(0);
-        let marks = marks(reply.text()?, &reply.text()?);
-        let is_restoring = reply.number()? > 0;
-        let marks =
-            DataMarks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
-        let is_on_new_server = reply.number()? > 0;
-        let (next_gate, gates) = gates(&reply.value()?)?;
-        let lanes =
-            (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll {
-            now,
-            past_now,
-            leases,
-            marks,
-            is_restoring,
-            is_on_new_server,
-            gates,
-            next_gate,
-            lanes,
-        })
+        call
     }
 
     /// Records that a node polled the data on `server` for the first time now. No run on that
@@ -233,6 +234,36 @@ impl Store {
         }
         Ok((count, first))
     }
+}
+
+/// Returns the poll in the reply of a call for `lanes` lanes.
+fn poll_of(mut reply: Reply, open: &OpenConnection, lanes: usize) -> Result<Poll, StoreError> {
+    if reply.word != "due" {
+        return Err(reply.unknown());
+    }
+    let (now, past_now) = time_of(reply.number()?)?;
+    let leases = u64::try_from(reply.number()?).unwrap_or(0);
+    let (epoch, fence) = (reply.text()?, reply.text()?);
+    let marks = marks(epoch.clone(), &fence);
+    let is_restoring = reply.number()? > 0;
+    let marks = DataMarks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
+    let is_on_new_server = reply.number()? > 0;
+    let counts = ChangeCounts::read(&reply.value()?).filter(|_| !marks.is_damaged);
+    let trace = counts.map(|counts| PollTrace { connection: open.number(), epoch, fence, counts });
+    let (next_gate, gates) = gates(&reply.value()?)?;
+    let lanes = (0..lanes).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
+    Ok(Poll {
+        now,
+        past_now,
+        leases,
+        marks,
+        is_restoring,
+        is_on_new_server,
+        gates,
+        next_gate,
+        lanes,
+        trace,
+    })
 }
 
 fn marks(epoch: String, fence: &str) -> DataMarks {

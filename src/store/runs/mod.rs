@@ -1,6 +1,7 @@
 //! Runs in Redis: from the due set through the claim to the end.
 
 pub(crate) mod catch_up_spread;
+pub(crate) mod change_counts;
 pub(crate) mod claims;
 pub(crate) mod dead_letter_retry;
 pub(crate) mod due_poll;

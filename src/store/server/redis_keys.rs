@@ -139,7 +139,9 @@ impl Keys {
         /// Returns the key of the background consistency check, a hash: the node of the last turn,
         /// the position where the next turn continues, and the findings.
         consistency_check;
-        /// Returns the channel whose messages wake nodes.
+        /// Returns the channel whose messages wake nodes, and the key with the counters of changes.
+        /// The key is a string of 32-bit counters, one for each word below, in the order of
+        /// `CHANGES_COUNTED` in `prelude.lua`. Most changes send a message, and all are counted.
         ///
         /// - `due`: a run was added to a due set before the set's former first run.
         /// - `stop`: a run is asked to stop.
@@ -147,6 +149,8 @@ impl Keys {
         /// - `pools`: the settings of a queue or group changed.
         /// - `files`: the nodes must apply their jobs files again.
         /// - `notices`: a notification waits for its run.
+        /// - `jobs`: a job was added, edited or removed. No message is sent.
+        /// - `deadlines`: a run has an earlier deadline than all others. No message is sent.
         nudge;
     }
 

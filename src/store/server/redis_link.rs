@@ -86,6 +86,11 @@ pub(crate) struct OpenConnection {
 }
 
 impl OpenConnection {
+    /// Returns the number of the connection. Each connection has another number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns the run id and the replication id of the connected server, as `RUN_ID/REPLID`. The
     /// text is empty if the server does not report both.
     pub(crate) fn identity(&self) -> &str {
@@ -104,6 +109,11 @@ impl RedisLink {
     /// connection.
     pub(crate) fn for_one_call(address: &Address) -> Result<Self, StoreError> {
         Self::with(address, SILENT_CALLS_ALONE)
+    }
+
+    /// Creates a link to the same address, with a connection of its own.
+    pub(crate) fn apart(&self) -> Result<Self, StoreError> {
+        Self::with(&self.shared.address, self.shared.most_silent_calls)
     }
 
     fn with(address: &Address, most_silent_calls: u32) -> Result<Self, StoreError> {
@@ -242,7 +252,8 @@ impl RedisLink {
         self.ask_on(open, pipeline).await
     }
 
-    async fn ask_on(
+    /// Runs commands in one pipeline on the given connection and returns the answer to each command.
+    pub(crate) async fn ask_on(
         &self,
         mut open: OpenConnection,
         pipeline: &mut redis::Pipeline,
@@ -348,7 +359,7 @@ impl RedisLink {
     }
 
     /// Calls scripts on the given connection and returns the reply of each script.
-    async fn invoke_all_on(
+    pub(crate) async fn invoke_all_on(
         &self,
         open: &OpenConnection,
         invocations: &[Invocation],

@@ -373,6 +373,15 @@ mod tests {
     }
 
     #[test]
+    fn no_script_sends_a_message_without_counting_the_change() {
+        for script in all() {
+            assert!(!own_text(script).contains("'PUBLISH'"), "{}", script.name);
+        }
+        let shared: String = shared_lua::PARTS.iter().map(|part| part.text.as_str()).collect();
+        assert_eq!(shared.matches("'PUBLISH'").count(), 1, "only `wake_nodes` sends messages");
+    }
+
+    #[test]
     fn no_script_reads_the_clock_twice() {
         for script in all() {
             let source = own_text(script);

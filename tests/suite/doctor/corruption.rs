@@ -79,6 +79,7 @@ fn busy() -> (TestRedis, Schedd) {
         r#"{"report":{"epoch":"x","node":"one","restored":0,"lost":0,"jobs_gone":0,"gone":[]}}"#;
     let _: i64 = connection.zadd("{schedd}:data_losses", report, 1_700_000_000_000_i64).unwrap();
     let _: i64 = connection.zadd("{schedd}:due:default", "garbage", 5).unwrap();
+    redis.count_change();
     until("garbage is in quarantine", LONG, || {
         Some(()).filter(|()| connection.exists("{schedd}:quarantine").unwrap())
     });

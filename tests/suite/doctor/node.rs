@@ -1,6 +1,7 @@
 //! The slow check of a running node: what does not agree is logged once, shown in `stats`, and gone when it is mended.
 
 use redis::Commands;
+use schedd::domain::queue::lane::Lane;
 use serde_json::{Value, json};
 
 use crate::support::ctl::Schedctl;
@@ -15,6 +16,8 @@ fn turn(redis: &TestRedis) -> Value {
     let ctl = Schedctl::on(redis);
     let audit = "{schedd}:consistency_check";
     let _: () = redis.connection().hdel(audit, &["at", "taken_at"][..]).unwrap();
+    // While nothing changes, nothing is checked. What a test writes by hand counts as no change.
+    redis.count_change();
     until("the data was checked", LONG, || {
         let at: Option<String> = redis.connection().hget(audit, "at").unwrap();
         at
@@ -93,4 +96,50 @@ fn a_node_whose_user_may_not_go_over_all_keys_checks_the_rest_all_the_same() {
     assert_eq!(turn(&redis)["findings"], 0);
     let _: () = redis.connection().del("{schedd}:due:default").unwrap();
     assert_eq!(turn(&redis)["findings"], 1);
+}
+
+#[test]
+fn a_slice_costs_the_same_however_many_lanes_there_are() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let _node = Schedd::on(&redis).start();
+    for number in 0..50 {
+        eye.add(&json!({"name": format!("j{number}"), "every": "1h", "shell": "true"}));
+    }
+    let types = || -> u64 {
+        let text: String =
+            redis::cmd("INFO").arg("commandstats").query(&mut redis.connection()).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_type:calls="));
+        line.map_or(0, |facts| facts.split(',').next().unwrap().parse().unwrap())
+    };
+    assert_eq!(turn(&redis)["findings"], 0);
+    let before = types();
+    assert_eq!(turn(&redis)["findings"], 0);
+    let with_few = types() - before;
+    let lanes: Vec<Lane> = (0..400).map(|at| format!("default!5+l{at}").parse().unwrap()).collect();
+    eye.ask(eye.store().note_lanes(&lanes)).unwrap();
+    let before = types();
+    assert_eq!(turn(&redis)["findings"], 0);
+    let with_many = types() - before;
+    // The scripts of each job and run ask for the type of each key. One lane more would be one key
+    // more of each.
+    assert!(with_many < with_few + 2_000, "{with_few} {with_many}");
+}
+
+#[test]
+fn a_run_in_a_wrong_lane_is_found_by_the_lane() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let _node = Schedd::on(&redis).start();
+    eye.add(&json!({"name": "a", "every": "1h", "shell": "true"}));
+    let lane: Lane = "default!5".parse().unwrap();
+    eye.ask(eye.store().note_lanes([&lane])).unwrap();
+    let pending = eye.job("a").unwrap().pending.unwrap();
+    let at = pending.due().as_i64();
+    let _: i64 =
+        redis.connection().zadd("{schedd}:due:default!5", pending.to_string(), at).unwrap();
+    assert_eq!(turn(&redis)["findings"], 1);
+    assert_eq!(turn(&redis)["findings"], 1, "also where it is only confirmed");
+    let _: i64 = redis.connection().zrem("{schedd}:due:default!5", pending.to_string()).unwrap();
+    assert_eq!(turn(&redis)["findings"], 0);
 }

@@ -2,6 +2,7 @@
 
 mod explain;
 mod gates;
+mod idle;
 mod jobs;
 mod notices;
 mod outages;

@@ -162,8 +162,12 @@ impl World {
         self.query(redis::cmd(words[0]).arg(&words[1..]))
     }
 
+    /// The whole content of this Redis, less the counters of changes: these only say that nodes
+    /// should look again, and a script may count a change that another of the same effect does not.
     pub(crate) fn snapshot(&self) -> BTreeMap<String, String> {
-        self.connected(snapshot).unwrap()
+        let mut all = self.connected(snapshot).unwrap();
+        all.retain(|key, _| !key.ends_with(":nudge"));
+        all
     }
 
     /// The score of `member` in the key `rest`, as whole ms from zero; none if it is not there.

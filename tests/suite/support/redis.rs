@@ -52,6 +52,14 @@ impl TestRedis {
         self.clock.as_ref().unwrap().set(seconds);
     }
 
+    /// Counts a change as scripts do, so that nodes soon see what a test has written by hand.
+    #[allow(dead_code, reason = "not of every test program")]
+    pub(crate) fn count_change(&self) {
+        let change = ["{schedd}:nudge", "INCRBY", "u32", "#0", "1"];
+        let _: Vec<i64> =
+            redis::cmd("BITFIELD").arg(&change).query(&mut self.connection()).unwrap();
+    }
+
     fn start_as(persistence: &'static [&'static str]) -> Self {
         Self::start_in(directory(), persistence, None)
     }

@@ -16,9 +16,12 @@ use crate::domain::name::names::JobName;
 use crate::engine::node_context::NodeContext;
 use crate::engine::recovery::journal::{ApiJob, JOBS, Journal, JournalLine};
 use crate::engine::recovery::loss::loss_watch::LossWatch;
+use crate::keeper::BootInstant;
 use crate::store::{JobRecord, SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
+/// The longest interval between updates while no job is added, edited or removed.
+const UNCHANGED_EVERY: Duration = Duration::from_secs(600);
 /// The most names, hashes or definitions read in one call.
 const PAGE: usize = 1_000;
 const BATCH: usize = 200;
@@ -34,19 +37,31 @@ pub(crate) struct JobCatalog {
 /// Updates the catalog of jobs at intervals. Never returns.
 pub(crate) async fn run(catalog: Arc<JobCatalog>) {
     let mut pause = Duration::from_secs(1);
+    let mut updated: Option<(u64, BootInstant)> = None;
     loop {
         tokio::time::sleep(pause).await;
         pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
-        if let Err(error) = look(&catalog).await {
-            catalog
-                .node
-                .outage_log
-                .failed(&error, "jobs added by schedctl are not written into the journal");
+        let changes = catalog.node.changes.of_jobs();
+        let is_old = |at: BootInstant| BootInstant::now().since(at) >= UNCHANGED_EVERY;
+        if updated.is_some_and(|(known, at)| known == changes && !is_old(at)) {
+            continue;
         }
+        updated = match look(&catalog).await {
+            Ok(true) => Some((changes, BootInstant::now())),
+            Ok(false) => None,
+            Err(error) => {
+                catalog
+                    .node
+                    .outage_log
+                    .failed(&error, "jobs added by schedctl are not written into the journal");
+                None
+            }
+        };
     }
 }
 
-async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
+/// Compares the catalog with the jobs in Redis. Returns true if the catalog is up to date.
+async fn look(catalog: &JobCatalog) -> Result<bool, StoreError> {
     let (store, journal, known_now) =
         (&catalog.node.store, catalog.loss_watch.journal(), catalog.loss_watch.known_now());
     let mut names: BTreeSet<JobName> = BTreeSet::new();
@@ -98,10 +113,11 @@ async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
     lines.extend(over.map(JournalLine::JobOver));
     // The poll comes last. It shows whether data was lost while the jobs were read.
     let poll = store.list_due(&[]).await?;
-    if !lines.is_empty() && catalog.loss_watch.knows(&poll, known_now) {
+    let is_known = catalog.loss_watch.knows(&poll, known_now);
+    if is_known && !lines.is_empty() {
         journal.note(lines);
     }
-    Ok(())
+    Ok(is_known)
 }
 
 /// Returns true if no jobs file of a node defines the job. Such a job was added by `schedctl add`

@@ -150,6 +150,11 @@ impl LossWatch {
         true
     }
 
+    /// Records that the data of the last poll was still complete at `now`.
+    pub(crate) fn saw_again(&self, now: UnixMillis) {
+        self.journal.raise(0, now.as_i64(), &self.address);
+    }
+
     /// Returns the epoch to write back into Redis if only the value of the epoch key is damaged.
     /// This is the case if this node knows the server, and the fence is at least `highest`.
     /// Otherwise returns `None`.

@@ -81,6 +81,10 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
             ("string", "output_bytes") => {
                 rows.push((key, "SET", vec!["garbage"], By("wrong:output_bytes")));
             }
+            ("string", "nudge") => {
+                let why = "nodes only look whether it has changed";
+                rows.push((key, "SET", vec!["garbage"], Free(why)));
+            }
             ("string", "fence") => rows.push((key, "SET", vec!["-5"], By("wrong:fence"))),
             ("string", _) => rows.push((key, "SET", vec!["garbage"], Unreadable)),
             _ => {}

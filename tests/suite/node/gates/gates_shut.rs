@@ -143,6 +143,7 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_reported_of_their_lane()
     let lane =
         eye.ask(eye.store().read_job(&"crowd".parse().unwrap())).unwrap().unwrap().lane.to_string();
     plant_crowd(&redis, &lane, CROWD);
+    redis.count_change();
     until("all of them wait", LONG, || {
         let waiting: i64 = redis::cmd("ZCARD")
             .arg("{schedd}:gate_waiters:key:k")

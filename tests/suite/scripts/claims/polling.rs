@@ -1,8 +1,8 @@
 //! `list_due` and `list_behind`: what is due, what comes next, and entries no run can have.
 
-use schedd::store::{DueEntry, LaneAsk, LanePoll};
+use schedd::store::{ApplyOrder, Change, DueEntry, LaneAsk, LanePoll};
 
-use crate::scripts::world::{World, queue, run_of, t};
+use crate::scripts::world::{World, definition, queue, run_of, t};
 
 fn due(poll: &LanePoll) -> (Vec<String>, Option<i64>) {
     match poll {
@@ -120,4 +120,67 @@ async fn what_stands_behind_an_entry_is_reported_in_order_and_nothing_that_is_no
         .await
         .unwrap();
     assert!(texts[0].is_some() && texts[1].is_none(), "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_short_poll_sees_every_change_and_nothing_where_nothing_changed() {
+    let world = World::new();
+    world.plant("a", 10).await;
+    let asks = [LaneAsk::new(queue("default"), 10)];
+    let poll = async || world.at(0).list_due(&asks).await.unwrap().trace.unwrap();
+    let first = poll().await;
+    let is_unchanged =
+        async |trace| world.store.short_poll(&trace).await.unwrap().unwrap().is_unchanged;
+    assert!(is_unchanged(first.clone()).await);
+    // Even a run that does not come first, because other loops list the jobs.
+    world.plant("b", 99).await;
+    assert!(!is_unchanged(first.clone()).await);
+    let second = poll().await;
+    assert_eq!(second.counts().since(first.counts()), [Change::Jobs]);
+    world.plant("c", 5).await;
+    let third = poll().await;
+    assert_eq!(third.counts().since(second.counts()), [Change::Due, Change::Jobs]);
+    world.win(5, &run_of("c", 5)).await;
+    assert!(!is_unchanged(third.clone()).await, "a fence was issued");
+    let fourth = poll().await;
+    world.at(5).note_lanes(&["default!5".parse().unwrap()]).await.unwrap();
+    assert_eq!(poll().await.counts().since(fourth.counts()), [Change::Lanes]);
+    // What cannot be read proves nothing.
+    let _: i64 = world.raw("DEL", "nudge", &[]);
+    let _: i64 = world.raw("RPUSH", "nudge", &["not ours"]);
+    assert!(!is_unchanged(fourth).await);
+    assert!(world.at(5).list_due(&asks).await.unwrap().trace.is_none());
+    // A step that is counted goes on all the same.
+    world.plant("d", 1).await;
+}
+
+#[tokio::test]
+async fn a_poll_of_very_many_lanes_takes_several_calls_and_gives_each_lane_its_own() {
+    let world = World::new();
+    let lanes: Vec<_> = (0..450).map(|at| queue(&format!("q{at}"))).collect();
+    for at in [0, 199, 200, 449] {
+        let order = definition(&format!("j{at}"), 7);
+        world.plant_as(ApplyOrder { lane: lanes[at].clone(), ..order }).await;
+    }
+    let calls = || -> u64 {
+        let text: String = world.server(&["INFO", "commandstats"]);
+        let line = text.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.map_or(0, |facts| facts.split(',').next().unwrap().parse().unwrap())
+    };
+    let before = calls();
+    let asks: Vec<LaneAsk> = lanes.iter().map(|lane| LaneAsk::new(lane.clone(), 9)).collect();
+    let poll = world.at(7).list_due(&asks).await.unwrap();
+    // The first call may find that the server does not know the script yet, so one call may be
+    // repeated.
+    assert!((3..=6).contains(&(calls() - before)), "{}", calls() - before);
+    let found: Vec<(usize, Vec<String>)> = poll
+        .lanes
+        .iter()
+        .enumerate()
+        .map(|(at, lane)| (at, due(lane).0))
+        .filter(|(_, due)| !due.is_empty())
+        .collect();
+    let wanted: Vec<(usize, Vec<String>)> =
+        [0, 199, 200, 449].map(|at| (at, vec![run_of(&format!("j{at}"), 7).to_string()])).to_vec();
+    assert_eq!((poll.lanes.len(), found), (450, wanted));
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::scripts::world::World;
 
 /// Keys that lead to no run and to no job which may be gone.
-const OTHERS: [&str; 32] = [
+const OTHERS: [&str; 33] = [
     "consistency_check",
     "boot_runs",
     "boots",
@@ -43,6 +43,7 @@ const OTHERS: [&str; 32] = [
     "queues",
     "known_servers",
     "restoring_until",
+    "nudge",
     "counters",
 ];
 

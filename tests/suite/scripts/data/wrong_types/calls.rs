@@ -12,8 +12,8 @@ use schedd::domain::schedule::lateness::SkippedRange;
 use schedd::store::{
     ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll,
     LedgerRange, NoticeOrder, PlainEnd, QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder,
-    RunDeadline, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError,
-    Successor, Takers, Verdict,
+    RunDeadline, Searched, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning,
+    StoreError, Successor, Takers, Verdict,
 };
 
 use super::scene::{Scene, backfilled, beat, by_hand, printed};
@@ -269,10 +269,7 @@ async fn call_on_the_records(script: &str, scene: &Scene) -> Result<String, Stor
                 plan: PlannedRun::Nothing,
                 gated: None,
             };
-            format!(
-                "{:?}",
-                store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?
-            )
+            format!("{:?}", store.inspect_jobs(&[to_inspect], Searched::Own).await?.remove(0)?)
         }
         "inspect_runs" => format!(
             "{:?}",

@@ -3,6 +3,8 @@
 mod calls;
 mod scene;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use calls::call;
 use scene::{key_named, scene, stage_of};
 use schedd::store::StoreError;
@@ -138,4 +140,47 @@ async fn every_call_made_above_does_its_work_when_no_key_is_damaged() {
         redis = scene.world.redis;
         let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
     }
+}
+
+/// The first entry of each set whose first entry wakes a loop of a node.
+fn firsts(scene: &scene::Scene) -> BTreeMap<String, (f64, String)> {
+    let wakes = |key: &str| {
+        key.contains(":due:")
+            || [":gate_timers", ":deadlines", ":notices"].iter().any(|end| key.ends_with(end))
+    };
+    let first = |(key, content): (String, String)| {
+        let mut words = content.strip_prefix("zset ")?.split(' ').collect::<Vec<_>>().into_iter();
+        // A member may have spaces; the score of the first is the first number behind it.
+        let member = words.next()?.to_owned();
+        let score = words.find_map(|word| word.parse::<f64>().ok())?;
+        Some((key, (score, member)))
+    };
+    scene.world.snapshot().into_iter().filter(|(key, _)| wakes(key)).filter_map(first).collect()
+}
+
+#[tokio::test]
+async fn every_call_after_which_something_comes_first_counts_a_change_or_gives_a_fence() {
+    let mut redis = TestRedis::start();
+    let mut counted = BTreeSet::new();
+    for header in headers() {
+        let scene = scene(redis, "w", stage_of(&header.script)).await;
+        let marks = || ["nudge", "fence"].map(|key| scene.world.raw::<Vec<u8>>("GET", key, &[]));
+        let (before, marks_before) = (firsts(&scene), marks());
+        call(&header.script, &scene).await.unwrap();
+        let came_first = firsts(&scene).into_iter().find(|(key, first)| {
+            before.get(key).is_none_or(|known| first.0 <= known.0 && first != known)
+        });
+        if let Some((key, _)) = came_first {
+            // The node that makes this call looks at the deadlines next.
+            assert!(
+                marks() != marks_before || header.script == "watch_run",
+                "{} makes no node look at {key}",
+                header.script
+            );
+            counted.insert(header.script.clone());
+        }
+        redis = scene.world.redis;
+        let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
+    }
+    assert!(counted.len() >= 5, "{counted:?}");
 }

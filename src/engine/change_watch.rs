@@ -1,0 +1,66 @@
+//! The changes of the data that polls find, and the loops that a change wakes.
+//!
+//! A loop whose work only a change can make asks Redis after a change, and otherwise rarely. A
+//! change also sends a message to the nodes; the counters that each poll reads replace lost
+//! messages.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::wakeups::Wakeups;
+use crate::store::{Change, PollTrace};
+
+/// The changes of the data in Redis, as far as the polls of this node have found them.
+#[derive(Default)]
+pub(crate) struct ChangeWatch {
+    last: Mutex<Option<PollTrace>>,
+    all: AtomicU64,
+    of_jobs: AtomicU64,
+}
+
+impl ChangeWatch {
+    /// Compares the data at a poll of the lanes with the data at the poll before, and wakes the
+    /// loops that a change concerns. `trace` is `None` if the poll cannot tell what has changed.
+    pub(crate) fn note(&self, trace: Option<&PollTrace>, wakeups: &Wakeups) {
+        let last = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *last, trace.cloned())
+        };
+        let (changes, is_unchanged) = match (&last, trace) {
+            (Some(last), Some(trace)) if last.is_of_same_data(trace) => {
+                (trace.counts().since(last.counts()), trace.is_unchanged_since(last))
+            }
+            _ => (Change::ALL.to_vec(), false),
+        };
+        if !is_unchanged {
+            self.all.fetch_add(1, Ordering::Relaxed);
+        }
+        for change in changes {
+            match change {
+                Change::Due => {}
+                Change::Lanes | Change::Pools if trace.is_some() => wakeups.presence.notify_one(),
+                // The presence loop reads lanes and queues at intervals, even without a change.
+                Change::Lanes | Change::Pools => {}
+                Change::Stop => wakeups.lease_keeper.notify_one(),
+                Change::Files if last.is_some() => wakeups.reconciler.notify_one(),
+                // The ticker wakes the reconciler after each new connection.
+                Change::Files => {}
+                Change::Notices => wakeups.notice_planter.notify_one(),
+                Change::Deadlines => wakeups.deadline_watch.notify_one(),
+                Change::Jobs => {
+                    self.of_jobs.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Returns a number that grows when a poll finds that anything has changed.
+    pub(crate) fn all(&self) -> u64 {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// Returns a number that grows when a poll finds that a job was added, edited or removed.
+    pub(crate) fn of_jobs(&self) -> u64 {
+        self.of_jobs.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,194 @@
+//! The counters of changes, and the short poll that reads them.
+//!
+//! Each script that makes work for a node counts the change in the key of the nudges. So a node
+//! that knows the time of the next run asks for the lanes again only when a counter, the epoch or
+//! the last fence has changed.
+//!
+//! Invariant: while all these are as in the last poll of the lanes, no run of these lanes and no
+//! gate has an earlier time than that poll returned.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::number_of;
+use crate::store::server::store_error::StoreError;
+
+/// A kind of change that scripts count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A run or a gate check was planned, or a place in a queue is free.
+    Due,
+    /// A lane was registered.
+    Lanes,
+    /// The settings of a queue or group changed.
+    Pools,
+    /// A run is asked to stop.
+    Stop,
+    /// The nodes must apply their jobs files again.
+    Files,
+    /// A notification waits for its run.
+    Notices,
+    /// A job was added, edited or removed.
+    Jobs,
+    /// A run has an earlier deadline than all others.
+    Deadlines,
+}
+
+impl Change {
+    /// All kinds, in the order of their counters in Redis (`CHANGES_COUNTED` in `prelude.lua`).
+    pub const ALL: [Self; 8] = [
+        Self::Due,
+        Self::Lanes,
+        Self::Pools,
+        Self::Stop,
+        Self::Files,
+        Self::Notices,
+        Self::Jobs,
+        Self::Deadlines,
+    ];
+}
+
+/// The counters of changes as Redis stores them: a big-endian number of 32 bits for each kind.
+/// Missing bytes are zeros.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangeCounts(Vec<u8>);
+
+impl ChangeCounts {
+    /// Returns the counters in the value of their key. Returns None if that value has another type.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::BulkString(bytes) if bytes != b"?" => Some(Self(bytes.clone())),
+            Value::Nil => Some(Self::default()),
+            _ => None,
+        }
+    }
+
+    fn count(&self, change: Change) -> [u8; 4] {
+        let first = change as usize * 4;
+        std::array::from_fn(|at| self.0.get(first + at).copied().unwrap_or(0))
+    }
+
+    /// Returns the kinds of changes whose counters differ from those in `before`.
+    pub fn since(&self, before: &Self) -> Vec<Change> {
+        Change::ALL
+            .into_iter()
+            .filter(|change| self.count(*change) != before.count(*change))
+            .collect()
+    }
+}
+
+/// The state of the data at a poll of the lanes, with which a short poll compares the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollTrace {
+    pub(super) connection: u64,
+    pub(super) epoch: String,
+    pub(super) fence: String,
+    pub(super) counts: ChangeCounts,
+}
+
+impl PollTrace {
+    /// Returns the counters of changes at the poll.
+    pub fn counts(&self) -> &ChangeCounts {
+        &self.counts
+    }
+
+    /// Returns true if both polls found the same epoch on the same connection.
+    pub fn is_of_same_data(&self, other: &Self) -> bool {
+        self.connection == other.connection && self.epoch == other.epoch
+    }
+
+    /// Returns true if neither a fence was issued nor a change was counted between the polls.
+    pub fn is_unchanged_since(&self, before: &Self) -> bool {
+        self.fence == before.fence && self.counts == before.counts
+    }
+}
+
+/// The answer to a short poll.
+#[derive(Debug, Clone, Copy)]
+pub struct ShortPoll {
+    /// The time of the poll by the clock of Redis, in whole milliseconds.
+    pub now: UnixMillis,
+    /// The part of the poll's time below one millisecond, to add to `now`.
+    pub past_now: Duration,
+    /// True if the data is as it was at the poll of the lanes, on the same connection.
+    pub is_unchanged: bool,
+}
+
+impl Store {
+    /// Reads the clock of Redis, and compares the data with its state at an earlier poll. Returns
+    /// None if the connection is another one, so that only a poll of the lanes can decide.
+    pub async fn short_poll(&self, trace: &PollTrace) -> Result<Option<ShortPoll>, StoreError> {
+        let open = self.link.open().await?;
+        if open.number() != trace.connection {
+            return Ok(None);
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("TIME").cmd("MGET").arg(&[
+            self.keys.epoch(),
+            self.keys.fence(),
+            self.keys.nudge(),
+        ]);
+        let answers = self.link.ask_on(open, &mut pipeline).await?;
+        let [Ok(Value::Array(time)), Ok(Value::Array(marks))] = answers.as_slice() else {
+            // An old server or an ACL may refuse a command, so the lanes are polled.
+            return Ok(None);
+        };
+        let [Some(seconds), Some(micros)] = [0, 1].map(|at| time.get(at).and_then(number_of))
+        else {
+            return Ok(None);
+        };
+        let [epoch, fence, counts] = marks.as_slice() else { return Ok(None) };
+        let bytes = |value: &Value| match value {
+            Value::BulkString(bytes) => bytes.clone(),
+            _ => Vec::new(),
+        };
+        let is_unchanged = bytes(epoch) == trace.epoch.as_bytes()
+            && bytes(fence) == trace.fence.as_bytes()
+            && ChangeCounts::read(counts).as_ref() == Some(&trace.counts);
+        let (now, past_now) = time_of(seconds.saturating_mul(1_000_000).saturating_add(micros))?;
+        Ok(Some(ShortPoll { now, past_now, is_unchanged }))
+    }
+}
+
+/// Returns a time of Redis in microseconds as whole milliseconds and the rest.
+pub(super) fn time_of(micros: i64) -> Result<(UnixMillis, Duration), StoreError> {
+    let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| {
+        let found = format!("found {micros}, wanted the time of Redis in microseconds");
+        StoreError::corrupt("reply to a poll", found)
+    })?;
+    Ok((now, Duration::from_micros(micros.rem_euclid(1000).unsigned_abs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(bytes: &[u8]) -> ChangeCounts {
+        ChangeCounts::read(&Value::BulkString(bytes.to_vec())).unwrap()
+    }
+
+    #[test]
+    fn a_counter_that_moved_names_its_change_and_missing_bytes_are_zeros() {
+        let none = ChangeCounts::read(&Value::Nil).unwrap();
+        let some = counts(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(some.since(&none), [Change::Due, Change::Pools]);
+        assert_eq!(none.since(&some), [Change::Due, Change::Pools]);
+        assert!(counts(&[0; 32]).since(&none).is_empty());
+        let mut last = [0; 32];
+        last[31] = 7;
+        assert_eq!(counts(&last).since(&none), [Change::Deadlines]);
+    }
+
+    #[test]
+    fn the_order_of_the_counters_is_that_of_the_scripts() {
+        let prelude = include_str!("../../../lua/prelude.lua");
+        let line = prelude.lines().find(|line| line.contains("CHANGES_COUNTED = ")).unwrap();
+        for change in Change::ALL {
+            let word = format!("{change:?}").to_lowercase();
+            assert!(line.contains(&format!("{word} = {}", change as usize)), "{word}");
+        }
+    }
+}
