@@ -192,13 +192,15 @@ async fn many_plain_runs_are_claimed_and_ended_in_one_call_each() {
     let _: i64 = world.raw("HSET", "job:c", &["paused", "1"]);
     let before = calls(&world);
     let (node, lane) = (claimant("n1"), queue("default"));
-    let mut replies = world.at(5).claim_runs_within(4, &node, &lane, "once", &orders).await.unwrap();
+    let mut replies =
+        world.at(5).claim_runs_within(4, &node, &lane, "once", &orders).await.unwrap();
     assert_eq!(calls(&world) - before, 2);
     let last = replies.pop().unwrap();
     assert!(matches!(last, ClaimReply::Full), "{last:?}");
     let claims: Vec<Claim> = replies.into_iter().map(World::won).collect();
     assert!(claims.windows(2).all(|pair| pair[0].fence < pair[1].fence), "{claims:?}");
-    let (before, ended) = (calls(&world), finish_plain(&world, &claims.iter().collect::<Vec<_>>()).await);
+    let (before, ended) =
+        (calls(&world), finish_plain(&world, &claims.iter().collect::<Vec<_>>()).await);
     assert_eq!((calls(&world) - before, ended), (1, vec![Some(1); 4]));
     assert_eq!(world.total("succeeded"), 4);
     world.assert_sound();
