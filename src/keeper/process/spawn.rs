@@ -72,7 +72,6 @@ impl Image {
         // This calls `execve(2)` itself. The standard library's `execvp` gives a file that the
         // kernel cannot execute to `/bin/sh`. So a program of another architecture would be read as
         // a script.
-        //
         let (argv, envp) = (self.argv.as_ptr(), self.envp.as_ptr());
         let pointers = [program.as_ptr().cast(), argv.cast(), envp.cast(), std::ptr::null()];
         // SAFETY: a system call on null-terminated arrays of C strings owned by `self`; `program`
