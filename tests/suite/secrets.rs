@@ -78,7 +78,7 @@ impl Host {
     fn assert_nothing_is_reported(&self, jobs: &[&str]) {
         let redis = snapshot(&mut self.redis.connection()).unwrap();
         assert!(
-            redis.values().any(|held| held.contains("credential:token")),
+            redis.values().any(|kept| kept.contains("${credential")),
             "the reference is what is kept"
         );
         let mut reported = vec![

@@ -3,6 +3,7 @@
 //! The object has the keys of `[jobs.X]` plus `name` and `in`. The caller checks that the queue
 //! exists and that the name is free.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::node_json;
@@ -31,7 +32,7 @@ pub struct NamedJob {
     /// `in`. The caller knows the moment of adding and must then set the schedule in `spec`.
     pub start_in: Option<Duration>,
     /// The definition of the job. Its schedule is only a placeholder if `start_in` is set.
-    pub spec: JobSpec,
+    pub spec: Arc<JobSpec>,
     /// The warnings about problems that do not make the job unusable.
     pub warnings: Vec<Problem>,
 }
@@ -88,7 +89,7 @@ fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> 
     let spec = compile_job(&table, context, &mut problems);
     match spec {
         Some(spec) if problems.faults.is_empty() => {
-            Ok(NamedJob { name, start_in, spec, warnings: problems.warnings })
+            Ok(NamedJob { name, start_in, spec: Arc::new(spec), warnings: problems.warnings })
         }
         _ => Err(problems.faults),
     }

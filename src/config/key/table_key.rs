@@ -119,13 +119,28 @@ pub(crate) fn write_keys<S>(
     form: Form,
     out: &mut Sheet,
 ) {
-    for key in keys {
+    write_keys_beside(keys, from, &values_of(keys, plain, form), form, out);
+}
+
+/// Returns the values of `from` for `keys`.
+pub(crate) fn values_of<S>(keys: &[TableKey<S>], from: &S, form: Form) -> Vec<Value> {
+    keys.iter().map(|key| (key.write)(from, form)).collect()
+}
+
+/// Writes like [`write_keys`]. `plain` has the default values of `keys` as [`values_of`] returns
+/// them.
+pub(crate) fn write_keys_beside<S>(
+    keys: &[TableKey<S>],
+    from: &S,
+    plain: &[Value],
+    form: Form,
+    out: &mut Sheet,
+) {
+    for (key, plain) in keys.iter().zip(plain) {
         let value = (key.write)(from, form);
         let is_written = match (key.presence, form) {
             (KeyPresence::Always, _) | (KeyPresence::Filled, Form::Shown) => true,
-            (KeyPresence::Filled, Form::Stored) | (KeyPresence::Given, _) => {
-                value != (key.write)(plain, form)
-            }
+            (KeyPresence::Filled, Form::Stored) | (KeyPresence::Given, _) => value != *plain,
         };
         if is_written {
             out.put(key.name, value);

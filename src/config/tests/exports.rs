@@ -88,7 +88,7 @@ fn a_job_that_is_over_is_a_comment_and_texts_of_any_kind_stay_whole() {
     assert!(good(&over).jobs.is_empty());
     let table = job_table(&"a".parse().unwrap(), &spec, host().name(), TableForm::Table);
     assert!(!table.contains(['\u{1}', '\u{7f}']), "{table:?}");
-    assert_eq!(job(&good(&table), "a"), spec);
+    assert_eq!(job(&good(&table), "a"), *spec);
 }
 
 #[test]

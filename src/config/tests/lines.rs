@@ -24,7 +24,7 @@ fn a_line_has_the_keys_of_a_job_and_a_name_and_in() {
     assert_eq!((job.spec.queue.as_str(), job.spec.retry.limit), ("fast", 2));
     let bare = line(r#"{"shell": "true", "in": "0s"}"#).unwrap();
     assert_eq!(
-        (bare.name, bare.start_in, bare.spec.action),
+        (bare.name, bare.start_in, bare.spec.action.clone()),
         (None, Some(Duration::ZERO), Action::Shell("true".into()))
     );
     let local = line(r#"{"shell": "true", "at": "2026-12-24T09:00", "tz": null}"#).unwrap();

@@ -6,6 +6,7 @@
 //! request. Jobs of other sources are never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::job_operations;
 use super::job_operations::OperationError;
@@ -367,7 +368,7 @@ pub async fn apply(
 fn request(job: &JobStanding, said: &LastChange<'_>) -> Option<Request> {
     Some(Request {
         name: job.name.clone(),
-        spec: said.jobs.get(&job.name)?.clone(),
+        spec: Arc::new(said.jobs.get(&job.name)?.clone()),
         start_in: None,
         kind: SourceKind::File,
         source: said.source.as_str().to_owned(),

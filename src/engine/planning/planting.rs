@@ -5,6 +5,8 @@
 //! script that answers `stale` or `occupied` has changed nothing, because the job changed after it
 //! was read. The next round then begins with the new state.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::debug;
@@ -45,7 +47,7 @@ pub struct Request {
     /// The name of the job.
     pub name: JobName,
     /// The checked definition to apply.
-    pub spec: JobSpec,
+    pub spec: Arc<JobSpec>,
     /// The delay of a one-shot, counted from Redis' time at the start of the request. `None` if the
     /// schedule has fixed times.
     pub start_in: Option<Duration>,
@@ -111,7 +113,7 @@ pub enum PlantingError {
 struct Open<'a> {
     index: usize,
     request: &'a Request,
-    spec: JobSpec,
+    spec: Arc<JobSpec>,
     token: String,
     not_before: UnixMillis,
 }
@@ -141,7 +143,7 @@ pub async fn apply(
         let now = store.now().await?;
         let names: Vec<JobName> = open.iter().map(|item| item.request.name.clone()).collect();
         let holder_read =
-            read_key_holders(store, &open.iter().map(|item| &item.spec).collect::<Vec<_>>())
+            read_key_holders(store, &open.iter().map(|item| &*item.spec).collect::<Vec<_>>())
                 .await?;
         let records = store.read_jobs(&names).await?;
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
@@ -301,7 +303,7 @@ impl<'a> Open<'a> {
     fn new(index: usize, request: &'a Request, now: UnixMillis) -> Self {
         let mut spec = request.spec.clone();
         if let Some(delay) = request.start_in {
-            spec.schedule = Schedule::At(now.saturating_add(delay));
+            Arc::make_mut(&mut spec).schedule = Schedule::At(now.saturating_add(delay));
         }
         Self { index, request, spec, token: token(), not_before: UnixMillis::EPOCH }
     }
@@ -434,13 +436,13 @@ fn newest_past(
 
 /// Returns `spec` with the due time of a one-shot limited to `max_wait` after `since`. `since` is
 /// the time of the first add in a debounced burst.
-fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
-    let mut spec = spec.clone();
+fn due_within(spec: &JobSpec, since: UnixMillis) -> Cow<'_, JobSpec> {
     let longest = spec.unique.as_ref().and_then(|unique| unique.second.max_wait());
-    if let (Schedule::At(at), Some(longest)) = (&mut spec.schedule, longest) {
-        *at = (*at).min(since.saturating_add(longest));
-    }
-    spec
+    let (Schedule::At(at), Some(longest)) = (&spec.schedule, longest) else {
+        return Cow::Borrowed(spec);
+    };
+    let schedule = Schedule::At((*at).min(since.saturating_add(longest)));
+    Cow::Owned(JobSpec { schedule, ..spec.clone() })
 }
 
 /// Returns the gates at which waiting runs may start after this edit. If the gates of the job

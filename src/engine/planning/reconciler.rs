@@ -193,7 +193,7 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
         })
         .map(|(name, spec)| Request {
             name: name.clone(),
-            spec: spec.clone(),
+            spec: Arc::new(spec.clone()),
             start_in: None,
             kind: SourceKind::File,
             source: node.as_str().to_owned(),

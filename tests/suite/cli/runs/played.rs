@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::{Delivery, JobSpec, Overlap};
+use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::name::names::RunId;
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::queue::queue_rules::QueueSettings;
@@ -42,7 +42,7 @@ impl Played {
     /// Applies a job of a file of the node `web-1`.
     pub(crate) fn apply_file_job(&self, name: &str, json: &str) {
         let job = schedd::config::job_from_json(json, &Zone::utc()).unwrap();
-        let spec: JobSpec = job.spec;
+        let spec = job.spec;
         let request = Request {
             name: name.parse().unwrap(),
             spec,
