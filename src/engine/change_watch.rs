@@ -37,19 +37,17 @@ impl ChangeWatch {
         }
         for change in changes {
             match change {
-                Change::Due => {}
                 Change::Lanes | Change::Pools if trace.is_some() => wakeups.presence.notify_one(),
-                // The presence loop reads lanes and queues at intervals, even without a change.
-                Change::Lanes | Change::Pools => {}
                 Change::Stop => wakeups.lease_keeper.notify_one(),
                 Change::Files if last.is_some() => wakeups.reconciler.notify_one(),
-                // The ticker wakes the reconciler after each new connection.
-                Change::Files => {}
                 Change::Notices => wakeups.notice_planter.notify_one(),
                 Change::Deadlines => wakeups.deadline_watch.notify_one(),
                 Change::Jobs => {
                     self.of_jobs.fetch_add(1, Ordering::Relaxed);
                 }
+                // The ticker itself polls the lanes. It also wakes the reconciler after each new
+                // connection, and the presence loop reads lanes and queues at intervals.
+                Change::Due | Change::Lanes | Change::Pools | Change::Files => {}
             }
         }
     }

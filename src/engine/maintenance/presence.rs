@@ -310,7 +310,7 @@ async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>,
 async fn touch(
     presence: &Presence,
     facts: &BeatFacts,
-    reported: &Option<(BeatFacts, BootInstant)>,
+    reported: Option<&(BeatFacts, BootInstant)>,
 ) -> bool {
     let Some((known, at)) = reported else { return false };
     let now = presence.health.notes.now();
@@ -333,7 +333,7 @@ pub(crate) async fn run(presence: Arc<Presence>) {
     let (mut reported, mut learnt) = (None, None::<BootInstant>);
     loop {
         let beat_facts = facts(&presence, clock_offset_ms);
-        if touch(&presence, &beat_facts, &reported).await {
+        if touch(&presence, &beat_facts, reported.as_ref()).await {
             tokio::select! {
                 () = tokio::time::sleep(EVERY) => {}
                 () = presence.node.wakeups.presence.notified() => (reported, learnt) = (None, None),

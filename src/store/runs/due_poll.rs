@@ -53,7 +53,7 @@ pub struct Poll {
     /// The result for each requested lane, in the order of the request.
     pub lanes: Vec<LanePoll>,
     /// The state of the data, with which a short poll compares later data. None if the marks or
-    /// the counters of changes are unreadable, so that a short poll proves nothing.
+    /// the counters of changes are missing or unreadable, so that a short poll proves nothing.
     pub trace: Option<PollTrace>,
 }
 
