@@ -93,9 +93,10 @@ fn change(world: &World, changes: &[Change]) {
 /// The order as the definition said it before the changes. A long `max_age` has no effect but that the run is not plain.
 async fn order(is_once: bool, is_plain: bool) -> ClaimOrder {
     let sound = world(is_once, &[]).await;
-    let order = match is_once {
-        true => sound.order(&run_of("a", 0)).await,
-        false => sound.order_with(&run_of("a", 0), Overlap::Skip, 1000).await,
+    let order = if is_once {
+        sound.order(&run_of("a", 0)).await
+    } else {
+        sound.order_with(&run_of("a", 0), Overlap::Skip, 1000).await
     };
     let max_age = (!is_plain).then_some(Duration::from_secs(86_400));
     ClaimOrder { max_age, delivery: Delivery::AtMostOnce, ..order }

@@ -136,12 +136,11 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "finish_plain_runs" => {
             let end = PlainEnd { claim: claim(), reason: String::new(), facts: Vec::new() };
             let queue = "default".parse().unwrap();
-            match store.finish_plain_runs(&queue, &[end]).await?[0] {
-                Some(kept) => kept.to_string(),
-                None => {
-                    let verdict = Verdict::Final(RunState::Succeeded);
-                    format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
-                }
+            if let Some(kept) = store.finish_plain_runs(&queue, &[end]).await?[0] {
+                kept.to_string()
+            } else {
+                let verdict = Verdict::Final(RunState::Succeeded);
+                format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
             }
         }
         "finish_run" => {
