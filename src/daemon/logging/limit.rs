@@ -23,6 +23,8 @@ const MOST_OF_A_JOB: u32 = 1_000;
 /// The most kinds of lines that are counted. A kind is a level, a job and a message. All lines of
 /// further kinds are written.
 const KINDS: usize = 4_096;
+/// The shortest time between two searches for kinds whose period is over. A search visits all kinds.
+const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
 /// The decision to write a line or only to count the line.
 #[derive(Debug)]
@@ -38,7 +40,28 @@ pub(super) enum Admission {
 /// they have the same level.
 #[derive(Default)]
 pub(super) struct LineLimit {
-    kinds: Mutex<HashMap<u64, Kind>>,
+    kinds: Mutex<Kinds>,
+}
+
+#[derive(Default)]
+struct Kinds {
+    by_number: HashMap<u64, Kind>,
+    /// The instant of the last search for kinds whose period is over.
+    searched: Option<Instant>,
+}
+
+impl Kinds {
+    /// Returns true if there is room for another kind. Removes kinds whose period is over if needed.
+    fn has_room(&mut self, now: Instant) -> bool {
+        let is_search_due =
+            self.searched.is_none_or(|searched| now.duration_since(searched) >= SEARCH_EVERY);
+        if self.by_number.len() >= KINDS && is_search_due {
+            self.searched = Some(now);
+            self.by_number
+                .retain(|_, kind| now.duration_since(kind.since) < WHILE || kind.held_back > 0);
+        }
+        self.by_number.len() < KINDS
+    }
 }
 
 struct Kind {
@@ -60,7 +83,7 @@ impl LineLimit {
             LogSource::Job => MOST_OF_A_JOB,
         };
         let mut kinds = self.kinds();
-        if let Some(kind) = kinds.get_mut(&number_of(entry, source)) {
+        if let Some(kind) = kinds.by_number.get_mut(&number_of(entry, source)) {
             let mut summary = None;
             if now.duration_since(kind.since) >= WHILE {
                 summary = kind.summary();
@@ -73,10 +96,7 @@ impl LineLimit {
             kind.written += 1;
             return Admission::Written(summary);
         }
-        if kinds.len() >= KINDS {
-            kinds.retain(|_, kind| now.duration_since(kind.since) < WHILE || kind.held_back > 0);
-        }
-        if kinds.len() < KINDS {
+        if kinds.has_room(now) {
             let message = match source {
                 LogSource::Schedd => entry.message.clone(),
                 LogSource::Job => String::new(),
@@ -91,7 +111,7 @@ impl LineLimit {
                 job,
                 source,
             };
-            kinds.insert(number_of(entry, source), kind);
+            kinds.by_number.insert(number_of(entry, source), kind);
         }
         Admission::Written(None)
     }
@@ -99,7 +119,7 @@ impl LineLimit {
     /// Returns the summaries of lines that were not written, for all kinds of lines whose period is
     /// over. Starts the next period of these kinds.
     pub(super) fn summaries(&self, now: Instant) -> Vec<LogEntry> {
-        let mut kinds = self.kinds();
+        let kinds = &mut self.kinds().by_number;
         let summaries = kinds
             .values()
             .filter(|kind| now.duration_since(kind.since) >= WHILE)
@@ -112,10 +132,10 @@ impl LineLimit {
     /// Returns the summaries of lines that were not written for all kinds, at the end of the
     /// process.
     pub(super) fn all_summaries(&self) -> Vec<LogEntry> {
-        std::mem::take(&mut *self.kinds()).values().filter_map(Kind::summary).collect()
+        std::mem::take(&mut self.kinds().by_number).values().filter_map(Kind::summary).collect()
     }
 
-    fn kinds(&self) -> MutexGuard<'_, HashMap<u64, Kind>> {
+    fn kinds(&self) -> MutexGuard<'_, Kinds> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -233,6 +253,11 @@ mod tests {
         );
     }
 
+    fn old_kind(since: Instant) -> Kind {
+        let (level, source) = (Level::WARN, LogSource::Schedd);
+        Kind { since, written: 1, held_back: 0, level, message: String::new(), job: None, source }
+    }
+
     #[test]
     fn more_kinds_than_are_counted_are_all_written() {
         let (limit, now) = (LineLimit::default(), Instant::now());
@@ -242,6 +267,13 @@ mod tests {
                 1
             );
         }
-        assert_eq!(limit.kinds().len(), KINDS);
+        assert_eq!(limit.kinds().by_number.len(), KINDS);
+        // Kinds whose period is over make room, and are searched for once in a while only.
+        let later = now + WHILE;
+        assert!(limit.kinds().has_room(later));
+        let mut kinds = limit.kinds();
+        kinds.by_number.extend((0..).take(KINDS).map(|number| (number, old_kind(now))));
+        assert!(!kinds.has_room(later + SEARCH_EVERY / 2));
+        assert!(kinds.has_room(later + SEARCH_EVERY));
     }
 }
