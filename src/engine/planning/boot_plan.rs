@@ -56,13 +56,12 @@ async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
     }
     let mut offset = 0;
     loop {
-        let names = store.list_jobs(offset, BATCH).await?;
+        let page = store.list_jobs(offset, BATCH).await?;
+        let names = store.recurring_of(&page).await?;
         let now = store.now().await?;
         for record in store.read_jobs(&names).await? {
             let Ok(Some(record)) = record else { continue };
-            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else {
-                continue;
-            };
+            let Ok(definition) = Definition::of(record) else { continue };
             let spec = &definition.spec;
             if !spec.schedule.is_at_boot()
                 || !definition.timetable.lets(now)
@@ -85,7 +84,7 @@ async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
                 info!(run = %run, "A run for @reboot was planned.");
             }
         }
-        if names.len() < BATCH {
+        if page.len() < BATCH {
             break;
         }
         offset += BATCH;

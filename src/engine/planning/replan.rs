@@ -96,7 +96,9 @@ async fn look_at_planned(store: &Store) -> Result<(), StoreError> {
         if names.is_empty() && count < JOBS {
             return Ok(());
         }
-        mend_far(store, &names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()).await?;
+        // The planned run of a one-shot is never too late.
+        let jobs: Vec<JobName> = names.iter().map(|(name, _)| name.clone()).collect();
+        mend_far(store, &store.recurring_of(&jobs).await?).await?;
         if !pages.turn(names.last().map(|(_, due)| *due), count, JOBS) {
             return Ok(());
         }

@@ -40,7 +40,8 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
 async fn look(node: &NodeContext) -> Result<(), StoreError> {
     let mut offset = 0;
     loop {
-        let names = node.store.list_jobs(offset, BATCH).await?;
+        let page = node.store.list_jobs(offset, BATCH).await?;
+        let names = node.store.recurring_of(&page).await?;
         let now = node.store.now().await?;
         let records = node.store.read_jobs(&names).await?;
         for (name, record) in names.iter().zip(records) {
@@ -55,7 +56,7 @@ async fn look(node: &NodeContext) -> Result<(), StoreError> {
         }
         // If a job changes its place in the list meanwhile, it may be examined twice, or only at
         // the next start.
-        if names.len() < BATCH {
+        if page.len() < BATCH {
             return Ok(());
         }
         offset += BATCH;

@@ -108,8 +108,8 @@ impl ChildSetup {
         })
     }
 
-    /// Returns true if the child has neither its own user nor limits. What the kernel does to the
-    /// memory of such a child, it would do without the child too.
+    /// Returns true if the child has neither its own user nor limits. The kernel then has no reason
+    /// to restrict or kill the processes that use the memory of the child.
     pub(crate) fn may_share_memory(&self) -> bool {
         self.is_plain
     }

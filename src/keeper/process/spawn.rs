@@ -143,7 +143,7 @@ pub(crate) fn spawn(plan: SpawnPlan, progress: &mut StartProgress) -> io::Result
     //
     // The copy of `files` is dropped once, because the field itself never is.
     unsafe {
-        let started = clone_unheard(&memory, shared);
+        let started = clone_with_blocked_signals(&memory, shared);
         drop(ManuallyDrop::into_inner(std::ptr::read(&raw const (*memory.plan).files)));
         if started.is_ok() {
             progress.keep(memory);
@@ -161,7 +161,10 @@ pub(crate) fn spawn(plan: SpawnPlan, progress: &mut StartProgress) -> io::Result
 /// # Safety
 ///
 /// With `CLONE_VM`, `memory` must stay as it is until the exec or the death of the child.
-unsafe fn clone_unheard(memory: &ChildMemory, flags: c_int) -> io::Result<(Pid, OwnedFd)> {
+unsafe fn clone_with_blocked_signals(
+    memory: &ChildMemory,
+    flags: c_int,
+) -> io::Result<(Pid, OwnedFd)> {
     let (all, mut before, size) = (u64::MAX, 0_u64, size_of::<u64>());
     let mut pidfd: c_int = -1;
     // SAFETY: system calls on values that live until the calls return. The stack grows down from
@@ -207,7 +210,7 @@ impl SpawnPlan {
             let search = |number| teller.begin(StartStep::Search, WITHOUT_SHELL | number);
             if let Ok((number, file)) = program.find(place, search) {
                 teller.begin(StartStep::Exec, WITHOUT_SHELL | number);
-                hear_signals();
+                unblock_signals();
                 // The shell then says why this failed.
                 image.execute(file);
             }
@@ -215,7 +218,7 @@ impl SpawnPlan {
         let (number, file) =
             self.program.find(place, |number| teller.begin(StartStep::Search, number))?;
         teller.begin(StartStep::Exec, number);
-        hear_signals();
+        unblock_signals();
         let mut waits = TEXT_BUSY_WAITS.iter();
         loop {
             let errno = self.image.execute(file);
@@ -284,7 +287,7 @@ pub(crate) fn default_signals() {
 }
 
 /// Gives the signals that the keeper catches their default action, and unblocks all signals.
-fn hear_signals() {
+fn unblock_signals() {
     reset(CAUGHT);
 }
 

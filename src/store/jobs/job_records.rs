@@ -229,6 +229,22 @@ impl Store {
         Ok(self.well_typed(&mut pipeline).await?.iter().map(read).collect())
     }
 
+    /// Returns the names of those of these jobs that are not one-shots. Reads one field of each job,
+    /// because there may be very many one-shots.
+    pub async fn recurring_of(&self, names: &[JobName]) -> Result<Vec<JobName>, StoreError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("once");
+        }
+        let answers = self.well_typed(&mut pipeline).await?;
+        let is_recurring = |answer: &Value| text_of(answer).is_none_or(|once| once != "1");
+        let recurring = names.iter().zip(&answers).filter(|(_, answer)| is_recurring(answer));
+        Ok(recurring.map(|(name, _)| name.clone()).collect())
+    }
+
     /// Returns the record of the job with this name; None if there is no such job.
     pub async fn read_job(&self, name: &JobName) -> Result<Option<JobRecord>, StoreError> {
         self.read_jobs(std::slice::from_ref(name)).await?.pop().unwrap_or(Ok(None))

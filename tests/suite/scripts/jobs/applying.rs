@@ -371,3 +371,13 @@ async fn a_definition_of_any_length_reads_back_and_one_of_1_kib_stays_compact() 
         }
     }
 }
+
+#[tokio::test]
+async fn only_recurring_jobs_are_given_as_recurring() {
+    let world = World::new();
+    world.plant("recurring", 500).await;
+    world.plant_once("once", 500).await;
+    let _: i64 = world.raw("RPUSH", "job:list", &["not ours"]);
+    let names = ["once", "recurring", "missing", "list"].map(|job| job.parse().unwrap());
+    assert_eq!(world.store.recurring_of(&names).await.unwrap(), names[1..]);
+}
