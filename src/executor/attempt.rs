@@ -66,8 +66,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the words of a shell line that `/bin/sh` would execute as they are, in the
-    /// environment `env`.
+    /// Returns the words of a shell line if `/bin/sh` would execute exactly these words as one
+    /// program in the environment `env`. Returns `None` if the line needs a shell.
     pub(super) fn without_shell(&self, env: &Variables) -> Option<Vec<String>> {
         match &self.action {
             Action::Shell(line) if self.process.shell_program.is_none() => {

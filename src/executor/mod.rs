@@ -1,10 +1,9 @@
 //! The execution of one attempt of a job (layer 2).
 //!
-//! A process runs in the keeper (`process`). An HTTP request is made in this process (`http`).
+//! The keeper starts processes (`process`). The daemon itself sends HTTP requests (`http`).
 //! Output and answers go into an [`OutputBuffer`]. The end of the attempt is an `AttemptOutcome`.
 //!
-//! Invariant: an attempt has its lease or is ended. Nothing is started or sent after the lease has
-//! ended.
+//! Invariant: an attempt is ended when its lease ends. Nothing is started or sent after that.
 
 mod account;
 mod attempt;

@@ -122,7 +122,7 @@ pub(crate) fn write_keys<S>(
     write_keys_beside(keys, from, &values_of(keys, plain, form), form, out);
 }
 
-/// Returns the values of `from` for `keys`.
+/// Returns the JSON value that each of `keys` has in `from`, in the order of `keys`.
 pub(crate) fn values_of<S>(keys: &[TableKey<S>], from: &S, form: Form) -> Vec<Value> {
     keys.iter().map(|key| (key.write)(from, form)).collect()
 }

@@ -258,8 +258,8 @@ fn no_answer(ticker: &Ticker, error: &StoreError, sent: BootInstant) -> Duration
     ticker.node.settings.tick
 }
 
-/// Records the time `now` that Redis' clock showed after `sent`. Returns true if the clock was set
-/// since the last poll.
+/// Records the time `now` of Redis' clock, which answered a request sent at `sent`. Returns true if
+/// the clock has stepped since the last poll.
 fn is_step(ticker: &Ticker, now: UnixMillis, sent: BootInstant) -> bool {
     ticker.health.notes.redis_answered(now);
     let step = ticker.health.redis_clock.read(now, sent, BootInstant::now());

@@ -32,8 +32,8 @@ const EVERY: Duration = Duration::from_secs(5);
 const FACTS_EVERY: Duration = Duration::from_secs(60);
 /// The longest interval between readings of the queues and lanes.
 const LEARN_EVERY: Duration = Duration::from_secs(600);
-/// The change of the difference between the clocks of this host and of Redis that is reported at
-/// the next heartbeat.
+/// The smallest change, in ms, of the difference between the clocks of this host and of Redis that
+/// the next heartbeat reports.
 const CLOCK_CHANGE_MS: u64 = 1_000;
 /// The interval at which a node reports the lanes that it uses.
 const KEEP_EVERY: Duration = Duration::from_secs(3600);
@@ -270,8 +270,8 @@ async fn keep_lanes(presence: &Presence) -> Result<(), StoreError> {
     presence.node.store.note_lanes(&presence.slots.in_use_beside(&BTreeSet::new())).await
 }
 
-/// Reads the queues and lanes. At longer intervals, also reports the lanes in use. Returns true if
-/// the queues and lanes could be read.
+/// Reads the queues and lanes, and returns true if they could be read. At longer intervals, also
+/// reports the lanes in use. `kept` is the instant of the last such report.
 async fn look_around(presence: &Presence, kept: &mut BootInstant) -> bool {
     let learnt = learn(presence).await;
     let is_learnt = learnt.is_ok();

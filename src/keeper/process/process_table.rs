@@ -224,7 +224,7 @@ impl ProcessTable {
         }
     }
 
-    /// Returns the timer of all runs.
+    /// Returns the timer that the deadlines of all runs share.
     pub(crate) fn timer(&self) -> &SharedTimer {
         &self.timer
     }
@@ -391,7 +391,8 @@ impl ProcessTable {
         Some(living)
     }
 
-    /// Returns the pids of the leaders of all runs, and of the leaders that were given up.
+    /// Returns the pids of the first processes (the leaders) of all runs. Leaders for which the
+    /// keeper no longer waits are included.
     fn leaders(&self) -> HashSet<i32> {
         let entries = self.entries.borrow();
         let leaders = entries.values().filter_map(|entry| entry.identity.leader);

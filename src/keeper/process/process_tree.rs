@@ -148,7 +148,7 @@ pub(crate) fn is_alive_child(pid: Pid) -> bool {
 ///
 /// The list stays open, so that a look costs two system calls and needs no free descriptor.
 pub(crate) struct ChildList {
-    /// The open list. `None` if the kernel lacks it.
+    /// The open file of the list. `None` if the kernel does not have this file.
     file: Option<File>,
 }
 
@@ -218,11 +218,11 @@ impl Snapshot {
     }
 
     /// Returns the children of the calling process that belong to `run`, and all descendants of
-    /// these children. The leader is among them.
+    /// these children. The first process of `run`, its leader, is among these children.
     ///
-    /// The environment of processes in the session of one of `leaders` is not read. If an orphan
-    /// names no run, or its environment cannot be read, `takes` decides whether the orphan belongs
-    /// to the run.
+    /// A process in the session of one of `leaders` belongs to the run of that leader, so its
+    /// environment is not read. If an orphan names no run, or its environment cannot be read,
+    /// `takes` decides whether the orphan belongs to the run.
     pub(crate) fn members(
         &self,
         run: &Identity,

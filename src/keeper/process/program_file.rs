@@ -120,10 +120,10 @@ impl Candidates {
     }
 
     /// Returns the file to execute and its number among the candidates. `place` is the working
-    /// directory that the child entered: only candidates seen from there count. A bare name gives the
-    /// first file that can be executed. A name with a slash gives its file without a check.
+    /// directory that the child entered, from which relative candidates are searched. A bare name
+    /// gives the first file that can be executed. A name with a slash gives its file without a check.
     ///
-    /// Calls `before` with each number before the search looks at that file. Safe between fork and
+    /// Calls `before` with the number of each candidate before its check. Safe between fork and
     /// exec: the search neither allocates nor locks. May wait for a file system.
     pub(crate) fn find(
         &self,

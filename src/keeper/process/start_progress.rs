@@ -178,7 +178,8 @@ impl StartProgress {
         self.place
     }
 
-    /// Keeps the memory of the child until the child has closed its side of the pipe.
+    /// Delays the drop of `memory`, which the child uses, until the child has closed its side of
+    /// the pipe.
     pub(crate) fn keep(&mut self, memory: impl Any) {
         self.memory = Some(Box::new(memory));
     }

@@ -288,7 +288,7 @@ fn next_of(
     })
 }
 
-/// Adds the due sets that `more` found to have the planned run of the same job.
+/// Adds to `facts` the due sets in `more` that contain the planned run of the same job.
 fn add_due_sets(mut facts: JobPlaces, more: &JobPlaces) -> JobPlaces {
     if let (Some(pending), Some(more)) = (&mut facts.pending, &more.pending) {
         pending.due_sets += more.due_sets;

@@ -175,8 +175,8 @@ impl NodeRecord {
 }
 
 impl Store {
-    /// Records that a node is alive at `now` by the clock of Redis, with the facts of its last
-    /// heartbeat. Returns false if Redis lists no node of this name.
+    /// Records that a node is alive at `now` by the clock of Redis, and leaves the facts of its last
+    /// heartbeat as they are. Returns false if Redis lists no node of this name.
     pub async fn touch_node(&self, node: &NodeName, now: UnixMillis) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         let add = pipeline.cmd("ZADD").arg(self.keys.nodes()).arg("XX").arg("CH");

@@ -1,5 +1,5 @@
-//! Notifications: the reading of waiting entries, the planning of the runs that deliver them, and
-//! the reading of their facts for delivery.
+//! Notifications that wait in the set `notices`. This file reads these entries, plans the run that
+//! delivers a notification, and reads the facts that the run delivers.
 //!
 //! Invariant: an entry leaves the set `notices` only in the step that adds its run to the due set
 //! or decides that no run is needed.

@@ -121,7 +121,8 @@ pub struct ShortPoll {
 
 impl Store {
     /// Reads the clock of Redis, and compares the data with its state at an earlier poll. Returns
-    /// None if the connection is another one, so that only a poll of the lanes can decide.
+    /// None if the store has connected again since that poll. Then only a poll of the lanes shows
+    /// whether the data has changed.
     pub async fn short_poll(&self, trace: &PollTrace) -> Result<Option<ShortPoll>, StoreError> {
         let open = self.link.open().await?;
         if open.number() != trace.connection {

@@ -1,7 +1,7 @@
 //! Claims: a node takes the right to execute an attempt of a run.
 //!
-//! Invariant: a [`Claim`] is made only from a script reply that gave this node the run, or from the
-//! record that such a reply wrote. Every method that ends an attempt needs a `Claim`.
+//! Invariant: a [`Claim`] is made only from the reply of a script that gave this node the run, or
+//! from the record that such a script wrote. Every method that ends an attempt needs a `Claim`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

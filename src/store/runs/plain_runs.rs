@@ -44,8 +44,8 @@ impl Claim {
 }
 
 impl Store {
-    /// Claims the plain runs at the head of `orders`, at most `slots`. Returns their claims; the
-    /// orders after them need `claim_runs`. The same `token` makes a repeated call recognizable.
+    /// Claims at most `slots` runs, up to the first order whose run is not plain. Returns the
+    /// claims; the remaining orders need `claim_runs`. A repeated call has the same `token`.
     pub(super) async fn claim_plain_runs(
         &self,
         slots: usize,

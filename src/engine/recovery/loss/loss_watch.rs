@@ -150,7 +150,7 @@ impl LossWatch {
         true
     }
 
-    /// Records that the data of the last poll was still complete at `now`.
+    /// Records that Redis had at `now` all data that it had at the last poll.
     pub(crate) fn saw_again(&self, now: UnixMillis) {
         self.journal.raise(0, now.as_i64(), &self.address);
     }
