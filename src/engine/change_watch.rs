@@ -52,7 +52,7 @@ impl ChangeWatch {
         }
     }
 
-    /// Returns a number that grows when a poll finds that anything has changed.
+    /// Returns a number that grows with each poll that found a change of the data in Redis.
     pub(crate) fn all(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }

@@ -23,7 +23,8 @@ const MOST_OF_A_JOB: u32 = 1_000;
 /// The most kinds of lines that are counted. A kind is a level, a job and a message. All lines of
 /// further kinds are written.
 const KINDS: usize = 4_096;
-/// The shortest time between two searches for kinds whose period is over. A search visits all kinds.
+/// The shortest time between two searches for kinds of lines whose counting period is over. A search
+/// visits all kinds.
 const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
 /// The decision to write a line or only to count the line.
@@ -46,7 +47,7 @@ pub(super) struct LineLimit {
 #[derive(Default)]
 struct Kinds {
     by_number: HashMap<u64, Kind>,
-    /// The instant of the last search for kinds whose period is over.
+    /// The instant of the last search for kinds whose counting period is over.
     searched: Option<Instant>,
 }
 

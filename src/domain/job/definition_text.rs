@@ -1,4 +1,5 @@
-//! The stored text of a definition: its hash, and its pieces in a job's record.
+//! The canonical JSON of a definition: its hash, and the fields of a job's record that store the
+//! text in pieces.
 
 use std::collections::BTreeMap;
 

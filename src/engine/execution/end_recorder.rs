@@ -30,8 +30,9 @@ struct WaitingEnds {
     is_sending: bool,
 }
 
-/// The end of a plain run, and the channel for the number of runs in its job's history. The number
-/// is None if the end has to be sent alone.
+/// The end of a plain run that waits for a shared call, and the channel for the answer. The answer
+/// is the number of runs in the job's history. It is None if the shared call did not record the
+/// end, so that the end needs a call of its own.
 struct WaitingEnd {
     end: PlainEnd,
     answer: oneshot::Sender<Option<u32>>,

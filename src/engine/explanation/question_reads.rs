@@ -125,7 +125,8 @@ pub(super) async fn read_job(
     Ok((Some(job), planned, queue))
 }
 
-/// Returns the run of `runs` with the latest due time. A regular run is preferred to a manual run.
+/// Returns the regular run of `runs` with the latest due time. Without a regular run, returns the
+/// manual run with the latest due time.
 pub(super) fn latest(runs: &[RunId]) -> Option<&RunId> {
     runs.iter().max_by_key(|run| (!run.is_manual(), run.due()))
 }

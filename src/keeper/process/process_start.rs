@@ -34,9 +34,9 @@ use crate::keeper::limits::excerpt::ExcerptStream;
 use crate::keeper::protocol::keeper_messages::{Key, LaunchOrder, ProcessEnd, RunReport};
 use crate::keeper::protocol::outbox::Pending;
 
-/// The wait between two checks whether a child without a pidfd is dead, and the maximum number of
-/// checks.
+/// The wait between two checks whether a child without a pidfd is dead.
 const LOOK: Duration = Duration::from_millis(10);
+/// The most such checks of one child.
 const MOST_LOOKS: u32 = 100;
 
 /// A forked child that will become the program of a run.

@@ -115,7 +115,7 @@ impl ProgressWriter {
         let _ = rustix::io::write(&self.0, &mark(CallPlace { step, file }, 0));
     }
 
-    /// Sends the mark that the start has failed.
+    /// Reports to the keeper that the start has failed, and at which step.
     pub(crate) fn fail(&self, failure: StartFailure) {
         let _ = rustix::io::write(
             &self.0,

@@ -68,8 +68,8 @@ pub struct LaunchOrder {
     pub fence: u64,
     /// The program and its arguments; at least one entry.
     pub argv: Vec<String>,
-    /// The program and the arguments that `argv`, a shell, would execute. If this program cannot be
-    /// executed, `argv` is. An older daemon does not send this field.
+    /// The program and its arguments that the shell in `argv` would execute. The keeper executes the
+    /// shell if this program cannot be executed. An older daemon does not send this field.
     #[serde(default)]
     pub direct: Option<Vec<String>>,
     /// The whole environment of the program. No other variable is inherited.

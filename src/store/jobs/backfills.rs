@@ -17,8 +17,8 @@ const STEP: usize = 100;
 /// The result of adding past occurrences to the backfill of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackfillReply {
-    /// All occurrences are in the list. The value is the number of added occurrences. The remaining
-    /// occurrences were in the list before or already have a backfill run.
+    /// The request was carried out. The value is the number of occurrences added to the job's
+    /// backfill list. The other occurrences were in the list before or already have a backfill run.
     Queued(u64),
     /// The list is full. The value is the number of occurrences that were added before.
     Full(u64),

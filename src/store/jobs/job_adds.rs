@@ -1,7 +1,8 @@
-//! Adding new jobs of the command line, many jobs in one call.
+//! Adds new jobs that come from the command line, many jobs in one call.
 //!
-//! Invariant: these calls have the effects that `apply_job` would have. The script leaves a job whose
-//! name or run has a record as it is, and the caller uses `apply_jobs` for it.
+//! Invariant: these calls have the effects that `apply_jobs` would have. If the name of a job or its
+//! planned run already has a record, the script changes nothing for that job. The caller then passes
+//! the job to `apply_jobs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

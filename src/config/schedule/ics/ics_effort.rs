@@ -7,7 +7,8 @@ use super::ics_error::IcsError;
 /// a repetition found, or a date left out of an event.
 const MOST_STEPS: u32 = 1_000_000;
 
-/// The number of steps that are left for the events of a file.
+/// The limit on the work for one calendar file: the number of steps that its events may still take.
+/// A file that needs more steps is refused.
 pub(super) struct Effort {
     pub(super) steps_left: u32,
 }

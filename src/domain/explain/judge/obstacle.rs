@@ -15,7 +15,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The maximum number of findings for one kind of obstacle.
 const LISTED: usize = 10;
 
-/// The kinds of obstacles, as names of node events, in the order of their findings.
+/// The node events that keep a node from starting runs, in the order in which an explanation lists
+/// them.
 const KINDS: [&str; 9] = [
     "redis_away",
     "new_server",

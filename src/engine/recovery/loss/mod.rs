@@ -50,7 +50,8 @@ const OTHERS_GIVE_BACK: Duration = Duration::from_millis(1500);
 /// The most jobs named in one log line.
 const NAMED_IN_LOG: usize = 20;
 
-/// The handles of the loop that examines data unknown to this node, and restores lost data.
+/// The parts of the node that the recovery loop uses. The loop examines data in Redis that this node
+/// does not know, and restores lost data.
 pub(crate) struct LossRecovery {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) loss_watch: Arc<LossWatch>,
