@@ -34,7 +34,9 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
             checks.push(ServerCheck::new(
                 "limits",
                 CheckLevel::Warn,
-                format!("the limits of jobs cannot be read: {error}"),
+                format!(
+                    "cannot check if the hosts support the limits and users that jobs set, because the jobs cannot be read: {error}"
+                ),
             ));
         }
     }

@@ -197,7 +197,10 @@ async fn pass(
 pub(crate) async fn release_all_abandoned(reaper: &Reaper) {
     for run in reaper.abandoned.runs() {
         while let Err(error) = release_abandoned(reaper, &run).await {
-            reaper.node.outage_log.failed(&error, "runs that never started are not handed back");
+            reaper.node.outage_log.failed(
+                &error,
+                "runs that this node claimed but did not start are not handed back",
+            );
             tokio::time::sleep(reaper.node.settings.tick).await;
         }
     }

@@ -151,7 +151,7 @@ async fn obey(table: &Rc<ProcessTable>, orders: &mut BufReader<OwnedReadHalf>) -
                     key,
                     RunReport::of(
                         ProcessEnd::Refused,
-                        "not started: the keeper already has a process with this key",
+                        "not started: this keeper already runs a process of the same attempt",
                     ),
                 )),
             },

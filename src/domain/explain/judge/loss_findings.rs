@@ -15,7 +15,8 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
 /// Returns the clause "the journals of these nodes have no record of this occurrence".
 fn silent(nodes: &[String]) -> String {
     match nodes {
-        [] => "No journal has reported this occurrence yet".to_owned(),
+        [] => "No node has reported yet whether its journal has a record of this occurrence"
+            .to_owned(),
         [node] => format!("The journal of node {node} has no record of this occurrence"),
         _ => format!("The journals of nodes {} have no record of this occurrence", list(nodes)),
     }

@@ -31,7 +31,7 @@ fn a_loss_is_named_with_what_the_journals_know() {
         .says("data_lost", deleted)
         .says(
             "journals_silent",
-            "No journal has reported this occurrence yet, so it is not known if the occurrence ran.",
+            "No node has reported yet whether its journal has a record of this occurrence, so it is not known if the occurrence ran.",
         )
         .says("gone_with_data", "Redis lost the records of the job's runs in a data loss.");
     let text = "Node n1 noticed on 12:01:00 that Redis had lost data: an older state came back. Records made between 11:59:00 and 12:00:50 are gone, unless a journal restored them.";
@@ -46,7 +46,7 @@ fn a_loss_is_named_with_what_the_journals_know() {
         .says("timing_lost", "Redis lost the data that shows whether the run started on time.");
     let text = "Redis went back to its data of 11:59:00, so this occurrence may also have run before the data loss. The journals of nodes n1 and n2 have no record of this occurrence.";
     begun_since().says("may_have_run", text);
-    let text = "All earlier records are gone, so this occurrence may also have run before the data loss. No journal has reported this occurrence yet.";
+    let text = "All earlier records are gone, so this occurrence may also have run before the data loss. No node has reported yet whether its journal has a record of this occurrence.";
     flushed(begun_since()).says("may_have_run", text);
     let restored = started(0)
         .with(|run| run.reason = Some("exit code 3; restored by the journal of n2".to_owned()));

@@ -234,7 +234,7 @@ fn wrong_count(fields: &[CronPiece<'_>]) -> CronFault {
     let place = if count > 7 {
         format!("the first extra field is at character {at}")
     } else {
-        format!("the text ends before character {at}")
+        format!("the expression ends before character {at}")
     };
     let problem = format!(
         "the expression has {count} {field_or_fields} ({place}), wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years"

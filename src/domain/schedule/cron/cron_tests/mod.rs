@@ -242,13 +242,13 @@ fn a_wrong_number_of_fields_is_counted() {
     assert_eq!(
         refusal("* * * *"),
         format!(
-            "cron \"* * * *\": the expression has 4 fields (the text ends before character 8), {wanted}"
+            "cron \"* * * *\": the expression has 4 fields (the expression ends before character 8), {wanted}"
         )
     );
     assert_eq!(
         refusal("******"),
         format!(
-            "cron \"******\": the expression has 1 field (the text ends before character 7), {wanted}"
+            "cron \"******\": the expression has 1 field (the expression ends before character 7), {wanted}"
         )
     );
     let eight = "* * * * * * * 5".parse::<CronExpr>().unwrap_err();
