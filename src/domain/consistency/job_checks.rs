@@ -224,7 +224,7 @@ fn passed_over(facts: &JobPlaces) -> Option<Inconsistency> {
             )
         }
         Some(_) => return None,
-        None => format!("has no planned run, although its occurrence {first} has no run"),
+        None => format!("has no planned run, but its occurrence {first} still needs a run"),
     };
     Some(
         Inconsistency::wrong(facts.subject(), DUE_TIME, found)

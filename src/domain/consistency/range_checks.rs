@@ -33,6 +33,6 @@ pub fn judge_skipped_range(facts: &SkippedRangeFacts) -> Option<Inconsistency> {
     let subject = FindingSubject::Run(run.clone(), None);
     Some(
         Inconsistency::wrong(subject, "skipped_range", found)
-            .fixed_by("reduces the range to this number"),
+            .fixed_by("reduces the skipped range to the occurrences without a record"),
     )
 }

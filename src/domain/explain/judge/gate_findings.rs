@@ -45,7 +45,7 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     let unserved = at
         .unserved
         .as_ref()
-        .map(|(lane, why)| format!("No node takes runs of its lane {lane}: {why}."));
+        .map(|(lane, why)| format!("No node takes runs of lane {lane}: {why}."));
     let passed_over = passed_over(at.passed_over.iter().map(ToString::to_string).collect());
     let mut sentences = vec![format!("The run waits for a place at {}{behind}.", at.gate)];
     sentences.extend([next, rate, gap, turn, unserved].into_iter().flatten());

@@ -97,7 +97,7 @@ fn of_subject(facts: &Facts) -> Vec<Finding> {
             "unrecorded",
             "Redis has no record of this occurrence: the record was purged or trimmed, or the job was added later.".to_owned(),
         ),
-        Subject::Over { .. } => ("over", format!("The occurrence was not due any more: {reason}.", reason = over(facts))),
+        Subject::Over { .. } => ("over", format!("This occurrence has no run: {reason}.", reason = over(facts))),
         Subject::ToCome { at } => return vec![to_come(facts, *at)],
         Subject::ToMakeUp { .. } => {
             ("to_make_up", "This occurrence waits for its backfill, which was requested with schedctl backfill.".to_owned())

@@ -98,7 +98,7 @@ fn a_run_at_a_gate_names_lanes_that_no_node_serves() {
     };
     let lane: Lane = "default+gpu".parse().unwrap();
     let unserved = Unserved::of(&lane, &[Serving::default()]).unwrap();
-    let text = "The run waits for a place at key k, behind run l@6. No node takes runs of its lane default+gpu: no running node that serves this queue has the required label gpu.";
+    let text = "The run waits for a place at key k, behind run l@6. No node takes runs of lane default+gpu: no running node that serves this queue has the required label gpu.";
     key(&|gate| gate.unserved = Some((lane.clone(), unserved.clone()))).says("waits_at", text);
     let text = "The run waits for a place at key k, behind run l@6. Runs of lane default+gpu wait before this run. No node serves that lane, so this run passes them.";
     key(&|gate| gate.passed_over = vec![lane.clone()]).says("waits_at", text);

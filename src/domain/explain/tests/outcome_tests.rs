@@ -209,13 +209,10 @@ fn an_occurrence_without_a_record_says_what_is_left_of_it() {
         "Redis has no record of this occurrence: the record was purged or trimmed, or the job was added later.",
     );
     let over = || facts(Subject::Over { at: s(0) });
-    over().says(
-        "over",
-        "The occurrence was not due any more: as many runs had started as max_runs allows.",
-    );
+    over().says("over", "This occurrence has no run: as many runs had started as max_runs allows.");
     over()
         .with_job(|job| job.ended = Some(("finished".to_owned(), Some(s(-5)))))
-        .says("over", "The occurrence was not due any more: the job ended on 11:59:55.");
+        .says("over", "This occurrence has no run: the job ended on 11:59:55.");
     facts(Subject::Never).says("never", "The job has had no occurrence yet.");
 }
 

@@ -79,7 +79,7 @@ fn a_time_behind_the_end_of_a_job_is_reported_as_that() {
             explained(&redis, &["twice", "--at", &at(last + ms).to_string()]);
         assert!(
             reported.contains(
-                "The occurrence was not due any more: as many runs had started as max_runs allows."
+                "This occurrence has no run: as many runs had started as max_runs allows."
             ),
             "{reported}"
         );
@@ -87,7 +87,7 @@ fn a_time_behind_the_end_of_a_job_is_reported_as_that() {
         assert_says(
             &redis,
             &["j", "--at", &at(removed + ms).to_string()],
-            &["The occurrence was not due any more: the job was cancelled on "],
+            &["This occurrence has no run: the job was cancelled on "],
         );
     }
 }

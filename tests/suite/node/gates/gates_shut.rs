@@ -163,7 +163,7 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_reported_of_their_lane()
     );
     let text = until("it is told what it passes", LONG, || reported("free", &before));
     assert!(text.contains(" waits for a place at key k, behind run holder@"), "{text}");
-    let unserved = format!("No node takes runs of its lane {lane}: no running node");
+    let unserved = format!("No node takes runs of lane {lane}: no running node");
     until("one of them is reported so", LONG, || reported("crowd@1700000000007~x", &unserved));
     let doctor = ctl.run(&["doctor"]).stdout;
     assert!(

@@ -79,6 +79,6 @@ fn a_damaged_expression_is_read_or_refused_and_never_a_panic() {
     }
     assert!(
         (500..10_000).contains(&read),
-        "{read} were good: the loop tries too little of one kind"
+        "{read} of the damaged expressions are valid: the test needs enough of both kinds"
     );
 }
