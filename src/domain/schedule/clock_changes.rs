@@ -1,9 +1,9 @@
-//! The behaviour of a job when the clocks of its zone change: the rule
-//! `dst = { gap = ..., fold = ... }`. A gap has times that the clock skips, and a fold has times
-//! that it shows twice.
+//! The behaviour of a job when the clocks of its zone change: the rule `dst = { gap = ..., fold =
+//! ... }`. A gap has times that the clock skips, and a fold has times that it shows twice.
 //!
 //! Without this rule, a job behaves as in Debian's cron(8). A job whose minute or hour field begins
-//! with `*` follows real time. Any other job runs once right after a gap, and once in a fold.
+//! with `*` follows real time. Any other job with a time in a gap runs right after the gap. Any
+//! other job with a time in a fold runs only the first time.
 //!
 //! If a gap skips several times of a job, the job runs once, right after the gap. A change of three
 //! hours or more is a correction of the clock, not summer time. The rule does not apply to a

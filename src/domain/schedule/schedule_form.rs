@@ -59,8 +59,9 @@ impl Schedule {
         back.map_or_else(|| now.floor_to_second(), |back| anchor.saturating_sub(back))
     }
 
-    /// Returns the least common multiple of all `every` periods, in ms. Returns `None` for another
-    /// kind of schedule, or if the result is too large for a `u128`.
+    /// Returns the least common multiple of all `every` periods, in ms. The result is 1 for a
+    /// `Several` without `every`. Returns `None` for any other schedule without `every`, or if the
+    /// result is too large for a `u128`.
     fn common_period(&self) -> Option<u128> {
         match self {
             Self::Every(period) => Some(period.as_millis()),

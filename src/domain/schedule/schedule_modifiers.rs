@@ -10,7 +10,7 @@ use super::day_sets::DaySet;
 use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The modifiers of a job's schedule: the window, the days and the delays of its runs.
+/// The modifiers of a job's schedule: its start and end, its days, and the delays of its runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape {
     /// The instant from which `every` counts its periods. This instant is an occurrence too. If
@@ -21,7 +21,8 @@ pub struct Shape {
     pub start: Option<UnixMillis>,
     /// The end of the schedule. Occurrences after this instant do not count.
     pub end: Option<UnixMillis>,
-    /// The number of regular runs after which the schedule ends, from 1 to 1,000,000.
+    /// The number of regular runs after which the schedule ends, from 1 to 1,000,000. `None` means
+    /// no limit.
     pub max_runs: Option<u32>,
     /// The maximum random delay of a run, at most a day. Each run gets another random delay.
     pub jitter: Duration,
@@ -33,7 +34,7 @@ pub struct Shape {
     /// The only days on which an occurrence counts. `None` means all days.
     pub only_on: Option<DaySet>,
     /// The maximum lateness of a start, from 1 s to 10 years. A run that would start later is
-    /// skipped.
+    /// skipped. `None` means no maximum.
     pub skip_if_late: Option<Duration>,
 }
 
@@ -76,8 +77,9 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns a hash of the name of a job, the same on every node and in every version of schedd. The
-/// hash is FNV-1a, followed by a mix of its bits, because the low bits of FNV-1a are uneven.
+/// Returns a number computed from the name of a job, the same on every node and in every version of
+/// schedd. The number is the FNV-1a digest of the name, followed by a mix of its bits, because the
+/// low bits of FNV-1a are uneven.
 fn spread_of(job: &JobName) -> u64 {
     let hash = job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)

@@ -113,7 +113,7 @@ impl ScheduleVersions {
         parts.sum()
     }
 
-    /// Returns the first occurrence after `from`.
+    /// Returns the first occurrence after `from`, or `None`.
     pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
         let next = |version: &ScheduleVersion| {
             let (timetable, first, last) = version.within(one_after(from), UnixMillis::LAST)?;
@@ -122,7 +122,7 @@ impl ScheduleVersions {
         self.0.iter().filter_map(next).min()
     }
 
-    /// Returns the latest occurrence from `first` to `last`.
+    /// Returns the latest occurrence from `first` to `last`, or `None`.
     pub fn latest_in(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
         let latest = |version: &ScheduleVersion| {
             version

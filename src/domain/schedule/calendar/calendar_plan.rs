@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use crate::domain::schedule::cron::Wall;
 use crate::domain::time::civil::{DAY, Date, days_in_month, falling_on, weekday};
 
-/// The last year that is searched. A schedule has no occurrence after 2099 in any zone.
+/// The last year that is searched. Occurrences end with the year 2099 in UTC, when the wall clocks
+/// of some zones already show 2100.
 const LAST_YEAR: i64 = 2100;
 
 /// The numbers that a calendar expression matches. Bit n of a mask means the number n.
@@ -81,8 +82,8 @@ impl CalendarPlan {
             && self.weekdays >> weekday(number) & 1 == 1
     }
 
-    /// Returns the number of the first matching day that is not before day `number`. Day 0 is
-    /// 1970-01-01.
+    /// Returns the number of the first matching day that is not before day `number`. Returns `None`
+    /// if no such day comes before 2101. Day 0 is 1970-01-01.
     fn day_from(&self, number: i64) -> Option<i64> {
         let begin = Date::of(number);
         let (mut year, mut month) = (begin.year, begin.month);
@@ -112,8 +113,8 @@ impl CalendarPlan {
         None
     }
 
-    /// Returns the first matching second of a day that is not before `second`, both in seconds
-    /// after midnight.
+    /// Returns the first matching time of a day that is not before `second`, or `None`. Both times
+    /// are in seconds after midnight.
     fn second_from(&self, second: i64) -> Option<i64> {
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
         let at = |hour: i64, minute: i64, second: i64| Some(hour * 3_600 + minute * 60 + second);
@@ -144,7 +145,7 @@ impl CalendarDays {
     }
 }
 
-/// Returns the number of the lowest set bit in `mask` that is at least `least`.
+/// Returns the number of the lowest set bit in `mask` that is at least `least`, or `None`.
 fn from(mask: u64, least: i64) -> Option<i64> {
     let rest = if least > 63 { 0 } else { mask >> least << least };
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))

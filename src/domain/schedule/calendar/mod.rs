@@ -90,8 +90,9 @@ impl CalendarExpr {
         self.plan.ends_of_day()
     }
 
-    /// Returns the first occurrence that is not before `from`. Both are Unix times in seconds. The
-    /// expression's own zone is used if it names one, else `zone`.
+    /// Returns the first occurrence that is not before `from`. Both are Unix times in seconds.
+    /// Returns `None` if no occurrence comes before 2100. The expression's own zone is used if it
+    /// names one, else `zone`.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)
     }

@@ -45,7 +45,7 @@ pub(crate) struct Values {
     /// fields. With such a minute or hour, the job follows real time through clock changes. Both
     /// rules are from Debian's cron.
     pub(crate) starred: bool,
-    /// The items of the field with an `H`, which get their numbers from the name of the job.
+    /// Each `H` item of the field. The name of the job decides which numbers such an item selects.
     pub(crate) drawn: Vec<Drawn>,
 }
 
@@ -125,7 +125,7 @@ impl CronField {
         self.wraps_after.unwrap_or(self.max - self.min + 1)
     }
 
-    /// Returns the numbers in `values` as users write them, in rising order.
+    /// Returns the numbers in `values` in rising order. A year is a full number, such as 2027.
     pub(crate) fn numbers(&self, values: &Values) -> impl Iterator<Item = u16> {
         values.set.iter().map(|value| value + self.base())
     }

@@ -17,7 +17,7 @@ pub(crate) trait Wall {
     fn is_wild(&self) -> bool;
 
     /// Returns the first matching wall clock time that is not before `local`. Both times are
-    /// seconds since 1970 by the wall clock.
+    /// seconds since 1970 by the wall clock. Returns `None` if the search finds no such time.
     fn first_local_from(&self, local: i64) -> Option<i64>;
 }
 

@@ -22,8 +22,8 @@ pub(super) struct CronStretch {
     /// The change that ends the stretch. It may affect only the abbreviation of the zone's name,
     /// and not the clock. `None` if no change follows.
     pub(super) end: Option<ClockStretchChange>,
-    /// The clock change at the start of the stretch. `None` if the change was more than
-    /// [`CORRECTION`] seconds before the instant passed to [`CronStretch::around`].
+    /// The clock change at the start of the stretch. `None` if the change was [`CORRECTION`]
+    /// seconds or more before the instant passed to [`CronStretch::around`].
     pub(super) start: Option<ClockStretchChange>,
 }
 
@@ -68,7 +68,7 @@ impl CronStretch {
 }
 
 /// Returns the latest change of the zone's offset at or before `at`. Changes of the abbreviation
-/// alone are skipped.
+/// alone are skipped. Returns `None` if there is no such change.
 fn start_of(rules: &TimeZone, at: i64) -> Option<ClockStretchChange> {
     rules.preceding(timestamp(at + 1)).find_map(|change| {
         let at = change.timestamp().as_second();

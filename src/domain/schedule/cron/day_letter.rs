@@ -1,7 +1,7 @@
 //! Days whose number differs from month to month: `L`, `LW`, `15W`, `5#2`, `5L`.
 //!
-//! Invariant: each letter selects at most one day of a month, never a day of the month before or
-//! after.
+//! Invariant: each of these signs selects at most one day of a month, never a day of the month
+//! before or after.
 
 use crate::domain::time::civil::{Date, days_in_month, weekday};
 

@@ -1,9 +1,9 @@
 //! The number that replaces an `H`. The number depends only on the job's name and the field, so
 //! every host and every version of schedd gets the same number.
 //!
-//! The hash is the first eight bytes, in big-endian order, of the SHA-1 of `NAME:FIELD` (for
-//! example `backup:minute`). The fields of a job thus get independent numbers. Anybody can
-//! recompute the numbers with `sha1sum`.
+//! The number comes from a digest: the first eight bytes, in big-endian order, of the SHA-1 of
+//! `NAME:FIELD` (for example `backup:minute`). The fields of a job thus get independent numbers.
+//! Anybody can recompute the digest with `sha1sum`.
 
 /// The source of the numbers for the `H` in a cron expression.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +17,8 @@ pub(super) enum Draw<'a> {
     Left,
 }
 
-/// Returns the hash of the job `name` and the field `field`. The caller takes the hash modulo the
-/// size of the field's range.
+/// Returns the digest of the job `name` and the field `field`. The caller takes the digest modulo
+/// the size of the field's range.
 pub(super) fn number(name: &str, field: &str) -> u64 {
     let mut hash = sha1_smol::Sha1::new();
     for part in [name, ":", field] {

@@ -103,7 +103,7 @@ impl CronExpr {
     }
 
     /// Returns the first occurrence in `zone` that is not before `from`. Both are Unix times in
-    /// seconds.
+    /// seconds. Returns `None` if no occurrence comes before 2100.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         cron_search::first_from(&*self.plan, zone, self.clock_changes, from)
     }

@@ -48,14 +48,14 @@ fn mask(values: &Values) -> u64 {
     values.set.iter().filter(|value| *value < 64).fold(0, |mask, value| mask | 1 << value)
 }
 
-/// Returns the number of the lowest set bit in `mask` that is at least `from`.
+/// Returns the number of the lowest set bit in `mask` that is at least `from`, or `None`.
 fn bit_from(mask: u64, from: i64) -> Option<i64> {
     let left = mask.checked_shr(u32::try_from(from).unwrap()).unwrap_or(0);
     (left != 0).then(|| from + i64::from(left.trailing_zeros()))
 }
 
-/// Returns the first matching second of a day that is not before `from`, both in seconds after
-/// midnight.
+/// Returns the first matching time of a day that is not before `from`, or `None`. Both times are in
+/// seconds after midnight.
 fn clock_from(fields: &CronFields, from: i64) -> Option<i64> {
     let (hours, minutes, seconds) =
         (mask(&fields.hour), mask(&fields.minute), mask(&fields.second));
@@ -87,8 +87,8 @@ fn is_date(fields: &CronFields, date: Date) -> bool {
     }
 }
 
-/// Returns the first matching time from `local` on and before `end`. All are seconds since 1970 by
-/// the wall clock.
+/// Returns the first matching time from `local` on and before `end`, or `None`. All are seconds
+/// since 1970 by the wall clock.
 fn first_between(fields: &CronFields, local: i64, end: i64) -> Option<i64> {
     let mut date = Date::new(1970, 1, 1).unwrap() + local.div_euclid(DAY).days();
     let mut from = local.rem_euclid(DAY);
@@ -146,8 +146,8 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 fn the_plan_and_its_twin_agree(text: &str, local: i64, name: &str) -> Result<(), TestCaseError> {
-    /// The number of seconds that the second search looks ahead. The limit keeps its walk over days
-    /// short.
+    /// The number of seconds that the search of this file looks ahead. The limit keeps its walk
+    /// over days short.
     const FAR: i64 = 12 * 366 * DAY;
     let words = CronPiece { text, offset: 0 }.words();
     let read = (

@@ -114,7 +114,8 @@ fn looks_like_a_date(text: &str) -> bool {
         })
 }
 
-/// Returns the day number of a date such as `2026-12-24`.
+/// Returns the day number of a date such as `2026-12-24`. Returns `None` if the text is not a date
+/// from 1970 to 2099.
 pub(crate) fn day_named(text: &str) -> Option<i64> {
     if !looks_like_a_date(text) {
         return None;
@@ -163,7 +164,7 @@ impl DaySet {
         self.len() == 0
     }
 
-    /// Returns the number of entries in the text of this set.
+    /// Returns the number of entries in the set. Each weekday, range of dates and span is an entry.
     pub fn len(&self) -> usize {
         self.weekdays.count_ones() as usize + self.dates.len() + self.spans.len()
     }
@@ -297,8 +298,9 @@ impl Filter {
         (!self.only_on.as_ref().is_none_or(has)).then_some(LeftOut::OnlyOn)
     }
 
-    /// Returns the next instant after `millis` at which the filter may begin or cease to allow
-    /// instants. This is a local midnight, or the start or end of a span.
+    /// Returns the next instant after `millis` at which the filter may begin to allow instants.
+    /// This is a local midnight, the end of an excluded span, or the start of a span in `only_on`.
+    /// Returns `None` if no such instant comes before 2100.
     fn boundary_after(&self, zone: &Zone, millis: i64) -> Option<i64> {
         let end_of_excluded = holds(&self.exclude.spans, millis, 1).map(|(_, end)| end);
         let spans = self.only_on.as_ref().map_or(&[][..], |days| &days.spans);

@@ -35,8 +35,8 @@ pub struct PhraseOf<'a> {
     pub zone: &'a Zone,
     /// The name of the job. The name decides the numbers for `H`.
     pub job: Option<&'a JobName>,
-    /// The `anchor` of the job, from which `every` counts. `None` means the first apply of the
-    /// job.
+    /// The `anchor` of the job, from which `every` counts. With `None`, `every` counts from the
+    /// first apply of the job.
     pub anchor: Option<UnixMillis>,
 }
 

@@ -63,7 +63,8 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
-/// Returns the distance between adjacent values. Returns `None` if the distances differ.
+/// Returns the distance between adjacent values. Returns `None` if the distances differ or if there
+/// are fewer than two values.
 pub(super) fn step_of(values: &[u16]) -> Option<u16> {
     let step = values.get(1)? - values.first()?;
     values

@@ -34,7 +34,8 @@ fn clock(hour: u16, minute: u16, second: u16) -> String {
     }
 }
 
-/// Lists each time of day, for example `at 02:30, 14:30 and 20:30`.
+/// Lists each time of day, for example `at 02:30, 14:30 and 20:30`. Returns `None` if there are
+/// several seconds or more than [`TIMES`] times.
 fn one_by_one(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
     let &[second] = seconds else { return None };
     if minutes.len() * hours.len() > TIMES {
@@ -82,6 +83,7 @@ fn throughout(beat: String, hour: &DescribedField, hours: &[u16]) -> String {
 }
 
 /// Describes a time that comes once an hour in several hours: `every 2 hours from 00:30 to 22:30`.
+/// Returns `None` for other times, and for a time in every hour.
 fn hourly(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
     let (&[second], &[minute]) = (seconds, minutes) else { return None };
     let step = step_of(hours).filter(|_| hours.len() < 24)?;

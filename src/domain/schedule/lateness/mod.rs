@@ -1,5 +1,5 @@
-//! The decision about a due regular run: either the run starts, or it is skipped with all later
-//! occurrences up to now.
+//! The decision about a due regular run: either the run starts, or it is skipped. Later occurrences
+//! up to now that get no run either are skipped together with it.
 //!
 //! A run is missed if a later occurrence of the job is due too, or if the run is older than
 //! `late_after`. The decision depends only on the schedule, the rules and the time, so every node
@@ -128,12 +128,13 @@ pub struct Missed {
     pub dues: Vec<UnixMillis>,
     /// The number of all missed occurrences, exact up to 100,000.
     pub count: u64,
-    /// The first occurrence after the occurrences in `dues`.
+    /// The first occurrence after the occurrences in `dues`, which is planned next. `None` if there
+    /// is none.
     pub successor: Option<UnixMillis>,
 }
 
-/// Returns the missed occurrences that each get a run, if [`judge`] decided to start the missed run
-/// `run`. At most `most` of them are listed.
+/// Returns the missed occurrences that each get a run, at most `most`. `run` is a missed run that
+/// [`judge`] decided to start. The first of these occurrences is the due time of `run`.
 pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     let Due { timetable, due, now, .. } = run;
     let base = due.max(run.since);
@@ -315,8 +316,9 @@ fn newest_of(
     if behind < u64::from(most) { None } else { timetable.newest_in(one_after(base), now, most) }
 }
 
-/// Returns the first occurrence from `base` up to `now` that is at most `most` old. Returns `None`
-/// in the modes `skip` and `latest`. They run only the newest occurrence, which is too old here.
+/// Returns the first occurrence after `base` and up to `now` that is at most `most` old, or `None`.
+/// In the modes `skip` and `latest` the result is always `None`. In these modes only the newest
+/// occurrence may run, and the caller found that it is too old.
 fn first_within(
     timetable: &Timetable,
     base: UnixMillis,

@@ -120,7 +120,7 @@ impl Recurrence {
     }
 
     /// Returns the first occurrence in `zone` that is not before `from`. Both are Unix times in
-    /// seconds.
+    /// seconds. Returns `None` if no occurrence comes before 2100.
     pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         let found = first_from(&*self.plan, zone, self.clock_changes, from)?;
         match self.plan.until {
@@ -135,9 +135,9 @@ impl Recurrence {
         self.plan.days_of_month(year, month, asked)
     }
 
-    /// Returns the first wall clock time of the rule that is not before `local`. Both are seconds
-    /// since 1970 by the wall clock of `zone`. The zone serves to compare the result with an
-    /// `UNTIL` in UTC.
+    /// Returns the first wall clock time of the rule that is not before `local`, or `None`. Both
+    /// are seconds since 1970 by the wall clock of `zone`. The zone serves to compare the result
+    /// with an `UNTIL` in UTC.
     pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
         self.plan.first_local_from(local).filter(|found| self.is_before_its_end(zone, *found))
     }
@@ -149,8 +149,8 @@ impl Recurrence {
         self.plan.walk(steps, &mut |local| !self.is_before_its_end(zone, local) || see(local));
     }
 
-    /// Returns true unless the rule has an `UNTIL` in UTC that lies before the wall clock time
-    /// `local`.
+    /// Returns false if the rule has an `UNTIL` in UTC that lies before the wall clock time
+    /// `local`. Returns true otherwise.
     fn is_before_its_end(&self, zone: &Zone, local: i64) -> bool {
         let Some(Until::Real(until)) = self.plan.until else { return true };
         let shown = jiff::Timestamp::from_second(local)

@@ -50,7 +50,7 @@ pub(super) struct RuleDays {
     week_start: i64,
     /// The weekdays that the rule names, as an entry for each weekday, Monday first. The `u64` is 1
     /// if every such weekday matches, as in `MO`. The `Counted` has the numbers before the weekday,
-    /// as in `2MO` or `-1MO`.
+    /// as in `2MO` or `-1MO`. `None` if the rule names no weekday.
     weekdays: Option<[(u64, Counted<1>); 7]>,
     /// True if weekdays are numbered within the year, false if they are numbered within the month.
     counts_in_year: bool,
@@ -187,8 +187,8 @@ pub(super) struct DayWalk<'a> {
     rule: &'a RuleDays,
     year: i64,
     month: i64,
-    /// The day number of the month's first day. The field `end` is the day number after the
-    /// month's last day.
+    /// The day number of the first day of the examined month. The field `end` is the day number
+    /// after its last day.
     first: i64,
     end: i64,
     days: u64,

@@ -156,7 +156,7 @@ impl RecurrencePlan {
         if last.is_none() && steps == 0 { Err(TooFar) } else { Ok(last) }
     }
 
-    /// Returns the number of steps of a search from `from` that finds no time.
+    /// Returns the number of steps that a search from `from` takes if it accepts no time.
     #[cfg(test)]
     pub(super) fn steps_of_none(&self, from: i64) -> u32 {
         let mut steps = MOST_STEPS;

@@ -143,7 +143,7 @@ impl Timetable {
         self.from(from.as_i64() + 1).next()
     }
 
-    /// Returns the first of all occurrences.
+    /// Returns the first of all occurrences. Returns `None` if no occurrence comes before 2100.
     pub fn first(&self) -> Option<UnixMillis> {
         self.from(0).next()
     }
@@ -178,6 +178,7 @@ impl Timetable {
 
     /// Returns the due time of the next run of a job that is applied or resumed at `now`. This is
     /// the first occurrence after `now`, or `now` plus the delay if the schedule is a delay.
+    /// Returns `None` if there is no such occurrence.
     pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
         match &self.schedule {
             Schedule::Delay(delay) => Some(now.saturating_add(*delay)),
@@ -185,7 +186,7 @@ impl Timetable {
         }
     }
 
-    /// Returns the latest occurrence from `first` to `until`, both included.
+    /// Returns the latest occurrence from `first` to `until`, both included, or `None`.
     pub fn latest_in(&self, first: UnixMillis, until: UnixMillis) -> Option<UnixMillis> {
         self.newest_in(first, until, 1)
     }

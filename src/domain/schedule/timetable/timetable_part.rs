@@ -31,7 +31,7 @@ pub(super) struct PartBeat {
 
 impl TimetablePart {
     /// Appends the single schedules in `schedule` to `parts`. `beat` has the anchor from which
-    /// `every` counts, and the number of the first period.
+    /// `every` counts, and the number of its first instant.
     pub(super) fn collect(schedule: &Schedule, beat: PartBeat, parts: &mut Vec<Self>) {
         match schedule {
             Schedule::Manual | Schedule::Delay(_) => {}
@@ -57,7 +57,7 @@ impl TimetablePart {
     }
 
     /// Returns the first instant of the schedule that is not before `millis`. Both are Unix times
-    /// in ms.
+    /// in ms. Returns `None` if no such instant comes before 2100.
     pub(super) fn first_from(&self, zone: &Zone, millis: i64) -> Option<i64> {
         // Cron expressions, calendar expressions and rules have instants of whole seconds, so this
         // rounds up.
@@ -86,9 +86,9 @@ pub(super) struct Shift {
 }
 
 impl TimetablePart {
-    /// Returns the zone that the schedule names, if this zone differs from `zone`. The pair of
-    /// numbers is the first and the last second of a day at which the schedule may occur in the
-    /// named zone.
+    /// Returns the zone that the schedule names, if this zone differs from `zone`, else `None`. The
+    /// pair of numbers is the first and the last second of a day at which the schedule may occur in
+    /// the named zone.
     pub(super) fn elsewhere(&self, zone: &Zone) -> Option<(&Zone, (i64, i64))> {
         let Self::Calendar(expr) = self else { return None };
         let own = expr.zone().filter(|own| own.name() != zone.name())?;
@@ -132,7 +132,8 @@ impl TimetablePart {
     }
 }
 
-/// The bit of day 1 of a month. The mask also covers the months before and after that month.
+/// The bit of day 1 of a month in the wide mask of `shifted`. That mask also covers the months
+/// before and after the month.
 const FIRST: i64 = 40;
 
 /// Returns a mask of the days of a month, after the days of `of_month` are moved by `shift`.

@@ -24,8 +24,8 @@ use crate::domain::time::zone::{Zone, ZoneName};
 use oracle_known::{OracleKnown, Sign};
 use walker::{WalkWindow, walk};
 
-/// The maximum number of occurrences compared for each case. A job that follows real time has
-/// thousands of occurrences, all alike.
+/// The maximum number of occurrences compared for each case. The limit saves time, because a job
+/// that follows real time has thousands of similar occurrences.
 const COMPARED: usize = 300;
 
 /// The tested zones. Their gaps and folds last an hour, half an hour or two hours, come at
@@ -124,7 +124,7 @@ fn field(
     prop_oneof![starred_of_ten => Just(all), 10 - starred_of_ten => listed]
 }
 
-/// Generates an hour field whose values are the hours of most clock changes in half of the cases.
+/// Generates an hour field with hours at which most clock changes happen.
 fn night_hour() -> impl Strategy<Value = OracleKnown> {
     select(vec![
         OracleKnown::of_numbers("2", [2], false),

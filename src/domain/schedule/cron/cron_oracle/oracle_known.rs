@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
-/// A field with known values: its text, the numbers and signs it selects, and whether the text
-/// begins with `*`.
+/// A field with known values: its text, the numbers and the signs (such as `L`) that it selects,
+/// and whether the text begins with `*`.
 #[derive(Debug, Clone)]
 pub(in super::super) struct OracleKnown {
     pub(in super::super) text: String,

@@ -24,8 +24,8 @@ pub(super) struct WalkWindow {
 }
 
 /// The time `now` that the wall clock shows at a minute. `step` is the number of minutes by which
-/// the wall clock moved since the previous minute. `comes_again` is true if the clock soon shows
-/// `now` again.
+/// the wall clock moved since the previous minute. `comes_again` is true if the clock is later set
+/// back and shows `now` a second time.
 struct Shown {
     now: DateTime,
     step: i64,

@@ -1,4 +1,5 @@
-//! Tests of malformed expressions: none panics, and none takes more than a bounded number of steps.
+//! Tests of malformed expressions: no expression makes the parser panic, or takes more than a
+//! bounded number of steps.
 
 use crate::domain::schedule::cron::{CronExpr, period_of, search_work};
 use crate::domain::time::zone::{Zone, ZoneName};

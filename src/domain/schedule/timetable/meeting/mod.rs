@@ -22,8 +22,8 @@ pub(super) struct Meeting<'a> {
     /// For each schedule, the possible differences in days between two dates of the same instant.
     /// One date is in the schedule's own zone, the other in the zone of the timetable.
     shifts: Vec<Shift>,
-    /// The numbers of the local days that begin with a gap of the clock. A time of the previous day
-    /// that the gap skips runs on such a day.
+    /// The numbers of the local days that begin with a gap of the clock. If the gap skips a time of
+    /// the previous day, the run of that time is due on such a day.
     entered_by_gaps: Vec<i64>,
 }
 
@@ -102,8 +102,8 @@ impl Clock {
     /// instant on this clock. Only times between the seconds `first` and `last` of a day are
     /// considered.
     fn shift_from(&self, own: &Self, (first, last): (i64, i64)) -> Shift {
-        /// The longest gap of a clock, in seconds. A time in a gap runs right after the gap, so it
-        /// runs later by at most this many seconds.
+        /// The longest gap of a clock, in seconds. If a gap skips a time, its run is due right
+        /// after the gap. So the run is later than its time by at most this many seconds.
         const LONGEST_GAP: i64 = 3 * 3_600;
         let from = first + self.offsets.0 - own.offsets.1;
         let to = last + LONGEST_GAP + self.offsets.1 - own.offsets.0;
