@@ -68,8 +68,8 @@ pub fn span(length: Duration) -> String {
     parts.join(" ")
 }
 
-/// Describes the end of an attempt: its error, its signal, its exit code or its HTTP status.
-/// Returns `None` if the attempt has none of these values.
+/// Describes the end of an attempt by the first value that is not `None`: its error, its signal,
+/// its exit code or its HTTP status. Returns `None` if the attempt has none of these values.
 pub fn in_words(
     error: Option<&str>,
     signal: Option<i32>,

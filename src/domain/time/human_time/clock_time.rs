@@ -105,7 +105,7 @@ pub(super) fn basic(word: TimeWord<'_>) -> Result<Time, TimeFault> {
 }
 
 /// Returns the nanoseconds that the digits after a decimal point mean. Digits past the ninth are
-/// dropped.
+/// dropped. Returns `None` if `digits` is empty or has another character than a digit.
 fn nanoseconds(digits: &str) -> Option<i32> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -154,7 +154,8 @@ fn half_day(shown: TimeWord<'_>, word: TimeWord<'_>, half: Half) -> Result<Time,
     time.with().hour(hour).build().map_err(|_| refuse())
 }
 
-/// Splits a clock time from the zone text after it, such as `z` or `+01:00`.
+/// Splits a clock time from the zone text after it, such as `z` or `+01:00`. The second result is
+/// `None` if there is no zone text.
 pub(super) fn split_zone(word: TimeWord<'_>) -> (TimeWord<'_>, Option<TimeWord<'_>>) {
     match word.text.find(['z', '+', '-']) {
         Some(place) => (word.part(0, place), Some(word.part(place, word.text.len()))),
@@ -190,7 +191,8 @@ pub(super) fn zone_offset(word: TimeWord<'_>) -> Result<Offset, TimeFault> {
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| refuse())
 }
 
-/// Parses a number that consists only of ASCII digits.
+/// Parses a number that consists only of ASCII digits. Returns `None` for any other text, and for a
+/// number that is too large.
 pub(super) fn decimal(text: &str) -> Option<i16> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         text.parse().ok()

@@ -3,8 +3,8 @@
 //! [`parse_fixed`] reads text that always means the same.
 //!
 //! Invariant: a text means a single instant or is refused. A local time that does not exist is
-//! never moved silently. If a local time comes twice, the first instant is used, with a note. The
-//! caller decides whether a past instant is allowed.
+//! never moved silently. If a local time comes twice, a note says which of the two instants is
+//! used. The caller decides whether a past instant is allowed.
 
 mod clock_time;
 #[cfg(test)]

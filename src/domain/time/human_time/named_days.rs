@@ -15,7 +15,7 @@ pub(super) enum NamedDay {
     /// The text names no day. The next instant at which the clock shows the time of day counts.
     Unsaid,
     Exactly(Date),
-    /// This date. If its time of day is past, the date a week later.
+    /// This date, or the date a week later if the time of day on this date is past.
     Weekly(Date),
     /// This month and day, in the first year in which that date exists and is still to come.
     Yearly(i8, i8),
@@ -243,7 +243,8 @@ fn refuse_other_orders(word: TimeWord<'_>) -> Result<(), TimeFault> {
         .fault(format!("{} has an unclear order of day and month, wanted {wanted}", word.shown())))
 }
 
-/// Returns the weekday with this name, of three letters or in full.
+/// Returns the weekday with this name, of three letters or in full. Returns `None` for any other
+/// text.
 fn weekday(text: &str) -> Option<Weekday> {
     const DAYS: [(&str, Weekday); 7] = [
         ("monday", Weekday::Monday),
@@ -257,7 +258,8 @@ fn weekday(text: &str) -> Option<Weekday> {
     DAYS.iter().find(|(name, _)| *name == text || name.get(..3) == Some(text)).map(|(_, day)| *day)
 }
 
-/// Returns the month with this name, of three letters or in full. January is 1.
+/// Returns the month with this name, of three letters or in full. January is 1. Returns `None` for
+/// any other text.
 fn month(text: &str) -> Option<i8> {
     let text = text.trim_end_matches(',');
     let place = MONTHS.iter().position(|name| *name == text || name.get(..3) == Some(text))?;
