@@ -8,7 +8,8 @@
 //!
 //! A job has four forms: the keys of a text, a [`JobSpec`](crate::domain::job::job_spec::JobSpec),
 //! canonical JSON, and the record in Redis. A text is compiled once, when schedd reads the text.
-//! [`from_canonical`] reads canonical JSON from Redis and needs neither `[defaults]` nor the host.
+//! [`from_canonical`] reads canonical JSON from Redis and needs neither `[defaults]` nor data of
+//! the host such as its zone.
 //!
 //! [`read_file`], [`read_redis`] and [`compile_text`] read a jobs file. [`job_from_json`] and
 //! [`job_from_value`] read a job for `schedctl add`.

@@ -2,10 +2,10 @@
 //!
 //! Invariant: equal jobs give equal texts, from any file, line or flags. Keys are sorted, default
 //! values are left out, and durations and instants have one spelling. So comparing the texts, or
-//! their hashes, shows whether a definition changed.
+//! their digests, shows whether a definition changed.
 //!
 //! A definition was compiled before it was stored. So reading a definition needs neither
-//! `[defaults]` nor the host, and only checks for damage in Redis.
+//! `[defaults]` nor data of the host such as its zone, and only checks for damage in Redis.
 
 use std::sync::LazyLock;
 
@@ -37,7 +37,8 @@ pub(crate) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 static PLAIN: LazyLock<JobSpec> =
     LazyLock::new(|| JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new())));
 
-/// The default values for `OWN` and for `RULES`, in each form.
+/// The default values of the keys in `OWN` and of the keys in `RULES`, as canonical JSON stores
+/// them. `PLAIN_SHOWN` has them as `show` prints them.
 static PLAIN_STORED: LazyLock<[Vec<Value>; 2]> = LazyLock::new(|| plain_values(Form::Stored));
 static PLAIN_SHOWN: LazyLock<[Vec<Value>; 2]> = LazyLock::new(|| plain_values(Form::Shown));
 

@@ -176,8 +176,9 @@ fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {
 /// job whose group cannot be read is not in the map.
 pub(crate) type Memberships = BTreeMap<JobName, Option<GroupName>>;
 
-/// Checks the members of each alternating group against its `order`. Notes a fault for a job of the
-/// group that `order` lacks. Also notes a fault for a job in `order` that does not name the group.
+/// Checks the members of each alternating group against its `order`. Notes a fault for each job
+/// that names the group but is missing in `order`. Also notes a fault for each job in `order` that
+/// does not name the group.
 ///
 /// A name in `order` without a job in this file is not checked, because such a job may come from
 /// `schedctl add`.

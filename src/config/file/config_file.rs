@@ -1,10 +1,11 @@
 //! The reader of `jobs.toml` from the disk. The file must be a regular file of at most
-//! [`MAX_FILE_BYTES`] that only its reader and root can write.
+//! [`MAX_FILE_BYTES`].
 //!
 //! schedd executes the commands in the file, so a user who can write the file can run commands as
-//! the daemon's user. A file that another user may have written is called doubtful. schedd refuses
-//! a doubtful file that no operator named. If schedd runs as root, schedd refuses every doubtful
-//! file. Otherwise schedd accepts a doubtful file that an operator named, with a warning.
+//! the daemon's user. A file is called doubtful if a user other than root and the user of the
+//! reading process may have written it. schedd refuses a doubtful file that no operator named. If
+//! schedd runs as root, schedd refuses every doubtful file. Otherwise schedd accepts a doubtful
+//! file that an operator named, with a warning.
 
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -37,8 +38,8 @@ pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigEr
 pub struct RedisInFile {
     /// The settings of `[redis]` in the file.
     pub redis: RedisConfig,
-    /// The faults of the file outside of `[redis]`. A caller that only needs Redis may ignore these
-    /// faults, because an operator may be editing the file.
+    /// The faults of the file outside of `[redis]`. `None` if there are none. A caller that only
+    /// needs Redis may ignore these faults, because an operator may be editing the file.
     pub error: Option<ConfigError>,
     /// The reason why another user may have written the file. `None` if no other user can write the
     /// file.

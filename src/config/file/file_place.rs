@@ -18,14 +18,14 @@ impl FilePlace {
         Self { path: path.into(), is_found: false }
     }
 
-    /// Returns the place of the file to use: `named` if given, else the first usual place where a
-    /// file exists. Returns `None` if there is no such file.
+    /// Returns the place of the file to use: `named` if given, else the first path of `PLACES` at
+    /// which a file exists. Returns `None` if there is no such file.
     pub fn of(named: Option<PathBuf>) -> Option<Self> {
         let found = || PLACES.map(PathBuf::from).into_iter().find(|path| path.exists());
         named.map(Self::named).or_else(|| Some(Self { path: found()?, is_found: true }))
     }
 
-    /// Formats the list of the usual places for a message.
+    /// Formats the paths that are searched if no operator names a file, for a message.
     pub fn usual() -> String {
         format!("./{} and {}", PLACES[0], PLACES[1])
     }

@@ -22,7 +22,7 @@ pub struct ServingConfig {
 }
 
 /// The load limits of a node. A node beyond any of these limits claims no more runs, but its
-/// running attempts continue.
+/// running attempts continue. A limit of `None` is not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FlowLimits {
     /// The maximum load average of one minute. More than 0, at most 100,000.

@@ -74,7 +74,7 @@ pub(crate) fn compile_env_files(
     files.into_iter().collect()
 }
 
-/// Compiles the directory in which a process starts.
+/// Compiles the directory in which a process starts. `None` means that a fault was noted.
 pub(crate) fn compile_cwd(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<PathBuf> {
     let Reading { origin, problems, .. } = reading;
     let path = PathBuf::from(spot.text("/srv/report", problems)?);

@@ -29,7 +29,7 @@ const METHODS: &[(&str, &str)] = &[
 ];
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// The header fields that the client itself sets from the URL and the body.
+/// The header fields that schedd's HTTP client itself sets from the URL and the body.
 const OWN_HEADERS: &[&str] = &["host", "content-length", "transfer-encoding"];
 
 /// Returns the method of a request that names no method: GET, or POST with a body.

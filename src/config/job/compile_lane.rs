@@ -9,13 +9,13 @@ use crate::config::syntax::reader::Spot;
 use crate::domain::name::names::{GroupName, Label, QueueName};
 use crate::domain::queue::lane::{MAX_LABELS, Priority};
 
-/// Compiles the priority of a job, as in `priority = 5`.
+/// Compiles the priority of a job, as in `priority = 5`. `None` means that a fault was noted.
 pub(crate) fn compile_priority(spot: &Spot<'_>, problems: &mut Problems) -> Option<Priority> {
     spot.integer(&(Priority::LEAST..=Priority::MOST), problems).and_then(Priority::new)
 }
 
 /// Compiles labels: `requires = ["gpu"]` of a job, or `labels` of a node. A single label needs no
-/// brackets.
+/// brackets. `None` means that a fault was noted.
 pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<Label>> {
     let labels: Vec<Label> = match spot.as_items() {
         Some(items) => items
@@ -45,7 +45,8 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
     Some(distinct)
 }
 
-/// Compiles the queue of a job. A file must declare the queue.
+/// Compiles the queue of a job. If a file does not declare the queue, a fault is noted, but the
+/// name is still returned. `None` means that another fault was noted.
 pub(crate) fn compile_queue(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<QueueName> {
     let Reading { origin, problems, .. } = reading;
     let queue: QueueName = spot.parsed("default", problems)?;
@@ -82,7 +83,8 @@ pub(crate) fn compile_queue(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Optio
     Some(queue)
 }
 
-/// Compiles the group of a job. A file must declare the group.
+/// Compiles the group of a job. If a file does not declare the group, a fault is noted, but the
+/// name is still returned. `None` means that another fault was noted.
 pub(crate) fn compile_member_group(
     spot: &Spot<'_>,
     reading: &mut Reading<'_>,

@@ -25,6 +25,7 @@ const WANTED: &str = "a table such as { shell = \"mail -s backup me\" } or { htt
 pub(crate) const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
 
 /// Sets `url`, the address to ping, to the value at `spot`. The value `false` removes the address.
+/// `None` means that a fault was noted.
 pub(crate) fn read_ping_url(
     spot: &Spot<'_>,
     problems: &mut Problems,
@@ -65,7 +66,7 @@ fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> 
 }
 
 /// Compiles the value of `webhook_secret`, the secrets that sign the job's requests and notices: a
-/// text, or a list of texts.
+/// text, or a list of texts. `None` means that a fault was noted.
 pub(crate) fn compile_secrets(
     spot: &Spot<'_>,
     problems: &mut Problems,
@@ -83,7 +84,7 @@ pub(crate) fn compile_secrets(
 }
 
 /// Sets the action of notices of `kind` to the value at `spot`. The value `false` removes the
-/// action.
+/// action. `None` means that a fault was noted.
 pub(crate) fn read_notice(
     kind: NoticeKind,
     spot: &Spot<'_>,

@@ -32,6 +32,7 @@ pub(crate) const CATCH_UP: &[TableKey<CatchUp>] = &[
 ];
 
 /// Compiles the value of `catch_up`: a mode such as `"latest"`, or a table with a mode and limits.
+/// `None` means that a fault was noted.
 pub(crate) fn compile_catch_up(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<CatchUp> {
     let Some(table) = spot.as_table() else {
         return Some(CatchUp { mode: spot.choice(MODES, reading.problems)?, ..CatchUp::default() });
@@ -50,6 +51,7 @@ pub(crate) fn write_catch_up(rule: &CatchUp, form: Form) -> Value {
 }
 
 /// Compiles the value of `overlap`: a mode such as `"skip"`, or a table with `mode` and `max`.
+/// `None` means that a fault was noted.
 pub(crate) fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Option<Overlap> {
     let modes = [
         ("skip", Overlap::Skip),

@@ -70,7 +70,8 @@ fn write_cpu(thousandths: u32) -> Value {
     }
 }
 
-/// Compiles the user, and the optional group, of a job's processes.
+/// Compiles the user, and the optional group, of a job's processes. `None` means that a fault was
+/// noted.
 pub(crate) fn compile_user(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<RunAs> {
     let Reading { origin, problems, .. } = reading;
     let run_as: RunAs = spot.parsed("backup", problems)?;
@@ -112,7 +113,8 @@ fn compile_cpu(spot: &Spot<'_>, problems: &mut Problems) -> Option<u32> {
     }
 }
 
-/// Compiles the umask of a job's processes, a text such as `"0027"`.
+/// Compiles the umask of a job's processes, a text such as `"0027"`. `None` means that a fault was
+/// noted.
 pub(crate) fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<Umask> {
     // An integer is refused, because TOML has no number 0027 and the decimal number 27 is another
     // mask.
@@ -122,7 +124,7 @@ pub(crate) fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<
     spot.parsed("0027", problems)
 }
 
-/// Compiles the program that runs the line of `shell`.
+/// Compiles the program that runs the line of `shell`. `None` means that a fault was noted.
 pub(crate) fn compile_shell_program(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<PathBuf> {
     let Reading { origin, problems, .. } = reading;
     let path = PathBuf::from(spot.text("/bin/bash", problems)?);

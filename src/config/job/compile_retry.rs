@@ -46,7 +46,7 @@ pub(crate) const RETRY: &[TableKey<RetryRule>] = &[
     ),
 ];
 
-/// Compiles `retry`: a number of retries, or a table.
+/// Compiles `retry`: a number of retries, or a table. `None` means that a fault was noted.
 pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<RetryRule> {
     let mut rule = RetryRule::default();
     if spot.is_integer() {

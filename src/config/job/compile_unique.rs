@@ -136,8 +136,8 @@ fn fault_of(
     }
 }
 
-/// Notes a fault for a debounced job that is not a one-shot, because a later add has no single time
-/// to postpone.
+/// Notes a fault for a job that is no one-shot but has the mode `debounce` of `unique`. In this
+/// mode a later add postpones the time of the job, so the job must have a single time.
 pub(crate) fn refuse_unmoved(
     table: &TableReader<'_>,
     unique: Option<&Unique>,

@@ -110,8 +110,8 @@ pub(crate) fn read_keys<S>(
     outcome
 }
 
-/// Writes the values of `from` for `keys` into `out`. `plain` has the default values, which may be
-/// left out.
+/// Writes the values of `from` for `keys` into `out`. `plain` has the default values. `form` and
+/// the [`KeyPresence`] of a key decide if its value is written when it equals the default.
 pub(crate) fn write_keys<S>(
     keys: &[TableKey<S>],
     from: &S,
@@ -127,8 +127,8 @@ pub(crate) fn values_of<S>(keys: &[TableKey<S>], from: &S, form: Form) -> Vec<Va
     keys.iter().map(|key| (key.write)(from, form)).collect()
 }
 
-/// Writes like [`write_keys`]. `plain` has the default values of `keys` as [`values_of`] returns
-/// them.
+/// Writes the values of `from` for `keys` into `out`, as [`write_keys`] does. `plain` has the
+/// default values already as JSON, in the order of `keys`.
 pub(crate) fn write_keys_beside<S>(
     keys: &[TableKey<S>],
     from: &S,

@@ -72,7 +72,7 @@ pub(crate) fn compile_schedule(
 }
 
 /// Compiles the value of `in` in a line of JSON: the time from now to the run, from zero to 10
-/// years.
+/// years. `None` means that a fault was noted.
 pub(crate) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
 }
@@ -121,7 +121,8 @@ fn compile_form(
     form
 }
 
-/// Compiles the expressions of `cron`. An `@every` in the list becomes a separate schedule.
+/// Compiles the expressions of `cron`. An `@every` in the list becomes a separate schedule. `None`
+/// means that a fault was noted.
 fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     const EXAMPLE: &str = "30 2 * * *";
     let read = |item: &Spot<'_>, problems: &mut Problems| {

@@ -1,5 +1,6 @@
-//! The modifiers of a job's schedule. `start`, `end`, `max_runs` and `anchor` belong to the job.
-//! `jitter`, `splay`, `exclude`, `only_on` and `skip_if_late` may also be in `[defaults]`.
+//! The modifiers of a job's schedule. Only the table of a job may have `start`, `end`, `max_runs`
+//! and `anchor`. Both a job and `[defaults]` may have `jitter`, `splay`, `exclude`, `only_on` and
+//! `skip_if_late`.
 
 use std::time::Duration;
 
@@ -113,7 +114,8 @@ pub(crate) fn refuse_nothing_left(
     }
 }
 
-/// Compiles the value of `jitter` or `splay`. `"0s"` removes the value of `[defaults]`.
+/// Compiles the value of `jitter` or `splay`. `"0s"` removes the value of `[defaults]`. `None`
+/// means that a fault was noted.
 pub(crate) fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     if spot.as_text() == Some("0s") {
         return Some(Duration::ZERO);
@@ -122,7 +124,7 @@ pub(crate) fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration
 }
 
 /// Compiles `only_on`. An empty list removes the value of `[defaults]`. Calendars without a day are
-/// refused, because the job would never run.
+/// refused, because the job would never run. `None` means that a fault was noted.
 pub(crate) fn compile_only_on(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<DaySet> {
     let days = compile_days(spot, reading)?;
     let is_silent = spot.as_items().is_some_and(|mut items| items.next().is_none());
@@ -136,7 +138,7 @@ pub(crate) fn compile_only_on(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Opt
     Some(days)
 }
 
-/// Compiles the days of `exclude` or `only_on`.
+/// Compiles the days of `exclude` or `only_on`. `None` means that a fault was noted.
 pub(crate) fn compile_days(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<DaySet> {
     let Reading { origin, problems, .. } = reading;
     let items: Vec<Spot<'_>> = match spot.as_items() {

@@ -272,14 +272,14 @@ impl<'n> Spot<'n> {
         matches!(self.node.value, Value::Integer(_))
     }
 
-    /// Returns the value as a table. For any other value a fault is noted, in which `wanted`
-    /// describes the table.
+    /// Returns the value as a table. Otherwise notes a fault, in which `wanted` describes the
+    /// table, and returns `None`.
     pub(crate) fn table(&self, wanted: &str, problems: &mut Problems) -> Option<TableReader<'n>> {
         self.as_table().or_else(|| self.wanted(problems, wanted))
     }
 
-    /// Returns the value if it is a string without NUL. `example` appears in the message for any
-    /// other value.
+    /// Returns the value if it is a string without NUL. Otherwise notes a fault and returns `None`.
+    /// `example` appears in the message for a value that is not a string.
     pub(crate) fn text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
         match self.as_text() {
             Some(text) if text.contains('\0') => {
@@ -290,8 +290,9 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns the value, a string, parsed as `T`. `example` appears in the message for any other
-    /// value. If the parser of `T` refuses a string, the message is the error of that parser.
+    /// Returns the value, a string, parsed as `T`. Otherwise notes a fault and returns `None`. For
+    /// a string that `T` refuses, the message is the error of its parser. For a value that is not a
+    /// string, the message has `example`.
     pub(crate) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
     where
         T::Err: Display,
@@ -300,7 +301,8 @@ impl<'n> Spot<'n> {
         parsed.map_err(|error: T::Err| self.fault(problems, error.to_string())).ok()
     }
 
-    /// Returns the value as a duration within `bounds`, in whole milliseconds.
+    /// Returns the value as a duration within `bounds`, in whole milliseconds. Otherwise notes a
+    /// fault and returns `None`.
     pub(crate) fn duration(
         &self,
         bounds: &DurationBounds,
@@ -344,7 +346,7 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns the value as an integer within `range`.
+    /// Returns the value as an integer within `range`. Otherwise notes a fault and returns `None`.
     pub(crate) fn integer<N>(&self, range: &RangeInclusive<N>, problems: &mut Problems) -> Option<N>
     where
         N: TryFrom<i128> + PartialOrd + Display,
@@ -364,7 +366,7 @@ impl<'n> Spot<'n> {
     }
 
     /// Returns the value as a number, whole or not, that is more than 0 and at most `most`.
-    /// `example` appears in the message.
+    /// Otherwise notes a fault, whose message has `example`, and returns `None`.
     pub(crate) fn positive_number(
         &self,
         most: f64,
@@ -394,7 +396,7 @@ impl<'n> Spot<'n> {
         matches!(self.node.value, Value::Bool(_))
     }
 
-    /// Returns the value as a boolean, and notes a fault for any other value.
+    /// Returns the value as a boolean. Otherwise notes a fault and returns `None`.
     pub(crate) fn flag(&self, problems: &mut Problems) -> Option<bool> {
         if let Value::Bool(flag) = self.node.value {
             Some(flag)
@@ -403,7 +405,8 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns the value that `words` pairs with this text. Notes a fault for any other text.
+    /// Returns the value that `words` pairs with this text. Otherwise notes a fault and returns
+    /// `None`.
     pub(crate) fn choice<T: Copy>(
         &self,
         words: &[(&'static str, T)],

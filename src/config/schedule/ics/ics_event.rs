@@ -18,7 +18,8 @@ pub(super) struct Event {
     /// The zone of times that name no zone.
     host: Zone,
     uid: Option<String>,
-    /// The occurrence that this event replaces, in the series with the same `uid`.
+    /// The occurrence that this event replaces, in the series with the same `uid`. `None` if the
+    /// event replaces no occurrence.
     place: Option<Stated>,
     begin: Option<Stated>,
     end: Option<Stated>,
@@ -181,7 +182,8 @@ impl Event {
     }
 
     /// Returns the moment `stated` as the start of an occurrence, in seconds since 1970 by the wall
-    /// clock of `zone`. For an all-day event the start is the midnight before `stated`.
+    /// clock of `zone`. For an all-day event the start is the midnight before `stated`. Returns
+    /// `None` if the moment is outside the years that jiff supports.
     fn own_wall(&self, stated: &Stated, zone: &Zone) -> Option<i64> {
         let at = stated.on_wall(zone)?;
         Some(if self.is_all_day() { at - at.rem_euclid(DAY) } else { at })

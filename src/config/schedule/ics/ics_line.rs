@@ -54,7 +54,8 @@ pub(super) fn lines_of(text: &str) -> Vec<IcsLine> {
     joined.into_iter().filter_map(read).collect()
 }
 
-/// Returns the position of the colon before the value: the first colon outside of quotes.
+/// Returns the position of the colon before the value: the first colon outside of quotes. Returns
+/// `None` if the line has no such colon.
 fn colon_of(line: &str) -> Option<usize> {
     let mut is_quoted = false;
     line.char_indices().find_map(|(at, found)| {
@@ -63,7 +64,7 @@ fn colon_of(line: &str) -> Option<usize> {
     })
 }
 
-/// Returns the zone with the name `name`, if this host knows the zone.
+/// Returns the zone with the name `name`. Returns `None` if this host does not know the zone.
 pub(super) fn zone_named(name: &str) -> Option<Zone> {
     Zone::named(name.trim_start_matches('/'))
 }
@@ -138,7 +139,8 @@ impl IcsLine {
 
 impl Stated {
     /// Returns the time that the wall clock of `zone` shows at this moment, in seconds since 1970
-    /// by that clock. A day counts as its midnight.
+    /// by that clock. A day counts as its midnight. Returns `None` if the moment is outside the
+    /// years that jiff supports.
     pub(super) fn on_wall(&self, zone: &Zone) -> Option<i64> {
         match (self.moment, &self.zone) {
             (Moment::Day(date), _) => Some(second_of(date.to_datetime(Time::midnight()))),
@@ -155,7 +157,8 @@ impl Stated {
     }
 
     /// Returns the moment in seconds since 1970. A local time without a zone is read in `zone`. A
-    /// day counts as its midnight in UTC.
+    /// day counts as its midnight in UTC. Returns `None` if the moment is outside the years that
+    /// jiff supports.
     pub(super) fn real(&self, zone: &Zone) -> Option<i64> {
         match self.moment {
             Moment::Day(date) => Some(second_of(date.to_datetime(Time::midnight()))),
@@ -165,7 +168,8 @@ impl Stated {
     }
 }
 
-/// Returns the instant at which the wall clock of `zone` shows `at`, in seconds since 1970.
+/// Returns the instant at which the wall clock of `zone` shows `at`, in seconds since 1970. Returns
+/// `None` if the instant is outside the years that jiff supports.
 ///
 /// If the clock skips `at`, the offset before the change applies. If `at` occurs twice, the first
 /// time counts.

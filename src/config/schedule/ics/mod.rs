@@ -1,9 +1,9 @@
 //! The reader of iCalendar files (RFC 5545). All-day events become dates, timed events become
 //! spans.
 //!
-//! Repetitions are followed until 2099. An event with `RECURRENCE-ID` replaces that occurrence of
-//! its series. Cancelled events and events marked as free time are left out. The number of results
-//! is bounded.
+//! Repetitions are followed through 2099. An event with `RECURRENCE-ID` replaces that occurrence of
+//! its series. Cancelled events, and timed events marked as free time, are left out. The number of
+//! results is bounded.
 
 mod ics_effort;
 mod ics_error;
@@ -22,8 +22,8 @@ use ics_line::{Stated, lines_of, zone_named};
 /// The maximum number of recurrence rules in a file.
 const MOST_RULES: usize = 1_000;
 
-/// Returns the days and spans of all events of `text`, at most `most`. Times that name no zone are
-/// in `zone`.
+/// Returns the days and spans of all events of `text`. Fails if there are more than `most`. Times
+/// that name no zone are in the zone of the file's `X-WR-TIMEZONE`, else in `zone`.
 pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsError> {
     let events = events_of(text, zone)?;
     let mut replaced: HashMap<&str, Vec<&Stated>> = HashMap::new();
