@@ -1,8 +1,8 @@
 //! The changes of the data that polls find, and the loops that a change wakes.
 //!
-//! A loop whose work only a change can make asks Redis after a change, and otherwise rarely. A
-//! change also sends a message to the nodes; the counters that each poll reads replace lost
-//! messages.
+//! Some loops have work only after a change. Such a loop reads Redis after each change, and
+//! otherwise rarely. A message to the nodes announces each change. If the message is lost, the next
+//! poll finds the change by the counters of changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -12,7 +12,7 @@ pub(crate) struct Wakeups {
     pub(crate) ticker: Arc<Notify>,
     /// Sent when a notice waits to be added to the due set.
     pub(crate) notice_planter: Notify,
-    /// Sent when a run got an earlier deadline than all others, or Redis' clock was set.
+    /// Sent when the deadline of a run became the earliest deadline, or Redis' clock was set.
     pub(crate) deadline_watch: Notify,
     /// Sent when a user requested that a run stops.
     pub(crate) lease_keeper: Notify,

@@ -1,9 +1,9 @@
 //! Claims whose answer never came. If Redis carried out such a claim, its runs are leased to this
 //! node, although this node never started these runs.
 //!
-//! Invariant: this node never executes a run of a recorded claim. A claim is recorded by its token,
-//! the id of the call to Redis. So even an at-most-once run may be given back as if it had never
-//! been claimed. A token is recorded only when no caller waits for the answer any more.
+//! A claim is recorded by its token, the id of the call to Redis. A token is recorded only when no
+//! caller waits for the answer any more. Invariant: this node never executes a run of a recorded
+//! claim. So even an at-most-once run may be given back as if it had never been claimed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ impl AbandonedClaims {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that no caller still waits for the answer to the claim of `runs` with `token`.
+    /// Records that no caller waits any more for the answer to the claim of `runs` with `token`.
     pub(crate) fn note<'a>(&self, token: &str, runs: impl Iterator<Item = &'a RunId>) {
         let mut tokens = self.tokens();
         // The remembered runs are counted again at each call. Such calls are rare, and several

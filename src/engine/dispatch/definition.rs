@@ -62,8 +62,8 @@ impl Definition {
     }
 
     /// Returns the time after which no occurrence has run or been skipped yet at `now`. Usually
-    /// this is `since`. If the planned run was moved to an earlier time, it is the latest
-    /// occurrence up to `now` that had already run or was skipped.
+    /// this is `since`. If the planned run was moved to an earlier time, the result is the latest
+    /// occurrence up to `now` that had run or was skipped.
     pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
         let dealt = self
             .record
@@ -142,8 +142,9 @@ impl Definition {
     }
 
     /// Returns the occurrences up to `now` that come after the planned run, or after the run that a
-    /// pause keeps. Also returns the time at which the next occurrence will have passed. Each value
-    /// is `None` if there is no such occurrence, or no such run.
+    /// pause keeps. Also returns the time at which the first occurrence after these will have
+    /// passed, with its jitter and splay. A value is `None` if there is no such occurrence. Both
+    /// are `None` if there is no such run.
     pub fn passed_behind(&self, now: UnixMillis) -> (Option<SkippedRange>, Option<UnixMillis>) {
         let Some(planned) = self.record.pending.as_ref().or(self.record.paused_run.as_ref()) else {
             return (None, None);

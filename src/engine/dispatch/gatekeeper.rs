@@ -1,5 +1,5 @@
-//! Gives the free places of gates to the runs that wait there. A gate is opened after a holder gave
-//! up its place, or at a set time.
+//! Opens gates: gives the free places of gates to the runs that wait there. A gate is opened after
+//! a holder gave up its place, or at a set time.
 //!
 //! Invariant: several nodes may open the same gate at once, because the script in Redis reads the
 //! present state of the gate. A gate whose keys have the wrong type delays no other gate, and is
@@ -14,7 +14,7 @@ use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
 use crate::store::{LaneAsk, StoreError, Takers};
 
-/// The time for which a gate is not tried again after it could not be opened.
+/// The time for which a gate is not opened again after its free places could not be given.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// The most lanes that the first call for a gate names. If the script needs another lane, its reply
 /// names that lane.
@@ -29,8 +29,8 @@ pub(crate) struct Gatekeeper {
 }
 
 impl Gatekeeper {
-    /// Opens `gates`, and returns the number of gates that could be opened. `lanes` are the lanes
-    /// that this node polls.
+    /// Gives the free places of `gates` to waiting runs, and returns the number of gates where this
+    /// succeeded. `lanes` are the lanes that this node polls.
     pub(crate) async fn open(
         &mut self,
         node: &NodeContext,

@@ -43,15 +43,15 @@ struct State {
     by_host: Option<NodeLimit>,
     /// The resource that this node lacks to start runs. `None` if it can start runs.
     short: Option<NodeLimit>,
-    /// The limit of running jobs, if as many jobs run now. `None` if fewer jobs run.
+    /// The limit of running jobs, if the node has reached it. `None` if fewer jobs run.
     full: Option<NodeLimit>,
 }
 
 /// The result of a comparison with the limits: whether other nodes should be informed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitLook {
-    /// Nothing changed that other nodes should know: the host, and the ability to start runs,
-    /// permit or prevent claims as in the last comparison.
+    /// Nothing changed that other nodes should know. The number of running jobs may have reached or
+    /// left its limit.
     Same,
     /// The node stopped or resumed claiming because of its host, or because it cannot start runs.
     News,

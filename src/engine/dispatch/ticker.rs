@@ -36,8 +36,8 @@ use crate::keeper::{BootInstant, BootTimer};
 use crate::store::{DueEntry, LanePoll, Met, Poll, PollTrace, StoreError};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// The longest time without a poll of the lanes. A poll of the lanes also finds runs that no script
-/// of this version has added.
+/// The longest time without a poll of the lanes. Only a poll of the lanes finds runs that were
+/// added without a change of the counters, for example by another version of schedd.
 const LONGEST_QUIET: Duration = Duration::from_secs(60);
 /// The part of a tick (one tenth) that a round spends at most on searches past blocked runs. Runs
 /// that become due in other lanes wait during these searches.
@@ -225,9 +225,9 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     }
 }
 
-/// Asks Redis whether the data is as it was at the last poll of the lanes, and whether the next run
-/// is still to come. If so, returns the time to sleep before the next poll. If not, the lanes must
-/// be polled.
+/// Asks Redis whether the lanes must be polled, and returns `None` if so. The lanes must be polled
+/// if the data has changed since their last poll, or a run is due. Otherwise returns the time to
+/// sleep before the next poll.
 async fn short_poll(
     ticker: &Ticker,
     quiet: &Quiet,
@@ -258,8 +258,8 @@ fn no_answer(ticker: &Ticker, error: &StoreError, sent: BootInstant) -> Duration
     ticker.node.settings.tick
 }
 
-/// Records the time `now` of Redis' clock, which answered a request sent at `sent`. Returns true if
-/// the clock has stepped since the last poll.
+/// Records `now`, the time by Redis' clock in the answer to a request that was sent at `sent`.
+/// Returns true if the clock has stepped since the last poll.
 fn is_step(ticker: &Ticker, now: UnixMillis, sent: BootInstant) -> bool {
     ticker.health.notes.redis_answered(now);
     let step = ticker.health.redis_clock.read(now, sent, BootInstant::now());

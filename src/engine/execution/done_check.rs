@@ -38,9 +38,9 @@ impl Course {
     }
 }
 
-/// Returns the check to run before the attempt of `claim`, or `None` if no check is needed. With
-/// `on = "retry"`, the check runs if the run was claimed before. The attempt number does not
-/// decide, because a run that was handed back keeps its number.
+/// Returns the check to run before the attempt of `claim`, or `None` if no check is needed. The
+/// check runs before each attempt, or with `on = "retry"` only if the run was claimed before. The
+/// attempt number does not decide, because a run that was handed back keeps its number.
 pub(crate) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s DoneCheck> {
     let check = spec.done_check.as_ref()?;
     match check.on {

@@ -1,8 +1,8 @@
-//! Records the ends of attempts in Redis. The ends of plain runs that wait at the same time go there
-//! in one call.
+//! Records the ends of attempts in Redis. The ends of plain runs that wait at the same time go
+//! there in one call.
 //!
-//! Invariant: an end counts as recorded only by a reply of Redis to this end. If a call for many ends
-//! fails, or leaves an end out, the end is sent alone.
+//! Invariant: an end counts as recorded only by a reply of Redis to this end. If a call for many
+//! ends fails, or leaves an end out, the end is sent alone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,7 +43,8 @@ impl EndRecorder {
         Self { node, waiting: Mutex::default() }
     }
 
-    /// Records the end of an attempt. `facts` and `past` are as in `Store::finish_run`.
+    /// Records the end of an attempt. `facts` are fields of the run's record. `past` is the attempt
+    /// as JSON, which Redis keeps if a later attempt overwrites these fields.
     pub(super) async fn record(
         self: &Arc<Self>,
         claim: &Claim,

@@ -1,9 +1,9 @@
 //! Renews the leases of this node, and passes the answer of Redis to each run: continue, stop, or
 //! lease lost.
 //!
-//! Invariant: the end of a lease is counted from before its last granted renewal was sent. So the
-//! job is stopped before another node may take over its lease, even if the answer was late or lost.
-//! A lease is never renewed after its end.
+//! Invariant: the length of a lease is counted from the instant before its last granted renewal was
+//! sent. So the job is stopped before another node may take over its lease, even if the answer was
+//! late or lost. A lease is never renewed after its end.
 
 use std::sync::Arc;
 

@@ -324,9 +324,10 @@ async fn keep_writing(runner: &Runner, claim: &Claim, output: &OutputBuffer) -> 
     }
 }
 
-/// Returns the output revision from which [`write_output`] starts. After an unclear `done_check`,
-/// the output of the check is stored under this attempt. In this case even an empty output must be
-/// written, to replace the output of the check.
+/// Returns the output revision that counts as written before the first write. Usually this is 0, so
+/// an empty output is not written. After an unclear `done_check`, the output of the check is stored
+/// under this attempt. In this case even an empty output is written, to replace the output of the
+/// check.
 fn none_written(claim: &Claim) -> u64 {
     if claim.unclear > 0 { u64::MAX } else { 0 }
 }

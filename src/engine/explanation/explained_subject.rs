@@ -27,7 +27,8 @@ impl Known<'_> {
     }
 
     /// Returns the subject of the question `ask`. For [`Ask::Last`], `newest` is the last
-    /// occurrence up to now and its run.
+    /// occurrence up to now and its run, or `None` if no such run exists. For any other question,
+    /// `newest` is `None`.
     pub(super) async fn subject(
         &self,
         ask: &Ask,

@@ -155,8 +155,8 @@ impl Known<'_> {
         }
     }
 
-    /// Returns true if each occurrence of the schedule within `range` is counted by this range, by
-    /// a narrower range, or by a run record.
+    /// Returns true if the ledger ranges, skipped ranges and run records within `range` account for
+    /// all occurrences of the schedule there. `range` itself is one of these ledger ranges.
     async fn is_filled(
         &self,
         schedule_then: &ScheduleThen,
@@ -223,7 +223,7 @@ impl Known<'_> {
     }
 
     /// Returns true if a run due at the time `at` would have a record. This is the case if history
-    /// begins before `at`, or if the job was added later.
+    /// begins before `at`, or if the job was added after `at`.
     async fn is_within_history(&self, at: UnixMillis) -> Result<bool, StoreError> {
         let Some(job) = &self.record else { return Ok(false) };
         let oldest = self.store.read_ended_from(self.name, UnixMillis::EPOCH, 1).await?.pop();

@@ -37,7 +37,7 @@ pub(super) enum Dealt {
     /// The run is to be claimed, and the claim plans no next run, because this run is not the
     /// planned run of its job.
     Owed,
-    /// The run must not start, because its record says that the run was executed, or is unreadable.
+    /// The run must not start, because its record is unreadable, or says that the run was executed.
     /// The claim call removes the run from the due set and plans the next run.
     Over,
     /// The run was skipped, or got a spread start time.

@@ -45,7 +45,7 @@ pub(crate) struct Claimer {
     claimant: Claimant,
 }
 
-/// A due run that is to start, with the order to claim it.
+/// A due run that is to start, with the request to claim it.
 struct Planned {
     due_run: DueRun,
     order: ClaimOrder,
@@ -122,8 +122,8 @@ impl Claimer {
         Ok(())
     }
 
-    /// Handles the reply of Redis to one claim order. Must not wait or fail, because later replies
-    /// may contain claimed runs that must start.
+    /// Handles the reply of Redis to the claim of one run. Must not wait or fail, because later
+    /// replies may contain claimed runs that must start.
     fn receive(
         &mut self,
         planned: Planned,

@@ -295,7 +295,7 @@ impl Dispatcher {
 
     /// Ends the claiming of runs past the blocked head of a lane, and returns when the next round
     /// may follow. `done` is the number of entries that left the due set, or `None` after a
-    /// failure. The lane still counts as one with blocked runs.
+    /// failure. The lane still counts as a lane with blocked runs.
     fn note_behind(&mut self, behind: Behind, done: Option<usize>) -> DispatchPace {
         let Behind { lane, left, is_by_gate, is_through } = behind;
         if let Some(walk) = self.walks.get_mut(&lane) {

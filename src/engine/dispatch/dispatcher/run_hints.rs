@@ -1,5 +1,5 @@
-//! Facts about due runs from earlier replies of Redis. If a claim order uses these facts, Redis
-//! refuses the order less often.
+//! Facts about due runs from earlier replies of Redis. Redis refuses fewer claims that were made
+//! with these facts.
 //!
 //! Invariant: an outdated fact does no harm, because the script in Redis judges each claim again.
 //! When there are more than [`KEPT`] facts of one kind, all facts of this kind are forgotten.
@@ -64,7 +64,7 @@ impl RunHints {
         self.excluded.insert(job);
     }
 
-    /// Removes and returns the known gates of `run`. They are used for one claim order.
+    /// Removes and returns the known gates of `run`. They are used for one claim.
     pub(crate) fn take_gates(&mut self, run: &RunId) -> Vec<Gate> {
         self.known_places.remove(run).unwrap_or_default()
     }

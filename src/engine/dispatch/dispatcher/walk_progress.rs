@@ -26,8 +26,9 @@ const GATES: usize = 10_000;
 /// The progress of the search in a lane past its blocked head.
 #[derive(Default)]
 pub(crate) struct LaneWalk {
-    /// The entry after which the next call begins, or `None` for the beginning of the lane. It is
-    /// the last entry that the search left in place before the first entry that it took.
+    /// The entry after which the next call reads the lane, or `None` to read from the beginning.
+    /// Entries that the search took and that still wait come after this entry, so the next call
+    /// finds them again.
     pub(crate) after: Option<String>,
     /// The gate after which the next search by gates continues. `None` for the first gate.
     pub(crate) after_gate: Option<Gate>,
