@@ -1,6 +1,6 @@
 //! The consistency check in the background. Each minute one node checks a part of all indexes and
-//! records (a slice), and stores the findings. While nothing changes in Redis, a node checks a slice
-//! only once an hour.
+//! records (a slice), and stores the findings. While nothing changes in Redis, a node checks a
+//! slice only once an hour.
 //!
 //! Invariant: the check only reads and reports. The exception is a run whose time was computed
 //! while Redis' clock was ahead, because such a run is planned again.
@@ -345,7 +345,8 @@ struct Known {
 }
 
 impl Known {
-    /// Reads stored findings. An unreadable finding is left out, and would be reported again.
+    /// Reads stored findings. An unreadable finding is left out, so a slice that finds it again
+    /// reports it again.
     fn read(list: &str) -> Self {
         let items = match serde_json::from_str(list) {
             Ok(Value::Array(items)) => items,

@@ -264,8 +264,8 @@ impl<'a> ConsistencyChecker<'a> {
         }
     }
 
-    /// Returns the findings about the key `name`: its type, its hash fields, or its value as a
-    /// string.
+    /// Returns the findings about the key `name`: about its type, its fields if it is a Redis hash,
+    /// or its value if it is a string.
     async fn look_at_key(&self, name: &str) -> Result<Vec<Inconsistency>, StoreError> {
         let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
         let mut findings = consistency::judge_key(&key);
@@ -316,9 +316,9 @@ impl<'a> ConsistencyChecker<'a> {
     }
 }
 
-/// Returns the record and the index entries of each run, searched in the lanes at its place in
-/// `lanes`. If the ready time of a planned run is too
-/// far in the future, also returns the ready time that it should have.
+/// Returns the record and the index entries of each run. `lanes` contains, at the index of each
+/// run, the lanes in which that run is searched. If a run other than the planned run waits too
+/// long, also returns the ready time that the run should have.
 pub(crate) async fn inspect_runs(
     store: &Store,
     runs: &[(RunId, Option<Fence>)],
@@ -340,7 +340,8 @@ pub(crate) async fn inspect_runs(
     Ok(all)
 }
 
-/// Returns the findings about unreadable fields of those keys that are hashes with checked fields.
+/// Returns the findings about unreadable fields of those keys that are Redis hashes with checked
+/// fields.
 pub async fn look_at_fields(
     store: &Store,
     keys: &[&KeyFacts],
@@ -427,9 +428,9 @@ pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     has_runs.then(|| Gate::from_name(name)).flatten()
 }
 
-/// Adds to `facts` the run that should replace a planned run computed while Redis' clock was ahead
-/// (`far`). If `far` is `None` and the job has no planned run, it needs none, because each future
-/// occurrence has already run or was skipped.
+/// Adds to `facts` the occurrence to plan instead of a planned run that was computed while Redis'
+/// clock was ahead (from `far`). If `far` is `None` and the job has no planned run, the job needs
+/// no planned run. In this case each future occurrence has already run or was skipped.
 fn note_far(facts: &mut JobPlaces, far: Option<Far>) {
     if far.is_none() && facts.pending.is_none() {
         facts.plan = PlannedRun::Nothing;

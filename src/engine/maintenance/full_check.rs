@@ -56,8 +56,8 @@ pub struct Mended {
 #[derive(Default)]
 struct Census {
     jobs: BTreeSet<JobName>,
-    /// The runs that have a record or are members of an index. The fence is that of the lease, if
-    /// the run was found there.
+    /// The runs that have a record or are members of an index. The fence is that of the lease for a
+    /// run found in the set of leases, and `None` for any other run.
     runs: BTreeSet<(RunId, Option<Fence>)>,
     uniques: BTreeSet<UniqueKey>,
     entries: BTreeMap<String, Vec<(DueEntry, String)>>,

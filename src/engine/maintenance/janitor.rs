@@ -30,8 +30,8 @@ const DEAD_IN_ALL: usize = 10_000;
 /// The most jobs with a backfill that one round examines.
 const BACKFILLS: usize = 1_000;
 const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The time after which an unused lane is forgotten. No run waits in a lane, and no node is away,
-/// for such a long time.
+/// The time after which an unused lane is forgotten. The time is longer than any run waits in a
+/// lane, or any node is away.
 const LANE_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
 /// The most jobs from the file of a gone node that one round examines.
 const LISTED: usize = 1_000;
@@ -205,9 +205,9 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
     Ok(total)
 }
 
-/// Removes the records of nodes that are gone for a long time. A node is kept while a live job is
-/// listed only in the file of this node, because no file has removed that job. Jobs that another
-/// file lists, or that ended, are removed from the list of the node.
+/// Removes the records of nodes that are gone for a long time. A node is kept while only its file
+/// lists a live job, because this job was never removed from the file. Jobs that another file
+/// lists, or that ended, are removed from the list of the node.
 async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
     let before = now.saturating_sub(NODE_AGE);
     let gone = store.list_gone_nodes(before).await?;

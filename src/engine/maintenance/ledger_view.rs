@@ -143,10 +143,10 @@ impl Folded {
         }
     }
 
-    /// Returns the first occurrence with a run record in a range that counts more occurrences than
-    /// the schedules allow. `total` has the occurrences with run records (`dues`), each with the
-    /// index of its narrowest range. No record may lie at an end of a range. The caller has checked
-    /// this, so the counts are exact.
+    /// Returns the first occurrence of `total` whose range counts more occurrences than the
+    /// schedules have. `total` contains the occurrences with run records, each with the index of
+    /// its narrowest ledger range. `dues` are all occurrences with run records. The caller has
+    /// checked that no occurrence of `total` is an end of its range, so the counts are exact.
     fn first_over<'t>(
         &self,
         total: &'t [(UnixMillis, usize)],
@@ -167,8 +167,9 @@ impl Folded {
     }
 
     /// Returns the narrowest range between whose ends more occurrences are counted than the
-    /// schedules had. The narrower ranges and run records (`dues`) in between are included in the
-    /// count. This range must lose one occurrence, because the narrower ranges are certain.
+    /// schedules have there. The count includes the narrower ranges and the run records (`dues`) in
+    /// between. No narrower range counts too many occurrences, so one occurrence must leave this
+    /// range. Returns `None` if no range counts too many.
     pub(crate) fn ledger_excess(
         &self,
         job: &JobName,
@@ -223,9 +224,9 @@ impl Folded {
         None
     }
 
-    /// Returns the missed ranges that count occurrences after `now`. Each comes with its part up to
-    /// `now`, or `None` if the range begins after `now`. `dues` are the occurrences after `now`
-    /// with run records.
+    /// Returns the ledger ranges of missed occurrences that end after `now`. Each range comes with
+    /// its part up to `now`, or with `None` if the range begins after `now`. `dues` are the
+    /// occurrences after `now` with run records.
     pub(crate) fn missed_after(
         &self,
         now: UnixMillis,

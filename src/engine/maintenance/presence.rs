@@ -1,8 +1,9 @@
 //! Reports this node to other nodes, under a name that no other live node has.
 //!
 //! A heartbeat writes the facts of the node only if they changed, or at longer intervals. Such a
-//! heartbeat also checks the name. All other heartbeats are a single command. The node reads the
-//! queues and lanes after a poll has found that they changed, and rarely without a change.
+//! heartbeat also checks that this node still has its name. All other heartbeats are a single
+//! command. The node reads the queues and lanes after a poll has found that they changed, and
+//! rarely without a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -305,8 +306,9 @@ async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>,
     Ok(names.into_iter().zip(records).collect())
 }
 
-/// Records that this node is alive, if the facts are those of the heartbeat `reported`, which is not
-/// old. Returns false if a heartbeat with all facts is needed.
+/// Records that this node is alive, without writing its facts. Returns false if a heartbeat with
+/// all facts is needed. This is the case if the facts have changed since the last such heartbeat
+/// (`reported`), or if that heartbeat is old.
 async fn touch(
     presence: &Presence,
     facts: &BeatFacts,

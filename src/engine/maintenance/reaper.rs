@@ -2,7 +2,7 @@
 //!
 //! Invariant: a lease is taken over only after this node saw it unchanged for its whole length, by
 //! this node's own clock. So a step of Redis' clock, or of any wall clock, never ends a lease
-//! early. The script checks that the lease is still the watched one.
+//! early. The script in Redis takes the lease over only if the lease is still unchanged.
 //!
 //! Time in which this node was suspended does not count, because Redis and the other node may have
 //! been suspended too. A lease that this node itself could not renew is taken back at once when no
@@ -346,8 +346,8 @@ async fn recover(
     Ok(true)
 }
 
-/// Records the end of the recovered run in the journal. If the run was to be retried but ended, an
-/// operator had cancelled it.
+/// Records the end of the recovered run in the journal. If the recovery asked for a retry but the
+/// run ended, the end is recorded as `cancelled`, because an operator had cancelled the run.
 fn note_end(reaper: &Reaper, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
     let (state, reason) = match recovery.verdict {
         Some(state) => (state, recovery.reason.clone()),

@@ -202,8 +202,8 @@ async fn mend_unique(store: &Store, rest: &str) -> Result<Vec<String>, StoreErro
     Ok(vec![done.to_owned()])
 }
 
-/// Removes unreadable fields of a hash, and returns their old values as text. A node later writes
-/// the correct value again.
+/// Removes unreadable fields of a Redis hash, and returns their old values as text. A node later
+/// writes the correct values again.
 async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
     let bad = read_bad_fields(store, &[key.to_owned()]).await?.pop().unwrap_or_default();
     let seen: Vec<(String, String)> = bad.into_iter().map(|bad| (bad.field, bad.value)).collect();
@@ -223,8 +223,8 @@ async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError
         .collect())
 }
 
-/// Removes a job without a record from the lists of files. The nodes with these files then add the
-/// job again.
+/// Removes a job without a record from the lists that Redis keeps of the jobs in each file. The
+/// nodes with these files then add the job again.
 async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
     for source in
@@ -380,9 +380,9 @@ fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, St
     }
 }
 
-/// Returns the run after `from` to plan if a live job has no planned run. Also returns the ready
-/// time that the planned run of the job should have, if it has one. Both are `None` for a paused
-/// job.
+/// Returns the run after `from` that a live job should plan if it has no planned run. Also returns
+/// the ready time that the present planned run should have, or `None` without a planned run. Both
+/// are `None` for a paused job.
 fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
     if definition.record.paused_at.is_some() {
         return (None, None);

@@ -1,6 +1,7 @@
 //! Checks whether runs started and ended by their deadlines, including runs that no node takes.
 //!
-//! The loop sleeps until the first deadline. A poll wakes it when a run has got an earlier deadline.
+//! The loop sleeps until the first deadline. A poll wakes it when a run has got an earlier
+//! deadline.
 //!
 //! Invariant: any number of nodes may check at once, because the script reads the run again and
 //! adds each notice once.
@@ -68,7 +69,8 @@ pub(crate) async fn run(watch: Arc<DeadlineWatch>) {
     }
 }
 
-/// Adds the deadlines of due but unclaimed runs. Returns true if a run got deadlines.
+/// Adds the deadlines of due but unclaimed runs to the index of deadlines. Returns true if the
+/// deadlines of a run were added.
 async fn watch_overdue(watch: &DeadlineWatch) -> Result<bool, StoreError> {
     let store = &watch.node.store;
     let before = watch.health.notes.now().saturating_sub(DUE_FOR);

@@ -16,7 +16,7 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::NodeContext;
 use crate::store::{JobRecord, NoticeOrder, NoticeRecord, NoticeReply, StoreError};
 
-/// The interval between attempts to add the runs of notices to the due set after a failure.
+/// The wait after a failure, before the runs of notices are added to the due set again.
 const EVERY: Duration = Duration::from_secs(1);
 /// The longest interval between readings of the notices. A poll finds each new notice within a
 /// second, even if the wake-up signal is lost.
