@@ -1,6 +1,6 @@
 //! Finds planned runs whose due times were computed while Redis' clock was ahead, by a comparison
-//! with the schedule. Also finds jobs without a planned run, because a clock that was ahead had
-//! passed their last occurrence.
+//! with the schedule. Also finds jobs that have no planned run because the clock, while it was
+//! ahead, had passed their last occurrence.
 //!
 //! Invariant: an occurrence with a run record or an entry in the ledger is not planned again. The
 //! exception is an occurrence that was recorded as missed before its time came, because this
@@ -65,9 +65,10 @@ pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Def
     (first < planned || record.pending.is_none()).then_some(counted)
 }
 
-/// Returns the correction for a job whose planned run skips an occurrence without a run and without
-/// an entry in the ledger. Returns `None` if no correction is needed. A one-shot that has ended is
-/// corrected if its only occurrence has not run.
+/// Returns the correction for a job whose planned run is missing or too late, or `None`. The
+/// planned run is too late if an earlier future occurrence has no run record and is not counted in
+/// the ledger. An occurrence that was recorded as missed before its time came counts as not
+/// recorded. A one-shot that has ended is corrected if its only occurrence has not run.
 pub(crate) async fn look_at_plan(
     store: &Store,
     definition: &Definition,
@@ -141,8 +142,9 @@ async fn is_in_range(store: &Store, job: &JobName, at: UnixMillis) -> Result<boo
         .any(|skipped_range| skipped_range.first <= at && at <= skipped_range.last))
 }
 
-/// Returns the first occurrence at `next` or later that did not run while Redis' clock was ahead.
-/// The ledger is also read, because the records of such runs may have been trimmed.
+/// Returns the first occurrence at `next` or later that did not run while Redis' clock was ahead,
+/// or `None` if no occurrence is left. The ledger shows which occurrences ran, because their run
+/// records may have been trimmed.
 pub(crate) async fn not_run_early(
     store: &Store,
     definition: &Definition,
@@ -228,8 +230,8 @@ async fn cut_skipped_ranges(
 }
 
 /// Returns the part of a skipped range that has passed. If the whole range is in the future, only
-/// its first occurrence is kept, because it has a run record. Returns `None` if the schedule that
-/// counted the range is not known.
+/// its first occurrence is kept, because the first occurrence has a run record. Returns `None` if
+/// the schedule that counted the range is not known.
 fn cut(job: &JobName, kept: &SkippedRecord, now: UnixMillis) -> Option<SkippedRange> {
     let first = kept.skipped_range.first;
     let (timetable, since) = definition::counted_by(job, kept.counted_by.as_ref()?).ok()?;
@@ -242,8 +244,8 @@ fn cut(job: &JobName, kept: &SkippedRecord, now: UnixMillis) -> Option<SkippedRa
     })
 }
 
-/// Returns a corrected start time for a run other than its job's planned run. Returns `None` if the
-/// run does not wait too long.
+/// Returns an earlier ready time for the run of `record`, which is not the planned run of its job.
+/// Returns `None` if the present ready time `ready` is not too late.
 fn ready_instead(
     definition: &Definition,
     record: &RunRecord,

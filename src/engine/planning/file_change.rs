@@ -50,13 +50,13 @@ pub enum ApplyState {
     New,
     /// The live job differs from the file in these keys of its definition.
     Changed(Vec<KeyChange>),
-    /// Another source changed these keys after this node last changed its own file. The other file
-    /// is named if known. The newer change wins, so this node does not change the job when its
-    /// unchanged file is read again.
+    /// Another source changed these keys after the node with this file had applied the file. The
+    /// other file is named if known. The newer change wins, so the node changes the job only after
+    /// this file has changed.
     Overruled(Vec<KeyChange>, Option<SourceName>),
     /// The name belongs to a job of the command line.
     NameTaken,
-    /// The job already ran at its last time, or that time has passed, so no run is planned.
+    /// The job has ended, or the time of the one-shot is past, so no run is planned.
     Over,
     /// An earlier version of the file listed the job, and the present version does not.
     Gone,

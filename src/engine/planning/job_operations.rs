@@ -161,9 +161,9 @@ async fn remove(
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Returns the passed occurrences without a record that come after the planned run of a job. For a
-/// paused job they come after the run that the pause keeps. Also returns the time at which the next
-/// occurrence will have passed. A value is `None` if there is no such occurrence.
+/// Returns the occurrences without a run record that passed after the planned run of a job. For a
+/// paused job, these passed after the run that the pause keeps. Also returns the time at which the
+/// next occurrence will have passed. A value is `None` if there is no such occurrence.
 async fn passed_behind(
     store: &Store,
     definition: &Definition,

@@ -36,10 +36,11 @@ pub(crate) async fn unrecorded(
     Ok(lateness::without(&definition.timetable, definition.since(), skipped_range, &known))
 }
 
-/// Cuts the skipped range from `run` to `last` before the first later occurrence with a run record.
-/// Returns the last occurrence, the count and the next occurrence to plan. The next occurrence is
-/// after the occurrence of that record, and after `taken`, the last occurrence that the caller
-/// excludes. Only occurrences after `since` are counted, except that of `run`.
+/// Cuts the skipped range from `run` to `last` before the first later occurrence that has a run
+/// record. Returns the last occurrence, the count and the next occurrence to plan. Without such a
+/// record, these are the given values. Otherwise the next occurrence comes after the recorded
+/// occurrence, and after `taken`, the last occurrence that the caller excludes. Only occurrences
+/// after `since` are counted, except that of `run`.
 pub async fn up_to_recorded(
     store: &Store,
     definition: &Definition,
@@ -64,10 +65,10 @@ pub async fn up_to_recorded(
     ))
 }
 
-/// Returns the skipped ranges recorded in these runs, each with the largest range that the schedule
-/// allows. The largest range contains all occurrences except those with run records. Leaves out
-/// runs that record only themselves, ranges too large to count exactly, and ranges without a
-/// definition.
+/// Returns the skipped ranges recorded in these runs. Each comes with the largest correct range,
+/// which counts all occurrences of the schedule except those with run records. Left out are runs
+/// that skipped only their own occurrence, ranges too large to count exactly, and ranges whose
+/// schedule is not known.
 pub(crate) async fn look_at_skipped_ranges(
     store: &Store,
     runs: &[RunId],

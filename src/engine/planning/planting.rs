@@ -34,11 +34,11 @@ use crate::store::{
 /// The most rounds for a job that changes between reading and writing.
 const ROUNDS: usize = 8;
 
-/// The most times the same orders are sent if Redis does not answer. Redis may have carried out
-/// orders without an answer. The store opens another connection after three calls without an
+/// The most times the same changes are sent if Redis does not answer. Redis may have made the
+/// changes without an answer. The store opens another connection after three calls without an
 /// answer.
 const TRIES: usize = 4;
-/// The pause before the same orders are sent again.
+/// The pause before the same changes are sent again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A request to apply a definition to a job.
@@ -252,9 +252,9 @@ async fn add_new<'a>(
     Ok(left)
 }
 
-/// Cancels the runs in `former` that are not executing. These runs belong to an earlier job of the
-/// same name. Otherwise the new job would wait for retries of the earlier job. The claim script
-/// ends its remaining runs.
+/// Cancels the runs in `former` that are not executing, so that the new job does not wait for them.
+/// These runs belong to an earlier job of the same name. The claim script ends the remaining runs
+/// of the earlier job.
 async fn end_former(store: &Store, former: &[RunId]) {
     let records = store.read_runs(former).await.unwrap_or_default();
     for record in records
@@ -268,8 +268,8 @@ async fn end_former(store: &Store, former: &[RunId]) {
     }
 }
 
-/// Sends orders, and repeats them if no answer comes. The token of each order makes Redis carry out
-/// the order only once.
+/// Sends changes to Redis, and repeats them if no answer comes. Each change has a token, by which
+/// Redis makes the change only once.
 async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
     send: impl Fn() -> F,
 ) -> Result<T, StoreError> {
@@ -282,8 +282,8 @@ async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
     send().await
 }
 
-/// Applies the definition in `request` to its job, and returns what changed. The error is the reason
-/// why the request failed.
+/// Applies the definition in `request` to its job, and returns what changed. The error is the
+/// reason why the request failed.
 pub async fn apply_one(
     store: &Store,
     host_zone: &Zone,
@@ -294,7 +294,7 @@ pub async fn apply_one(
 }
 
 enum Step {
-    /// The order to send to Redis, and the old definition of the job if the schedule changes.
+    /// The change to send to Redis, and the old definition of the job if the schedule changes.
     Ask(Box<(ApplyOrder, Option<Definition>)>),
     Known(Applied),
 }
@@ -308,8 +308,7 @@ impl<'a> Open<'a> {
         Self { index, request, spec, token: token(), not_before: UnixMillis::EPOCH }
     }
 
-    /// Returns the order that changes the job to the requested state, or the result if no order is
-    /// needed.
+    /// Returns the change of the job to send to Redis, or the result if no change is needed.
     fn order(
         &self,
         record: Option<JobRecord>,

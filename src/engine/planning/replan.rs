@@ -25,8 +25,8 @@ use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
 use crate::store::{Ended, Store, StoreError};
 
-/// The pauses between repeated searches. The search is repeated because another node may write a
-/// time computed before the step a moment after the step.
+/// The pauses between repeated searches. The search is repeated, because another node may write a
+/// wrong time shortly after the step if that node computed the time before the step.
 const AGAIN: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -218,7 +218,7 @@ pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<
 /// A position in a sorted set of times that is read page by page.
 struct Pages {
     after: UnixMillis,
-    /// The number of entries after `after` that were examined.
+    /// The number of entries later than `after` that were examined.
     offset: usize,
 }
 

@@ -7,7 +7,7 @@
 //!   run.
 //!
 //! If a skipped range meanwhile recorded the occurrence of a restored run, the occurrence is
-//! removed from the range (`passed`).
+//! removed from the range.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub struct Given {
     pub failed: u64,
 }
 
-/// Restores the runs of `orders` in their order, but notices first. Stops early if data is lost
+/// Restores the runs of `orders` one after the other, notices first. Stops early if data is lost
 /// once more. If the keys of a run do not allow the restore, calls `failed` for that run and
 /// continues.
 pub async fn give_back(

@@ -5,9 +5,9 @@
 //! that cannot be written is tried again or dropped.
 //!
 //! Times are Redis' time. While Redis is out of reach, this node's monotonic clock continues this
-//! time. A condition that comes and goes is one event while its gaps are short, and a condition
-//! shorter than a second is no event. A lack of slots ends with the first free slot, and counts
-//! only while a due run waits.
+//! time. A condition, such as an outage or a full queue, becomes one event when it lasts at least a
+//! second. Short gaps do not end the event. A lack of slots ends with the first free slot, and
+//! counts only while a due run waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,8 @@ use crate::store::EventNote;
 const MOST: usize = 200;
 /// The shortest condition that becomes an event. A run that is late by less counts as on time.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest gap in a condition that does not end its event. For limits it is `AT_LIMIT_GAP`,
-/// because a busy queue or node reaches and leaves its limit all the time.
+/// The longest gap in a condition that does not end its event. For limits, the longest gap is
+/// `AT_LIMIT_GAP`, because a busy queue or node reaches and leaves its limit all the time.
 const GAP: Duration = Duration::from_secs(1);
 const AT_LIMIT_GAP: Duration = Duration::from_secs(10);
 /// The most characters that are kept of the reason why a jobs file was refused.

@@ -32,8 +32,8 @@ struct State {
     last: Option<Reading>,
     /// The instant from which Redis' clock has run without a step. `None` before the first reading.
     steady_since: Option<BootInstant>,
-    /// The oldest time shown around recent steps, continued by this node's clock. `None` if no step
-    /// was recent.
+    /// The oldest time that Redis' clock showed around recent steps, continued by this node's
+    /// clock. `None` if no step was recent.
     before: Option<Before>,
 }
 

@@ -86,8 +86,9 @@ pub(super) fn judge(
     if is_same_place && is_younger { DataState::Lost(gone) } else { DataState::Another }
 }
 
-/// Returns the lowest fence that the data had on its present server. This is the present fence,
-/// unless the data moved to this server after this node last saw it.
+/// Returns the fence to compare with the highest fence that this node has seen. Usually this is the
+/// present fence of the data. If the data has since moved to another server, the result is at most
+/// the fence that the server had when a node first met it.
 fn lowest(known: &Remembered, found: &DataMarks) -> u64 {
     let has_moved = known.server.as_ref().is_some_and(|server| *server != found.server);
     match found.met {
@@ -97,8 +98,9 @@ fn lowest(known: &Remembered, found: &DataMarks) -> u64 {
     }
 }
 
-/// Returns the kind of the data loss that replaced the epoch `from`, directly or in several steps
-/// up to `to`. Returns `None` if no recorded losses connect the two epochs.
+/// Returns the kind of the data loss that ended the epoch `from`. The epoch `to` replaced `from`
+/// directly, or after further losses. Returns `None` if the recorded losses do not lead from `from`
+/// to `to`.
 fn descent(from: &str, to: &str, losses: &[LossRecord]) -> Option<LossKind> {
     let mut epoch = to;
     // Each step goes to an earlier loss. The limit also ends a circle in damaged records.

@@ -22,7 +22,7 @@ use crate::store::{JobRecord, SourceKind, Store, StoreError};
 const EVERY: Duration = Duration::from_secs(30);
 /// The longest interval between updates while no job is added, edited or removed.
 const UNCHANGED_EVERY: Duration = Duration::from_secs(600);
-/// The most names, hashes or definitions read in one call.
+/// The most names or definitions of jobs read in one call.
 const PAGE: usize = 1_000;
 const BATCH: usize = 200;
 /// The keys of a definition that contain its schedule.

@@ -1,4 +1,4 @@
-//! Makes restore orders from the journal of this node, and sends them to Redis.
+//! Makes requests to restore runs from the journal of this node, and sends them to Redis.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::store::{KnownRun, RestoreOrder, StoreError};
 /// of the run until this node last saw the data complete.
 const REPORTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Sends restore orders to Redis. The node last saw the data complete at `whole_at`.
+/// Asks Redis to restore the runs of `orders`. The node last saw the data complete at `whole_at`.
 pub(super) async fn give_back(
     node: &NodeContext,
     mut orders: Vec<RestoreOrder>,
@@ -49,7 +49,7 @@ pub(crate) async fn give_back_end(
     Ok(restored_ends::give_back(&node.store, &[order], failed).await?.restored > 0)
 }
 
-/// Returns a restore order for each run in the journal of `node`. `epoch` is the new epoch of the
+/// Returns a request to restore each run in the journal of `node`. `epoch` is the new epoch of the
 /// data. If a run ended more than once, its last end is restored. Ends older than `max_age` are
 /// left out.
 pub(super) fn orders(

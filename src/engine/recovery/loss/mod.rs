@@ -42,7 +42,7 @@ use data_state::{DataState, Remembered, judge};
 use loss_watch::{FoundData, LossWatch};
 
 /// The shortest and the longest time without claims after a data loss. Between these limits, the
-/// time is the length of a lease. The script in Redis accepts no longer time.
+/// time is the length of a lease. The script that lists due runs ignores a longer time.
 const SETTLE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
 /// The time that other nodes get to restore their journals, before this node reports which jobs are
 /// gone. All nodes notice a loss within a second.
@@ -50,8 +50,8 @@ const OTHERS_GIVE_BACK: Duration = Duration::from_millis(1500);
 /// The most jobs named in one log line.
 const NAMED_IN_LOG: usize = 20;
 
-/// The parts of the node that the recovery loop uses. The loop examines data in Redis that this node
-/// does not know, and restores lost data.
+/// The parts of the node that the recovery loop uses. The loop examines data in Redis that this
+/// node does not know, and restores lost data.
 pub(crate) struct LossRecovery {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) loss_watch: Arc<LossWatch>,
