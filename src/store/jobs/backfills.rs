@@ -20,7 +20,7 @@ pub enum BackfillReply {
     /// The request was carried out. The value is the number of occurrences added to the job's
     /// backfill list. The other occurrences were in the list before or already have a backfill run.
     Queued(u64),
-    /// The list is full. The value is the number of occurrences that were added before.
+    /// The list became full. The value is the number of occurrences that were added before that.
     Full(u64),
     /// The job does not exist.
     Unknown,
@@ -35,7 +35,7 @@ pub enum PlantReply {
     Busy,
     /// The run of this occurrence has ended. The next occurrence is now the first.
     Over,
-    /// No occurrence of the job waits for backfill.
+    /// No occurrence of the job waits for backfill, or the job does not exist.
     Empty,
     /// Another occurrence is now the first, or the job changed. The caller must read the list and
     /// the job again.

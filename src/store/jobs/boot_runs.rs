@@ -16,7 +16,7 @@ use crate::store::server::store_error::StoreError;
 /// names.
 const MOST_BOOTS: i64 = 1_000;
 
-/// The result of adding the run of a job for a boot to a due set.
+/// The result of adding the run that a job gets for a boot to a due set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RebootReply {
     /// The run for this boot is now due.
@@ -39,8 +39,8 @@ impl Store {
         Ok(answer.first().is_some_and(|score| !matches!(score, redis::Value::Nil)))
     }
 
-    /// Lists the lanes of remembered hosts that have planned runs. The list includes the lane of
-    /// notices if a notice is planned.
+    /// Lists the lanes that have a planned run and belong to a remembered host. Includes the lane
+    /// of notices if a notice is planned.
     pub async fn list_host_lanes(&self) -> Result<Vec<Lane>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);

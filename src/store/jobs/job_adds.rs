@@ -1,8 +1,8 @@
 //! Adds new jobs that come from the command line, many jobs in one call.
 //!
-//! Invariant: these calls have the effects that `apply_jobs` would have. If the name of a job or its
-//! planned run already has a record, the script changes nothing for that job. The caller then passes
-//! the job to `apply_jobs`.
+//! Invariant: these calls have the effects that `apply_jobs` would have. If the name of a job or
+//! its planned run already has a record, the script changes nothing for that job. The caller then
+//! passes the job to `apply_jobs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,13 @@ use crate::store::server::store_error::StoreError;
 /// The most jobs that one call adds. Redis serves no other client during the call.
 const MOST: usize = 250;
 
-/// The source and the lane of jobs that one call may add.
+/// The name of the source and the lane, which all jobs of one call have in common.
 type Shared<'a> = (&'a str, &'a Lane);
 
 impl ApplyOrder {
-    /// Returns the first run of the job if the order may be a plain add: of a new job that needs no
-    /// rule but its schedule.
+    /// Returns the first run of the job if the order may be a plain add. A plain add is of a new
+    /// job from the command line, without gates, `not_while` or a unique key. Returns None for any
+    /// other order.
     fn plainly_planted(&self) -> Option<&Successor> {
         let is_plain = self.kind == SourceKind::Api
             && self.read.is_none()
@@ -38,10 +39,11 @@ impl ApplyOrder {
 }
 
 impl Store {
-    /// Adds the jobs of `orders` that are plain and have free names. Returns for each order whether
-    /// its job was added; the other orders need `apply_job`.
+    /// Adds the jobs of `orders` that are plain and have free names. Returns one value for each
+    /// order: true if its job was added, false if the order needs `apply_job`.
     ///
-    /// Adds nothing if two orders name the same job, because their order decides the definition.
+    /// Adds nothing if two orders name the same job. Then the sequence of the orders decides which
+    /// definition the job gets.
     pub async fn add_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<bool>, StoreError> {
         let mut added = vec![false; orders.len()];
         let names: BTreeSet<&JobName> = orders.iter().map(|order| &order.name).collect();

@@ -64,8 +64,8 @@ pub struct JobRecord {
     pub anchor: UnixMillis,
     /// The time from which the schedule applies.
     pub since: UnixMillis,
-    /// The times up to which occurrences already had runs or were skipped when the planned run was
-    /// moved to an earlier time. Each such move adds one time.
+    /// One time for each repair that moved the planned run to an earlier time: the last occurrence
+    /// that already had a run or was skipped. Keeps the newest 8.
     pub handled: Vec<UnixMillis>,
     /// The planned regular run; None if no run is planned.
     pub pending: Option<RunId>,
@@ -93,7 +93,8 @@ pub struct JobRecord {
     pub window: Option<SpreadWindow>,
     /// The unique key that the job names, if any.
     pub unique: Option<UniqueKey>,
-    /// The files that list the job, each with the hash of the text that the file has for the job.
+    /// The files that list the job, each with the digest of the definition that the file gives the
+    /// job. An empty digest means that the file must be applied again.
     pub listed_by: BTreeMap<String, String>,
 }
 
@@ -229,8 +230,9 @@ impl Store {
         Ok(self.well_typed(&mut pipeline).await?.iter().map(read).collect())
     }
 
-    /// Returns the names of those of these jobs that are not one-shots. Reads one field of each job,
-    /// because there may be very many one-shots.
+    /// Returns the names of those jobs in `names` that are not one-shots. A missing or unreadable
+    /// job counts as recurring. Reads one field of each job, because there may be very many
+    /// one-shots.
     pub async fn recurring_of(&self, names: &[JobName]) -> Result<Vec<JobName>, StoreError> {
         if names.is_empty() {
             return Ok(Vec::new());
@@ -256,9 +258,9 @@ impl Store {
         self.names_in(&self.keys.jobs(), offset, limit).await
     }
 
-    /// Lists jobs whose planned run is due after `after`, each with the due time of that run. The
-    /// list has `limit` entries starting at `offset`. Malformed names are skipped. Also returns the
-    /// number of entries read.
+    /// Lists jobs whose planned run is due after `after`, each with the due time of that run. Reads
+    /// at most `limit` entries of the index, from `offset` on, and skips malformed names. Also
+    /// returns the number of entries read.
     pub async fn list_planned_after(
         &self,
         after: UnixMillis,
@@ -280,9 +282,9 @@ impl Store {
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
-    /// Removes future times from the `handled` fields of these jobs. Such times were written while
-    /// Redis' clock was ahead. A job keeps the times while its ledger has an occurrence after
-    /// `now`, because that occurrence ran early.
+    /// Removes the field `handled` of each of these jobs if the field has a time after `now`. Such
+    /// a time was written while Redis' clock was ahead. The field stays if the job's ledger has an
+    /// occurrence after `now`, because that occurrence ran early.
     pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
         if names.is_empty() {
             return Ok(());

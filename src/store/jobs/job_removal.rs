@@ -46,9 +46,9 @@ pub struct RemoveOrder {
     pub running: StopRunning,
     /// The reason of the removal, as history shows it.
     pub reason: String,
-    /// The skipped range that begins at the planned run, if occurrences have passed. The second
-    /// value is the time of the next occurrence, when the range is out of date; None if no
-    /// occurrence follows.
+    /// The occurrences that passed after the planned run, as a skipped range, and the time of the
+    /// next occurrence. From that time on the range is out of date, and the reply is `stale`. A
+    /// value is None if there is no such occurrence.
     pub passed: (Option<SkippedRange>, Option<UnixMillis>),
     /// The gates that the job's runs must pass.
     pub gates: Vec<Gate>,

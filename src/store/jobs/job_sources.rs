@@ -31,9 +31,8 @@ impl Store {
     }
 
     /// Returns the jobs that the file `source` lists, each with the hash of its definition when the
-    /// file was last applied. The hash is empty for a job that the file must apply again. The
-    /// record of such a job is gone, or does not have the hash of this file. No definition has an
-    /// empty hash.
+    /// file was last applied. The hash is empty for a job that the file must apply again, because
+    /// its record is gone or has another hash for this file.
     pub async fn read_source(
         &self,
         source: &SourceName,

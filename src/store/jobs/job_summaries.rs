@@ -38,9 +38,8 @@ pub struct RecordedRetry {
 }
 
 impl Store {
-    /// Returns a summary of each job: its open runs, its earliest retry, its last run, and true if
-    /// a run executes. A key of the wrong type counts as empty, so that one damaged key does not
-    /// hide all jobs.
+    /// Returns a summary of each job. A key of the wrong type counts as empty, so that one damaged
+    /// key does not hide all jobs.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());

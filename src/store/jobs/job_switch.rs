@@ -1,7 +1,8 @@
 //! Pausing and resuming a job.
 //!
-//! Invariant: each order names the revision of the job from which the order was computed. If the
-//! job has another revision, the reply is `stale` and nothing changes.
+//! Invariant: an order to resume names the job's revision as the caller read it, and a call to
+//! pause names the planned run. If the job has another revision or planned run, the reply is
+//! `stale` and nothing changes.
 
 use super::job_records::JobRecord;
 use super::rev::Rev;

@@ -34,8 +34,8 @@ pub struct UniqueHolder {
 }
 
 impl Store {
-    /// Returns the present or last owner of each of these unique keys; None for a key without an
-    /// owner. A key that cannot be read gives the error.
+    /// Returns the present or last owner of each of these unique keys; None for a key that no job
+    /// owns or owned. A key that cannot be read gives the error.
     pub async fn read_holders(
         &self,
         keys: &[UniqueKey],

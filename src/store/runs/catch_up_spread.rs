@@ -2,8 +2,8 @@
 //! of its own within a window.
 //!
 //! Invariant: a range of missed runs too long for one call is spread over one window, even if
-//! another node makes the next call. The job's record has the rest of the window and the run with
-//! which it begins.
+//! another node makes the next call. The job's record stores the rest of the window and the first
+//! run that is not spread yet.
 
 use super::successor::Successor;
 use crate::domain::name::names::{JobName, RunId};
@@ -64,7 +64,8 @@ pub struct SpreadOrder {
 pub enum SpreadReply {
     /// The runs are now in the due set with their own ready times.
     Spread,
-    /// The first run is not the job's pending run.
+    /// The first run of the order is no longer the job's pending run, or has left the due set.
+    /// Nothing changed.
     Gone,
     /// The job changed. The caller must read the job and decide again.
     Stale,

@@ -1,11 +1,11 @@
 //! The counters of changes, and the short poll that reads them.
 //!
-//! Each script that makes work for a node counts the change in the key of the nudges. So a node
-//! that knows the time of the next run asks for the lanes again only when a counter, the epoch or
-//! the last fence has changed.
+//! Each script that makes work for a node raises one of these counters. A short poll reads only the
+//! counters, the epoch, the last fence and the clock. The node polls the lanes again when the next
+//! run is due, or when one of the first three values has changed.
 //!
-//! Invariant: while all these are as in the last poll of the lanes, no run of these lanes and no
-//! gate has an earlier time than that poll returned.
+//! Invariant: while these three values are unchanged, the times that the last poll of the lanes
+//! returned stay right. No run of the polled lanes and no gate check has an earlier time.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::store::server::store_error::StoreError;
 /// A kind of change that scripts count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// A run or a gate check was planned, or a place in a queue is free.
+    /// A due set has a new first run, a gate check was planned, or a queue has room again.
     Due,
-    /// A lane was registered.
+    /// A lane was added to the lanes that nodes poll.
     Lanes,
     /// The settings of a queue or group changed.
     Pools,
@@ -29,11 +29,11 @@ pub enum Change {
     Stop,
     /// The nodes must apply their jobs files again.
     Files,
-    /// A notification waits for its run.
+    /// A notification was recorded. A node must plan the notice that delivers it.
     Notices,
     /// A job was added, edited or removed.
     Jobs,
-    /// A run has an earlier deadline than all others.
+    /// A deadline was added that is earlier than all other deadlines.
     Deadlines,
 }
 
@@ -57,8 +57,8 @@ impl Change {
 pub struct ChangeCounts(Vec<u8>);
 
 impl ChangeCounts {
-    /// Returns the counters in the value of their key. Returns None if the key is missing or of
-    /// another type. It is also missing if the ACL forbids scripts to count.
+    /// Returns the counters from the value of their key. Returns None if the key is missing or of
+    /// another type. The key is always missing if the ACL of Redis forbids scripts to write it.
     pub(super) fn read(value: &Value) -> Option<Self> {
         match value {
             Value::BulkString(bytes) if !bytes.is_empty() && bytes != b"?" => {
@@ -82,7 +82,8 @@ impl ChangeCounts {
     }
 }
 
-/// The state of the data at a poll of the lanes, with which a short poll compares the data.
+/// The state of the data at a poll of the lanes. A later short poll compares the data with this
+/// state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollTrace {
     pub(super) connection: u64,
@@ -156,7 +157,8 @@ impl Store {
     }
 }
 
-/// Returns a time of Redis in microseconds as whole milliseconds and the rest.
+/// Splits `micros`, a time of Redis in microseconds, into whole milliseconds and the rest. Fails if
+/// the time is out of range.
 pub(super) fn time_of(micros: i64) -> Result<(UnixMillis, Duration), StoreError> {
     let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| {
         let found = format!("found {micros}, wanted the time of Redis in microseconds");

@@ -46,7 +46,8 @@ pub struct ClaimOrder {
     pub delivery: Delivery,
     /// The rule of the job for a run that meets an open run of the job.
     pub overlap: Overlap,
-    /// The longest time after a run's ready time at which the run may still start.
+    /// The longest time after a run's ready time at which the run may still start. None if there is
+    /// no such limit.
     pub max_age: Option<Duration>,
     /// The time after which a first attempt of a regular run is skipped.
     pub latest_start: Option<UnixMillis>,
@@ -171,8 +172,8 @@ pub enum ClaimReply {
 
 impl Store {
     /// Claims runs of `lane` and returns a reply for each order. `token` names the call: a repeated
-    /// call with the same token gives the same answer. Fails on a server other than the last
-    /// trusted server.
+    /// call with the same token gives the same answer. Fails if Redis is not the server that
+    /// [`Store::trust`] named last.
     pub async fn claim_runs(
         &self,
         claimant: &Claimant,

@@ -18,7 +18,7 @@ pub struct RetryOrder {
     pub fence: Option<Fence>,
     /// The revision and the lane of the job as read; None if the job does not exist.
     pub job: Option<(Rev, Lane)>,
-    /// The rule for an open run of the same job.
+    /// The rule for the retried run if its job has an open run.
     pub beside: Beside,
     /// The record of the last attempt as JSON.
     pub past: String,
@@ -27,7 +27,7 @@ pub struct RetryOrder {
 /// The rule for a run whose job has an open run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
-    /// The run may start: the job's overlap rule is `allow`.
+    /// The run may start beside the open run: the job's overlap rule is `allow`.
     Allowed,
     /// The run waits until the open run ends.
     Waits,
@@ -61,7 +61,8 @@ pub enum RetryReply {
 }
 
 impl Store {
-    /// Gives a dead letter a new retry budget and makes it ready now.
+    /// Gives a dead letter a new retry budget. The run is then ready now, or waits for an open run
+    /// of its job.
     pub async fn retry_run(&self, order: &RetryOrder) -> Result<RetryReply, StoreError> {
         let (keys, job) = (&self.keys, order.run.job());
         let default = Lane::default_lane();
@@ -100,8 +101,8 @@ impl Store {
         })
     }
 
-    /// Adds the first keys of `retry_run.lua`. These include the indexes that list an ended run and
-    /// the indexes that list a planned run.
+    /// Adds the first twelve keys of `retry_run.lua`. Among them are the indexes of ended runs,
+    /// which the run leaves, and the due set, which the run enters.
     pub(crate) fn ended_keys(&self, call: Invocation, run: &RunId, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))

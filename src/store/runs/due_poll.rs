@@ -24,7 +24,7 @@ use crate::store::server::store_error::StoreError;
 
 /// The time after the first poll of a server during which nothing is claimed on that server. Every
 /// live node polls the server within this time, and reports missing data. A node polls at least
-/// once a second, and at each tick while it reaches no server.
+/// once a second. While no server answers, a node polls once in each `tick` of its settings.
 const HOLD: Duration = Duration::from_millis(1500);
 
 /// The most lanes that one call of `list_due.lua` reads, so that the call takes a few milliseconds.
@@ -95,8 +95,8 @@ pub enum LanePoll {
         due: Vec<DueEntry>,
         /// The ready time of the first entry that is not due yet; None if there is no such entry.
         next: Option<UnixMillis>,
-        /// The number of further runs that may begin in the lane's queue; None for any number. At 0
-        /// no due entries are listed.
+        /// The number of further runs that may begin in the lane's queue; None if the queue has no
+        /// limit. At 0 no due entries are listed.
         capacity: Option<usize>,
         /// The reason why no run of the lane's queue may begin now. It is set only if a run is due.
         no_room: Option<NoRoomReason>,
@@ -119,11 +119,11 @@ pub struct DueEntry {
 pub struct LaneAsk {
     /// The lane to list.
     pub lane: Lane,
-    /// The number of runs of the lane's queue that the caller could take. At 0 the queue is
-    /// skipped.
+    /// The number of runs of the lane's queue that the caller could take. At 0 no entry of the lane
+    /// is listed.
     pub limit: usize,
-    /// The number of due entries that the caller could not take last time. The same number of
-    /// further entries is listed, so that such entries do not hide later entries.
+    /// The number of entries in the last list of this lane that the caller could not take. So many
+    /// entries more are listed, because the same entries may fill the start of the list again.
     pub more: usize,
 }
 
@@ -136,8 +136,8 @@ impl LaneAsk {
 
 impl Store {
     /// Lists the due entries of these lanes. Lanes of one queue must be adjacent, the highest
-    /// priority first. Nothing is due on a server that a node first polled less than 1.5 seconds
-    /// ago.
+    /// priority first. No entry is listed on a server that a node first polled less than 1.5
+    /// seconds ago.
     ///
     /// Many lanes are read by several calls in one pipeline. The poll has the time and the marks of
     /// the first call, so that a change between the calls is seen by the next poll.
@@ -200,8 +200,8 @@ impl Store {
         if reply.word == "recorded" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Trusts the data polled on `server`. From now on claims and skips are sent only to that
-    /// server.
+    /// Records that this node accepts the data polled on `server`. From now on claims, skips and
+    /// spreads are sent only to that server.
     pub fn trust(&self, server: &str) {
         self.link.trust(server);
     }
@@ -236,7 +236,7 @@ impl Store {
     }
 }
 
-/// Returns the poll in the reply of a call for `lanes` lanes.
+/// Parses the reply of `list_due.lua` to a call for `lanes` lanes.
 fn poll_of(mut reply: Reply, open: &OpenConnection, lanes: usize) -> Result<Poll, StoreError> {
     if reply.word != "due" {
         return Err(reply.unknown());

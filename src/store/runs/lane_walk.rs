@@ -1,4 +1,4 @@
-//! The due runs of a lane after the first runs, which a poll lists.
+//! The due runs of a lane that are too far back for a poll, which lists only the first runs.
 //!
 //! Invariant: the functions here only read, and list runs in ready order. A listed run may be gone
 //! a moment later, so a claim checks each run again.

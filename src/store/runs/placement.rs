@@ -1,5 +1,5 @@
-//! Facts about a run that its record does not contain: the set or gate in which the run waits, and
-//! the runs of its job that ended after a given time.
+//! Facts about a run that its record does not contain: the set or gate in which the run waits. Also
+//! the runs of a job that ended since a given time.
 //!
 //! Invariant: each read is bounded, whatever the size of the history.
 
@@ -14,7 +14,8 @@ use crate::store::history::run_record::RunRecord;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 
-/// The place of a run: due, waiting, or at a gate.
+/// The set in which a run waits: the due set, the waiting runs of its job, or the waiters of a
+/// gate. Also the request to stop the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlacement {
     /// The time from which the run may be claimed; None if the run is not in its lane's due set.
@@ -29,8 +30,8 @@ pub struct RunPlacement {
 }
 
 impl Store {
-    /// Returns the place of a run: in the due set of `lane`, among its job's waiting runs, or at
-    /// one of `gates`.
+    /// Returns the set in which a run waits: the due set of `lane`, the waiting runs of its job, or
+    /// the waiters of one of `gates`.
     pub async fn standing(
         &self,
         run: &RunId,

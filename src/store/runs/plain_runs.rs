@@ -1,7 +1,8 @@
 //! Plain runs: the claims and ends that need few reads, many runs in one call.
 //!
-//! Invariant: these calls have the effects that `claim_runs` and `finish_run` would have. A script
-//! leaves a run that is not plain as it is, and the caller uses those methods for it.
+//! Invariant: these calls have the effects that `claim_runs` and `finish_run` would have. The
+//! script does not change a run that is not plain. The caller then uses `claim_runs` or
+//! `finish_run` for that run.
 
 use super::claims::{Claim, ClaimOrder, Claimant};
 use crate::domain::name::names::QueueName;
@@ -24,8 +25,8 @@ pub struct PlainEnd {
 }
 
 impl ClaimOrder {
-    /// Returns true if a run of `lane` may be plain by its order. The script decides by the records
-    /// of the run and its job.
+    /// Returns true unless this order or `lane` shows that the run is not plain. The script then
+    /// decides by the records of the run and its job.
     fn may_be_plain(&self, lane: &Lane) -> bool {
         !self.run.is_manual()
             && self.max_age.is_none()
@@ -37,7 +38,8 @@ impl ClaimOrder {
 }
 
 impl Claim {
-    /// Returns true if the claimed run may be plain when it ends.
+    /// Returns true unless the claim shows that the run is not plain. The script decides when the
+    /// run ends.
     pub fn may_be_plain(&self) -> bool {
         !self.run.is_manual() && self.places.is_empty()
     }
@@ -45,7 +47,8 @@ impl Claim {
 
 impl Store {
     /// Claims at most `slots` runs, up to the first order whose run is not plain. Returns the
-    /// claims; the remaining orders need `claim_runs`. A repeated call has the same `token`.
+    /// claims. The caller passes the remaining orders to `claim_runs.lua`, which also answers a
+    /// repeated call with the same `token`.
     pub(super) async fn claim_plain_runs(
         &self,
         slots: usize,

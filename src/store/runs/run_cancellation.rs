@@ -23,8 +23,8 @@ pub struct CancelOrder {
     pub run: RunId,
     /// The lane the run is in.
     pub lane: Lane,
-    /// The revision and lane of the job as read. They are needed if the run is the job's pending
-    /// run.
+    /// The revision and lane of the job as the caller read them; None if the job does not exist.
+    /// The script compares the revision if the run is the job's pending run.
     pub job: Option<(Rev, Lane)>,
     /// The next run to add to the due set if the cancelled run is the job's pending run.
     pub successor: Option<Successor>,

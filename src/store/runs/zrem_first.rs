@@ -1,4 +1,5 @@
-//! The claim of the mutant `zrem-first`, which removes runs from the due set in a separate call.
+//! The mutant `zrem-first`, a fault made on purpose to test the chaos checker. Its claim removes
+//! runs from the due set in a separate call.
 
 use std::time::Duration;
 
@@ -8,12 +9,13 @@ use crate::store::Store;
 use crate::store::server::mutants::{Mutant, is};
 use crate::store::server::reply::text_of;
 
-/// The time during which a run is in no set if a claim removes it from the due set first.
+/// The time between the removal of a run from the due set and its claim. In this time no set has
+/// the run.
 const NOWHERE_FOR: Duration = Duration::from_millis(200);
 
 impl Store {
-    /// Removes runs from the due set and restores them only for the claim. A node that dies between
-    /// these steps loses the runs.
+    /// Removes runs from the due set, and adds them again just before their claim. A node that dies
+    /// between these steps loses the runs. Does nothing unless the mutant is active.
     pub(crate) async fn zrem_first(&self, lane: &Lane, runs: impl Iterator<Item = &RunId>) {
         if !is(Mutant::ZremFirst) {
             return;
