@@ -22,7 +22,7 @@ const ALL_LEASES: usize = 100_000_000;
 /// The most times that the data is counted if it changes during each count.
 const TRIES: usize = 3;
 
-/// The keys with the counted data, each without the namespace.
+/// The names of the keys with the counted data, each without the namespace.
 #[derive(Debug, Clone, Default)]
 pub struct CounterPair {
     /// The sets of runs that wait behind another run of their job or at a gate.
@@ -52,8 +52,8 @@ struct Counters {
 }
 
 impl Store {
-    /// Reads the counters and counts the data again. A count is left out if its data changed during
-    /// each of three tries.
+    /// Reads the counters and counts the data again, up to three times until no data changes during
+    /// the count. Leaves out each count whose data changed during the last try.
     pub async fn count_facts(&self, counted: &CounterPair) -> Result<CountFacts, StoreError> {
         let mut facts = CountFacts::default();
         for _ in 0..TRIES {

@@ -68,7 +68,8 @@ impl SectionText {
         matches!(self, Self::Queue(queue) if queue.is_paused)
     }
 
-    /// Returns the hash that distinguishes this text from other texts of the section.
+    /// Returns the digest of the settings. Two texts of a section with the same settings have the
+    /// same digest.
     pub fn hash(&self) -> String {
         let mut text: Vec<String> =
             self.fields().iter().map(|(field, value)| format!("{field}={value}")).collect();
@@ -165,7 +166,7 @@ impl Store {
             .fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }
 
-    /// Returns the hash of each section's text when the file `source` was last applied.
+    /// Returns the digest of each section's text when the file `source` was last applied.
     pub async fn list_declared(
         &self,
         source: &SourceName,
@@ -181,9 +182,9 @@ impl Store {
             .collect())
     }
 
-    /// Returns the hash of each section's text when the file `source` was last applied. The hash is
-    /// empty for a section that the file must declare again. The stored settings of such a section
-    /// are gone, or do not have the hash of this file.
+    /// Returns the digest of each section's text when the file `source` was last applied. The
+    /// digest is empty for a section that the file must declare again, because its stored settings
+    /// are gone or have another digest for this file.
     pub async fn read_declared(
         &self,
         source: &SourceName,
@@ -280,8 +281,8 @@ impl Store {
 }
 
 impl Section {
-    /// Returns the section as text, such as `queue web`. The hash of the sections that a file
-    /// declares has a field of this name.
+    /// Returns the section as text, such as `queue web`. This text is the field of the section in
+    /// the Redis hash of the sections that a file declares.
     pub fn entry(&self) -> String {
         match self {
             Self::Queue(queue) => format!("queue {queue}"),

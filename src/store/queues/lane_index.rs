@@ -1,5 +1,5 @@
-//! The lanes in use: the plain lane of each queue, and the registered lanes with a priority, labels
-//! or a host.
+//! The lanes in use: the plain lane of each queue, which has the name of the queue, and the
+//! registered lanes. A registered lane is for a priority, labels or a shard.
 //!
 //! Invariant: the script that first adds a run to a lane that is not plain also registers the lane.
 //! A lane is registered before a run is restored into it. So nodes know the lane of every due run.
@@ -16,8 +16,8 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The maximum number of registered lanes. This number is far more than needed, unless each
-/// customer gets a label.
+/// The maximum number of registered lanes. More are needed only if labels are misused, such as a
+/// label for each customer.
 const MOST: usize = 10_000;
 
 impl Store {
@@ -31,9 +31,9 @@ impl Store {
         Ok(lanes.iter().filter_map(|lane| text_of(lane)?.parse().ok()).collect())
     }
 
-    /// Returns all lanes except the lanes of hosts: the plain lanes of declared queues and the
-    /// registered lanes. A registry of the wrong type counts as empty, and the consistency check
-    /// reports the registry.
+    /// Returns all lanes except the lanes of hosts and of notices: the plain lanes of declared
+    /// queues and the registered lanes. An index of lanes that has the wrong type counts as empty,
+    /// and the consistency check reports it.
     pub async fn list_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {
         let mut lanes: BTreeSet<Lane> = match self.read_lanes().await {
             Err(StoreError::WrongType { .. }) => BTreeSet::new(),

@@ -1,5 +1,5 @@
-//! Queues, lanes and groups in Redis: their declared sections, their settings, and the numbers about
-//! them.
+//! Queues, lanes and groups in Redis: their declared sections, their settings, and their counts of
+//! runs.
 
 pub(crate) mod counters;
 pub(crate) mod declared_sections;

@@ -59,7 +59,7 @@ pub struct RunTimes {
 }
 
 impl Store {
-    /// Changes the settings of a queue that `change` names. All other settings stay as they are.
+    /// Sets those settings that `change` names, for one queue. All other settings stay as they are.
     pub async fn set_queue(
         &self,
         queue: &QueueName,

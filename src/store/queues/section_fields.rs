@@ -143,7 +143,7 @@ pub(super) fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings
     }
 }
 
-/// Returns the names of a group's settings with invalid values.
+/// Returns the names of those settings of a group that have invalid values.
 pub(super) fn unreadable_in_group(fields: &BTreeMap<String, String>) -> Vec<&'static str> {
     const LONGEST: u64 = 86_400_000;
     let mode = fields.get("mode").map(String::as_str);

@@ -15,11 +15,11 @@ use crate::store::server::store_error::StoreError;
 pub struct Stats {
     /// The number of live jobs.
     pub jobs: u64,
-    /// The number of runs that are planned or wait.
+    /// The number of runs that are in a due set or wait, as counted in `waiting`.
     pub scheduled: u64,
     /// The number of executing runs.
     pub running: u64,
-    /// The number of planned runs that wait for an open run of their job to end.
+    /// The number of runs that wait at a gate or for an open run of their job.
     pub waiting: u64,
     /// The number of notifications that are not delivered yet. Such a notification has no run, or
     /// its run waits for its start or a retry.
@@ -132,7 +132,7 @@ impl Store {
     }
 
     /// Returns the memory that Redis uses and its memory limit, in bytes. A value is None if this
-    /// Redis user may not read it.
+    /// Redis user may not read it. The limit is also None if there is no limit.
     async fn read_memory(&self) -> Result<(Option<u64>, Option<u64>), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("INFO").arg("memory");

@@ -102,13 +102,14 @@ impl Address {
         self.eviction
     }
 
-    /// Returns the connection settings as they were first given.
+    /// Returns the connection settings of the URL that was parsed first.
     pub(crate) fn given(&self) -> &ConnectionInfo {
         &self.info
     }
 
-    /// Returns the current connection settings. A URL that is unreadable or names another server is
-    /// ignored, because its file may be half written. The next connection reads the file again.
+    /// Returns the connection settings with the user and password that the URL has now. If the URL
+    /// cannot be read or names another server, returns the settings of the first URL: a file with
+    /// the URL may be half written.
     pub(crate) async fn info(&self) -> ConnectionInfo {
         let Some(reread) = self.reread.clone() else { return self.info.clone() };
         let text =

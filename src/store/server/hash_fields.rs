@@ -1,5 +1,5 @@
-//! Reads the fields of many hashes and the texts of many string keys, and removes unreadable fields
-//! of hashes.
+//! Reads the fields of many Redis hashes and the texts of many string keys, and removes unreadable
+//! fields of Redis hashes.
 
 use redis::Value;
 

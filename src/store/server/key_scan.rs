@@ -14,7 +14,7 @@ use crate::store::consistency::quarantine::Quarantined;
 use crate::store::runs::due_poll::DueEntry;
 use crate::store::server::member_text::{member_bytes, shown_member};
 
-/// The number of keys in one call.
+/// The number of keys or members that one call of SCAN or ZSCAN asks for.
 const PAGE: usize = 1_000;
 
 impl Store {

@@ -2,9 +2,9 @@
 //! Mutants exist only in a build with the feature `mutants`. Such a build behaves normally unless
 //! the variable `SCHEDD_MUTANT` is set.
 //!
-//! Invariant: a broken script differs from the real one only in the marked pieces. A piece that
-//! does not occur exactly once ends the process. A mutant without effect would make the checker's
-//! proof worthless.
+//! Invariant: a broken script differs from the real script only in the pieces of text that its
+//! mutant lists. A piece that does not occur exactly once ends the process. A mutant without effect
+//! would make the checker's proof worthless.
 
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -167,7 +167,7 @@ pub fn from_environment() -> Result<Option<Mutant>, String> {
     })
 }
 
-/// Returns true if `mutant` is the mutant that this process plays.
+/// Returns true if `SCHEDD_MUTANT` selects `mutant` in this process.
 pub fn is(mutant: Mutant) -> bool {
     static CHOSEN: LazyLock<Option<Mutant>> = LazyLock::new(|| from_environment().ok().flatten());
     *CHOSEN == Some(mutant)
@@ -182,27 +182,27 @@ pub(crate) fn loaded(name: &str, text: String) -> String {
     }
 }
 
-/// Returns the delivery that a node assumes for a run that it recovers: `delivery`. The mutant
-/// `no-start-mark` assumes at least once.
+/// Returns the delivery rule under which a node recovers a run: `delivery` unless the mutant
+/// `no-start-mark` is active. With that mutant, returns at-least-once for any known rule.
 pub fn reaped_as(delivery: Option<Delivery>) -> Option<Delivery> {
     if is(Mutant::NoStartMark) { delivery.map(|_| Delivery::AtLeastOnce) } else { delivery }
 }
 
-/// Returns the share that a node assumes for a queue: `share`. The mutant `order-forgotten` gives
-/// all queues the same share.
+/// Returns the share that a node gives to a queue: `share`. With the mutant `order-forgotten`,
+/// returns the same share for all queues.
 pub fn share(share: Share) -> Share {
     if is(Mutant::OrderForgotten) { Share::Weight(1) } else { share }
 }
 
-/// Returns the priority that a node assumes for a run: `priority`. The mutant `order-forgotten`
-/// gives all runs the same priority.
+/// Returns the priority by which a node orders a run: `priority`. With the mutant
+/// `order-forgotten`, returns the same priority for all runs.
 pub fn priority(priority: Priority) -> Priority {
     if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
 }
 
 /// Returns `unchanged`, the time for which a node has seen a lease unchanged. With the mutant
-/// `reaper-trusts-clock` returns the maximum if the wall clock has passed `end`, the end of the lease
-/// in Unix ms, or else zero.
+/// `reaper-trusts-clock`, judges only by the wall clock and `end`, the end of the lease in Unix ms.
+/// Then returns the maximum if the clock has passed `end`, or else zero.
 pub fn watched(end: &str, unchanged: Duration) -> Duration {
     if !is(Mutant::ReaperTrustsClock) {
         return unchanged;

@@ -11,8 +11,8 @@ pub struct Findings {
     /// One sentence for each server setting that may lose data later, such as a disabled
     /// append-only file.
     pub warnings: Vec<String>,
-    /// The maxmemory-policy of the server, if that policy evicts keys and the server is used
-    /// nevertheless.
+    /// The maxmemory-policy of the server, if that policy evicts keys and [`Eviction::Allowed`]
+    /// accepts such a server. None if the policy evicts no keys.
     pub evicts_by: Option<String>,
     /// The process and the replication id of the server, as `RUN_ID/REPLID`. The text changes when
     /// the server restarts, fails over or is replaced. Empty if the server does not report both.

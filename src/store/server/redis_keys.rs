@@ -143,14 +143,15 @@ impl Keys {
         /// The key is a string of 32-bit counters, one for each word below, in the order of
         /// `CHANGES_COUNTED` in `prelude.lua`. Most changes send a message, and all are counted.
         ///
-        /// - `due`: a run was added to a due set before the set's former first run.
+        /// - `due`: a due set has a new first run, a gate check was planned, or a queue has room
+        ///   again.
         /// - `stop`: a run is asked to stop.
-        /// - `lanes`: a lane was registered.
+        /// - `lanes`: a lane was added to the lanes that nodes poll.
         /// - `pools`: the settings of a queue or group changed.
         /// - `files`: the nodes must apply their jobs files again.
-        /// - `notices`: a notification waits for its run.
+        /// - `notices`: a notification was recorded, and a node must plan its notice.
         /// - `jobs`: a job was added, edited or removed. No message is sent.
-        /// - `deadlines`: a run has an earlier deadline than all others. No message is sent.
+        /// - `deadlines`: a deadline was added that is earlier than all others. No message is sent.
         nudge;
     }
 
@@ -183,8 +184,8 @@ impl Keys {
     }
 
     /// Returns the key of the first run that waits at a gate in each lane, a zset: `RUN LANE` ->
-    /// due time, ms. For a stuck lane the score is negative: the time until which the lane is
-    /// skipped.
+    /// due time, ms. A lane is stuck if a run let in from this lane did not begin. The score of a
+    /// stuck lane is negative: the time until which the lane is skipped.
     pub(crate) fn gate_waiter_lanes(&self, gate: &Gate) -> String {
         self.named(&format!("gate_waiter_lanes:{gate}"))
     }
@@ -227,7 +228,7 @@ impl Keys {
     }
 
     /// Returns the key of the effective settings of a queue, a hash. The field `src:NODE` is the
-    /// hash of the section that the file of that node has for the queue.
+    /// digest of the section that the file of that node has for the queue.
     pub(crate) fn queue(&self, queue: &QueueName) -> String {
         self.named(&format!("queue:{queue}"))
     }
@@ -246,13 +247,13 @@ impl Keys {
     }
 
     /// Returns the key of the effective settings of a group, a hash. The field `src:NODE` is the
-    /// hash of the section that the file of that node has for the group.
+    /// digest of the section that the file of that node has for the group.
     pub(crate) fn group(&self, group: &GroupName) -> String {
         self.named(&format!("group:{group}"))
     }
 
-    /// Returns the key of the queues and groups that a file declares, a hash: `queue X` or `group
-    /// X` -> hash of the section's text when the file was last applied.
+    /// Returns the key of the queues and groups that a file declares, a hash: `queue X` or
+    /// `group X` -> digest of the section's text when the file was last applied.
     pub(crate) fn declared(&self, source: &SourceName) -> String {
         self.named(&format!("declared:{source}"))
     }
@@ -389,7 +390,7 @@ impl Keys {
         self.named("source:")
     }
 
-    /// Returns the key of the jobs that a file declares, a hash: job name -> hash of the job's
+    /// Returns the key of the jobs that a file declares, a hash: job name -> digest of the job's
     /// definition when the file was last applied.
     pub(crate) fn source(&self, source: &SourceName) -> String {
         self.named(&format!("source:{source}"))

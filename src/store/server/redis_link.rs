@@ -72,8 +72,8 @@ struct Shared {
     silent_calls: AtomicU32,
     most_silent_calls: u32,
     answer_limit: Duration,
-    /// The only server to which claims and skips are sent, as `RUN_ID/REPLID`. None accepts any
-    /// server.
+    /// The only server to which claims, skips and spreads are sent, as `RUN_ID/REPLID`. None means
+    /// any server.
     trusted: Mutex<Option<String>>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct OpenConnection {
 }
 
 impl OpenConnection {
-    /// Returns the number of the connection. Each connection has another number.
+    /// Returns the number of the connection. It differs for each connection.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -173,8 +173,8 @@ impl RedisLink {
         opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
     }
 
-    /// Locks and returns the slot of the current connection, which is None while not connected. The
-    /// lock is never kept across an await.
+    /// Locks and returns the current connection, which is None while not connected. The lock is
+    /// never kept across an await.
     fn slot(&self) -> MutexGuard<'_, Option<OpenConnection>> {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -242,8 +242,8 @@ impl RedisLink {
         }
     }
 
-    /// Runs commands in one pipeline and returns the answer to each command. Fails only if no
-    /// command could be sent or answered.
+    /// Runs commands in one pipeline and returns the answer to each command, which may be an error.
+    /// Fails only if the pipeline could not be sent, or got no answers in time.
     pub(crate) async fn ask(
         &self,
         pipeline: &mut redis::Pipeline,
@@ -252,7 +252,7 @@ impl RedisLink {
         self.ask_on(open, pipeline).await
     }
 
-    /// Runs commands in one pipeline on the given connection and returns the answer to each command.
+    /// Runs commands in one pipeline on the given connection. Returns the answer to each command.
     pub(crate) async fn ask_on(
         &self,
         mut open: OpenConnection,
@@ -336,16 +336,16 @@ impl RedisLink {
         self.invoke_all_on(&open, invocations).await
     }
 
-    /// Trusts the data on `server`. From now on [`RedisLink::invoke_where_trusted`] calls no other
-    /// server.
+    /// Records that the node accepts the data on `server`. From now on
+    /// [`RedisLink::invoke_where_trusted`] calls no other server.
     pub(crate) fn trust(&self, server: &str) {
         *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(server.to_owned());
     }
 
-    /// Calls a script on the trusted server only; on any other server the call is refused. The
-    /// arguments of the script come from a poll of the trusted server, and another server may lack
-    /// the polled data.
+    /// Calls a script on the server named last in [`RedisLink::trust`], and fails if another server
+    /// is connected. The arguments of the script come from a poll of that server, and another
+    /// server may lack the polled data.
     pub(crate) async fn invoke_where_trusted(
         &self,
         invocation: &Invocation,

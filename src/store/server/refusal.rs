@@ -8,8 +8,8 @@ use redis::RedisError;
 use super::scripts::Invocation;
 use super::store_error::StoreError;
 
-/// Returns the error with its most likely cause added, if a connection failed. An example is TLS on
-/// only one side.
+/// Adds the most likely cause to the error of a failed connection, such as TLS on only one side.
+/// Returns every other error unchanged.
 pub(crate) fn with_hint(error: StoreError) -> StoreError {
     match error {
         StoreError::Unavailable { address, why } if address.starts_with("rediss://") => {

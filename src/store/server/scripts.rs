@@ -83,8 +83,9 @@ impl Header {
     }
 }
 
-/// Loads every script, so that a mutant that does not apply ends the process at once. Otherwise the
-/// error would end only one task, and the chaos checker would count this as the mutant's effect.
+/// Loads every script, so that the process ends at once if a mutant does not find its pieces of
+/// text. Otherwise that error would end only one task, and the chaos checker would count this as
+/// the mutant's effect.
 #[cfg(feature = "mutants")]
 pub fn load_all() {
     all();
