@@ -112,8 +112,8 @@ impl Store {
         })
     }
 
-    /// Returns a store with a connection of its own, on which long reads delay no other call. Fails if
-    /// no Redis client can be made.
+    /// Returns a store with a connection of its own, on which long reads delay no other call. Fails
+    /// if no Redis client can be made.
     pub fn apart(&self) -> Result<Self, StoreError> {
         Ok(Self { link: self.link.apart()?, ..self.clone() })
     }
@@ -179,9 +179,9 @@ impl Store {
         })
     }
 
-    /// Subscribes to the messages that wake a node, such as `due` (an earlier run was added) and
-    /// `stop` (a run is asked to stop). The stream ends with its connection. A lost message delays
-    /// the node by at most one poll.
+    /// Subscribes to the messages that wake a node. Examples are `due` (a due set has a new first
+    /// run) and `stop` (a run is asked to stop). The stream ends with its connection. A lost
+    /// message delays the node by at most one poll.
     pub async fn nudges(
         &self,
     ) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {

@@ -2,8 +2,8 @@
 //! contain each run. This module changes nothing in Redis.
 //!
 //! Invariant: the facts of one job or one run all come from the same moment, unless more than 200
-//! lanes are searched for it. Facts read in pages may be old when they are compared, so a finding is
-//! checked again before it is reported.
+//! lanes are searched for it. Facts read in pages may be old when they are compared, so a finding
+//! is checked again before it is reported.
 
 use std::collections::BTreeMap;
 
@@ -156,8 +156,9 @@ impl Store {
         self.inspect_runs_in(runs, &vec![lanes; runs.len()]).await
     }
 
-    /// Returns the same facts as [`Self::inspect_runs`], but searches other lanes for each run:
-    /// those at the place of the run in `lanes`, and the own lane of the run.
+    /// Returns the same facts as [`Self::inspect_runs`], but each run has a list of lanes of its
+    /// own. `lanes` has one list for each of `runs`, in the same order. The own lane of a run is
+    /// searched too.
     pub async fn inspect_runs_in(
         &self,
         runs: &[(RunId, Option<Fence>)],
@@ -263,8 +264,9 @@ impl Store {
     }
 }
 
-/// Returns pages of at most [`ITEMS`] items for the runs whose lanes are given. An item is the
-/// number of a run and one of its lanes. The items of a run are in one page if they fit.
+/// Returns pages of at most [`ITEMS`] items. `lanes` has the lanes of each run. An item is the
+/// position of a run in `lanes`, and one of its lanes. The items of a run are in one page if they
+/// fit.
 fn pages_of<'l>(lanes: &[&'l [Lane]]) -> Vec<Vec<(usize, &'l Lane)>> {
     let mut pages: Vec<Vec<(usize, &Lane)>> = Vec::new();
     for (at, lanes) in lanes.iter().enumerate() {
@@ -288,7 +290,7 @@ fn next_of(
     })
 }
 
-/// Adds to `facts` the due sets in `more` that contain the planned run of the same job.
+/// Adds to `facts` the number of due sets in `more` that contain the planned run of the same job.
 fn add_due_sets(mut facts: JobPlaces, more: &JobPlaces) -> JobPlaces {
     if let (Some(pending), Some(more)) = (&mut facts.pending, &more.pending) {
         pending.due_sets += more.due_sets;

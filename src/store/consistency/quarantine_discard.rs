@@ -110,8 +110,9 @@ impl Store {
             .collect())
     }
 
-    /// Returns the quarantined key of an entry; None for a set member. Also returns None if the
-    /// name is not the name of a quarantined key, because such a key may belong to another program.
+    /// Returns the quarantined key of an entry; None for a set member. Also returns None if the key
+    /// does not have the name of a quarantined key, because such a key may belong to another
+    /// program.
     fn key_aside(&self, entry: &QuarantineEntry) -> Option<Vec<u8>> {
         let EntryKind::Key { aside } = &entry.kind else { return None };
         let rest = self.keys.rest(aside)?;

@@ -25,8 +25,8 @@ pub enum MendReply {
     Sound,
     /// The job changed since the caller read it. The caller must read the job again.
     Stale,
-    /// The occurrence that the repair wanted to plan already has a record. The caller must choose the
-    /// next occurrence.
+    /// The occurrence that the repair wanted to plan already has a record. The caller must choose
+    /// the next occurrence.
     Occupied,
 }
 
@@ -65,7 +65,8 @@ pub struct JobMending {
     /// The new time from which `every` counts its intervals, if `planted` replaces a run that was
     /// planned while Redis' clock was ahead. None keeps the planned run.
     pub anchor: Option<UnixMillis>,
-    /// The rule for a second job with the unique key of this job; None if the job has no unique key.
+    /// The rule for a second job with the unique key of this job; None if the job has no unique
+    /// key.
     pub unique: Option<Second>,
 }
 

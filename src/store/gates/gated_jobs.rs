@@ -25,8 +25,8 @@ const OPEN: usize = 10;
 /// The number of entries read in one call.
 const PAGE: usize = 500;
 
-/// A page of the gates of a lane, each with the jobs whose first gate it is. A gate of many jobs is
-/// left out.
+/// A page of the gates of a lane, each with the jobs whose first gate it is. A gate with too many
+/// jobs is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gated {
     /// The gates of the page, each with its jobs.
@@ -74,8 +74,8 @@ impl Store {
         }
     }
 
-    /// Lists the first gates of the jobs of `lane`, from the gate after `after`. A gate comes with
-    /// its jobs if it has at most `few` jobs. Stops after `most` jobs, or a few more.
+    /// Lists the first gates of the jobs of `lane` with their jobs, from the gate after `after`. A
+    /// gate with more than `few` jobs is left out. Stops after `most` jobs, or a few more.
     pub async fn list_job_gates(
         &self,
         lane: &Lane,

@@ -51,8 +51,8 @@ pub struct LedgerRange {
 }
 
 impl Ledger {
-    /// Returns the narrowest range that contains the time `at`, which says how the occurrence at
-    /// that time ended. Returns None if no range contains the time.
+    /// Returns the range that says how the occurrence at the time `at` ended: the narrowest range
+    /// that contains this time. Returns None if no range contains the time.
     pub fn fate_at(&self, at: UnixMillis) -> Option<&LedgerRange> {
         let holding = self.ranges.iter().filter(|range| range.from <= at && at <= range.to);
         holding.min_by_key(|range| range.to.since(range.from))

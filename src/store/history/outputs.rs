@@ -68,7 +68,8 @@ pub struct OutputSoFar {
     pub tail: Vec<(OutputStream, Vec<u8>)>,
     /// The number of bytes between `head` and `tail` that were not stored.
     pub dropped_bytes: u64,
-    /// The size of the output at this reading. A later reading compares it to find new output.
+    /// The size of the output at this reading. A later reading shows new output if its size
+    /// differs.
     pub mark: OutputMark,
 }
 

@@ -5,9 +5,9 @@
 //! dead letter that leaves the history stays among the dead letters. The step that deletes a
 //! regular run's record adds the run to its job's ledger.
 //!
-//! After a data loss, a journal may restore the end of a run that is still ahead in its job's
-//! schedule. The record of such a run is kept until the schedule has passed it. Otherwise the
-//! occurrence would be planned again or skipped.
+//! After a data loss, the planned run of a job may be an earlier occurrence than before. A run
+//! restored from a journal can then be due after the planned run. The record of such a run is kept
+//! until the schedule has passed it. Otherwise the occurrence would be planned again or skipped.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -89,11 +89,12 @@ impl Store {
     }
 
     /// Deletes the oldest runs of the key `index` beyond the limits of age and count. Returns the
-    /// number of runs that left the index. A run that is still ahead in its job's schedule is kept,
-    /// and does not block the deletion of later runs.
+    /// number of runs that left the index. A run that is due after the planned run of its job is
+    /// kept, as is a run still in its job's backfill. Such a run does not block the deletion of
+    /// later runs.
     ///
-    /// `reach` is the part to delete: first of runs that ended before `before`, then of runs beyond
-    /// the number `most`.
+    /// The first value of `reach` is the part to delete of a run that ended before `before`. The
+    /// second value is the part to delete of a run beyond the number `most`.
     async fn trim(
         &self,
         index: &str,
@@ -258,8 +259,8 @@ impl Store {
         Ok(names.len())
     }
 
-    /// Deletes the hidden jobs among `jobs` that have no notice to send and no dead letter, however
-    /// recently they ended. The call takes at most 100 jobs.
+    /// Deletes the hidden jobs among `jobs` that have no notice to send and no dead letter, even if
+    /// they ended just now. `jobs` may have at most 100 names.
     pub async fn forget_idle_jobs(&self, jobs: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         for job in jobs {

@@ -20,8 +20,9 @@ use crate::store::server::store_error::StoreError;
 const LOOKED_AT: usize = 10_000;
 /// The number of runs read in one pipeline.
 const PAGE: usize = 1_000;
-/// The number of runs due before a given time that are searched for a range around that time. The
-/// nearest run is not enough, because a run restored from a range has a record of its own.
+/// The number of runs due before a given time that are searched for a skipped range that contains
+/// this time. The nearest run is not enough, because a run restored from a range has a record of
+/// its own.
 const BEFORE: usize = 100;
 
 /// The ended runs of a job whose records show what happened at a given time.

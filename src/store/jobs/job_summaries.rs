@@ -16,7 +16,8 @@ use crate::store::server::store_error::StoreError;
 pub struct JobSummary {
     /// The job.
     pub job: JobRecord,
-    /// The number of open regular runs.
+    /// The number of open regular runs. For a hidden job, the number of its manual runs that have
+    /// not ended.
     pub open: u64,
     /// True if a run of the job is executing. Only the first ten open regular runs and the first
     /// ten manual runs are checked.

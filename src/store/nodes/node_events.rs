@@ -16,7 +16,8 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The most nodes whose events are read. Nodes with the latest events or heartbeats are read.
+/// The most nodes whose events are read. They are chosen by name from two lists of this length: the
+/// nodes with the latest events, and the nodes with the latest heartbeats.
 const NODES: usize = 50;
 /// The most events kept of one node. The number must equal the limit in `note_events.lua`.
 const KEPT: i64 = 1000;
@@ -38,11 +39,12 @@ pub struct EventNote {
 pub struct NodeEvents {
     /// The node's name.
     pub node: NodeName,
-    /// The time of the node's last heartbeat; None if the node left in order.
+    /// The time of the node's last heartbeat. None if Redis no longer lists the node, as after an
+    /// ordinary stop.
     pub last_seen: Option<UnixMillis>,
     /// The start time of the node's process; None if the node is not in the list of nodes.
     pub started_at: Option<UnixMillis>,
-    /// The events of the node before and after that time, the oldest first.
+    /// The events of the node before and after the time given to `read_events`, the oldest first.
     pub events: Vec<NodeEvent>,
     /// True if Redis has as many events of the node as it keeps, so older events are gone.
     pub is_cut: bool,
@@ -71,8 +73,9 @@ impl Store {
         if reply.word == "noted" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Returns the time of a node's last heartbeat, or of its last events if the node left in
-    /// order. Returns None for a node without a heartbeat and without kept events.
+    /// Returns the time of a node's last heartbeat. If Redis no longer lists the node, as after an
+    /// ordinary stop, returns the time at which its events were last written. Returns None for a
+    /// node without a heartbeat and without kept events.
     pub async fn last_seen(&self, node: &NodeName) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         for index in [self.keys.nodes(), self.keys.event_nodes()] {
@@ -82,8 +85,8 @@ impl Store {
         Ok(answer.iter().find_map(number_of).and_then(UnixMillis::new))
     }
 
-    /// Returns the latest time at which any node was seen or wrote events; None if no node ever
-    /// was.
+    /// Returns the latest time at which any node was seen or wrote events. Returns None if Redis
+    /// lists no node and no events.
     pub async fn last_of_all(&self) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         for index in [self.keys.nodes(), self.keys.event_nodes()] {

@@ -175,8 +175,9 @@ impl NodeRecord {
 }
 
 impl Store {
-    /// Records that a node is alive at `now` by the clock of Redis, and leaves the facts of its last
-    /// heartbeat as they are. Returns false if Redis lists no node of this name.
+    /// Records that a node is alive at `now` by the clock of Redis. The facts of its last heartbeat
+    /// stay as they are. Returns false if Redis lists no node of this name, or has this time
+    /// already.
     pub async fn touch_node(&self, node: &NodeName, now: UnixMillis) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         let add = pipeline.cmd("ZADD").arg(self.keys.nodes()).arg("XX").arg("CH");
@@ -254,7 +255,7 @@ impl Store {
         })
     }
 
-    /// Removes a node that stops in order from the list of nodes.
+    /// Removes a node from the list of nodes at its ordinary stop.
     pub async fn leave_node(&self, node: &NodeName, incarnation: &str) -> Result<(), StoreError> {
         let call = Invocation::new(&scripts::LEAVE_NODE)
             .key("nodes", self.keys.nodes())

@@ -35,7 +35,8 @@ pub struct NoticeRecord {
     is_of_rest: bool,
 }
 
-/// The facts of a notification: fields of the run's record when the notification was stored.
+/// The facts that a notification reports, copied when the notification was stored. They are fields
+/// of the record of the run that the notification is about.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     fields: serde_json::Map<String, Json>,

@@ -51,8 +51,8 @@ pub enum WatchReply {
 }
 
 impl Store {
-    /// Lists planned runs due before `before` whose jobs set deadlines and which are not watched
-    /// yet. Reads `limit` jobs starting at `offset`. Also returns true if no more jobs follow.
+    /// Lists planned runs that are due before `before` and have deadlines that are not watched yet.
+    /// Reads `limit` jobs starting at `offset`. The second value is true if no more jobs follow.
     pub async fn list_overdue(
         &self,
         before: UnixMillis,
@@ -128,7 +128,7 @@ impl Store {
         Ok(flat.chunks_exact(2).map(read).collect())
     }
 
-    /// Checks a deadline. Writes the notification if the run did not start or end by then.
+    /// Checks a deadline. Writes the notification if the run did not start or end by the deadline.
     pub async fn judge_deadline(
         &self,
         deadline: &RunDeadline,

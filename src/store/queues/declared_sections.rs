@@ -183,8 +183,8 @@ impl Store {
     }
 
     /// Returns the digest of each section's text when the file `source` was last applied. The
-    /// digest is empty for a section that the file must declare again, because its stored settings
-    /// are gone or have another digest for this file.
+    /// digest is empty for a section that the file must declare again: its stored settings are gone
+    /// or have another digest for this file.
     pub async fn read_declared(
         &self,
         source: &SourceName,

@@ -62,8 +62,9 @@ pub struct DataLoss {
     pub by: String,
     /// The time when the node `by` last saw the data complete: Unix time in ms, by Redis' clock.
     pub whole_at_ms: i64,
-    /// The time of the newest entry older than `whole_at_ms` that survived the loss: Unix time in
-    /// ms, by Redis' clock. Data written before this time is complete. 0 if no such entry survived.
+    /// The time of the newest end of a run or heartbeat that survived the loss, no later than
+    /// `whole_at_ms`. It is a Unix time in ms, by Redis' clock. Data written before this time is
+    /// complete. 0 if no end and no heartbeat survived.
     #[serde(default)]
     pub kept_to_ms: i64,
 }

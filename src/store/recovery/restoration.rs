@@ -134,8 +134,9 @@ pub enum ReturnReply {
 }
 
 impl LedgerAnswer {
-    /// Returns the argument `left` of `restore_run.lua`: `all`, `known`, or the rest of the range
-    /// as `FIRST:LAST:COUNT`.
+    /// Returns the argument `left` of `restore_run.lua`: `all` if the range does not count the run,
+    /// and `known` if it counts the run with its true end. Else the rest of the range as
+    /// `FIRST:LAST:COUNT`, which is empty if no rest remains.
     fn left(self) -> String {
         match self {
             Self::Nothing => "all".to_owned(),
