@@ -158,8 +158,8 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
     })
 }
 
-/// Returns the Redis address that the setting `at` gives. The address is read from the setting
-/// again at each connection, to get a changed password.
+/// Returns the Redis address from the setting `at`. The setting is read again at each connection,
+/// because the password may have changed.
 fn address_at(at: RedisUrl) -> Result<Address, CliFailure> {
     let credentials = Credentials::of_this_process();
     let url =
@@ -167,8 +167,9 @@ fn address_at(at: RedisUrl) -> Result<Address, CliFailure> {
     Ok(Address::parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())))
 }
 
-/// Returns the message for a Redis address that cannot be read. systemd gives credentials only to
-/// its service, so the message names other ways.
+/// Returns the message for a Redis address that cannot be read. If the address needs a credential,
+/// the message names other ways to give the address, because systemd gives credentials only to
+/// schedd.
 fn unreadable(error: &SecretError) -> String {
     match error {
         SecretError::NoDirectory { name } => format!(

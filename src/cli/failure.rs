@@ -84,7 +84,7 @@ impl CliFailure {
 }
 
 /// Converts a system error with its context, as in `cannot listen for signals: Permission denied`.
-/// An error with a special exit code never becomes an [`anyhow::Error`].
+/// The result is always `Failed`, which has the exit code 1.
 impl From<anyhow::Error> for CliFailure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(format!("{error:#}"))

@@ -22,7 +22,7 @@ use crate::domain::time::zone::Zone;
 use crate::secrets;
 use crate::store::{JobRecord, Store};
 
-/// The maximum number of warnings printed about lines.
+/// The maximum number of warnings about input lines that one `add --stdin` prints.
 const MOST: usize = 20;
 /// The maximum number of distinct names in `not_while` that one `add --stdin` looks up in Redis.
 const OTHERS: usize = 1_000;
@@ -101,7 +101,8 @@ fn is_missing(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
 }
 
-/// Returns a warning if the added job has no future run, although its schedule should have one.
+/// Returns a warning if the job was created with a schedule that has no future time. Manual jobs,
+/// `@reboot` jobs and jobs with `in` get no warning.
 pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Option<String> {
     let schedule = &job.spec.schedule;
     let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();

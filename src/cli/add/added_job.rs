@@ -18,7 +18,7 @@ const NAME_LETTERS: usize = 10;
 /// time of its planned run. The due time is `None` if no run is planned.
 pub(super) type Added = (JobName, &'static str, Option<UnixMillis>);
 
-/// Returns the result of an add that met the existing job `name`: the outcome `result`, such as
+/// Returns the result of an add for the existing job `name`: the outcome `result`, such as
 /// `exists`, and the due time of the job's planned run.
 pub(super) async fn pending(
     store: &Store,
@@ -35,8 +35,8 @@ pub(super) fn is_dropped(job: &NamedJob) -> bool {
     job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
 }
 
-/// Returns the request to add `job` under `name`. If a live job of this name exists, `existing`
-/// decides if the request changes that job or is refused.
+/// Returns the request to add `job` under `name`. If a job of this name exists and is not over,
+/// `existing` decides if the request changes that job or is refused.
 pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
     let start_in: Option<Duration> = job.start_in;
     Request {

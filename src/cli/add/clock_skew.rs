@@ -16,8 +16,8 @@ pub(super) fn own_now() -> UnixMillis {
     UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH)
 }
 
-/// Returns the time by Redis' clock. Also returns a warning if this host's clock differs from it by
-/// more than 3 seconds. The duration of the request does not count as a difference.
+/// Returns the time by Redis' clock. Also returns a warning if this host's clock differs from
+/// Redis' clock by more than 3 seconds. The duration of the request does not count as a difference.
 pub(super) async fn ask_time(store: &Store) -> Result<(UnixMillis, Option<String>), CliFailure> {
     let before = own_now();
     let now = store.now().await?;

@@ -87,8 +87,8 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Valu
     Ok(Value::Object(keys))
 }
 
-/// Sets the key `path`, such as `every`, or `retry.delay` for a key in a table. A list of one text
-/// becomes that text, except in a command.
+/// Sets the key `path`, such as `every`, or `retry.delay` for a key in a table. A list with a
+/// single text is stored as that text, except for the key `command`.
 fn put(keys: &mut Map<String, Value>, path: &str, value: Value) {
     if let Some((table, key)) = path.split_once('.') {
         let table = keys.entry(table).or_insert_with(|| Value::Object(Map::new()));
@@ -216,7 +216,8 @@ pub(super) fn flag_message(args: &AddArgs, problem: &Problem) -> String {
     format!("{flag}: {message}")
 }
 
-/// Returns the flag that sets the key at `path`.
+/// Returns the flag that sets the key at `path`, as text such as `--retry-delay`. If no flag sets
+/// the key, the name of the flag is made from the name of the key.
 fn flag_of(path: &str) -> String {
     if let Some(variable) = path.strip_prefix("env.") {
         return format!("--env {variable}");

@@ -101,8 +101,9 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     args.keys.has("in") || args.keys.texts("at").into_iter().chain(bounds).any(is_local)
 }
 
-/// Returns the instant that `--fold` selects for a local time that the clock shows twice. Returns
-/// `read` if its text has an offset, or if the clock shows the time once.
+/// Returns the instant that `--fold` selects for a local time that the clock shows twice. Without
+/// `--fold`, this is the first instant; for a time without a date, the second if the first is past.
+/// Returns `read` if its text has an offset, or if the clock shows the time once.
 ///
 /// The parser adds a note to each local time that the clock shows twice. So an instant without a
 /// note is returned unchanged.
@@ -172,11 +173,12 @@ pub(super) fn refuse_past(
     )))
 }
 
-/// Prints for each instant of `--at` if the job runs then. Fails if a past instant would not run,
-/// because `--allow-past` asks to run the job at once.
+/// Prints each future instant of `--at`, or a warning with the reason why the job does not run
+/// then. A past instant is allowed by `--allow-past`, which asks for a run at once. So the function
+/// fails if the job would not run for a past instant.
 ///
-/// Returns the past instant for which the job is to run at once. Only the later write to Redis
-/// finds out if the job ran for this instant before.
+/// Returns the past instant for which the job is to run at once, or `None`. Only the later write to
+/// Redis finds out if the job already ran for this instant.
 pub(super) fn report_instants(
     args: &AddArgs,
     instants: &[Instant],
@@ -208,8 +210,8 @@ pub(super) fn report_instants(
     Ok(owed)
 }
 
-/// Returns a text that names the past times of a new job for which no run starts at `now`. Returns
-/// `None` if there are no such times.
+/// Returns the past times for which a job that is added at `now` gets no run, with the reasons, as
+/// text. Returns `None` if there are no such times.
 pub(super) fn past_without_run(
     spec: &JobSpec,
     now: UnixMillis,

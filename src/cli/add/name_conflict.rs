@@ -79,8 +79,8 @@ pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
     )
 }
 
-/// Returns the message for a one-shot whose run is refused, because a job of this name already ran
-/// at `at`.
+/// Returns the message for a one-shot that is refused, because a job of this name already ran for
+/// the time `at`.
 pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
     format!(
         "a job {name} already ran at {at} (see schedctl history {name}); use another --name or another time"

@@ -21,8 +21,9 @@ impl Pools {
         Ok(Self { queues, groups: store.read_groups().await? })
     }
 
-    /// Returns the reason why `job` cannot use its queue or group, or `None` if the job can. The
-    /// queue or group is undeclared, or the group has an order of turns without this job.
+    /// Returns the reason why `job` cannot use its queue or group: the queue or group is not
+    /// declared, or the group alternates and its `order` lacks the job. Returns `None` if the job
+    /// can use both.
     pub(super) fn unknown_to(&self, job: &NamedJob) -> Option<String> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {

@@ -116,7 +116,8 @@ pub(crate) async fn diff(
     Ok(u8::from(differs))
 }
 
-/// Fails if no node has the name `source`, and no job comes from the file of a node with this name.
+/// Fails unless a node has the name `source`, or a job comes from the file of a node with this
+/// name.
 async fn known(store: &Store, source: &SourceName) -> Result<(), CliFailure> {
     let (_, nodes) = store.list_nodes().await?;
     if nodes.iter().any(|node| node.name == source.as_str())
@@ -193,7 +194,7 @@ fn source_of(named: Option<&str>, file: &Path) -> Result<SourceName, CliFailure>
     SourceName::applied(&name).map_err(|error| CliFailure::Invalid(format!("--source: {error}")))
 }
 
-/// The content of a jobs file without problems.
+/// The content of a jobs file that has no problems.
 struct Read {
     file: String,
     config: Config,

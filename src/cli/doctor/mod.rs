@@ -66,8 +66,8 @@ pub(crate) struct DoctorArgs {
 }
 
 impl DoctorArgs {
-    /// Returns true if the command only checks, or checks and repairs, but does not act on one
-    /// quarantine entry.
+    /// Returns true if the command only checks and repairs. Returns false if a flag asks for an
+    /// action on the quarantine.
     fn only_looks(&self) -> bool {
         self.restore.is_none() && self.set_aside.is_none() && self.discard.is_none()
     }

@@ -272,8 +272,8 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
     }
 }
 
-/// Returns the jobs and sections that several files define differently, each with the names of
-/// these files.
+/// Returns the jobs, queues and groups that several files define differently, each with the names
+/// of these files.
 async fn differing(
     store: &Store,
     nodes: &[NodeRecord],
@@ -428,8 +428,8 @@ async fn unreadable_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String
 struct Astray {
     /// The queues that no file declares, each with the jobs that name the queue.
     undeclared: BTreeMap<QueueName, Vec<JobName>>,
-    /// The jobs whose live definition is in none of the files that list the job, each with these
-    /// files.
+    /// The jobs whose definition in effect is in none of the files that declare the job, each with
+    /// these files.
     unsaid: Vec<(JobName, Vec<String>)>,
     /// The names in `not_while` that no job has, each with the jobs that use the name.
     needs_gate: BTreeMap<JobName, Vec<JobName>>,

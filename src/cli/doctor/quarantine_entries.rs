@@ -102,7 +102,8 @@ pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
     })
 }
 
-/// Moves a quarantine entry back to its place if the entry can be used now. Returns the exit code.
+/// Moves a quarantine entry back to its key in Redis if the data of the entry can be used now.
+/// Returns the exit code.
 pub(super) async fn restore(
     store: &Store,
     name: &str,

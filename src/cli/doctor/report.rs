@@ -37,7 +37,8 @@ impl DoctorReport {
         Value::Object(fields)
     }
 
-    /// Prints the lines of all groups. `more` prints details below a group.
+    /// Prints the lines of all groups. `more` gets the name of each group and prints details below
+    /// the lines of that group.
     pub(super) fn text(&self, console: &mut Console, more: impl Fn(&str, &mut Console)) {
         for (group, checks) in &self.groups {
             let title = console.paint(group, Colour::Bold);

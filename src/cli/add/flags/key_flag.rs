@@ -20,8 +20,8 @@ pub(crate) struct KeyFlag {
     pub(crate) requires: Option<&'static str>,
     /// The heading in `--help`. Empty if the flag has none.
     pub(crate) heading: &'static str,
-    /// The text of the flag in `--help`. Its lines are doc comments, so each line begins with a
-    /// space.
+    /// The text of the flag in `--help`. The text comes from doc comments, so each line begins with
+    /// a space.
     pub(crate) help: &'static str,
 }
 
