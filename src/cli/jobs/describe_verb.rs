@@ -34,14 +34,14 @@ pub(crate) struct DescribeArgs {
     /// Name of a job, or a cron expression in quotes
     #[arg(value_name = "JOB|EXPR", add = crate::cli::shell::completion::jobs())]
     what: String,
-    /// Zone of the expression; for a job, which has its own zone, only the zone in which a single
-    /// time is shown
+    /// Zone of the expression; for a job, only the zone in which its fixed times (at, start, end)
+    /// are shown
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
     /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME")]
     dtstart: Option<String>,
-    /// Name of the job that has the expression; H is derived from this name
+    /// Name of the job that has the expression; H in the expression is derived from this name
     #[arg(long, value_name = "JOB")]
     name: Option<String>,
 }

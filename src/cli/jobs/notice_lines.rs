@@ -88,8 +88,9 @@ fn retried_json(notice: &RunRecord) -> Value {
     json!({"run_id": notice.run.to_string(), "attempt": notice.attempt, "retry_at": ready, "reason": facts_in_words(notice)})
 }
 
-/// Replaces the definition of a hidden job by the notification that its main job defines now. Redis
-/// has an older definition until the next notice is added.
+/// Replaces the definition of a hidden job, which delivers the notices of another job, by the
+/// notification that this other job defines now. Redis has an older definition until the next
+/// notice is added.
 pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), CliFailure> {
     let (Some((subject, kind)), Ok(definition)) =
         (job.record.name.notice_subject(), &mut job.definition)

@@ -354,9 +354,9 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
     Ok(0)
 }
 
-/// Returns when the group that the run waits for lets a run start, as text: at the end of the
-/// group's `gap`, at the timeout of the turn, or both. Returns `None` if the run waits for no group,
-/// or if no time alone opens the group.
+/// Returns a text about the group that the run waits for: when its `gap` ends, when its turn
+/// timeout ends, or both. Until then the group lets no waiting run start. Returns `None` if the run
+/// waits for no group, or if neither time is running.
 async fn opens(
     store: &Store,
     record: &RunRecord,

@@ -18,7 +18,7 @@ use crate::store::{JobRecord, RunRecord, Store};
 /// The maximum number of names compared to find the nearest names.
 const NAMES_COMPARED: usize = 2_000;
 const NEAREST_SHOWN: usize = 3;
-/// The maximum number of runs of a job compared to find ids with the same beginning.
+/// The maximum number of ended runs of a job that are compared to find ids with the same beginning.
 const RUNS_COMPARED: usize = 1_000;
 const ALIKE_SHOWN: usize = 5;
 

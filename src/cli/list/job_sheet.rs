@@ -12,7 +12,7 @@ use crate::store::Store;
 pub(super) struct Printed {
     /// The time of Redis before the jobs were read.
     pub(super) now: UnixMillis,
-    /// The exit code: 1 if a job in the list cannot be read.
+    /// The exit code: 1 if a job in the list cannot be read, else 0.
     pub(super) code: u8,
 }
 

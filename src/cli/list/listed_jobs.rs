@@ -46,7 +46,8 @@ impl Wanted {
     }
 }
 
-/// The two indexes of jobs in Redis, which are read one after the other.
+/// The two indexes of jobs in Redis, in the order in which they are read: jobs that are not over,
+/// and jobs that are over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Index {
     Defined,
@@ -120,8 +121,8 @@ impl<'s> Pager<'s> {
         Ok(None)
     }
 
-    /// Returns true if the job belongs in the list. Of the jobs that are over, one-shots and hidden
-    /// jobs belong in the list. A recurring job that is over does not.
+    /// Returns true if the job belongs in the list. Every job that is not over belongs. Of the jobs
+    /// that are over, only one-shots and hidden jobs belong.
     fn belongs(&self, record: &JobRecord) -> bool {
         match self.index {
             Index::Defined => record.is_live(),

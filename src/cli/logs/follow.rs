@@ -169,8 +169,8 @@ async fn next_of(
     }
 }
 
-/// Returns the time until the next read, for a job without an open run. The job's next run is due
-/// at `due`.
+/// Returns the time until the next read, for a job without an open run. `due` is the due time of
+/// the job's planned run; `None` if no run is planned.
 fn pause_before(due: Option<UnixMillis>, now: UnixMillis) -> Duration {
     if due.is_some_and(|due| due <= now.saturating_add(LONG_PAUSE)) { PAUSE } else { LONG_PAUSE }
 }

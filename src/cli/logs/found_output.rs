@@ -20,7 +20,8 @@ pub(super) struct FoundOutput {
     pub(super) output: Option<KeptOutput>,
 }
 
-/// Returns an attempt of a run with its output: `attempt`, or the last attempt if that is `None`.
+/// Returns an attempt of a run with its output: `attempt`, or the last attempt if `attempt` is
+/// `None`.
 pub(super) async fn of_run(
     store: &Store,
     run: &RunId,
@@ -41,9 +42,9 @@ pub(super) async fn of_run(
 
 /// Returns the number of the last attempt of a run that may have output.
 ///
-/// The number is `record.attempt + 1` if the attempt of this number was cut short, or if its
-/// `done_check` gave no clear answer. Such an attempt has output, but the next attempt uses the
-/// same number.
+/// Usually this is `record.attempt`. It is the next number if the attempt with that number was cut
+/// short by the stop of its node, or if its `done_check` gave no clear answer. Such an attempt has
+/// output but does not count, so the next attempt uses its number.
 pub(super) fn last_with_output(record: &RunRecord) -> u32 {
     let is_held_back =
         record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();

@@ -34,7 +34,7 @@ const COUNT_EACH: u32 = 1;
 struct Found {
     planned: Vec<Planned>,
     now: UnixMillis,
-    /// The remarks that are printed below the times.
+    /// The remarks about the schedule that are printed below the times.
     rules: Vec<String>,
 }
 
@@ -176,8 +176,8 @@ pub(crate) fn is_calendar(text: &str) -> bool {
     text.parse::<CalendarExpr>().is_ok()
 }
 
-/// Returns true if the text has fewer fields than a cron expression and signs that only an
-/// `OnCalendar` date or time has.
+/// Returns true if the text has fewer fields than a cron expression and contains characters, such
+/// as `..`, that only an `OnCalendar` date or time has.
 fn looks_like_a_calendar(text: &str) -> bool {
     let has_signs = [":", "..", "*-", "*~"].iter().any(|sign| text.contains(sign));
     has_signs && !text.starts_with('@') && text.split_ascii_whitespace().count() < 5

@@ -30,14 +30,13 @@ pub(crate) struct NextArgs {
     /// Show the next times of all jobs of this jobs file; needs no Redis
     #[arg(long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Zone of the expression; for a job, which has its own zone, only the zone in which times are
-    /// shown
+    /// Zone of the expression; for a job, only the zone in which its times are shown
     #[arg(long, value_name = "ZONE")]
     pub(super) tz: Option<String>,
     /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME", requires = "what")]
     pub(super) dtstart: Option<String>,
-    /// Name of the job that has the expression; H is derived from this name
+    /// Name of the job that has the expression; H in the expression is derived from this name
     #[arg(long, value_name = "JOB", requires = "what")]
     pub(super) name: Option<String>,
     /// Show only times after this time [default: now]

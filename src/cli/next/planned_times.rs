@@ -7,9 +7,9 @@ use crate::domain::schedule::timetable::Timetable;
 pub(super) struct Planned {
     pub(super) job: Option<JobName>,
     pub(super) timetable: Timetable,
-    /// A remark that is printed at each time, unless `but_of` contains the time; `None` for no
+    /// A remark that is printed at each time, except at the times in `but_of`; `None` for no
     /// remark.
     pub(super) remark: Option<&'static str>,
-    /// A timetable of the times at which `remark` is not printed; `None` if it is always printed.
+    /// A timetable of the times that get no `remark`; `None` if every time gets the remark.
     pub(super) but_of: Option<Timetable>,
 }

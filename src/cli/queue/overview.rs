@@ -202,8 +202,8 @@ fn limits_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(S
     at_limit.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
-/// Adds up the depths of two lanes of one queue. The field `running` counts the whole queue, so it
-/// is not added.
+/// Adds up the numbers of runs in two lanes of one queue. The field `running` already counts the
+/// whole queue, so `running` is not added.
 fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
     QueueDepth {
         ready: one.ready + other.ready,
@@ -213,7 +213,8 @@ fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
     }
 }
 
-/// Returns the word for the state of a queue. `polls` has a poll of each lane of the queue.
+/// Returns the word for the state of a queue. `polls` has the result of reading each lane of the
+/// queue.
 fn state<'p>(
     record: &QueueRecord,
     depth: QueueDepth,
@@ -272,8 +273,8 @@ fn spread_json(sorted: &[u64]) -> Value {
 }
 
 impl View {
-    /// Returns the maximum number of running runs of the queue: the limit of the queue, or the sum
-    /// of the concurrency of all present nodes if this sum is less.
+    /// Returns the maximum number of running runs of the queue: its concurrency on each node times
+    /// the number of present nodes that serve the queue, or its limit if this is less.
     fn capacity(&self) -> u64 {
         let settings = &self.standing.record.settings;
         let of_nodes = u64::from(settings.concurrency).saturating_mul(self.standing.nodes);
