@@ -15,7 +15,7 @@ use super::render::one_line;
 use super::verbs::CliArgs;
 use crate::domain::schedule::schedule_form::Schedule;
 
-/// Prints a help text, or a usage error as one line. Returns the exit code for it.
+/// Prints a help text, or a usage error as one line. Returns the exit code of the process.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp
@@ -50,8 +50,8 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Returns the error message for an expression that begins with `-` and was therefore taken as a
-/// flag. Returns `None` if the command line has no such expression.
+/// Returns the error in a cron expression that begins with `-` and was therefore taken as a flag.
+/// Returns `None` if the command line has no such expression, or if `verb` takes no expression.
 fn refused_expression(verb: &str) -> Option<String> {
     let takes_one = matches!(verb, "next" | "describe");
     let is_expression = |word: &String| word.starts_with('-') && word.contains(char::is_whitespace);
@@ -65,8 +65,8 @@ fn named_verb() -> Option<String> {
     std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
 }
 
-/// Returns a usage error in the form `SUBJECT: found X, wanted Y`, or `None` if the text of clap is
-/// clear.
+/// Returns a usage error in the form `SUBJECT: found X, wanted Y`. Returns `None` if clap's own
+/// text of the error is clear enough.
 fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -122,8 +122,8 @@ fn flag_of(usage: &str) -> &str {
     usage.split_whitespace().next().unwrap_or(usage).trim_matches(['<', '>', '[', ']', '.'])
 }
 
-/// Joins the paragraphs of a usage error into one line. The verb `verb` is used if the text names
-/// no verb.
+/// Joins the paragraphs of a usage error into one line that names the help to read. If the text
+/// names no verb, the line names the help of `verb`.
 fn condensed(text: &str, verb: Option<&str>) -> String {
     let mut said = String::new();
     let mut usage = "";

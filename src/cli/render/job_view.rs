@@ -18,7 +18,7 @@ use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord, Store};
 
-/// The maximum number of leases read to find running jobs. No namespace has more running runs.
+/// The maximum number of leases read to find jobs with a running run.
 const LEASES_READ: usize = 100_000;
 
 /// The state of a job.
@@ -57,8 +57,8 @@ pub(crate) struct JobView {
     pub(crate) open: u64,
     /// True if a run of the job is running, regular or manual.
     pub(crate) is_running: bool,
-    /// The next retry of a scheduled or recent manual run of the job, if such a run waits for a
-    /// retry.
+    /// The earliest retry for which a run of the job waits; `None` if no run waits for a retry.
+    /// Only the first ten open regular runs and the first ten manual runs are checked.
     pub(crate) retry: Option<RecordedRetry>,
     /// The run of the job that ended last; `None` if no ended run is stored.
     pub(crate) last: Option<RunRecord>,

@@ -27,7 +27,7 @@ pub(crate) struct Zones {
 }
 
 impl Zones {
-    /// Reads the zones of those runs' jobs that are not in the cache yet.
+    /// Reads the zones of the jobs of `runs`, except the zones that are already in the cache.
     async fn read_for(&mut self, store: &Store, runs: &[RunRecord]) -> Result<(), CliFailure> {
         let mut names: Vec<JobName> = runs.iter().map(|run| run.run.job().clone()).collect();
         names.sort_unstable();
@@ -75,8 +75,9 @@ pub(crate) async fn view_runs(
     Ok(runs.into_iter().zip(let_in).map(view).collect())
 }
 
-/// Clears `waiting_for` of each run that no longer waits at a gate, because such a run waits for
-/// its queue. Returns for each run a phrase about its place at a gate, or `None`.
+/// Clears the outdated `waiting_for` of each run that is no longer a waiter of its gate and so
+/// waits only for its queue. Returns for each run a phrase if the run has or lost a place at a
+/// gate, else `None`.
 async fn forget_gates_passed(
     store: &Store,
     runs: &mut [RunRecord],
@@ -124,7 +125,8 @@ impl RunView {
     }
 
     /// Returns the time between the run's due time and the start of its first attempt. Returns
-    /// `None` for a run that has not started, and for kinds of runs that are never late.
+    /// `None` for a run that has not started, and for reruns, backfill runs and notices, which are
+    /// never late.
     fn late(&self) -> Option<Duration> {
         let kind = self.record.run.kind();
         // Reruns and backfill runs are not late: they belong to an earlier time.

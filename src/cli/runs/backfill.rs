@@ -1,4 +1,4 @@
-//! `backfill`: adds runs for past occurrences of a job, which run one after the other.
+//! `backfill`: adds runs for past occurrences of a job. These runs start one after the other.
 //!
 //! Invariant: each selected occurrence gets one backfill run, however often the command is
 //! repeated. The window, the limit and the history select the occurrences. The job's schedule does
@@ -134,8 +134,8 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillW
     Ok(BackfillWindow { from, to })
 }
 
-/// Adds the runs to the job's backfill queue and the first run to the due set. Returns the number
-/// of added runs.
+/// Adds the runs to the job's list of waiting backfill runs, and the first waiting run to the due
+/// set unless a backfill run of the job is planned or open. Returns the number of added runs.
 async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, CliFailure> {
     let reply = store.queue_backfill(name, runs).await?;
     if reply != BackfillReply::Unknown {

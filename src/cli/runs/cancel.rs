@@ -21,7 +21,7 @@ use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
 
-/// The end of a message about a run that continues although its job is removed.
+/// The end of a message about an open run of a removed job: the run continues and may be retried.
 const RETRIES: &str =
     ", and is retried if it fails, unless a job with another definition is added under this name";
 /// The reason that history shows for a cancelled run.
@@ -183,7 +183,8 @@ async fn stop_open(store: &Store, name: &JobName) -> Result<usize, CliFailure> {
 }
 
 /// Returns a sentence about the runs of a removed job that continue, with the command that stops
-/// them. Returns an empty text if no run continues. A run that never started ends with its job.
+/// them. Returns an empty text if no run continues. A run without an attempt ends when its job is
+/// removed.
 async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     let mut open = open_runs(store, name).await?;
     open.retain(|run| run.fence.is_some());
@@ -231,8 +232,8 @@ fn being_stopped(count: usize) -> String {
     }
 }
 
-/// Stops the open runs of a job that is over: runs of a one-shot always, runs of a recurring job
-/// only with `--stop`. Fails if the job ended by itself and has no open run.
+/// Stops the open runs of a job that is over. Without `--stop`, stops only runs of a finished
+/// one-shot and notices of a hidden job. Fails if the job ended by itself and no run is stopped.
 async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, CliFailure> {
     let name = &job.name;
     // A hidden job is always over, so only its open notices can be cancelled.

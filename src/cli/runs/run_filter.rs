@@ -52,7 +52,8 @@ impl RunFilter {
         self.since.is_some() || self.until.is_some()
     }
 
-    /// Returns the query for the part of the filters that the indexes in Redis can answer.
+    /// Returns the query for the filters that the indexes in Redis can answer. The filter by state
+    /// is applied later, to the runs that were read.
     pub(crate) async fn ended(
         &self,
         store: &Store,

@@ -55,8 +55,9 @@ pub(crate) fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport)
     record.reports.iter().map(count).sum()
 }
 
-/// Returns the number of jobs lost in a data loss. All nodes report the same jobs, so their numbers
-/// are not added up. The list of names may be shorter, because it is bounded.
+/// Returns the number of jobs lost in a data loss: the highest number that a node reported. All
+/// nodes report the same jobs, so their numbers are not added up. The list of names may be shorter
+/// than this number, because the list is bounded.
 pub(crate) fn gone(record: &LossRecord) -> u64 {
     let most = record.reports.iter().map(|report| report.jobs_gone).max().unwrap_or(0);
     most.max(record.jobs_gone().len() as u64)

@@ -115,8 +115,8 @@ pub(crate) async fn undeclared(
     Ok(found)
 }
 
-/// Corrects the turn of a group in which no run runs or waits: the turn skips removed and paused
-/// members. In Redis, the turn of such a member passes on only when a run comes.
+/// Corrects the turn of a group in which no run runs or waits: a removed or paused member passes
+/// the turn to the next member. Redis itself does this only when a run comes to the group.
 async fn pass_turn(
     store: &Store,
     settings: &GroupSettings,
@@ -143,8 +143,8 @@ async fn pass_turn(
     Ok(())
 }
 
-/// Moves `standing.next`, the time at which the group opens, to the end of the group's gap. No run
-/// gets a place during the gap.
+/// Moves `standing.next`, the time of the next check of the group's gate, to the end of the group's
+/// gap if that is later. The gap is the minimum time between two runs of the group.
 fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
     let GroupSettings::Alternate(turns) = settings else { return };
     if standing.waiting > 0 && standing.holders.is_empty() && standing.let_in.is_empty() {
@@ -152,8 +152,8 @@ fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMil
     }
 }
 
-/// Returns the runs that block a group without a holder. These runs got places, did not start in
-/// time, lost their places, and now block their lanes.
+/// Returns the runs because of which the group skips their lanes. Such a run got a place, did not
+/// start in time and lost the place. Returns no runs while a run has a place in the group.
 async fn stuck(
     store: &Store,
     group: &GroupName,

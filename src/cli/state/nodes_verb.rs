@@ -103,8 +103,8 @@ pub(crate) fn sources(nodes: &[NodeRecord]) -> Vec<SourceName> {
     nodes.iter().filter_map(|node| node.name.parse().ok()).collect()
 }
 
-/// Returns the jobs that several files define differently. The last change of a job wins, so a
-/// difference is not an error, but is reported to the owners of the files.
+/// Returns the jobs that several files define differently. A difference is not an error, because
+/// the last change of a job wins.
 pub(crate) async fn differences(
     store: &Store,
     sources: &[SourceName],

@@ -162,7 +162,7 @@ fn is_unicode() -> bool {
     })
 }
 
-/// Sends each signal to this process as an event.
+/// Starts a task that sends an event to `sender` for each signal that this process receives.
 fn listen(sender: &mpsc::Sender<News>) -> Result<(), CliFailure> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot listen for signals")?;

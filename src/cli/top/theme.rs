@@ -20,8 +20,8 @@ pub(super) struct Theme {
 }
 
 impl Theme {
-    /// Returns the style for a colour. On a terminal without colours, all text except bold, red and
-    /// dim text looks plain.
+    /// Returns the style for a colour. On a terminal without colours, red text is bold, and green
+    /// and yellow text is plain.
     pub(super) fn style(&self, colour: Colour) -> Style {
         let plain = Style::new();
         match (colour, self.has_colour) {
