@@ -6,8 +6,8 @@ use crate::config::{Config, DaemonConfig};
 use crate::domain::name::byte_size::format_size;
 use crate::domain::time::duration::format_duration;
 
-/// Returns a text about the settings that this process uses (`running`) and that differ in the jobs
-/// file (`file`). Returns `None` if all settings are equal.
+/// Returns a text that names each such setting whose value in use (`running`) differs from the
+/// value in the jobs file (`file`). Returns `None` if no such value differs.
 pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     let mut differences = Vec::new();
     let mut report = |key: &str, here: String, there: String| {

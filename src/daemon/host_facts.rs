@@ -7,8 +7,8 @@ use super::gauges;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::HostFacts;
 
-/// Returns the name and boot id of the host, and functions that check a process and read the clock,
-/// the load and the free memory.
+/// Returns the name and boot id of the host, and functions. One function checks that a pid is a
+/// live schedd. The others read the clock, the load and the free memory.
 pub(super) fn facts() -> HostFacts {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     // Without /proc, each start gets a new boot id. Runs of an earlier start are then recovered

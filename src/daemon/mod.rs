@@ -1,4 +1,4 @@
-//! Layer 4: the process `schedd` from start to stop.
+//! The process `schedd` from start to stop (layer 4 of the layers in `src/lib.rs`).
 //!
 //! The steps of a start are: arguments, log, jobs file, Redis, keeper, node name, loops. Then the
 //! process handles signals until a stop. An error in the arguments or the file ends the process
@@ -127,7 +127,7 @@ struct File {
     read: Option<Config>,
 }
 
-/// The cgroups, the time zone and the log of this process.
+/// The cgroups, the log and the host's time zone, prepared before this process serves jobs.
 struct ConfigPlace<'p> {
     cgroups: CgroupSetup,
     host_zone: Zone,

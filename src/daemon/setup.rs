@@ -89,8 +89,8 @@ pub(super) fn incarnation() -> String {
     format!("{:016x}", fastrand::u64(..))
 }
 
-/// Returns the path of the file in which this node's keeper records that it has ended. Returns
-/// `None` if no state directory can be made, or other users may write there.
+/// Returns the path of the end mark: the file in which this node's keeper records that all its jobs
+/// are dead. Returns `None` if no state directory can be made, or another user may write there.
 pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     let dir = state_dir().ok()?;
     std::fs::create_dir_all(&dir).ok()?;
@@ -103,7 +103,8 @@ pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     Some(EndedMark::file(&dir, node))
 }
 
-/// Returns this node's journal, read from its file in the state directory.
+/// Returns this node's journal, read from its file in the state directory. If another user may
+/// write in the directory, the journal is only in memory.
 pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
     let dir = state_dir().ok();
     if dir.as_deref().is_some_and(|dir| doubt_of(dir).is_some()) {
@@ -125,8 +126,8 @@ pub(super) struct Announced {
     pub(super) server: String,
 }
 
-/// Registers the node's name. Waits for Redis without a time limit, and returns only errors that
-/// waiting cannot remove, such as a name that is in use.
+/// Registers the node's name in Redis. If Redis is out of reach, tries again without a time limit.
+/// Any other error is returned, such as a name that is in use.
 pub(super) async fn announce(
     store: &Store,
     wanted: &NodeName,

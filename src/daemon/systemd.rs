@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval between two status lines.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
-/// A loop counts as stuck if its heartbeat is overdue by more than this time, or more than half of
-/// the watchdog's period if that is longer. A call to Redis may delay a heartbeat by this time.
+/// The shortest delay of a heartbeat with which a loop counts as stuck. A call to Redis may delay a
+/// heartbeat by this time. If half of the watchdog's period is longer, the half counts instead.
 const LEAST_SLACK: Duration = Duration::from_secs(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// The longest time for the steps of a stop after the loops have ended. These steps end the keeper
@@ -51,7 +51,7 @@ enum UnitNews {
     Reloading,
     /// The jobs file was read or refused.
     Reloaded,
-    /// A stop has begun. The loops of the engine end within this time.
+    /// A stop has begun. The process ends within this time.
     Stopping(Duration),
 }
 
@@ -98,7 +98,8 @@ impl ServiceManager {
         self.send(UnitNews::Reloaded);
     }
 
-    /// Notifies the service manager that a stop has begun. The loops end within the time `loops`.
+    /// Notifies the service manager that a stop has begun. The loops of the engine end within the
+    /// time `loops`.
     pub(super) fn stopping(&self, loops: Duration) {
         self.send(UnitNews::Stopping(loops.saturating_add(LAST_STAGES)));
     }
@@ -111,7 +112,7 @@ impl ServiceManager {
         }
     }
 
-    /// Ends the notifications, and waits at most `FAREWELL` until the last one is sent.
+    /// Ends the notifications, and waits at most `FAREWELL` until the last notification is sent.
     pub(super) fn close(self) {
         let Some(Notified { news, teller }) = self.0 else { return };
         drop(news);
@@ -254,8 +255,8 @@ impl Notifier {
 
     /// Notifies the watchdog four times in each watchdog period, if all loops make progress.
     ///
-    /// Before the loops run, no loop counts as stuck, because each step of the start has a time
-    /// limit.
+    /// Before the loops run, no loop counts as stuck. So a start that waits long for Redis is not
+    /// ended by the watchdog.
     fn feed_watchdog(&mut self) {
         let Some(time) = self.watchdog.filter(|_| self.stage != Stage::Starting) else { return };
         let slack = (time / 2).max(LEAST_SLACK);

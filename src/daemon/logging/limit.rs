@@ -20,11 +20,11 @@ const MOST: u32 = 100;
 /// The most output lines of one job with the same level that are written in a period. This is below
 /// the number of lines that the journal accepts from a service.
 const MOST_OF_A_JOB: u32 = 1_000;
-/// The most kinds of lines that are counted. A kind is a level, a job and a message. All lines of
-/// further kinds are written.
+/// The most kinds of lines that are counted. A kind is a level, a job and a message. If this many
+/// kinds are counted, all lines of any further kind are written.
 const KINDS: usize = 4_096;
-/// The shortest time between two searches for kinds of lines whose counting period is over. A search
-/// visits all kinds.
+/// The shortest time between two searches for kinds of lines whose counting period is over. A
+/// search visits all kinds.
 const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
 /// The decision to write a line or only to count the line.
@@ -37,8 +37,8 @@ pub(super) enum Admission {
 }
 
 /// A limiter of repeated log lines. It counts the recent lines of each kind. Lines of schedd are of
-/// one kind if they have the same level, job and message. Output lines of a job are of one kind if
-/// they have the same level.
+/// one kind if they have the same level, job and message. Output lines are of one kind if they have
+/// the same level and job.
 #[derive(Default)]
 pub(super) struct LineLimit {
     kinds: Mutex<Kinds>,
@@ -52,7 +52,8 @@ struct Kinds {
 }
 
 impl Kinds {
-    /// Returns true if there is room for another kind. Removes kinds whose period is over if needed.
+    /// Returns true if there is room for another kind. Removes kinds whose period is over if
+    /// needed.
     fn has_room(&mut self, now: Instant) -> bool {
         let is_search_due =
             self.searched.is_none_or(|searched| now.duration_since(searched) >= SEARCH_EVERY);
@@ -130,8 +131,8 @@ impl LineLimit {
         summaries
     }
 
-    /// Returns the summaries of lines that were not written for all kinds, at the end of the
-    /// process.
+    /// Returns the summaries of lines that were not written, for the end of the process. Kinds of
+    /// lines whose period is not over are included.
     pub(super) fn all_summaries(&self) -> Vec<LogEntry> {
         std::mem::take(&mut self.kinds().by_number).values().filter_map(Kind::summary).collect()
     }
@@ -166,7 +167,7 @@ impl Kind {
     }
 }
 
-/// Returns a hash of the kind of an entry. Two different kinds have the same hash with a
+/// Returns a digest of the kind of an entry. Two different kinds have the same digest with a
 /// probability of 1 in 2^64.
 fn number_of(entry: &LogEntry, source: LogSource) -> u64 {
     let mut hasher = DefaultHasher::new();

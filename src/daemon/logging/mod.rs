@@ -116,8 +116,8 @@ impl Log {
         let _ = self.shared.node.set(node.to_string());
     }
 
-    /// Returns true if the log is JSON or journal entries, so that an error must also be logged in
-    /// this form.
+    /// Returns true if the log consists of JSON lines or journal entries. An error that ends the
+    /// process is then logged too, instead of printed as plain text.
     pub(super) fn is_structured(&self) -> bool {
         matches!(self.shared.form, LogForm::Json | LogForm::Journal)
     }
