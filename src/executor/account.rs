@@ -93,8 +93,8 @@ pub struct MayRunAs {
 }
 
 impl MayRunAs {
-    /// Returns the users that this process can become and that its file allows. `users` are the
-    /// users in the file, `None` if the file has no list.
+    /// Returns the users that this process can become and that the node's jobs file allows. `users`
+    /// is the list in that file, or `None` if the file has no list.
     pub fn of_this_process(users: Option<BTreeSet<String>>) -> Self {
         // The capability CAP_KILL is needed too: a process that cannot be stopped must not be
         // started.
@@ -144,10 +144,10 @@ impl MayRunAs {
         ))
     }
 
-    /// Returns the account of the user that `run_as` names. `own` are the variables of the job.
-    /// Returns `None` if no user is named.
+    /// Returns the account of the user that `run_as` names. Returns `None` if no user is named.
     ///
-    /// The error is the reason why the account does not exist or is not allowed.
+    /// The error is the reason why the account does not exist or is not allowed. A job with a user
+    /// must not set a variable `LD_*`, so such a variable in `own` is an error too.
     pub(super) async fn account(
         &self,
         run_as: Option<&RunAs>,

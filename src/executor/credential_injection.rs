@@ -18,7 +18,7 @@ use super::shortage::Shortage;
 /// The reason why secrets cannot be filled into an attempt.
 #[derive(Debug)]
 pub(super) enum Unfilled {
-    /// This node lacks the descriptors or the memory to read secrets.
+    /// This node lacks the descriptors or the memory to read secrets. The text says which.
     Short(String),
     /// A secret is missing or faulty.
     Fault(String),
@@ -45,8 +45,9 @@ pub(super) fn is_needed_by(attempt: &Attempt) -> bool {
     !attempt.env_files.is_empty() || attempt.env.values().any(|text| secret_reference::is_in(text))
 }
 
-/// Returns the variables that `attempt` itself sets, and the reasons why other variables cannot be
-/// read. Files of variables may also belong to the user with the id `job_user`.
+/// Returns the variables that `attempt` itself sets, and the reasons why some of them cannot be
+/// read. A file of variables must belong to root, to the user of this process or to the user id
+/// `job_user`.
 pub(super) async fn variables(
     attempt: &Attempt,
     job_user: Option<u32>,
@@ -64,7 +65,7 @@ pub(super) async fn variables(
     .await
 }
 
-/// A request with its credentials filled in, and the names of its secret parts.
+/// A request with its credentials filled in, and the names of its secret header fields.
 pub(super) struct Filled {
     pub(super) request: HttpRequest,
     /// The names of header fields that contain a credential.
@@ -162,7 +163,7 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, U
     Ok(Filled { request, secret_headers })
 }
 
-/// Returns the result of `reading`, which runs on a thread that may block.
+/// Returns the result of `reading`. Runs `reading` on a separate thread, because it may block.
 async fn waiting<T: Send + 'static>(
     reading: impl FnOnce() -> Result<T, Unfilled> + Send + 'static,
 ) -> Result<T, Unfilled> {

@@ -24,7 +24,8 @@ pub trait Execute: Send + Sync {
         output: &'a OutputBuffer,
     ) -> BoxFuture<'a, AttemptOutcome>;
 
-    /// Sends one ping about `run` to `base`. The error is the reason why no answer came.
+    /// Sends one ping about `run` to the job's ping URL `base`. The error is the reason why no
+    /// answer with a status below 400 came.
     fn ping<'a>(
         &'a self,
         base: &'a str,
@@ -35,23 +36,23 @@ pub trait Execute: Send + Sync {
     /// Returns true if an attempt that begins now would start at once.
     fn are_ready(&self) -> bool;
 
-    /// Returns the resource that this node lacked at its last start of a run. `None` if that start
-    /// succeeded.
+    /// Returns the reason why this node cannot start runs, such as a lack of descriptors. Returns
+    /// `None` if there was no such shortage, or the shortage counts as over.
     fn short_of(&self) -> Option<String>;
 
     /// Notes that a run with this action was claimed. After a shortage of resources, the start of
     /// this run tests whether this node can start runs again.
     fn note_claimed(&self, action: &Action);
 
-    /// Returns the number of runs that this node may claim now, given the recent successes and
-    /// failures of starts.
+    /// Returns how many runs this node may claim now. After a shortage of resources this is 0 for a
+    /// pause, and then 1 for a test. Without a shortage it is `usize::MAX`.
     fn capacity(&self) -> usize;
 
-    /// Returns the abilities that the node reports about itself.
+    /// Returns the limits and the users of jobs that this node supports, for its record in Redis.
     fn abilities(&self) -> ExecutorAbilities;
 }
 
-/// The abilities of a node to execute jobs.
+/// The limits and the users of jobs that a node supports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExecutorAbilities {
     /// The limits of jobs that this host can enforce.
@@ -60,9 +61,10 @@ pub struct ExecutorAbilities {
     pub most_files: Option<u64>,
     /// True if each run has its own cgroup.
     pub has_cgroups: bool,
-    /// The users that jobs may run as on this node, as text.
+    /// The users that jobs may name on this node: `*` for all users, else a list with commas. Empty
+    /// if jobs may not name a user.
     pub users: String,
-    /// The reason why jobs cannot run as another user. Empty if jobs can.
+    /// The reason why no job can run as another user. Empty if some job can.
     pub users_why: String,
     /// The user of this process. A job that names no user runs as this user.
     pub own_user: String,

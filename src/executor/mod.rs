@@ -1,4 +1,4 @@
-//! The execution of one attempt of a job (layer 2).
+//! The execution of one attempt of a job (layer 2 of the layers in `src/lib.rs`).
 //!
 //! The keeper starts processes (`process`). The daemon itself sends HTTP requests (`http`).
 //! Output and answers go into an [`OutputBuffer`]. The end of the attempt is an `AttemptOutcome`.
@@ -60,8 +60,8 @@ pub struct Executors {
     account: Arc<Account>,
     may_run_as: Arc<MayRunAs>,
     credentials: Credentials,
-    /// The shortages of the keeper, which starts processes, and of this process, which makes
-    /// requests, reads secrets and looks up users.
+    /// The shortage of the keeper, which starts processes. The field `own` is the shortage of this
+    /// process, which makes requests, reads secrets and looks up users.
     processes: Arc<Shortage>,
     own: Arc<Shortage>,
 }
@@ -88,14 +88,14 @@ impl Executors {
         })
     }
 
-    /// Returns the resource that this node lacked at its last start of a run. `None` if that start
-    /// succeeded.
+    /// Returns the reason why this node cannot start runs, such as a lack of descriptors. Returns
+    /// `None` if there was no such shortage, or the shortage counts as over.
     pub fn short_of(&self) -> Option<String> {
         self.processes.why().or_else(|| self.own.why())
     }
 
-    /// Returns the number of runs that this node may claim now, given the recent successes and
-    /// failures of starts.
+    /// Returns how many runs this node may claim now. After a shortage of resources this is 0 for a
+    /// pause, and then 1 for a test. Without a shortage it is `usize::MAX`.
     pub fn capacity(&self) -> usize {
         self.processes.capacity().min(self.own.capacity())
     }

@@ -25,8 +25,8 @@ const FIELD: &str = "without";
 /// The directory used by a notice whose own directory cannot be used.
 const DIRECTORY: &str = "/";
 
-/// An attempt of a notice that runs without its user, directory or variables if one of these cannot
-/// be used. Has the reason for each part that is left out.
+/// An attempt, and the reason for each part that it must do without. Only an attempt that delivers
+/// a notice can do without its user, directory, shell or variables.
 pub(super) struct NoticeFallback<'a> {
     attempt: Cow<'a, Attempt>,
     may_go_without: bool,
@@ -54,9 +54,11 @@ impl<'a> NoticeFallback<'a> {
         &self.attempt
     }
 
-    /// Removes the variables named in `faults` from the attempt, and the variables of `own` that
-    /// may not be set for another user. The error is the reason why the attempt may not run without
-    /// these variables.
+    /// Notes `faults`, the reasons why some variables of a notice are missing. If the notice has a
+    /// user, also removes the variables `LD_*` from `own`, because they are not allowed with a
+    /// user.
+    ///
+    /// For an attempt that delivers no notice, returns the first of `faults` as the error.
     pub(super) fn without_variables(
         &mut self,
         own: &mut BTreeMap<String, String>,
@@ -81,7 +83,7 @@ impl<'a> NoticeFallback<'a> {
     /// Removes the user from the attempt, because that user cannot be used for the reason `why`.
     /// The attempt then runs as the user of this process.
     ///
-    /// Returns an error if the attempt must run as its own user, or if this process is root.
+    /// Returns an error if the attempt delivers no notice, or if this process is root.
     pub(super) fn without_user(
         &mut self,
         why: String,
@@ -98,8 +100,9 @@ impl<'a> NoticeFallback<'a> {
         Ok(())
     }
 
-    /// Returns true if the attempt must be started again, without the part that `wanting` names.
-    /// `outcome` has the reason why that part could not be used.
+    /// Replaces the part of a notice that `wanting` names by a default, and returns true: the
+    /// attempt must be started again. `outcome` has the reason why the part could not be used.
+    /// Returns false if there is no default, or the attempt delivers no notice.
     pub(super) fn start_without(
         &mut self,
         wanting: Option<Wanting>,
@@ -137,11 +140,12 @@ impl<'a> NoticeFallback<'a> {
     }
 }
 
-/// Checks that a notice may be signed by the `count` secrets that can be read. `faults` are the
-/// reasons why other secrets cannot be read. If `body` is the notice's own body, the faults are
-/// added to the body.
+/// Checks that a notice may be signed by the `count` secrets that can be read; at least one is
+/// needed. `faults` are the reasons why other secrets cannot be read. If `body` is the notice's own
+/// payload, the faults are added to `body`.
 ///
-/// The error is the reason why the request is not sent.
+/// The error is the reason why the request is not sent. A request that is no notice always gets an
+/// error.
 pub(super) fn sign_by_the_others(
     attempt: &Attempt,
     body: &mut String,

@@ -16,14 +16,15 @@ const LONGEST: usize = 8 * 1024;
 /// The unfinished lines of an attempt, one for each stream.
 #[derive(Debug)]
 pub(super) struct OutputLines {
-    /// The span of the run that writes the lines.
+    /// The `tracing` span of the run. The lines are logged within this span.
     run: Span,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 impl OutputLines {
-    /// Creates empty lines for the run that logs within this span.
+    /// Creates the unfinished lines, still empty, of an attempt whose lines are logged within the
+    /// span `run`.
     pub(super) fn of(run: Span) -> Self {
         Self { run, stdout: Vec::new(), stderr: Vec::new() }
     }

@@ -1,8 +1,8 @@
 //! The shell lines that need no shell: a program and plain arguments.
 //!
-//! Invariant: a line has words here only if `sh` would execute exactly these words. The keeper
-//! tries the program first. If this program cannot be executed, the keeper starts the shell with
-//! the line, so messages and exit codes are those of the shell.
+//! Invariant: [`words`] splits a line only if `sh` would execute exactly these words. The keeper
+//! first executes the first word as a program. If this fails, the keeper starts the shell with the
+//! line, so messages and exit codes are those of the shell.
 
 use crate::keeper::Variables;
 
@@ -19,8 +19,8 @@ const OWN_WORDS: &str = "case coproc do done elif else esac fi for function if i
 /// The variables from which a shell takes options, functions or files.
 const READ_BY_SHELLS: [&str; 5] = ["BASH_", "BASHOPTS", "ENV", "POSIX", "SHELLOPTS"];
 
-/// Returns the words of `line` if they are all that a shell with the environment `env` would
-/// execute.
+/// Returns the words of `line` if a shell with the environment `env` would execute exactly these
+/// words, as a program with its arguments. Returns `None` if the line needs a shell.
 pub(super) fn words(line: &str, env: &Variables) -> Option<Vec<String>> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" \t_@+,./:=-".contains(&byte);
     if !line.bytes().all(is_plain) || !env.0.keys().all(|name| is_passed_on(name)) {

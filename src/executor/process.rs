@@ -50,8 +50,8 @@ fn unenforced_text(
 }
 
 /// Runs `program` by the rules of `attempt` and waits until none of its processes is left. Returns
-/// the outcome. If the start failed because the directory or program cannot be used, also returns
-/// which one.
+/// the outcome. If the start failed because of the directory or the program, also returns which of
+/// the two cannot be used; otherwise `None`.
 pub(super) async fn execute(
     (keeper, shortage): (&Keeper, &Shortage),
     account: &Account,

@@ -68,8 +68,8 @@ impl Shortage {
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
     }
 
-    /// Notes that this node cannot do the step `cannot` of a start. Returns the outcome of the
-    /// attempt that needed this step.
+    /// Notes that this node cannot do a step of a start; the text `cannot` names the step. Returns
+    /// the outcome of the attempt that needed the step: the attempt was not started.
     pub(super) fn not_started(&self, cannot: &str) -> AttemptOutcome {
         let why = format!("not started: this node cannot {cannot}");
         self.note(&why);
@@ -83,14 +83,16 @@ impl Shortage {
         }
     }
 
-    /// Returns the resource that this node lacks. `None` once a start has succeeded or met no
-    /// shortage, or if no start was tried for long after the pause.
+    /// Returns the reason why this node cannot start runs. Returns `None` if the last start
+    /// succeeded or its test found no shortage. Also returns `None` if no start was tried for long
+    /// after the pause.
     pub(super) fn why(&self) -> Option<String> {
         let now = BootInstant::now();
         self.lock().as_ref().filter(|short| !short.is_over(now)).map(|short| short.why.clone())
     }
 
-    /// Returns how many runs may be claimed: none during the pause, then one run as a test.
+    /// Returns how many runs may be claimed: none during the pause, then one run as a test, and
+    /// `usize::MAX` without a shortage.
     pub(super) fn capacity(&self) -> usize {
         let now = BootInstant::now();
         match &*self.lock() {

@@ -42,13 +42,13 @@ const KEPT: usize = 64 * 1024;
 /// is unknown.
 const READ: usize = 1024 * 1024;
 /// The time for which an idle connection is kept for the next request to the same host. The time is
-/// short, because a server that closes the connection first would fail a request that must not be
-/// sent twice.
+/// short, so that the server rarely closes the connection first. A request on a closed connection
+/// fails, because it must not be sent twice.
 const IDLE: Duration = Duration::from_secs(4);
 /// The longest time a ping may take.
 const PING: Duration = Duration::from_secs(5);
-/// The header fields of Standard Webhooks. The signature covers the whole request to the job's own
-/// URL.
+/// The header fields of Standard Webhooks. They are removed if a redirect changes the request to
+/// GET or leads to another origin.
 const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 /// Builds the client for all requests. The client uses the system's certificates. It uses no
@@ -278,7 +278,7 @@ impl Hop {
     }
 
     /// Returns the next request if `response` is a redirect; `None` if `response` is the final
-    /// answer.
+    /// answer. The error is the reason why the redirect cannot be followed.
     fn redirected(&self, response: &Response) -> Result<Option<Self>, String> {
         let status = response.status();
         let keeps_method = matches!(status.as_u16(), 307 | 308);
@@ -340,7 +340,8 @@ impl Hop {
     }
 }
 
-/// Adds the fields of Standard Webhooks, if there is a secret to sign with.
+/// Adds the header fields of Standard Webhooks, with one signature for each of `secrets`. Adds
+/// nothing if `secrets` is empty.
 fn sign(
     headers: &mut HeaderMap,
     secrets: &[WebhookSecret],
