@@ -27,8 +27,8 @@
 //! 2. Polled: the ticker of each node asks `list_due.lua` for the runs that are ready by Redis'
 //!    clock in the lanes of this node. Then the ticker sleeps until the next ready time.
 //!    `engine::dispatch::dispatcher` decides which ready runs to claim, and in which order.
-//! 3. Judged: [`domain::schedule::lateness`] decides whether the run starts, or a missed range is
-//!    skipped (`skip_run.lua`).
+//! 3. Judged: [`domain::schedule::lateness`] decides whether the run starts, or is skipped together
+//!    with the occurrences that are missed too (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves the run to the leases with an owner, a time limit and a
 //!    rising fence, and plans the next run. If an open run of the same job blocks the run, the run
 //!    waits or ends as skipped in the same step. If its queue has no room (limit, rate limit or
@@ -36,8 +36,8 @@
 //!    wakes the nodes, because a place in the queue is free again.
 //! 5. Executed: the runner gives the run to [`executor::Execute`]. If the job has a `done_check`,
 //!    this check runs first (`engine::execution::done_check`). The lease keeper renews the lease.
-//!    The end of a lease is counted from before its renewal was sent. So the job is stopped before
-//!    another node may take over the run.
+//!    The node counts the lease from the moment before it sends the renewal, and uses only nine
+//!    tenths of it. So the job is stopped before another node may take over the run.
 //! 6. Finished: `finish_run.lua` writes the end of the run if the fence is still that of the run,
 //!    or plans a retry. A node that lost the lease can change nothing.
 //! 7. Recovered: a reaper on each node watches leases by the node's own clock. If a lease stays
@@ -47,18 +47,19 @@
 //! 9. Trimmed: after the retention time, `forget_runs.lua` removes the run's record and adds the
 //!    end of the run to the ledger of its job.
 //!
-//! Most jobs and runs need no rule beyond their queue. Short scripts take them through steps 1, 4 and
-//! 6, many in one call: `add_jobs.lua`, `claim_plain_runs.lua` and `finish_plain_runs.lua`.
+//! Most jobs and runs need no rule beyond their queue. Short scripts take them through steps 1, 4
+//! and 6, many in one call: `add_jobs.lua`, `claim_plain_runs.lua` and `finish_plain_runs.lua`.
 //!
 //! # The code that a due run passes
 //!
-//! A due run passes these files in this order. If the claim answers that the job changed, the
-//! dispatcher gives the run to step 4 again.
+//! A due run passes these files in this order. If Redis answers a claim that the job has changed,
+//! the dispatcher gives the run to step 4 again.
 //!
 //! 1. `engine/dispatch/ticker.rs` polls at intervals, and when the next run is ready.
 //! 2. `store/runs/due_poll.rs` sends the poll.
 //! 3. `engine/dispatch/dispatcher/` gets the result of the poll, and decides which runs to claim.
-//! 4. `engine/dispatch/claimer/claim_plan.rs` decides about each run, and makes the claim order.
+//! 4. `engine/dispatch/claimer/claim_plan.rs` decides about each run, and makes the message that
+//!    asks Redis to claim the run.
 //! 5. `engine/dispatch/claimer/claim_call.rs` repeats the claim until Redis answers.
 //! 6. `store/runs/claims.rs` sends the claim.
 //! 7. `engine/execution/runner.rs` starts the run in a separate task.
@@ -70,45 +71,45 @@
 //!
 //! # The gates of a run
 //!
-//! A [`domain::queue::gate`] is a concurrency key, a group, or a job that must not run at the same
-//! time. `claim_runs.lua` checks the gates of a run in a fixed order, after all other checks. A run
-//! that finds a gate without a free place leaves its lane and waits at this gate
+//! A gate ([`domain::queue::gate`]) is a concurrency key, a group, or a job that must not run at
+//! the same time. `claim_runs.lua` checks the gates of a run in a fixed order, after all other
+//! checks. A run that finds a gate without a free place leaves its lane and waits at this gate
 //! (`gate_waiters:G`). The run keeps the places (`gate_holders:G`) that it already got at earlier
 //! gates.
 //!
-//! When a run's lease ends for any reason, the run gives up its places. The script that does this
-//! only marks the gate (`gate_timers`) and notifies every node. Then the
+//! When a run's lease ends for any reason, the run gives up its places. The script that ends the
+//! lease only marks the gate (`gate_timers`) and notifies every node. Then the
 //! `engine::dispatch::gatekeeper` of any node calls `open_gate.lua`. This script gives the free
 //! place to the first waiter, and puts that run back into its lane. Only this script admits
 //! waiters, and any node may call it at any time. So no wake-up is lost if a node fails.
 //!
-//! Waiters are also stored by lane (`gate_waiter_lanes:G` has the first waiter of each lane). So a
-//! lane without a node is skipped at once. The gatekeeper asks [`store::Takers`] which lanes no
-//! node serves. The field `places` in the record of a run names its gates, because a script must
-//! know all its keys before it writes.
+//! Waiters are also stored by lane (`gate_waiter_lanes:G` has the first waiter of each lane). So
+//! all waiters of a lane that no node serves are skipped at once. The gatekeeper asks
+//! [`store::Takers`] which lanes no node serves. The field `places` in the record of a run names
+//! its gates, because a script must know all its keys before it writes.
 //!
 //! # When data is lost
 //!
-//! Each poll returns the epoch and the fence counter. If these differ from the values that this
+//! Each poll returns the epoch and the highest fence. If these differ from the values that this
 //! node knows, the module `loss` of [`engine`] finds out what happened. It then begins a new epoch
 //! (`begin_epoch.lua`), and restores the ends of runs from the journal of its node
 //! (`restore_run.lua`). A node that was executing a lost run gives the run back (`return_run.lua`).
 //! Meanwhile no run is ready.
 //!
-//! # Decisions that the design page leaves open
+//! # Decisions and their reasons
 //!
 //! - The claim is the start mark of an at-most-once run, because Redis acknowledges the claim
 //!   before the process starts. If the lease of such a run expires, the run is `lost`, although it
 //!   may not have started. This saves a call to Redis, and never starts a run twice. Only the node
 //!   that claimed the run may give it back, if the answer to the claim never came.
-//! - The claims of a run decide whether the run may have started. Its attempt number cannot decide
-//!   this, because a run that was handed back keeps the number. A claim stores whether an earlier
-//!   claim existed, so that a repeated claim gets the same answer.
+//! - A run that was claimed before may have started. Its attempt number does not show this, because
+//!   a run that was handed back keeps the number. So a claim stores whether an earlier claim
+//!   existed. If the same claim is sent again, it gets the same answer.
 //! - The count of unclear answers of a `done_check` starts again after a clear answer or a lost
 //!   node.
 //! - A run at a gate is woken in two steps. The script that frees a place marks the gate, and a
-//!   node opens the gate a moment later. The mark stays until then, so no wake-up is lost. Other
-//!   scripts need not know which waiter is next, by which rule, or in which lane.
+//!   node opens the gate a moment later. The mark stays until then, so no wake-up is lost. Only the
+//!   script that opens gates needs to know which waiter is next.
 //! - The `rev` of a job is `max(rev + 1, TIME in microseconds)`. So if a job name is used again, no
 //!   old definition has the same number.
 //! - After a data loss, no run is claimed for the length of a lease. A node without a

@@ -147,7 +147,7 @@ impl MayRunAs {
     /// Returns the account of the user that `run_as` names. Returns `None` if no user is named.
     ///
     /// The error is the reason why the account does not exist or is not allowed. A job with a user
-    /// must not set a variable `LD_*`, so such a variable in `own` is an error too.
+    /// must not set a variable `LD_*`, so such a name in the job's variables `own` is an error too.
     pub(super) async fn account(
         &self,
         run_as: Option<&RunAs>,

@@ -48,7 +48,8 @@ impl Account {
     }
 
     /// Returns the value of the variable `SHELL`: the job's shell, or else the login shell of the
-    /// user that the job names, if that user can log in.
+    /// user that the job names. Returns `/bin/sh` if the job names no user, or the user cannot log
+    /// in.
     fn shell(&self, attempt: &Attempt) -> String {
         let own = self.shell.as_ref().filter(|shell| {
             !shell.is_empty() && !shell.ends_with("/nologin") && !shell.ends_with("/false")
@@ -59,8 +60,9 @@ impl Account {
         }
     }
 
-    /// Returns the directory in which a process of `attempt` starts, and an alternative for a
-    /// missing home directory.
+    /// Returns the directory in which a process of `attempt` starts, and an alternative. If the job
+    /// names no directory, these are the home directory and `/`, in case the home directory is
+    /// missing.
     ///
     /// The process itself finds out whether the directory exists, because a file system may be slow
     /// to answer.

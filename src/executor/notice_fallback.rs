@@ -144,8 +144,8 @@ impl<'a> NoticeFallback<'a> {
 /// needed. `faults` are the reasons why other secrets cannot be read. If `body` is the notice's own
 /// payload, the faults are added to `body`.
 ///
-/// The error is the reason why the request is not sent. A request that is no notice always gets an
-/// error.
+/// The error is the reason why the request is not sent. A request that delivers no notice always
+/// gets an error.
 pub(super) fn sign_by_the_others(
     attempt: &Attempt,
     body: &mut String,

@@ -1,9 +1,9 @@
 //! The output of an attempt, shared between the task that fills it and the task that reports it
 //! while the attempt runs.
 //!
-//! Invariant: the buffer keeps the beginning and the end of both streams together, each as long as
-//! its bound, in the order of arrival. Every byte is either kept or counted as dropped. Memory
-//! stays bounded whatever the job prints.
+//! Invariant: the buffer keeps the beginning and the end of the output, each up to its bound. The
+//! bytes of both streams are kept together, in the order of arrival. Every byte is either kept or
+//! counted as dropped. Memory stays bounded whatever the job prints.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd as _;
 
 use rustix::io::Errno;
 
-/// Returns true if only the user `uid` may write as group `gid`. Returns false if this is
-/// uncertain.
+/// Returns true if only the user `uid` may write the file or directory `opened` as its group `gid`.
+/// Returns false if this is uncertain.
 pub(super) fn is_private_group(gid: u32, uid: u32, opened: &File) -> bool {
     if has_access_list(opened) {
         return false;

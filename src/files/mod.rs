@@ -1,5 +1,5 @@
 //! The opening of files whose content schedd obeys, and the check of which users may change these
-//! files (layer 2).
+//! files (layer 2 of the layers in `src/lib.rs`).
 //!
 //! Checked files are the jobs file, its calendars, `env_file`, `url_file`, credentials and the
 //! state directory. Files that an operator names as data (`--body @FILE`, the standard input) are
@@ -86,16 +86,17 @@ pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<OpenedFile, OpenEr
     Ok(OpenedFile { file, about, doubt })
 }
 
-/// Returns the reason why the content of the directory at `path` cannot be trusted. Returns `None`
-/// if the content can be trusted.
+/// Returns the reason why the directory at `path` cannot be trusted: another user owns it or may
+/// write there. Returns `None` if the directory can be trusted.
 pub fn doubt_of_directory(path: &Path) -> io::Result<Option<String>> {
     let directory = path_walk::open_directory(path)?;
     let about = directory.metadata()?;
     Ok(Owners::of_this_process().doubt_of(&JudgedPath::Directory(path), &about, &directory))
 }
 
-/// Returns the reason why the data in the directory at `path` cannot be trusted: another user may
-/// write in the directory or owns a file there. Returns `None` if the data can be trusted.
+/// Returns the reason why the data in the directory at `path` cannot be trusted: another user owns
+/// the directory or a file there, or may write in the directory. Returns `None` if the data can be
+/// trusted.
 pub fn doubt_of_data(path: &Path) -> io::Result<Option<String>> {
     let doubt = doubt_of_directory(path)?;
     if doubt.is_some() {

@@ -21,7 +21,7 @@ pub struct Owners {
 pub(super) enum JudgedPath<'a> {
     File,
     Directory(&'a Path),
-    /// A file or directory inside the state directory or another checked directory.
+    /// An entry of a directory, such as a file in the state directory.
     Entry(&'a Path),
 }
 

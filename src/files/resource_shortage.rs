@@ -6,8 +6,9 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// The number of file descriptors that must be free. A library may use several descriptors at the
-/// same time, and other threads may use the last free descriptors for a moment.
+/// The number of file descriptors that must be free. With fewer, this process counts as short of
+/// descriptors. A library may use several descriptors at the same time. Other threads may use the
+/// last free descriptors for a moment.
 const FREE: usize = 16;
 
 /// Returns true if `error` means that this process or this host lacks descriptors or memory.
@@ -16,8 +17,8 @@ pub fn is_shortage(error: &io::Error) -> bool {
     errno.is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }
 
-/// Returns the error of opening a few files, if this process lacks descriptors. Returns `None` if
-/// enough descriptors are free.
+/// Tries to open [`FREE`] files. Returns the error if this process lacks the descriptors. Returns
+/// `None` if enough descriptors are free.
 ///
 /// Some functions of the C library (look-ups of hosts and users) hide this error and report that
 /// nothing was found. So this function is called after such a function failed.

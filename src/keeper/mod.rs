@@ -1,4 +1,5 @@
-//! The keeper (layer 2): the small process that owns the jobs' processes.
+//! The keeper (layer 2 of the layers in `src/lib.rs`): the small process that starts, watches and
+//! ends the jobs' processes.
 //!
 //! The daemon has one keeper: the same program, started with the argument `__keeper`. A socket to
 //! the daemon is the keeper's only connection. Only the keeper starts jobs. When the daemon dies,

@@ -74,7 +74,7 @@ impl Places {
 }
 
 /// Returns the first directory of `$STATE_DIRECTORY`, a colon-separated list set by systemd.
-/// Returns `None` if the variable is not set.
+/// Returns `None` if the variable is not set or its first directory is not absolute.
 pub(super) fn unit_directory() -> Option<PathBuf> {
     env::split_paths(&env::var_os("STATE_DIRECTORY")?).next().filter(|dir| dir.is_absolute())
 }

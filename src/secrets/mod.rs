@@ -1,4 +1,4 @@
-//! The secrets of this node, read at the moment of use (layer 2).
+//! The secrets of this node, read at the moment of use (layer 2 of the layers in `src/lib.rs`).
 //!
 //! [`Credentials`] replaces `${credential:NAME}` in a text by the content of a file in
 //! `$CREDENTIALS_DIRECTORY`. systemd puts these files there (`LoadCredential=`). [`variables`]
@@ -29,8 +29,9 @@ const DAEMON: &str = "schedd";
 /// Also returns the reason for each variable or file that cannot be read.
 ///
 /// Later files override earlier files, and `own` overrides all files. Credentials are filled in.
-/// Each reason names its file or variable. A file may also belong to `job_user`, the user id of the
-/// processes. Fails if this node lacks the descriptors or the memory to read files.
+/// Each reason names its file or variable. A file must belong to root, to the user of this process
+/// or to `job_user`, the user id of the job's processes. Fails if this node lacks the descriptors
+/// or the memory to read files.
 pub fn variables(
     files: &[EnvFile],
     job_user: Option<u32>,
@@ -69,8 +70,8 @@ pub fn variables(
 /// an attempt could use the file.
 ///
 /// The result is also `None` for a file that is missing, or that this process may not read. An
-/// attempt on another host or as another user may read such a file. The file may belong to
-/// `job_user`, or to the user `schedd` of the daemon.
+/// attempt on another host or as another user may read such a file. The file must belong to root,
+/// to the user of this process, to `job_user`, or to the user `schedd` of the packaged daemon.
 pub fn fault_of(file: &EnvFile, job_user: Option<&str>) -> Option<String> {
     rustix::fs::access(file.path(), rustix::fs::Access::READ_OK).ok()?;
     let id_of = |name: &str| {

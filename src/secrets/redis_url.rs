@@ -18,7 +18,8 @@ pub enum RedisUrl {
 }
 
 impl RedisUrl {
-    /// Returns the file with the address, if every user on the host can read the file.
+    /// Returns the path of the file with the address, if every user on the host can read the file.
+    /// Returns `None` for another file, and for an address that is not in a file.
     pub fn open_file(&self) -> Option<&Path> {
         let Self::File(file) = self else { return None };
         let mode = std::fs::metadata(file).ok()?.permissions().mode();

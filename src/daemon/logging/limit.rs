@@ -30,7 +30,8 @@ const SEARCH_EVERY: Duration = Duration::from_millis(100);
 /// The decision to write a line or only to count the line.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// The line is written. If present, the summary of the previous period is written first.
+    /// The line is written. If the value has the summary of the previous period, that summary is
+    /// written first.
     Written(Option<LogEntry>),
     /// The line is not written and only counted for the summary.
     HeldBack,

@@ -112,7 +112,8 @@ pub(crate) struct SharedTimer {
     timer: BootTimer,
     /// The earliest instant that a task waits for.
     next: Cell<BootInstant>,
-    /// Wakes the task that waits for the timer, because `next` is earlier than before.
+    /// Wakes the task in [`Self::run`], which must set the timer again, because `next` is earlier
+    /// than before.
     is_earlier: Notify,
     fired: Notify,
 }
@@ -121,13 +122,16 @@ pub(crate) struct SharedTimer {
 const NEVER: BootInstant = BootInstant(u64::MAX);
 
 impl SharedTimer {
-    /// Creates a timer. Another task must call [`Self::run`]. Otherwise as [`BootTimer::new`].
+    /// Creates a timer that is not set. A separate task must call [`Self::run`], which wakes the
+    /// waiting tasks.
+    ///
+    /// Must be called inside a runtime. Fails if the process has no free file descriptor.
     pub(crate) fn new() -> io::Result<Self> {
         let (is_earlier, fired) = (Notify::new(), Notify::new());
         Ok(Self { timer: BootTimer::new()?, next: Cell::new(NEVER), is_earlier, fired })
     }
 
-    /// Wakes the waiting tasks. Never returns.
+    /// Wakes the tasks that wait in [`Self::until`] whenever the timer fires. Never returns.
     pub(crate) async fn run(&self) -> Infallible {
         loop {
             tokio::select! {

@@ -9,7 +9,8 @@ use super::boot_clock::BootInstant;
 use crate::keeper::process::process_table::ProcessWord;
 use crate::keeper::protocol::keeper_messages::{LaunchOrder, ProcessEnd};
 
-/// The time limits of one run: for its start, for its end, and by the end of its lease.
+/// The time limits of one run: the limit of its start, then the timeout of its program, and always
+/// the end of its lease.
 #[derive(Debug)]
 pub(crate) struct RunBounds {
     deadline: BootInstant,
@@ -52,8 +53,8 @@ impl RunBounds {
         self.end
     }
 
-    /// Decides to end the run if a time limit is over at `now`. Returns true if this call decided
-    /// it. The caller must then send SIGTERM, unless SIGKILL is due at once.
+    /// Decides to end the run if a time limit is over at `now`. Returns true if this call made the
+    /// decision. The caller must then send SIGTERM, unless SIGKILL is due at once.
     pub(crate) fn judge(&mut self, now: BootInstant) -> bool {
         if self.end.is_some() {
             return false;
@@ -86,8 +87,8 @@ impl RunBounds {
         self.kill_at.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// Applies the instruction `word`. Returns true if the caller must send SIGTERM because of the
-    /// instruction.
+    /// Applies the daemon's instruction `word`. Returns true if the caller must send SIGTERM
+    /// because of the instruction.
     pub(crate) fn hear(&mut self, word: ProcessWord) -> bool {
         let now = BootInstant::now();
         match word {

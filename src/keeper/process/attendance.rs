@@ -33,13 +33,13 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// The SIGKILLs take ten seconds together. The keeper counts signals and not time, because time
 /// also passes while the keeper itself is stopped.
 const MOST_KILLS: u32 = 100;
-/// The wait after the first SIGKILL of a run's direct child and its process group. Then all
-/// processes of the run are searched and killed. The wait doubles each time, up to
+/// The wait after the first SIGKILL, which goes to a run's direct child and its process group.
+/// Later SIGKILLs go to all processes of the run. The wait doubles after each of them, up to
 /// `KILL_AGAIN_AT_LEAST`.
 const KILL_AGAIN: Duration = Duration::from_millis(50);
 const KILL_AGAIN_AT_LEAST: Duration = Duration::from_secs(1);
-/// The number of SIGKILLs sent to a run's direct child before the keeper stops trying. They take
-/// ten seconds together.
+/// The number of SIGKILLs sent to a run's direct child before the keeper stops trying. With the
+/// waits between them, they take about ten seconds.
 const MOST_KILLS_OF_A_LEADER: u32 = 14;
 /// The number of SIGKILLs sent to a child whose program has not begun. A child that survives these
 /// signals is stuck in the kernel and will never become the program.
@@ -141,8 +141,8 @@ impl StartingProcess {
         rustix::process::waitid(WaitId::Pid(self.leader), options).ok().flatten()
     }
 
-    /// Returns the report of a child that was killed before its program began. It waited for a
-    /// directory, file or host that did not answer. `more` is added to the error text.
+    /// Returns the report of a child that was killed before its program began. The child waited for
+    /// a directory, file or host that did not answer. `more` is added to the error text.
     fn not_begun(&self, launch: &LaunchOrder, more: &str) -> RunReport {
         let file_or_host = program_file::unanswering(self.marks.place(), launch);
         match self.bounds.end() {

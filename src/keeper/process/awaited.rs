@@ -18,8 +18,8 @@ impl Awaited {
         Self::with(fd, Interest::READABLE)
     }
 
-    /// Watches only whether `fd`, the reading end of a pipe, is closed at its other end. Bytes in
-    /// the pipe wake no task. Otherwise as [`Self::new`].
+    /// Watches `fd`, the reading end of a pipe, only for the closing of the other end. Bytes in the
+    /// pipe wake no task. Must be called inside a runtime. Fails if the system will not watch `fd`.
     pub(crate) fn until_closed(fd: OwnedFd) -> io::Result<Self> {
         Self::with(fd, Interest::PRIORITY)
     }

@@ -108,8 +108,9 @@ impl ChildSetup {
         })
     }
 
-    /// Returns true if the child has neither its own user nor limits. The kernel then has no reason
-    /// to restrict or kill the processes that use the memory of the child.
+    /// Returns true if the child may use the memory of the keeper: it has neither its own user nor
+    /// limits. For any other child, the kernel may restrict or kill every process that uses its
+    /// memory.
     pub(crate) fn may_share_memory(&self) -> bool {
         self.is_plain
     }

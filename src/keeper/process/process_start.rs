@@ -36,7 +36,7 @@ use crate::keeper::protocol::outbox::Pending;
 
 /// The wait between two checks whether a child without a pidfd is dead.
 const LOOK: Duration = Duration::from_millis(10);
-/// The most such checks of one child.
+/// The most checks whether a child without a pidfd is dead.
 const MOST_LOOKS: u32 = 100;
 
 /// A forked child that will become the program of a run.
@@ -74,6 +74,7 @@ fn may_start(
 }
 
 /// Forks the child of `launch`. After the fork the child finds and executes its program by itself.
+/// The error is the report of a run that was not started.
 pub(crate) async fn start(
     table: &Rc<ProcessTable>,
     key: Key,

@@ -104,7 +104,8 @@ impl ProcessTable {
         Ok((Rc::new(table), items))
     }
 
-    /// Registers a run before it has a process. Returns `None` if `key` is in use.
+    /// Registers a run before it has a process. Returns the receiver of the run's instructions, or
+    /// `None` if `key` is in use.
     pub(crate) fn admit(
         &self,
         key: Key,
@@ -199,8 +200,8 @@ impl ProcessTable {
         self.left_cgroups.borrow_mut().retain(|cgroup| !cgroup.remove());
     }
 
-    /// Kills all processes in the cgroups of all runs. Returns true if there were no such
-    /// processes.
+    /// Kills all processes in the cgroups of all runs. Returns true if these cgroups were already
+    /// empty.
     pub(crate) fn clear_cgroups(&self) -> bool {
         self.remove_left_cgroups();
         let Some(cgroups) = self.cgroups.as_ref().filter(|cgroups| cgroups.is_populated()) else {
@@ -244,8 +245,8 @@ impl ProcessTable {
         Rc::new(Pending::new(key, self.output))
     }
 
-    /// Returns true if the table has no run, and no killed child that does not die. Processes that
-    /// are left will then end soon.
+    /// Returns true if no run is registered, and no child is left that survived SIGKILL. Only
+    /// orphans can then be left, and they end soon.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_empty() && self.given_up.borrow().is_empty()
     }
@@ -405,7 +406,8 @@ impl ProcessTable {
     }
 
     /// Reaps dead orphans, and kills the orphans whose run has ended. Returns the number of
-    /// children that are left and are not the leader of a run.
+    /// children that are left, without the leaders of runs. Returns 1 if the children cannot be
+    /// listed.
     pub(crate) fn sweep(&self) -> usize {
         self.remove_left_cgroups();
         self.given_up.borrow_mut().retain(|pid, _| {

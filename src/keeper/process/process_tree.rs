@@ -153,7 +153,7 @@ pub(crate) struct ChildList {
 }
 
 impl ChildList {
-    /// Opens the list of the calling thread. If the process has one thread, its children are all
+    /// Opens the list of the calling thread. In a process with one thread, the list has all
     /// children of the process.
     pub(crate) fn open() -> Self {
         Self { file: File::open("/proc/thread-self/children").ok() }
@@ -194,7 +194,7 @@ impl Snapshot {
     }
 
     /// Returns the processes in `/proc`. Returns `None` if this process has no free descriptor to
-    /// look: it then does not even see itself.
+    /// read them: then not even its own entry is found.
     pub(crate) fn try_take() -> Option<Self> {
         let pids = std::fs::read_dir("/proc").ok()?.flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -19,7 +19,8 @@ use crate::keeper::protocol::keeper_messages::{LaunchOrder, ProcessEnd, RunRepor
 /// The directories searched for a program name without a slash if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
 
-/// The number that is added to the numbers of the candidates of [`Candidates::without_shell`].
+/// The number that is added to the candidate numbers of [`Candidates::without_shell`] in the marks
+/// of a child. The sum keeps these numbers apart from the numbers of [`Candidates::of`].
 pub(crate) const WITHOUT_SHELL: u32 = 1 << 31;
 
 /// Returns the text of an error without the errno number.
@@ -45,8 +46,8 @@ fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Run
 /// Returns a report that the keeper lacks resources to start a process. Returns `None` if `error`
 /// has another cause.
 ///
-/// Only steps before the child exists, and the fork, may use this function. In a child the same
-/// error may come from a limit of its job or of its job's user.
+/// For the steps of the keeper, up to the fork, any error may be given. For a step of the child,
+/// only `ENFILE` may be given: another error may come from a limit of the job or its user.
 pub(crate) fn short_of(error: &io::Error) -> Option<RunReport> {
     let errno = Errno::from_io_error(error)?;
     let is_short = matches!(errno, Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM);
@@ -75,15 +76,16 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
-    /// Builds the candidates for the program of `launch`, as [`Self::new`] does.
+    /// Builds the candidates for the first word of the arguments of `launch`, without looking at
+    /// any file. Fails if a path contains a zero byte.
     pub(crate) fn of(launch: &LaunchOrder) -> io::Result<Self> {
         let name = launch.argv.first().map_or("", String::as_str);
         let path = launch.env.0.get("PATH").map(String::as_str);
         Self::new(name, path, &launch.cwd, launch.cwd_else.as_deref())
     }
 
-    /// Builds the candidates for the program that `launch` executes without its shell, as a shell in
-    /// the directory of the job sees them. Returns `None` if the shell is needed.
+    /// Builds the candidates for the program that `launch` executes without its shell, as a shell
+    /// in the directory of the job sees them. Returns `None` if the shell is needed.
     pub(crate) fn without_shell(launch: &LaunchOrder) -> io::Result<Option<Self>> {
         let Some(name) = launch.direct.iter().flatten().next() else { return Ok(None) };
         let path = launch.env.0.get("PATH").map(String::as_str);
@@ -121,7 +123,8 @@ impl Candidates {
 
     /// Returns the file to execute and its number among the candidates. `place` is the working
     /// directory that the child entered, from which relative candidates are searched. A bare name
-    /// gives the first file that can be executed. A name with a slash gives its file without a check.
+    /// gives the first file that can be executed. A name with a slash gives its file without a
+    /// check.
     ///
     /// Calls `before` with the number of each candidate before its check. Safe between fork and
     /// exec: the search neither allocates nor locks. May wait for a file system.
@@ -198,7 +201,8 @@ pub(crate) fn failed(failure: StartFailure, launch: &LaunchOrder) -> RunReport {
     RunReport { wanting, ..report }
 }
 
-/// Returns the part of the job that `step` needs, if a notice can start without this part.
+/// Returns the part of the job that `step` needs, if a notice can start without this part. Returns
+/// `None` for the other steps.
 pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
     match step {
         StartStep::Directory => Some(Wanting::Directory),

@@ -41,8 +41,9 @@ pub(crate) const CAUGHT: [c_int; 5] =
 /// The size of the stack of a child, in bytes. The child calls a few small functions only.
 const STACK: usize = 64 * 1024;
 
-/// True if a child may use the memory of the keeper. The child then must not use the C library,
-/// which writes `errno` into that memory. Other processors lack [`system_call`].
+/// True if a child may use the memory of the keeper on this kind of processor. Such a child must
+/// not call the C library, which writes `errno` into that memory. On other processors,
+/// [`system_call`] needs the C library.
 const CAN_SHARE: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// The arguments and environment of the child: strings, and the null-terminated arrays of pointers
@@ -129,9 +130,9 @@ impl Drop for ChildMemory {
 /// progress by marks, which `progress` reads.
 ///
 /// Returns the child, and the descriptor that becomes readable once the child is dead
-/// (`pidfd_open(2)`). The caller must be the only thread of its process and outlive the child, whose
-/// death signal is tied to that thread. When the function returns, the child's descriptors are
-/// closed in the calling process. Fails as `clone(2)` does.
+/// (`pidfd_open(2)`). The caller must be the only thread of its process and outlive the child,
+/// whose death signal is tied to that thread. When the function returns, the child's descriptors
+/// are closed in the calling process. Fails as `clone(2)` does.
 pub(crate) fn spawn(plan: SpawnPlan, progress: &mut StartProgress) -> io::Result<(Pid, OwnedFd)> {
     let shared = if CAN_SHARE && plan.becoming.may_share_memory() { libc::CLONE_VM } else { 0 };
     let memory = ChildMemory::new(plan);
@@ -307,8 +308,9 @@ fn reset(signals: impl IntoIterator<Item = c_int>) {
     }
 }
 
-/// Closes all descriptors above the first three, except `kept`. An old kernel cannot close them in
-/// one call. There the exec closes the descriptors that the keeper opened.
+/// Closes all descriptors above the first three, except `kept`. An old kernel lacks the call
+/// (`close_range(2)`), and closes nothing here. The exec then closes the descriptors that the
+/// keeper opened.
 fn close_all_but(kept: BorrowedFd<'_>) {
     let kept = usize::try_from(kept.as_raw_fd()).unwrap_or(3);
     for (first, last) in [(3, kept.saturating_sub(1)), (kept.saturating_add(1), u32::MAX as usize)]

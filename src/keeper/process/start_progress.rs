@@ -201,8 +201,8 @@ impl StartProgress {
         }
     }
 
-    /// Returns the outcome of the start if this call is the first to read the outcome. Reads the
-    /// pipe itself, so `None` means that the child has not closed its side yet.
+    /// Reads the pipe without waiting. Returns the outcome of the start once, after the child has
+    /// closed its side. Returns `None` before that, and if the outcome was returned before.
     pub(crate) fn read(&mut self) -> Option<StartReport> {
         let pipe = self.pipe.as_ref()?;
         let mut bytes = [0; SIZE * 64];

@@ -88,8 +88,9 @@ impl Keeper {
         self.inner.link.borrow().as_ref().is_some_and(|link| link.is_answering())
     }
 
-    /// Starts the program of `launch`. Waits for a keeper at most until the end of the lease. The
-    /// report of the returned child says whether the program started.
+    /// Starts the program of `launch`. If no keeper runs, waits for a keeper at most until shortly
+    /// before the end of the lease. The report of the returned child says whether the program
+    /// started.
     pub async fn spawn(&self, launch: LaunchOrder, output: Arc<dyn OutputSink>) -> Child {
         let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
         let mut links = self.inner.link.clone();

@@ -18,8 +18,8 @@ use crate::keeper::limits::delegation::Delegation;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
 use crate::keeper::process::process_tree::Identity;
 
-/// The number of checks in a row without a message from the keeper after which it gets no new runs.
-/// Such a keeper may hang.
+/// The number of checks in a row without a message from the keeper after which the keeper counts as
+/// not ready. Such a keeper may hang, so the node claims no run for it.
 const DOUBTFUL_LOOKS: u32 = 3;
 
 /// The settings of a keeper.
@@ -93,7 +93,7 @@ impl std::fmt::Debug for OpenProcess {
 }
 
 impl KeeperLink {
-    /// Creates a link to the keeper `pid`, whose orders go into `orders`.
+    /// Creates a link to the keeper `pid`. The messages to the keeper go into the queue `orders`.
     pub(crate) fn new(pid: u32, orders: mpsc::Sender<Vec<u8>>) -> Self {
         Self {
             pid,
@@ -255,8 +255,8 @@ impl Child {
         Self { state: State::Over(report) }
     }
 
-    /// Extends the lease of the run to `deadline`. The order may be lost if the keeper is slow. The
-    /// next call then extends the lease.
+    /// Extends the lease of the run to `deadline`. If the queue to a slow keeper is full, the
+    /// message is dropped. The next renewal then extends the lease.
     pub fn extend(&self, deadline: BootInstant) {
         if let State::Living { key, link, .. } = &self.state {
             link.note_deadline(*key, deadline);
@@ -269,7 +269,7 @@ impl Child {
         self.send(|key| KeeperOrder::Stop { key }).await;
     }
 
-    /// Kills the run at once, because another node already has the lease of the run.
+    /// Kills the run at once, because its lease was lost and another node may have it.
     pub async fn abandon(&self) {
         self.send(|key| KeeperOrder::Abandon { key }).await;
     }

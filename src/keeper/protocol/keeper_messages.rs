@@ -1,4 +1,5 @@
-//! The messages between the daemon and its keeper: orders, and news of runs.
+//! The messages between the daemon and its keeper: orders to the keeper, and news of runs to the
+//! daemon.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,7 +51,7 @@ pub enum KeeperOrder {
         /// The key of the run.
         key: Key,
     },
-    /// Kills the run at once, because the daemon no longer waits for its end.
+    /// Kills the run at once, because its lease was lost or the daemon no longer waits for its end.
     Abandon {
         /// The key of the run.
         key: Key,
@@ -68,8 +69,8 @@ pub struct LaunchOrder {
     pub fence: u64,
     /// The program and its arguments; at least one entry.
     pub argv: Vec<String>,
-    /// The program and its arguments that the shell in `argv` would execute. The keeper executes the
-    /// shell if this program cannot be executed. An older daemon does not send this field.
+    /// The program and its arguments that the shell in `argv` would execute. The keeper executes
+    /// the shell if this program cannot be executed. An older daemon does not send this field.
     #[serde(default)]
     pub direct: Option<Vec<String>>,
     /// The whole environment of the program. No other variable is inherited.
@@ -138,9 +139,10 @@ pub enum KeeperNews {
 pub struct RunReport {
     /// The reason why the process of the run is over.
     pub end: ProcessEnd,
-    /// The direct child's exit code; 126 or 127 if the program could not start.
+    /// The direct child's exit code; 126 or 127 if its program cannot be found or executed. `None`
+    /// if there is no exit code.
     pub exit_code: Option<i32>,
-    /// The signal that ended the direct child.
+    /// The signal that ended the direct child, if a signal ended it.
     pub signal: Option<i32>,
     /// The error as text, if there was an error.
     pub error: Option<String>,
@@ -150,7 +152,7 @@ pub struct RunReport {
     /// cgroup.
     #[serde(default)]
     pub out_of_memory: bool,
-    /// The directory or program of the job, if its absence prevented the start.
+    /// The part of the job (directory or program) that prevented the start, if one of them did.
     #[serde(default)]
     pub wanting: Option<Wanting>,
 }
@@ -189,16 +191,18 @@ pub enum ProcessEnd {
     TimedOut,
     /// The process was asked to stop.
     Stopped,
-    /// The lease of the run ended, or the node that had the lease went away. The process was
-    /// killed.
+    /// The process was killed, because the lease of the run ended, or because the daemon or the
+    /// keeper died.
     LeaseLost,
-    /// The process ended as with `LeaseLost`, but some processes of the run may be alive.
+    /// The processes of the run were to be killed, because its lease ended or the keeper died. Some
+    /// of them may still be alive.
     MaybeAlive,
     /// The program cannot be started.
     CannotStart,
     /// The keeper lacked resources to start the program: descriptors, processes, memory. Nothing of
     /// the program ran.
     Short,
-    /// The keeper refused to start the program.
+    /// The program was not started, because the lease was nearly over, the key was in use, or no
+    /// keeper ran.
     Refused,
 }

@@ -1,7 +1,7 @@
 //! The queue of news and output from the keeper to the daemon.
 //!
-//! Invariant: the queue is bounded, however slow the daemon is: one excerpt, one start and one end
-//! for each run.
+//! Invariant: the queue is bounded, however slow the daemon is. Each run has at most one excerpt of
+//! output, one start and one end in the queue.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,7 +20,7 @@ pub(crate) enum OutboxItem {
     Output(Rc<Pending>),
 }
 
-/// The output of a run that the daemon has not taken yet.
+/// The part of a run's output that waits to be sent to the daemon.
 pub(crate) struct Pending {
     key: Key,
     excerpt: RefCell<Excerpt>,

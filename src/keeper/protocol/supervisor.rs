@@ -26,7 +26,7 @@ use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::process::process_tree;
 
-/// The number of orders that may wait for the keeper.
+/// The number of messages to the keeper that may wait in the queue.
 const ORDERS: usize = 1024;
 /// The maximum time in which a stopped keeper kills all runs. It is a little longer than the 60 s
 /// that the keeper allows itself.
@@ -37,15 +37,16 @@ const BURY: Duration = Duration::from_secs(10);
 /// is at least one check a second.
 const LOOKS_A_LEASE: u32 = 20;
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// The maximum time for which a silent keeper counts as busy although the lease of one of its runs
-/// is over. At most a quarter of a lease is used.
+/// The longest silence of a keeper before it counts as hanging, once the lease of one of its runs
+/// is over. A quarter of a lease is used instead if it is shorter.
 const BUSY: Duration = Duration::from_secs(5);
-/// The maximum time for which a silent keeper is tolerated while all leases of its runs last. The
-/// leases are renewed meanwhile, but no run is stopped or timed out.
+/// The longest silence of a keeper before it counts as hanging, while the leases of all its runs
+/// last. During the silence the node still renews the leases, but the keeper stops no run.
 ///
-/// At most one lease is used, but never less than [`BUSY`].
+/// The length of a lease is used instead if it is shorter, but at least [`BUSY`].
 const LEFT_ALONE: Duration = Duration::from_secs(10);
-/// The shortest and the longest wait between two starts of a keeper.
+/// The shortest wait between two starts of a keeper. The wait doubles with each start that fails
+/// soon, up to `LONGEST_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -56,8 +57,8 @@ struct Running {
     orders: mpsc::Receiver<Vec<u8>>,
 }
 
-/// Starts the first keeper, and the task that restarts a dead keeper until `closing`. Returns a
-/// receiver of the link to the present keeper.
+/// Starts the first keeper, and the task that replaces a dead keeper until `closing` is cancelled.
+/// Returns a receiver of the link to the present keeper.
 pub(crate) async fn start(
     settings: KeeperSettings,
     closing: CancellationToken,
@@ -234,8 +235,8 @@ async fn out_of_time(link: &KeeperLink, lease: Duration) {
     }
 }
 
-/// Returns true if the lease of one of the keeper's runs ends within `ahead`. The keeper ends its
-/// runs by then. Other nodes take the runs over a tenth of a lease later.
+/// Returns true if the lease of one of the keeper's runs ends within `ahead`. The keeper must end a
+/// run by the end of its lease. Other nodes take the run over a tenth of a lease later.
 fn is_out_of_time(link: &KeeperLink, ahead: Duration) -> bool {
     link.first_deadline()
         .is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)
