@@ -1,5 +1,5 @@
 //! The check of the counters in Redis. Each counter must equal the number of items that it counts,
-//! such as waiting runs.
+//! such as the bytes of output.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::Fence;
@@ -7,10 +7,10 @@ use crate::domain::name::names::Fence;
 /// The values of the counters in Redis, each with the number that the check itself counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CountFacts {
-    /// The text of the counter of waiting runs. `None` means 0.
+    /// The text of the counter of runs that wait for an open run of their job. `None` means 0.
     pub waiting: Option<String>,
-    /// The number of waiting runs that the check counted. `None` if the number changed during the
-    /// count.
+    /// The number of runs that wait for an open run, as the check counted them. `None` if the
+    /// number changed during the count.
     pub waiting_counted: Option<u64>,
     /// The text of the counter of bytes of output. `None` means 0.
     pub output_bytes: Option<String>,
@@ -23,9 +23,10 @@ pub struct CountFacts {
     pub ledger_counted: Option<u64>,
     /// The jobs whose counter of output bytes is wrong.
     pub sizes: Vec<SizeFacts>,
-    /// The text of the key `fence`, which has the last fence. `None` if the key is missing.
+    /// The text of the key `fence`, the last fence that was given out. `None` if the key is
+    /// missing.
     pub fence: Option<String>,
-    /// The highest fence of a lease or record that the check found.
+    /// The highest fence of a lease or record that the check found. `None` if it found no fence.
     pub highest: Option<Fence>,
 }
 
@@ -41,8 +42,8 @@ pub struct SizeFacts {
 }
 
 impl CountFacts {
-    /// Forgets each count whose difference from its counter is not the same in the earlier reading
-    /// `before`. A write during the count can cause such a difference, which is not a fault.
+    /// Forgets each count that differs from its counter by another amount than in the earlier
+    /// reading `before`. Such a difference comes from a write during the count and is not a fault.
     pub fn forget_what_moved(&mut self, before: &Self) {
         let off = |counter: &Option<String>, counted: Option<u64>| {
             Some(i128::from(number(counter.as_deref())?) - i128::from(counted?))
@@ -77,9 +78,9 @@ impl CountFacts {
         });
     }
 
-    /// Returns the part of these facts that concerns the counters in the Redis key `rest`, and the
-    /// fence.
-    /// `rest` is the name of the key without the prefix of the namespace.
+    /// Returns the facts of the counters in the Redis key `rest`, and always the facts of the
+    /// fence. All other facts are empty. `rest` is the name of the key without the prefix of the
+    /// namespace.
     #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {
         let mut facts =

@@ -102,8 +102,8 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
     }
 }
 
-/// Returns the reason why a setting of a group is invalid. `None` if the setting is valid. A group
-/// with an invalid setting counts as exclusive.
+/// Returns the reason why a setting of a group is invalid. Returns `None` if the setting is valid.
+/// schedd treats a group with an invalid `mode` or `order` as exclusive.
 fn judge_group(field: &str, value: &str) -> Option<&'static str> {
     let (is_sound, fault) = match field {
         "mode" => {
@@ -193,8 +193,8 @@ fn is_plain(text: &str) -> bool {
     text.len() <= 300 && !text.contains("\\x") && !text.chars().any(char::is_control)
 }
 
-/// Returns true for a SHA-1 in hexadecimal. Returns false for an empty text, which is the hash of a
-/// removed job.
+/// Returns true for the 40 hexadecimal digits of a SHA-1. Returns false for any other text, also
+/// for an empty text.
 fn is_hash(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,6 +1,6 @@
 //! The check of a gate. The lists of runs that have a place or wait at the gate must agree with the
-//! records of these runs. While runs wait, a node must have a planned time at which it lets them
-//! in.
+//! records of these runs. If runs wait and no run has a place, the index `gate_timers` must have
+//! the time at which a node lets a run in.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::RunId;
@@ -16,14 +16,14 @@ pub struct GateFacts {
     pub aside: Vec<RunId>,
     /// The runs that wait at the gate.
     pub queued: Vec<RunId>,
-    /// True if runs wait, no run has a place, and no check of the gate by a node is planned.
+    /// True if runs wait, no run has a place, and no time is planned at which a node lets a run in.
     pub is_open_unnoticed: bool,
-    /// True if the indexes of waiting runs by job or by lane differ from the list of waiting runs.
+    /// True if the indexes of waiting runs by job or by lane differ from `queued`.
     pub is_unsorted: bool,
 }
 
-/// Returns the finding for the first problem of a gate, or `None`. `key` is the name of the Redis
-/// key that lists the runs that wait at the gate.
+/// Returns the finding for the first problem of a gate. Returns `None` if the gate has no problem.
+/// `key` is the name of the Redis key that lists the runs that wait at the gate.
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
         format!(

@@ -26,11 +26,11 @@ pub enum FindingKind {
 const OF_MANY_KEYS: [&str; 5] =
     ["wrong:counters", "wrong:output_bytes", "wrong:output_sizes", "wrong:outputs", "wrong:fence"];
 
-/// The place of a finding about a due time that is later than the next occurrence of the schedule.
-/// A node computed such a time while the clock of Redis was ahead.
+/// The `place` of a finding about a due time that is later than the next occurrence of the
+/// schedule. A node computed such a time while the clock of Redis was ahead.
 pub(super) const DUE_TIME: &str = "due_time";
-/// The place of a finding about a ready time that is later than the rules of the job allow. A node
-/// computed such a time while the clock of Redis was ahead.
+/// The `place` of a finding about a ready time that is later than the rules of the job allow. A
+/// node computed such a time while the clock of Redis was ahead.
 pub(super) const READY_TIME: &str = "ready_time";
 
 /// The job, run or key that a finding is about. Before the check reports the finding, it reads the
@@ -55,12 +55,13 @@ impl fmt::Display for FindingSubject {
     }
 }
 
-/// The repair of a finding, by `doctor --fix` or by an operator.
+/// The way to repair a finding: by `doctor --fix`, or by an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mend {
-    /// The repair of `doctor --fix`, as a text that continues "schedctl doctor --fix".
+    /// `doctor --fix` repairs the problem. The text continues "schedctl doctor --fix", such as
+    /// "adds the missing entry".
     Fix(&'static str),
-    /// The advice to the operator, because only an operator can repair the problem.
+    /// Only an operator can repair the problem. The text is the advice to the operator.
     Hand(String),
 }
 
@@ -69,7 +70,8 @@ pub enum Mend {
 pub struct Inconsistency {
     /// The kind of the difference.
     pub kind: FindingKind,
-    /// The index, field or family of keys with the difference. Empty for an unknown key.
+    /// The name of the index, field or family of keys with the difference, such as `jobs`. Empty
+    /// for an unknown key.
     pub place: &'static str,
     /// The job, run or key that the finding is about.
     pub subject: FindingSubject,
@@ -80,8 +82,8 @@ pub struct Inconsistency {
 }
 
 impl Inconsistency {
-    /// Returns a finding that describes the difference as `found`, with the usual repair of its
-    /// kind.
+    /// Returns a finding that describes the difference as `found`. Its `mend` is the repair that
+    /// `doctor --fix` makes for this kind, such as "adds the missing entry".
     pub(super) fn new(
         kind: FindingKind,
         subject: FindingSubject,
@@ -98,7 +100,7 @@ impl Inconsistency {
     }
 
     /// Returns the finding for a subject that is missing in the index `name`. `place` is the name
-    /// of this index in the code of the finding. `why` is a clause with the reason.
+    /// of this index in [`Self::code`]. `why` is a clause with the reason.
     pub(super) fn missing(
         subject: FindingSubject,
         place: &'static str,
@@ -110,7 +112,7 @@ impl Inconsistency {
     }
 
     /// Returns the finding for a subject that should not be in the index `name`. `place` is the
-    /// name of this index in the code of the finding. `why` is a clause with the reason.
+    /// name of this index in [`Self::code`]. `why` is a clause with the reason.
     pub(super) fn extra(
         subject: FindingSubject,
         place: &'static str,
@@ -121,14 +123,14 @@ impl Inconsistency {
         Self::new(FindingKind::Extra, subject, place, found)
     }
 
-    /// Returns the finding for a wrong value in `place`. `found` gives the actual and the expected
-    /// value.
+    /// Returns the finding for a wrong value in the index or field `place`. `found` gives the
+    /// actual and the expected value.
     pub(super) fn wrong(subject: FindingSubject, place: &'static str, found: String) -> Self {
         Self::new(FindingKind::Wrong, subject, place, found)
     }
 
-    /// Returns the finding for unreadable data in `place`. `why` is the reason, and `wanted` is the
-    /// valid form.
+    /// Returns the finding for unreadable data in the field or family of keys `place`. `why` is the
+    /// reason, and `wanted` is the valid form.
     pub(super) fn unreadable(
         subject: FindingSubject,
         place: &'static str,
@@ -149,7 +151,8 @@ impl Inconsistency {
         Self { mend: Mend::Hand(advice.into()), ..self }
     }
 
-    /// Returns the code of the finding in JSON, in tables and in logs: `KIND:PLACE`.
+    /// Returns the code of the finding for JSON, tables and logs, such as `missing:jobs`: the kind
+    /// and the `place`.
     pub fn code(&self) -> String {
         let kind = match self.kind {
             FindingKind::Missing => "missing",
@@ -161,7 +164,7 @@ impl Inconsistency {
         format!("{kind}:{}", self.place)
     }
 
-    /// Returns the subject, the kind and the place of the finding. A later check that finds the
+    /// Returns the subject, the kind and the `place` of the finding. A later check that finds the
     /// same problem gives the same three values.
     pub fn identity(&self) -> (&FindingSubject, FindingKind, &'static str) {
         (&self.subject, self.kind, self.place)

@@ -21,13 +21,14 @@ pub enum PlannedRun {
     Recurring,
     /// The only run of a one-shot.
     Once,
-    /// A run that is planned when the previous run ends (`delay`).
+    /// A run that becomes due a `delay` after the end of the previous run.
     AfterEnd,
     /// The planned run is not known, because this program cannot use the definition of the job.
     Unreadable {
         /// The reason why the definition cannot be used.
         why: String,
-        /// The advice to the operator if the definition is valid. `None` if it is damaged.
+        /// The advice to the operator, such as to update schedd. `None` if the definition is
+        /// damaged.
         advice: Option<&'static str>,
     },
 }
@@ -72,13 +73,14 @@ pub struct JobPlaces {
     pub comes_first: Option<UnixMillis>,
     /// The number of open runs of the job.
     pub open: u64,
-    /// An open run of the job, if the job has a `delay` and also has a planned run. Runs that
+    /// An open run of a job with `delay` that already has a planned run, although only the end of
+    /// the open run should plan a run. `None` if there is no such open run. Runs that
     /// `schedctl retry` started are left out.
     pub open_unasked: Option<RunId>,
     /// The number of manual runs of the job that have not ended and do not wait. When such a run
     /// ends, a waiting run may start.
     pub manual: u64,
-    /// The number of waiting runs of the job.
+    /// The number of runs of the job that wait for an open run.
     pub waiting: u64,
     /// The number of missed runs of the job to which catch-up gave ready times of their own.
     pub spread: u64,
@@ -213,8 +215,9 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     findings
 }
 
-/// Returns the finding for an occurrence that has no run although it is earlier than the planned
-/// run. If no run is planned, the job passed its last occurrence while the clock was ahead.
+/// Returns the finding for an occurrence that has no run, although the planned run is later or no
+/// run is planned. Returns `None` if there is no such occurrence, or if the job is paused and has
+/// not ended.
 fn passed_over(facts: &JobPlaces) -> Option<Inconsistency> {
     let first = facts.comes_first.filter(|_| !facts.is_paused || facts.has_ended)?;
     let found = match &facts.pending {
@@ -232,7 +235,8 @@ fn passed_over(facts: &JobPlaces) -> Option<Inconsistency> {
     )
 }
 
-/// Returns the finding for a missing or wrong planned run of a job that has not ended.
+/// Returns the finding for a missing or wrong planned run of a job that has not ended. Returns
+/// `None` if no planned run is missing or wrong.
 fn planned(facts: &JobPlaces) -> Option<Inconsistency> {
     let rests = facts.is_paused || facts.open + facts.manual + facts.waiting + facts.spread > 0;
     let finding = match (&facts.pending, &facts.plan) {
@@ -280,7 +284,8 @@ fn planned(facts: &JobPlaces) -> Option<Inconsistency> {
 }
 
 /// Returns the finding for a job whose record or definition is unreadable. `advice` is the advice
-/// to the operator if the definition is valid, but this program cannot use it.
+/// to the operator. If `advice` is `None`, the finding advises to define the job again or to move
+/// the job to quarantine.
 pub fn unreadable_job(name: &JobName, why: &str, advice: Option<&str>) -> Inconsistency {
     let anew = || {
         format!(

@@ -108,8 +108,8 @@ pub const FAMILIES: [(&str, &str); 32] = [
     ("gate_rate", "string"),
 ];
 
-/// Returns the Redis type that the key `rest` must have, or that the key is in quarantine or
-/// unknown. `rest` is the name of the key without the prefix of the namespace.
+/// Returns the Redis type that the key `rest` must have. For a key in quarantine or an unknown key,
+/// returns this fact instead. `rest` is the name of the key without the prefix of the namespace.
 pub fn known_key(rest: &str) -> KnownNames {
     let of = |known: &[(&str, &'static str)], name: &str| {
         known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind)
@@ -121,16 +121,16 @@ pub fn known_key(rest: &str) -> KnownNames {
     }
 }
 
-/// Returns the family of the key `rest`, or the name of a single key. Returns an empty text for an
-/// unknown key.
+/// Returns the family of the key `rest`. For a key that exists once in a namespace, returns its
+/// name. Returns an empty text for an unknown key.
 pub fn family_of(rest: &str) -> &'static str {
     let (name, families) =
         rest.split_once(':').map_or((rest, &SINGLE_KEYS[..]), |(name, _)| (name, &FAMILIES[..]));
     families.iter().find(|(family, _)| *family == name).map_or("", |(family, _)| family)
 }
 
-/// Returns the finding for a lane that has due runs and is missing in the key `lanes`. No node
-/// polls such a lane. `name` is the name of the lane's due set.
+/// Returns the finding for a lane that has due runs, but that the Redis key `lanes` does not list.
+/// No node polls such a lane. `name` is the name of the lane's due set.
 pub fn unknown_lane(name: String) -> Inconsistency {
     let found =
         "has due runs, but the index lanes does not list its lane, so no node starts these runs";

@@ -5,8 +5,8 @@
 //! end of a skipped range. Second, the ranges and records of a period may count more occurrences
 //! than the schedule has there.
 //!
-//! The second check needs the schedule version of that period. It misses an occurrence that is
-//! counted twice if another occurrence of the period is not counted.
+//! To find the second fault, the check needs the schedule version of that period. The check misses
+//! an occurrence that is counted twice if another occurrence of the period is not counted at all.
 
 use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::{JobName, RunId};

@@ -11,7 +11,7 @@ pub struct SkippedRangeFacts {
     pub run: RunId,
     /// The range in the record.
     pub written: SkippedRange,
-    /// The largest valid range, without the occurrences that have their own record.
+    /// The largest valid range: it counts only the occurrences without a record of their own.
     pub possible: SkippedRange,
 }
 

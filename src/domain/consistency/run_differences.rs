@@ -69,8 +69,8 @@ impl PlacedRun {
         stray.filter_map(|(place, _)| Some((place, self.places.get(place)?.as_ref()?)))
     }
 
-    /// Returns the repair of an entry in `place` that cannot be repaired by adding or removing the
-    /// entry. Returns `None` for any other entry.
+    /// Returns the repair of a wrong or missing entry in `place`, if it is not enough to add or
+    /// remove the entry. Returns `None` if that is enough.
     fn special(&self, place: &RunPlace) -> Option<Mend> {
         let run = &self.run;
         match (place, self.state()) {
@@ -94,7 +94,7 @@ impl PlacedRun {
         }
     }
 
-    /// Returns the reason why the indexes should have other entries, as a clause such as
+    /// Returns the fact that decides which indexes must name the run, as a clause such as
     /// `the run has no record`.
     fn condition(&self) -> String {
         match &self.record {

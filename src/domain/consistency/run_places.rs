@@ -59,7 +59,7 @@ impl RunPlace {
     }
 
     /// Returns the text under which the index names `run`: a member of a sorted set, or a field of
-    /// a hash.
+    /// a Redis hash.
     pub fn member(&self, run: &RunId) -> String {
         match self {
             Self::Lease(fence) => format!("{run}#{fence}"),
@@ -125,15 +125,15 @@ pub struct PlacedRun {
     pub is_pending: bool,
     /// True if the run is the kept run of a paused job, which starts when the job is resumed.
     pub is_paused_run: bool,
-    /// True if this run was the first to be skipped because of an open run of its job. The index of
-    /// deadlines keeps such a run, because a notice about its deadline reports that the open run
-    /// hangs.
+    /// True if this run was the first to be skipped because of an open run of its job that is still
+    /// open. The index of start deadlines may name such a run, because the notice about its
+    /// deadline reports that the open run hangs.
     pub is_first_behind: bool,
     /// The indexes that the check read, each with the run's score. `None` if the index does not
     /// name the run.
     pub places: BTreeMap<RunPlace, Option<String>>,
-    /// The latest ready time that the rules of the job allow. `None` if the ready time in the due
-    /// set is allowed.
+    /// The latest ready time that the rules of the job allow, if the ready time in the due set is
+    /// later. `None` if the ready time in the due set is allowed.
     pub ready_by: Option<UnixMillis>,
     /// The fields of the run's record and of the job's record, as bytes. A repair changes nothing
     /// if these bytes have changed.
@@ -204,14 +204,15 @@ impl PlacedRun {
             .max()
     }
 
-    /// Returns the lane in which the run should be due: the lane of its host, or else of its job.
+    /// Returns the lane in which the run should be due. This is the lane in its record if that lane
+    /// belongs to a host or to notices, else the lane of its job.
     pub fn own_lane(&self) -> Lane {
         let of_host = self.lane.clone().filter(Lane::is_of_host);
         of_host.or_else(|| self.job_lane.clone()).unwrap_or_else(Lane::default_lane)
     }
 
-    /// Returns the only lane whose due set may name the run. This is the run's own lane, unless
-    /// only due sets of other lanes name the run.
+    /// Returns the only lane whose due set may name the run. This is the run's own lane. If only
+    /// due sets of other lanes name the run, this is the first of these lanes.
     fn kept_lane(&self) -> Lane {
         let own = self.own_lane();
         if self.is_in(&RunPlace::Due(own.clone())) {
@@ -220,8 +221,8 @@ impl PlacedRun {
         self.due_in().next().cloned().unwrap_or(own)
     }
 
-    /// Returns true if the run has a lease with a higher fence than its record. The holder of this
-    /// lease ends the run, or another node takes the run when the lease has ended.
+    /// Returns true if the run has a lease with a higher fence than its record. In that case, the
+    /// holder of the lease ends the run, or another node takes the run when the lease has ended.
     fn is_leased_later(&self) -> bool {
         let own = self.fence();
         self.places.iter().any(|(place, score)| {
