@@ -30,7 +30,8 @@ pub struct JobFacts {
 /// The source of a job's definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The jobs files of the nodes with these names.
+    /// The jobs files that define the job, each by its source name: the name of a node, or
+    /// `apply:NAME`.
     File(Vec<String>),
     /// The command `schedctl add`.
     Api,

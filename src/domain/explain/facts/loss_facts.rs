@@ -3,8 +3,7 @@
 use super::run_facts::{ON_TIME, RunFacts};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The start of the reason of a run whose record was restored from a journal. The node's name
-/// follows.
+/// The text before the name of the node in the reason of a run whose record a journal restored.
 const RESTORED: &str = "restored by the journal of ";
 
 /// A data loss of Redis.
@@ -21,7 +20,7 @@ pub struct Loss {
     pub kept: Option<UnixMillis>,
     /// The last time at which the node `by` saw Redis with all its data. `None` if not known.
     pub whole: Option<UnixMillis>,
-    /// The nodes whose journals have restored records after the loss.
+    /// The nodes that have finished restoring records from their journals after the loss.
     pub reported_by: Vec<String>,
 }
 

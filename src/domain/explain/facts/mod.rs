@@ -164,7 +164,9 @@ impl Facts {
         }
     }
 
-    /// Returns the run that the user asks about, or the run whose record includes that occurrence.
+    /// Returns the run that the user asks about. For an occurrence in a skipped range, returns the
+    /// run whose record has the range. For [`Subject::Behind`], returns the earlier run. Returns
+    /// `None` for any other question.
     pub fn run(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Run(run) | Subject::InRange { run, .. } | Subject::Behind { run, .. } => {
@@ -174,8 +176,9 @@ impl Facts {
         }
     }
 
-    /// Returns the run that the user asks about if it is ready and not claimed. For a question
-    /// about the job as a whole, returns the first such open run.
+    /// Returns the run that the user asks about if the run is ready and not claimed. For a question
+    /// about the job as a whole, returns the first such open run. Returns `None` if there is no
+    /// such run.
     pub fn owed(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Job { open, .. } => open.iter().find(|run| run.is_owed(self.now)),
@@ -195,8 +198,8 @@ impl Facts {
     }
 
     /// Returns the time when the job was added and the user who added it, if that was after the
-    /// time that the user asks about. Returns `None` if an older job of this name may have existed
-    /// at that time.
+    /// time that the user asks about. Returns `None` otherwise, and if an older job of this name
+    /// may have existed at that time.
     pub(super) fn added_later(&self) -> Option<(UnixMillis, Option<String>)> {
         let (Subject::NotDue { at, before: None, .. } | Subject::Unrecorded { at }) = self.subject
         else {

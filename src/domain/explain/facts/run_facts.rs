@@ -54,8 +54,8 @@ pub struct RunFacts {
     pub passed: Option<Passed>,
     /// The reason why a node handed the run back without executing the run.
     pub handed_back: Option<String>,
-    /// The due time of the last occurrence in the run's skipped range, and the number of its
-    /// occurrences. `None` if the record is for this run only.
+    /// The due time of the last occurrence in the run's skipped range, and the number of
+    /// occurrences in this range. `None` if the record is for this run only.
     pub skipped: Option<(UnixMillis, u64)>,
     /// The `on_late` notices about the run that Redis still keeps.
     pub late_notices: Vec<LateNotice>,
@@ -103,13 +103,15 @@ pub struct AtGate {
     pub shut: Shut,
     /// A run that has a place at the gate now. The flag is true if this run has started.
     pub holder: Option<(RunId, bool)>,
-    /// A run of the same lane that the gate let in and that has not started. The time is the end of
-    /// the period in which this run blocks the lane.
+    /// A run of the same lane that lost its place at the gate, because no node started the run.
+    /// Until the given time, the gate lets no other run of this lane in. `None` if there is no such
+    /// run, or while another run has a place.
     pub stuck: Option<(RunId, UnixMillis)>,
     /// The reason why the run in `holder` or `stuck` has not started, such as a paused queue.
-    /// `None` if the reason is not known.
+    /// `None` if this run has started, or if the reason is not known.
     pub hindrance: Option<String>,
-    /// The rate limit of the job at the gate, and the time when the rate limit allows the next run.
+    /// The rate limit of a concurrency key, and the time when it allows the next start. `None` if
+    /// the gate is no concurrency key, or if no rate limit keeps it closed.
     pub rate: Option<(Rate, UnixMillis)>,
     /// The lane of the run and the reason why no node serves the lane. `None` if a node serves the
     /// lane.
@@ -130,7 +132,7 @@ pub struct Passed {
     /// Another run that has a place at the gate now. The flag is true if this other run has
     /// started.
     pub holder: Option<(RunId, bool)>,
-    /// The lane of the run. `None` if a node serves this lane.
+    /// The lane of the run, if no node serves this lane. `None` if a node serves the lane.
     pub unserved: Option<Lane>,
 }
 

@@ -11,8 +11,8 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 
-/// Returns a finding for each deadline that the run missed, with the `on_late` notice of the
-/// deadline.
+/// Returns the findings about the deadlines that the run missed, and about the `on_late` notices of
+/// these deadlines.
 pub(super) fn deadlines(facts: &Facts) -> Vec<Finding> {
     let run = match &facts.subject {
         Subject::Run(run) | Subject::InRange { run, .. } => run,
@@ -64,7 +64,8 @@ fn of_deadline(
     missed.into_iter().chain(of_notice).collect()
 }
 
-/// Returns true if a regular run had not started or ended by its deadline `by`.
+/// Returns true if the run missed its deadline `by` of this kind. Returns false for a run that is
+/// not regular or is kept by the pause of its job.
 fn is_missed(facts: &Facts, run: &RunFacts, kind: Deadline, by: UnixMillis) -> bool {
     if run.run.kind() != RunKind::Regular || run.place == Place::Paused {
         return false;

@@ -36,8 +36,9 @@ fn of(facts: &Facts) -> Option<&Loss> {
     facts.losses.iter().find(is_of)
 }
 
-/// Returns the data loss because of which it is not known if the occurrence already ran before the
-/// loss. The occurrence has no record, or its run started or was skipped as missed after the loss.
+/// Returns the data loss because of which it is not known if the occurrence ran before the loss.
+/// Either Redis has no record of the occurrence, or its run started or was skipped as missed after
+/// the loss. Returns `None` if there is no such loss.
 pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let at = facts.at()?;
     let loss = of(facts).filter(|loss| loss.hides(at))?;

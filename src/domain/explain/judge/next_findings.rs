@@ -30,7 +30,8 @@ pub(super) fn next(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding for the next run by the schedule.
+/// Returns the finding for the next run by the schedule. Returns `None` if the definition of the
+/// job is unreadable.
 fn by_schedule(facts: &Facts) -> Option<Finding> {
     let Some(job) = facts.job.as_ref().filter(|job| job.ended.is_none()) else {
         return Some(finding("next_over", "The job has no further runs."));

@@ -16,12 +16,12 @@ use crate::domain::queue::lane_serving::Serving;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind, step_text};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The maximum age of a reported refusal of a jobs file, counted back from the time that the user
-/// asks about.
+/// The maximum time from the refusal of a jobs file to the time that the user asks about. Earlier
+/// refusals are not reported.
 const REFUSED_LATELY: Duration = Duration::from_secs(3600);
 
-/// The maximum distance between a reported step of the Redis clock and the time that the user asks
-/// about.
+/// The maximum time between a step of the Redis clock and the time that the user asks about. Other
+/// steps are not reported.
 const STEPPED_LATELY: Duration = Duration::from_secs(3600);
 
 fn finding(code: &'static str, text: impl Into<String>) -> Finding {
@@ -196,8 +196,8 @@ fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
         .then(|| format!("the node does not have the {noun} {}", missing.join(", ")))
 }
 
-/// Returns findings for the steps of the Redis clock near the time that the user asks about. The
-/// steps come from the first node that recorded any.
+/// Returns findings for the steps of the Redis clock near the time that the user asks about. All of
+/// them come from the first node that recorded such a step.
 fn clock_steps(facts: &Facts) -> Vec<Finding> {
     let at = facts.at().unwrap_or(facts.now);
     let step = |node: &NodeFacts, event: &NodeEvent| {

@@ -44,9 +44,9 @@ impl Window {
         }
     }
 
-    /// Returns the period for which `explain` reports the state of the nodes. The period begins at
-    /// the due time if the run waited for another run of its job. A delay of the other run also
-    /// delayed this run.
+    /// Returns the period for which `explain` reports the state of the nodes. This is the period in
+    /// which nodes could start the run. If the run waited for another run of its job, the period
+    /// begins at the due time, because a delay of the other run also delayed this run.
     pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
         let window = Self::of(facts)?;
         Some(match &facts.subject {
@@ -205,7 +205,7 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
 }
 
 /// Returns the events that kept a node from claiming a run of `lane` within `window`. An event
-/// without a recorded end ends with the process of the node.
+/// without a recorded end gets the end of the node's process as its end.
 pub(super) fn obstacles_of<'f>(
     node: &'f NodeFacts,
     window: Window,

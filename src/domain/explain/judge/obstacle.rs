@@ -143,8 +143,9 @@ impl NoNode {
 }
 
 impl Obstacle {
-    /// Returns the obstacles of one kind within `window`. If there is a period in which all nodes
-    /// had the obstacle, the result is only this period. Otherwise each node has its own obstacles.
+    /// Returns the obstacles of one kind within `window`. If all nodes with this obstacle had it at
+    /// the same time, the result is this one period. Otherwise, the result has the periods of each
+    /// node.
     fn of_kind(facts: &Facts, run: &RunFacts, window: Window, kind: &str) -> Vec<Self> {
         let mut by_node: Vec<(String, Vec<NodeEvent>)> = Vec::new();
         // An obstacle of a node that does not serve the lane delays no run of the lane.

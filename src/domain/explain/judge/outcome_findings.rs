@@ -36,8 +36,8 @@ pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Returns the codes of the findings in `outcome`. For a question about the whole job, returns the
-/// codes of its open runs instead.
+/// Returns the codes of the findings in `outcome`. For a question about the job as a whole, returns
+/// only the codes of the findings about its open runs.
 pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
     match &facts.subject {
         Subject::Job { open, .. } => open.iter().map(|run| state_of(facts, run).code).collect(),
@@ -120,7 +120,7 @@ fn to_come(facts: &Facts, at: UnixMillis) -> Finding {
 }
 
 /// Returns the finding for the ledger range that contains, or may contain, the occurrence. Returns
-/// `None` if no ledger range is meant.
+/// `None` if the user does not ask about an occurrence in the ledger.
 fn in_ledger(facts: &Facts) -> Option<Finding> {
     let Subject::Ledger { state, reason, first, last, count, is_sure, .. } = &facts.subject else {
         return None;
@@ -258,7 +258,8 @@ fn unseen<'f>(facts: &Facts, run: &'f RunFacts) -> Option<(&'f String, UnixMilli
     (facts.now.since(seen) > GONE_AFTER).then_some((node, seen))
 }
 
-/// Returns the reason why the job had already ended at that time, as a clause.
+/// Returns the reason why the job had already ended at the time that the user asks about, as a
+/// clause.
 fn over(facts: &Facts) -> String {
     let Some((how, at)) = facts.job.as_ref().and_then(|job| job.ended.as_ref()) else {
         return "as many runs had started as max_runs allows".to_owned();

@@ -148,14 +148,15 @@ fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     }
 }
 
-/// Returns the maximum delay of the run by `jitter` and `splay`.
+/// Returns the maximum time by which `jitter` and `splay` delay the run. Returns 0 for a run that
+/// is not regular, or if the definition of the job is unreadable.
 pub(super) fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
     let definition = facts.definition().filter(|_| !run.run.is_manual());
     definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
 }
 
-/// Returns the mode of `catch_up` that started a missed run. Returns `None` if the run was not
-/// missed, or if `catch_up` does not apply to it.
+/// Returns the mode of `catch_up` because of which a missed run started. Returns `None` if the run
+/// was not missed, or if `catch_up` does not apply to it.
 ///
 /// `down_until` is the time when a node was running again. It is `None` if a node was running when
 /// the run was due.
