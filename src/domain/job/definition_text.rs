@@ -16,7 +16,8 @@ pub fn definition_pieces() -> impl Iterator<Item = String> {
     std::iter::once("def".to_owned()).chain(numbered)
 }
 
-/// Returns the definition that the fields of a job's record contain. `None` if they contain none.
+/// Returns the definition that the fields of a job's record contain. Returns `None` if the record
+/// has no definition.
 pub fn joined_definition(fields: &BTreeMap<String, String>) -> Option<String> {
     let pieces: Vec<&str> =
         definition_pieces().map_while(|piece| fields.get(&piece).map(String::as_str)).collect();

@@ -68,7 +68,8 @@ impl FromStr for EnvFile {
     }
 }
 
-/// Formats the file in the form of a definition.
+/// Formats the file as a definition names it: its path, with a leading `-` if the file may be
+/// missing.
 impl fmt::Display for EnvFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.absence == Absence::Allowed { "-" } else { "" };

@@ -272,9 +272,9 @@ impl JobSpec {
         Started::of(&self.action, self.done_check.as_ref(), self.notices.values())
     }
 
-    /// Returns the overlap rule of a run that starts in time. If the unique key of the job has the
-    /// mode `debounce`, `skip` becomes `queue`. So the run of the last add is not skipped while an
-    /// earlier run is open.
+    /// Returns the overlap rule of a run that is not missed: the rule in `overlap`. With the unique
+    /// mode `debounce`, `skip` becomes `queue`, so that the run of the last add is not skipped
+    /// while an earlier run is open.
     pub fn overlap_on_time(&self) -> Overlap {
         let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second.is_debounce());
         if is_debounced && self.overlap == Overlap::Skip {
@@ -305,8 +305,8 @@ impl JobSpec {
         first_gate(self).map(|gate| gated_entry(job, lane, &gate))
     }
 
-    /// Returns the overlap rule of a backfill run. Unless the rule is `allow`, the run waits for
-    /// open runs, and no backfill run is skipped.
+    /// Returns the overlap rule of a backfill run: `allow` if the job has this rule, else `queue`
+    /// without a maximum. So no backfill run is skipped.
     pub fn overlap_when_backfilled(&self) -> Overlap {
         if self.overlap == Overlap::Allow {
             Overlap::Allow
@@ -315,8 +315,10 @@ impl JobSpec {
         }
     }
 
-    /// Returns the overlap rule of a missed run. With catch-up mode `all`, `skip` becomes `queue`,
-    /// because missed runs become due at the same time and would skip each other.
+    /// Returns the overlap rule of a missed run. With the catch-up mode `all`, `skip` becomes
+    /// `queue`, because missed runs become due at the same time and would skip each other. For the
+    /// same reason, `queue` then has room for all missed runs. In all other cases, the rule is the
+    /// rule of a run that is not missed.
     pub fn overlap_when_missed(&self) -> Overlap {
         match (self.overlap_on_time(), self.catch_up.mode) {
             (Overlap::Skip, CatchUpMode::All) => Overlap::Queue { max: self.catch_up.max_count },

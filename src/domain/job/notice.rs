@@ -9,7 +9,7 @@
 //! 3. A node claims the notice like any other run. `engine::notification` makes the content of each
 //!    attempt from the definition at the time of the attempt.
 //!
-//! Invariant: the id of a notice is made from the run, the kind of the notification and a hash of
+//! Invariant: the id of a notice is made from the run, the kind of the notification and a digest of
 //! the reported fact. So a notice is planned only once, and a receiver recognizes a repeated notice
 //! by its id. A hidden job has no notices of its own.
 
@@ -65,12 +65,12 @@ const LONGEST_DELAY: Duration = Duration::from_secs(600);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The start of the stamp of a collective notice, which reports several runs without a notice of
-/// their own. A stamp is a text that identifies the reported fact. The due time of the first
-/// reported run follows.
+/// The first characters of the stamp of a collective notice. A stamp is a text that identifies the
+/// reported fact. A collective notice reports several runs without a notice of their own, and the
+/// due time of the first of these runs completes its stamp.
 const REST: &str = "rest";
 
-/// The number of characters of the hash at the end of a notice's id.
+/// The number of characters of the digest at the end of a notice's id.
 const WORD_LEN: usize = 12;
 
 /// Returns the id of the notice of the kind `kind` about the run `about`. `stamp` identifies the
@@ -146,10 +146,10 @@ pub fn notice_job(subject: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     Some(spec)
 }
 
-/// Returns the notifications of the job `name` as words for the Lua scripts. The words are the
-/// kinds of notices, and times such as `late=60000`. The numbers are times in ms after the due time
-/// of a run. A run that starts after `late` is late, and `start` and `finish` are deadlines. The
-/// text is empty if the job has no notifications.
+/// Returns the notifications and deadlines of the job `name` as words for the Lua scripts, such as
+/// `on_late late=60000`. A number is a time in ms after the due time of a run. A run that starts
+/// after `late` is late, and `start` and `finish` are deadlines. The text is empty if the job has
+/// no notifications and no deadlines.
 pub fn notify_words(spec: &JobSpec, name: &JobName) -> String {
     let mut words: Vec<String> = spec.notices.keys().map(|kind| kind.as_str().to_owned()).collect();
     if spec.ping_url.is_some() {

@@ -43,7 +43,7 @@ pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     format!("{path}{suffix}?{query}rid={}", rid(run))
 }
 
-/// Returns a UUID made from a hash of the id of `run` (version 8 of RFC 9562).
+/// Returns a UUID made from a digest of the id of `run` (version 8 of RFC 9562).
 fn rid(run: &RunId) -> String {
     let bytes = sha1_smol::Sha1::from(run.to_string()).digest().bytes();
     let mut number = u128::from_be_bytes(std::array::from_fn(|at| bytes[at]));

@@ -42,8 +42,8 @@ impl ProcessRules {
 pub enum Started {
     /// The attempts of the job start processes.
     Work,
-    /// The job makes HTTP requests, and only its `done_check` starts a process. That process gets no
-    /// input.
+    /// The job makes HTTP requests, and only its `done_check` starts a process. That process gets
+    /// no input.
     Question,
     /// The job makes HTTP requests, and only its notices start processes. Those processes get no
     /// input and have no resource limits.
@@ -71,7 +71,8 @@ impl Started {
         }
     }
 
-    /// Returns the keys of the process rules that have no effect on a job with these processes.
+    /// Returns the keys of the process rules that have no effect on a job in which only these parts
+    /// start processes.
     pub fn idle_keys(self) -> &'static [&'static str] {
         match self {
             Self::Work => &[],
@@ -83,8 +84,8 @@ impl Started {
 }
 
 impl ProcessRules {
-    /// Returns these rules, with the default in place of each rule that has no effect. `started`
-    /// are the parts of the job that start processes.
+    /// Returns these rules, with the default in place of each rule that has no effect on the job.
+    /// `started` are the parts of the job that start processes.
     #[must_use]
     pub fn obeyed_by(self, started: Started) -> Self {
         match started {

@@ -3,8 +3,8 @@
 //! A gate is a concurrency key (`key = "customer-42"`), a group, or a job that another job names in
 //! `not_while`.
 //!
-//! Invariant: each run passes its gates in the same order: its group, the jobs by name, its key. So
-//! two runs never wait for each other.
+//! Invariant: each run passes its gates in the same order: the group first, then the jobs in the
+//! order of their names, the key last. So two runs never wait for each other.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! The settings of a group. Only one job of a group runs at a time, in due order or in turns.
+//! The settings of a group. Only one job of a group runs at a time. The jobs start in the order of
+//! their due times, or they take turns.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::domain::time::zone::Zone;
 /// The settings of a group, from `[groups.X]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum GroupSettings {
-    /// Only one job runs at a time, in due order.
+    /// Only one job runs at a time. The run with the earliest due time starts first.
     #[default]
     Exclusive,
     /// Only one job runs at a time, and the jobs take turns.
@@ -38,8 +39,8 @@ pub struct Shut {
     /// The gap of the group, and the time when the gap ends. `None` if no gap keeps the group
     /// closed.
     pub gap: Option<(Duration, UnixMillis)>,
-    /// The turn timeout of the group, and the time when it ends. It is set only while the member
-    /// that has the turn has no waiting run.
+    /// The turn timeout of the group, and the time when it ends. `None` if the group does not wait
+    /// for the member that has the turn.
     pub turn_timeout: Option<(Duration, UnixMillis)>,
 }
 

@@ -96,7 +96,8 @@ impl Lane {
         Self { queue, priority, shard, requires, text }
     }
 
-    /// Returns the plain lane of the queue `default`.
+    /// Returns the lane `default`: the lane of the queue `default` with priority 0, without labels
+    /// and shard.
     pub fn default_lane() -> Self {
         QueueName::default_queue().into()
     }

@@ -200,8 +200,8 @@ impl QueueName {
         Self(format!("@{}", NodeName::from_host_name(host)))
     }
 
-    /// Returns true for the queue of a host or of notices. Jobs and files must not name such a
-    /// queue.
+    /// Returns true for the queue of a host or of notices. Definitions and `[queues]` of jobs files
+    /// must not name such a queue.
     pub fn is_of_host(&self) -> bool {
         self.0.starts_with('@')
     }

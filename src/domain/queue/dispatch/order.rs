@@ -37,7 +37,7 @@ pub struct Pick<T> {
 /// and not by its priority. The node keeps this count from poll to poll.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneTurns {
-    /// The number of runs that started since the last pick by ready time.
+    /// The number of the node's claims from the queue since the last pick by ready time.
     since_oldest: usize,
 }
 
@@ -69,8 +69,8 @@ impl LaneTurns {
     /// Records the claims of a node, of which `started` succeeded. `tried` has a value for each
     /// claim, in order: true if the run was picked for its ready time.
     ///
-    /// After the last pick by ready time in `tried`, failed claims count too. So the next such pick
-    /// may come earlier but never later.
+    /// If `tried` has a pick by ready time, failed claims after this pick count too. So the next
+    /// such pick may come earlier but never later.
     pub fn note(&mut self, tried: &[bool], started: usize) {
         self.since_oldest = match tried.iter().rposition(|is_oldest| *is_oldest) {
             Some(last) => tried.len() - 1 - last,
