@@ -18,7 +18,8 @@ pub struct GateFacts {
     pub queued: Vec<RunId>,
     /// True if runs wait, no run has a place, and no time is planned at which a node lets a run in.
     pub is_open_unnoticed: bool,
-    /// True if the indexes of waiting runs by job or by lane differ from `queued`.
+    /// True if the indexes of waiting runs by job or by lane differ from the gate's list of waiting
+    /// runs.
     pub is_unsorted: bool,
 }
 

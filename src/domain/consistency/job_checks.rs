@@ -73,8 +73,8 @@ pub struct JobPlaces {
     pub comes_first: Option<UnixMillis>,
     /// The number of open runs of the job.
     pub open: u64,
-    /// An open run of a job with `delay` that already has a planned run, although only the end of
-    /// the open run should plan a run. `None` if there is no such open run. Runs that
+    /// An open run of a job with `delay` that already has a planned run. This is a fault, because
+    /// the end of the open run plans another run. `None` if there is no such open run. Runs that
     /// `schedctl retry` started are left out.
     pub open_unasked: Option<RunId>,
     /// The number of manual runs of the job that have not ended and do not wait. When such a run

@@ -108,8 +108,9 @@ pub const FAMILIES: [(&str, &str); 32] = [
     ("gate_rate", "string"),
 ];
 
-/// Returns the Redis type that the key `rest` must have. For a key in quarantine or an unknown key,
-/// returns this fact instead. `rest` is the name of the key without the prefix of the namespace.
+/// Returns the Redis type that the key `rest` must have. Returns `SetAside` for a key in
+/// quarantine, and `No` for an unknown key. `rest` is the name of the key without the prefix of the
+/// namespace.
 pub fn known_key(rest: &str) -> KnownNames {
     let of = |known: &[(&str, &'static str)], name: &str| {
         known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind)

@@ -125,9 +125,9 @@ pub struct PlacedRun {
     pub is_pending: bool,
     /// True if the run is the kept run of a paused job, which starts when the job is resumed.
     pub is_paused_run: bool,
-    /// True if this run was the first to be skipped because of an open run of its job that is still
-    /// open. The index of start deadlines may name such a run, because the notice about its
-    /// deadline reports that the open run hangs.
+    /// True if this run was the first to be skipped because of a run of its job that is still open.
+    /// The index of start deadlines may name such a run, because the notice about its deadline
+    /// reports that the open run hangs.
     pub is_first_behind: bool,
     /// The indexes that the check read, each with the run's score. `None` if the index does not
     /// name the run.

@@ -165,8 +165,8 @@ impl Facts {
     }
 
     /// Returns the run that the user asks about. For an occurrence in a skipped range, returns the
-    /// run whose record has the range. For [`Subject::Behind`], returns the earlier run. Returns
-    /// `None` for any other question.
+    /// run whose record has the range. For an occurrence that has no run yet because an earlier run
+    /// has not started, returns the earlier run. Returns `None` for any other question.
     pub fn run(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Run(run) | Subject::InRange { run, .. } | Subject::Behind { run, .. } => {

@@ -107,8 +107,8 @@ pub struct AtGate {
     /// Until the given time, the gate lets no other run of this lane in. `None` if there is no such
     /// run, or while another run has a place.
     pub stuck: Option<(RunId, UnixMillis)>,
-    /// The reason why the run in `holder` or `stuck` has not started, such as a paused queue.
-    /// `None` if this run has started, or if the reason is not known.
+    /// The reason why the run in `holder`, or else in `stuck`, has not started, such as a paused
+    /// queue. `None` if the run has started, or if the reason is not known.
     pub hindrance: Option<String>,
     /// The rate limit of a concurrency key, and the time when it allows the next start. `None` if
     /// the gate is no concurrency key, or if no rate limit keeps it closed.

@@ -13,8 +13,8 @@ use crate::domain::queue::queue_rules::NoRoomReason;
 use crate::domain::run::node_event::NodeEventKind;
 
 /// Returns a finding for each blocker of a ready run. A pause, a used-up rate limit, a node limit
-/// or the lack of nodes is left out if `delay` has this obstacle, because the findings for `delay`
-/// report it with its start.
+/// or the lack of nodes is left out if `delay` has it too. The findings for `delay` report this
+/// obstacle with its start.
 pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Finding> {
     let lasting = || delay.obstacles.iter().filter(|obstacle| obstacle.to.is_none());
     let is_in_delay = |blocker: &Blocker| match blocker {

@@ -64,8 +64,8 @@ fn of_deadline(
     missed.into_iter().chain(of_notice).collect()
 }
 
-/// Returns true if the run missed its deadline `by` of this kind. Returns false for a run that is
-/// not regular or is kept by the pause of its job.
+/// Returns true if the run had not started or ended, depending on `kind`, by its deadline `by`.
+/// Returns false for a run that is not regular, and for the kept run of a paused job.
 fn is_missed(facts: &Facts, run: &RunFacts, kind: Deadline, by: UnixMillis) -> bool {
     if run.run.kind() != RunKind::Regular || run.place == Place::Paused {
         return false;

@@ -46,7 +46,7 @@ impl Window {
 
     /// Returns the period for which `explain` reports the state of the nodes. This is the period in
     /// which nodes could start the run. If the run waited for another run of its job, the period
-    /// begins at the due time, because a delay of the other run also delayed this run.
+    /// begins at the due time. The reason is that a delay of the other run also delayed this run.
     pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
         let window = Self::of(facts)?;
         Some(match &facts.subject {
