@@ -7,60 +7,22 @@
 -- revision.
 -- A repeated call with the same token replies `claimed` with the same fence. It replies `gone` for
 -- runs that ended or began to wait in the first call.
--- KEYS 1 due
--- KEYS 2 leases
--- KEYS 3 fence
--- KEYS 4 jobs
--- KEYS 5 stop_requests
--- KEYS 6 history
--- KEYS 7 finished
--- KEYS 8 counters
--- KEYS 9 nudge
--- KEYS 10 dead
--- KEYS 11 running: of this queue
--- KEYS 12 queue: its settings
--- KEYS 13 queue_state
--- KEYS 14 not_while
--- KEYS 15 not_while_recent
--- KEYS 16 notices
--- KEYS 17 deadlines
--- KEYS 18 job_gates
--- KEYS* run
--- KEYS* job
--- KEYS* open
--- KEYS* waiting
--- KEYS* job_history
--- KEYS* job_due
--- KEYS* successor_run
--- KEYS* catch_up
--- KEYS* job_dead
--- KEYS* manual
--- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
--- ARGV 1 now
--- ARGV 2 node
--- ARGV 3 incarnation
--- ARGV 4 token: the name of this call, by which a repeated call is recognised
--- ARGV 5 lease_ms
--- ARGV 6 lane
--- ARGV 7 gates: the gates of all these runs, in the order of their keys
--- ARGV 8 slots: the most runs to claim
--- ARGV* id
--- ARGV* job_name
--- ARGV* due_ms
--- ARGV* kind: regular or manual
--- ARGV* delivery: at-most-once, or '' for at-least-once
--- ARGV* rev
--- ARGV* overlap: skip, queue, replace or allow
--- ARGV* max_waiting
--- ARGV* max_age: in ms, or ''
--- ARGV* latest_start: the time after which a first attempt of a regular run is skipped, or ''
--- ARGV* max_runs: the most regular runs of the job that may begin, or ''
--- ARGV* successor: the id of a run, or ''
--- ARGV* successor_due
--- ARGV* successor_ready
--- ARGV* run_gates: the gates that the run has to pass, in this order
--- ARGV* limits: of the run's concurrency key: runs at once (0: any number), microseconds between
---   two starts, burst; or ''
+-- Keys: due, leases, fence, jobs, stop_requests, history, finished, counters, nudge, dead, running
+--   (of this queue), queue (its settings), queue_state, not_while, not_while_recent, notices,
+--   deadlines, job_gates
+-- Keys of each item: run, job, open, waiting, job_history, job_due, successor_run, catch_up,
+--   job_dead, manual
+-- Gates: the keys of the gates in the argument gates
+-- Args: now, node, incarnation, token (the name of this call, by which a repeated call is
+--   recognised), lease_ms, lane, gates (the gates of all these runs, in the order of their keys),
+--   slots (the most runs to claim)
+-- Args of each item: id, job_name, due_ms, kind (regular or manual), delivery (at-most-once, or ''
+--   for at-least-once), rev, overlap (skip, queue, replace or allow), max_waiting, max_age (in ms,
+--   or ''), latest_start (the time after which a first attempt of a regular run is skipped, or ''),
+--   max_runs (the most regular runs of the job that may begin, or ''), successor (the id of a run,
+--   or ''), successor_due, successor_ready, run_gates (the gates that the run has to pass, in this
+--   order), limits (of the run's concurrency key: runs at once (0: any number), microseconds
+--   between two starts, burst; or '')
 -- Reply items: now, 1 if the fence counter was corrupt and rebuilt, then one of these replies for
 --   each run
 -- Reply claimed: fence, attempt, lease end, recoveries in a row, failures, unclear answers in a
@@ -86,39 +48,33 @@
 -- Reply failed: reason; another attempt would start later than max_age allows
 -- Reply no_room: why the queue has no room (paused, full or rate)
 -- Reply wrong_type: key, found, wanted
-local now, micros = clock(ARGV[1])
-local due, leases, fence_key, stop_requests, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
-local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stop_requests, 'hash', KEYS[6], 'zset',
-  KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'hash', KEYS[13], 'hash',
-  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'zset', KEYS[17], 'zset', KEYS[18], 'zset'})
-if bad then return bad end
-local gates, last_key = gates_of(ARGV[7])
-local has_not_while = redis.call('EXISTS', KEYS[14]) == 1
-local has_stop_requests = redis.call('EXISTS', stop_requests) == 1
+
+local has_not_while = redis.call('EXISTS', k.not_while) == 1
+local has_stop_requests = redis.call('EXISTS', k.stop_requests) == 1
 
 -- A lost or unreadable counter is rebuilt from the clock, which exceeds every fence issued from an
 -- earlier clock. If the clock was set back, the run's own last fence is the lower bound.
-local stored = redis.call('GET', fence_key)
+local stored = redis.call('GET', k.fence)
 local last = whole(stored, FENCE)
 local is_fence_wrong = stored and last == 0
 local function next_fence(own)
   if last >= FENCE then last = 0 end
   last = math.max(last + 1, own + 1, micros)
-  redis.call('SET', fence_key, int(last))
+  redis.call('SET', k.fence, int(last))
   return last
 end
 
 -- The room of the queue is computed once, because all runs of a call are in one queue.
-local queue, taken = queue_capacity(KEYS[12], KEYS[11], KEYS[13], micros), 0
+local queue, taken = queue_capacity(k, micros), 0
 
 -- Returns nil if a first attempt may start; otherwise `waiting` or `skipped`.
-local function blocked(k, a, id, has_waited)
-  if a.overlap == 'allow' then return nil end
+local function blocked(k, id, has_waited)
+  if k.overlap == 'allow' then return nil end
   if redis.call('ZCARD', k.open) == 0 or redis.call('ZSCORE', k.open, id) then return nil end
   -- A run that already waited for its turn is not skipped: another run only started first.
-  if a.overlap == 'replace' or has_waited then return 'waiting' end
-  if a.overlap == 'skip' then return 'skipped' end
-  if redis.call('ZCARD', k.waiting) >= tonumber(a.max_waiting) then return 'skipped' end
+  if k.overlap == 'replace' or has_waited then return 'waiting' end
+  if k.overlap == 'skip' then return 'skipped' end
+  if redis.call('ZCARD', k.waiting) >= tonumber(k.max_waiting) then return 'skipped' end
   return 'waiting'
 end
 
@@ -127,25 +83,25 @@ end
 local function replace(k, names)
   has_stop_requests = true
   for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
-    redis.call('HSET', stop_requests, other, 'replaced')
+    redis.call('HSET', k.stop_requests, other, 'replaced')
     for _, name in ipairs(names) do
-      if redis.call('ZSCORE', gates[name].waiters, other) then
-        redis.call('ZADD', due, now, other)
-        stop_waiting(gates[name], other)
-        release_gate(gates, names, other, ARGV[6], now)
+      if redis.call('ZSCORE', k.gates[name].waiters, other) then
+        redis.call('ZADD', k.due, now, other)
+        stop_waiting(k.gates[name], other)
+        release_gate(k.gates, names, other, lane, now)
         add_to_counter(k.counters, 'waiting', -1)
       end
     end
-    if redis.call('ZSCORE', due, other) then redis.call('ZADD', due, now, other) end
-    if k.job_due ~= due and redis.call('ZSCORE', k.job_due, other) then redis.call('ZADD', k.job_due, now, other) end
+    if redis.call('ZSCORE', k.due, other) then redis.call('ZADD', k.due, now, other) end
+    if k.job_due ~= k.due and redis.call('ZSCORE', k.job_due, other) then redis.call('ZADD', k.job_due, now, other) end
   end
   for _, other in ipairs(redis.call('ZRANGE', k.waiting, 0, 999)) do
-    redis.call('HSET', stop_requests, other, 'replaced')
-    redis.call('ZADD', due, now, other)
+    redis.call('HSET', k.stop_requests, other, 'replaced')
+    redis.call('ZADD', k.due, now, other)
     redis.call('ZREM', k.waiting, other)
     add_to_counter(k.counters, 'waiting', -1)
   end
-  wake_nodes(nudge, 'stop')
+  wake_nodes(k.nudge, 'stop')
 end
 
 -- Ends the schedule of a job that has begun `max_runs` runs: the planned run is dropped.
@@ -159,7 +115,7 @@ end
 -- Returns true if another job names `job` in `not_while`, and the run does not pass the gate of its
 -- own job.
 local function needs_own_gate(job, names)
-  if not has_not_while or redis.call('ZRANGEBYLEX', KEYS[14], '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1] == nil then
+  if not has_not_while or redis.call('ZRANGEBYLEX', k.not_while, '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1] == nil then
     return false
   end
   for _, name in ipairs(names) do
@@ -171,11 +127,11 @@ end
 -- Returns true if an earlier run waits at a gate that this run could pass. Only runs in the lane of
 -- this call or in a lane that is not stuck count. In an alternating group only runs of the same job
 -- count.
-local function would_overtake(gate, a)
-  local own = tonumber(a.due_ms)
-  local function is_before(id, due_ms) return id and (due_ms < own or due_ms == own and id < a.id) end
-  if gate.kind == 'group' and group_rules(gate).order then return is_before(first_of_job(gate, a.job_name, ARGV[6])) end
-  return is_before(first_of_all(gate)) or is_before(first_in_lane(gate, ARGV[6]))
+local function would_overtake(gate, k)
+  local own = tonumber(k.due_ms)
+  local function is_before(id, due_ms) return id and (due_ms < own or due_ms == own and id < k.id) end
+  if gate.kind == 'group' and group_rules(gate).order then return is_before(first_of_job(gate, k.job_name, lane)) end
+  return is_before(first_of_all(gate)) or is_before(first_in_lane(gate, lane))
 end
 
 -- The change that this call makes to the number of waiting runs.
@@ -184,43 +140,42 @@ local waiting = 0
 -- Passes the gates of a run in order. Returns the gate where the run has to wait, or nil, and all
 -- gates where the run has places. While the run waits at a gate, it keeps its places at the gates
 -- before. It gives up places that it no longer needs.
--- longer needs.
-local function pass_gates(k, a, names, places)
+local function pass_gates(k, names, places)
   local needed, passed = {}, {}
   for _, name in ipairs(names) do needed[name] = true end
   local dropped = {}
   for _, name in ipairs(places) do
     if not needed[name] then dropped[#dropped + 1] = name end
   end
-  leave_gates(k, a.id, dropped, 'left', now)
+  leave_gates(k, k.id, dropped, 'left', now)
   for at, name in ipairs(names) do
-    local gate = gates[name]
-    local others, since = redis.call('ZCARD', gate.waiters), redis.call('ZSCORE', gate.holders, a.id)
-    local known = redis.call('HMGET', gate.state, 'lane:' .. a.id, 'job:' .. a.job_name)
-    local limits = gate.kind == 'key' and known[2] ~= a.limits and a.limits or nil
+    local gate = k.gates[name]
+    local others, since = redis.call('ZCARD', gate.waiters), redis.call('ZSCORE', gate.holders, k.id)
+    local known = redis.call('HMGET', gate.state, 'lane:' .. k.id, 'job:' .. k.job_name)
+    local limits = gate.kind == 'key' and known[2] ~= k.limits and k.limits or nil
     local may, opens
     if since then
       -- The run was let in before. The rate limit counts a run when it begins, so the limit is
       -- checked again here.
-      opens = gate.kind == 'key' and rate_opens(gate, a.limits, 0, now, micros)
+      opens = gate.kind == 'key' and rate_opens(gate, k.limits, 0, now, micros)
       may = not opens
     else
-      may, opens = may_enter(k, gate, a.job_name, a.limits, now, micros)
-      if may and others > 0 and would_overtake(gate, a) then may, opens = false, now end
-      if may and others > 0 and stop_waiting(gate, a.id) then waiting = waiting - 1 end
+      may, opens = may_enter(k, gate, k.job_name, k.limits, now, micros)
+      if may and others > 0 and would_overtake(gate, k) then may, opens = false, now end
+      if may and others > 0 and stop_waiting(gate, k.id) then waiting = waiting - 1 end
     end
-    forget_known_lane(gates.timers, gate, a.id, known[1], now)
+    forget_known_lane(k.gates.timers, gate, k.id, known[1], now)
     if not may then
-      if wait_at(k, gate, a.id, a.due_ms, ARGV[6], passed, opens, limits, now) then waiting = waiting + 1 end
-      if since then drop_place(gate, a.id) end
+      if wait_at(k, gate, k.id, k.due_ms, lane, passed, opens, limits, now) then waiting = waiting + 1 end
+      if since then drop_place(gate, k.id) end
       local beyond = {}
       for later = at + 1, #names do beyond[#beyond + 1] = names[later] end
-      leave_gates(k, a.id, beyond, 'left', now)
+      leave_gates(k, k.id, beyond, 'left', now)
       passed[#passed + 1] = name
       return name, passed
     end
-    if limits and others > 0 then redis.call('HSET', gate.state, 'job:' .. a.job_name, limits) end
-    if since then set_place(gate, a.id, now) else enter(gate, a.id, nil, now) end
+    if limits and others > 0 then redis.call('HSET', gate.state, 'job:' .. k.job_name, limits) end
+    if since then set_place(gate, k.id, now) else enter(gate, k.id, nil, now) end
     passed[#passed + 1] = name
   end
   return nil, passed
@@ -230,10 +185,10 @@ end
 -- because the job's limits may have changed.
 local function begin_at(names, limits)
   for _, name in ipairs(names) do
-    local gate = gates[name]
+    local gate = k.gates[name]
     if gate.kind == 'key' then
       take_rate(gate, limits, micros)
-      if redis.call('ZCARD', gate.waiters) > 0 then set_gate_timer(gates.timers, gate, now) end
+      if redis.call('ZCARD', gate.waiters) > 0 then set_gate_timer(k.gates.timers, gate, now) end
     end
   end
 end
@@ -241,18 +196,18 @@ end
 -- Removes a due run that must not start: a run left in a former lane, or a planned run that is
 -- running or has ended. The latter happens after a data loss; the job's next run is planned all the
 -- same. A one-shot does not end if the state of its run is unreadable.
-local function remove_from_due(k, a, state)
+local function remove_from_due(k, state)
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'started_count', 'once')
   local has_begun = state == 'running' or ENDS[state]
-  if job[2] == a.id and not job[3] and (has_begun or job[5] ~= '1') then
-    if job[1] ~= a.rev then return {'stale'} end
-    if is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end
-    local is_used_up = whole(job[4], COUNT) >= (tonumber(a.max_runs) or math.huge)
-    plant_pending(k, a.job_name, is_used_up and '' or a.successor, a.successor_due, a.successor_ready)
-    end_or_plan_job(k, a.id, a.job_name, now)
+  if job[2] == k.id and not job[3] and (has_begun or job[5] ~= '1') then
+    if job[1] ~= k.rev then return {'stale'} end
+    if is_planted_before(k.successor, k.successor_run) then return {'occupied', k.successor} end
+    local is_used_up = whole(job[4], COUNT) >= (tonumber(k.max_runs) or math.huge)
+    plant_pending(k, k.job_name, is_used_up and '' or k.successor, k.successor_due, k.successor_ready)
+    end_or_plan_job(k, k.id, k.job_name, now)
   end
   if not has_begun then return {'bad_state'} end
-  redis.call('ZREM', due, a.id)
+  redis.call('ZREM', k.due, k.id)
   return {'gone'}
 end
 
@@ -278,39 +233,39 @@ end
 -- Removes the record of a run that did not begin, and plans the run again for its due time. The run
 -- becomes the planned run of its job unless the job has an earlier planned run, whose successors
 -- reach this run.
-local function withdraw(k, a, job)
+local function withdraw(k, job)
   redis.call('DEL', k.run)
-  unwatch_planned(k, a.id)
+  unwatch_planned(k, k.id)
   if job[4] then
-    if job[5] == '1' then redis.call('HSETNX', k.job, 'paused_run', a.id) end
+    if job[5] == '1' then redis.call('HSETNX', k.job, 'paused_run', k.id) end
     return
   end
   local planned = job[2] or ''
-  if planned ~= '' and whole(string.match(planned, '@(%d+)'), PARKED) < tonumber(a.due_ms) then return end
-  plant_pending(k, a.job_name, a.id, a.due_ms, a.due_ms)
+  if planned ~= '' and whole(string.match(planned, '@(%d+)'), PARKED) < tonumber(k.due_ms) then return end
+  plant_pending(k, k.job_name, k.id, k.due_ms, k.due_ms)
   if planned ~= '' then redis.call('ZREM', k.job_due, planned) end
-  local gate = gate_names(a.gates)[1]
-  if gate then set_gate_entry(KEYS[18], k.job, job[13] .. ' ' .. gate .. ' ' .. a.job_name) end
+  local gate = gate_names(k.run_gates)[1]
+  if gate then set_gate_entry(k.job_gates, k.job, job[13] .. ' ' .. gate .. ' ' .. k.job_name) end
 end
 
-local claimed, slots = 0, tonumber(ARGV[8])
+local claimed, slots = 0, tonumber(slots)
 -- The runs checked by this call. A run that is named twice gets the reply `gone`, unlike in a
 -- repeated call.
 local judged = {}
 
-local function claim(k, a)
-  local id = a.id
+local function claim(k)
+  local id = k.id
   local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.catch_up, 'zset',
-    k.job_dead, 'zset', k.manual, 'zset'}) or k.job_due ~= due and wrong_type({k.job_due, 'zset'})
+    k.job_dead, 'zset', k.manual, 'zset'}) or k.job_due ~= k.due and wrong_type({k.job_due, 'zset'})
   if item_bad then return item_bad end
   local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
     'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at',
     'delivery', 'started_at', 'retried_at')
-  local ready = redis.call('ZSCORE', due, id)
+  local ready = redis.call('ZSCORE', k.due, id)
   local is_named_twice = judged[id]
   judged[id] = true
   if not ready then
-    if run[2] == 'running' and run[3] == ARGV[4] and not is_named_twice then
+    if run[2] == 'running' and run[3] == token and not is_named_twice then
       claimed = claimed + 1
       return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT),
         whole(run[8], COUNT), run[9] == '0' and 0 or 1}
@@ -318,24 +273,24 @@ local function claim(k, a)
     return {'gone'}
   end
   if tonumber(ready) > now then return {'early', ready} end
-  if run[2] and run[2] ~= 'scheduled' then return remove_from_due(k, a, run[2]) end
+  if run[2] and run[2] ~= 'scheduled' then return remove_from_due(k, run[2]) end
   if claimed >= slots then return {'full'} end
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched',
     'skipped_behind', 'first_rev', 'same_since', 'delay', 'queue')
   if not job[1] then return {'job_missing'} end
-  if job[1] ~= a.rev then return {'stale'} end
+  if job[1] ~= k.rev then return {'stale'} end
   local is_pending = job[2] == id
   -- A run that its job planned has a record, or is open, waiting or spread. A run that an operator
   -- asked for has a record.
-  if not is_pending and not run[2] and not run[4] and (a.kind == 'manual' or not job[3] and not redis.call('ZSCORE', k.open, id)
+  if not is_pending and not run[2] and not run[4] and (k.kind == 'manual' or not job[3] and not redis.call('ZSCORE', k.open, id)
     and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.catch_up, id)) then
     return {'unplanned'}
   end
-  if is_pending and is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end
-  local names = a.gates ~= '' and gate_names(a.gates) or {}
-  local gates_bad = gate_wrong_type(gates, names) or missing_places(gates, run[11] or '')
+  if is_pending and is_planted_before(k.successor, k.successor_run) then return {'occupied', k.successor} end
+  local names = k.run_gates ~= '' and gate_names(k.run_gates) or {}
+  local gates_bad = gate_wrong_type(k.gates, names) or missing_places(k.gates, run[11] or '')
   if gates_bad then return gates_bad end
-  if needs_own_gate(a.job_name, names) then return {'needs_own_gate'} end
+  if needs_own_gate(k.job_name, names) then return {'needs_own_gate'} end
   local places = gate_names(run[11])
   -- The time from which the run could have started without its gates.
   local woken = ready
@@ -347,27 +302,27 @@ local function claim(k, a)
   -- A run that was handed back unexecuted is as late as a run that was never claimed.
   local is_unexecuted = run[16] and whole(run[8], COUNT) == 0 and not has_executed(k.run, whole(run[1], COUNT))
   local is_unstarted = first or is_unexecuted
-  if is_unexecuted then ready = run[17] or a.due_ms end
+  if is_unexecuted then ready = run[17] or k.due_ms end
   -- A manual run is not in the list of open runs. Another run of its job may have begun since it
   -- was handed back.
-  local is_back = not first and a.kind == 'manual' and whole(run[1], COUNT) == 0
+  local is_back = not first and k.kind == 'manual' and whole(run[1], COUNT) == 0
   -- A finished one-shot keeps its definition for manual runs asked for earlier, and for runs of its
   -- former schedule. Those runs were spread, and may have waited for another run since then.
   local is_spread = redis.call('ZSCORE', k.catch_up, id)
   local is_owed = is_spread or run[10]
-  local is_removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
+  local is_removed = job[3] and not (job[3] == 'finished' and (k.kind == 'manual' or is_owed))
   -- A run of an earlier job of this name never begins with the definition of this job.
   -- A run that has begun continues if the definition is unchanged.
   local is_of_former = is_former(run[15], first and job[10] or job[11])
-  local begins = first and a.kind == 'regular'
+  local begins = first and k.kind == 'regular'
   -- Only a clock that was ahead lets a run wait for its turn before its due time.
   local is_ahead = begins and not is_pending and not job[3] and not run[20] and (job[12] or '') == ''
-    and tonumber(a.due_ms) > now
-  local started, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
-  local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
-  local is_missed = a.kind == 'regular' and a.latest_start ~= '' and now > tonumber(a.latest_start)
-  local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
-  local stop = has_stop_requests and redis.call('HGET', stop_requests, id)
+    and tonumber(k.due_ms) > now
+  local started, most = whole(job[6], COUNT), tonumber(k.max_runs) or math.huge
+  local too_late = k.max_age ~= '' and now - tonumber(ready) > tonumber(k.max_age)
+  local is_missed = k.kind == 'regular' and k.latest_start ~= '' and now > tonumber(k.latest_start)
+  local base = {'job', k.job_name, 'due', k.due_ms, 'queue', lane, 'kind', k.kind, 'rev', k.rev}
+  local stop = has_stop_requests and redis.call('HGET', k.stop_requests, id)
   local outcome, reason, by = nil, '', ''
   if stop then
     outcome = 'cancelled'
@@ -378,7 +333,7 @@ local function claim(k, a)
     outcome, reason = 'cancelled', 'of an earlier job of this name'
   elseif is_ahead then
     outcome = 'withdrawn'
-  elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
+  elseif first and job[4] and k.kind == 'regular' and job[5] ~= '1' then
     -- The run was planned before its job was paused: the run waited for its turn or was spread.
     outcome, reason = 'skipped', 'paused'
   elseif begins and started >= most then
@@ -388,35 +343,35 @@ local function claim(k, a)
   elseif too_late then
     outcome, reason = 'failed', 'the next attempt would start later than max_age allows'
   elseif first or is_back then
-    outcome, reason = blocked(k, a, id, is_back or run[10]), 'overlap'
+    outcome, reason = blocked(k, id, is_back or run[10]), 'overlap'
   end
   if not outcome and queue.capacity and taken >= queue.capacity then return {'no_room', queue.why or ''} end
   local gate, passed = nil, {}
   if outcome then
     leave_gates(k, id, places, 'left', now)
   elseif names[1] or places[1] then
-    gate, passed = pass_gates(k, a, names, places)
+    gate, passed = pass_gates(k, names, places)
     if gate then outcome, reason = 'at_gate', gate end
     if passed[1] then base[#base + 1], base[#base + 2] = 'places', table.concat(passed, ' ') end
   end
   -- A record stores only a difference from the plan: a run on time needs no `ready_at`.
-  if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
+  if first and ready ~= k.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
   local behind = (first or is_back) and outcome and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
   if behind then base[#base + 1], base[#base + 2] = 'behind', behind end
 
   if gate then
     -- The run that blocks this run: the last run that began, or else a run that was let in.
-    local found = found_at(gates[gate])
-    found.last = found.last or redis.call('ZREVRANGE', gates[gate].holders, 0, 0)[1]
-    local before = found.last or redis.call('ZRANGE', gates[gate].waiters, 0, 0)[1]
+    local found = found_at(k.gates[gate])
+    found.last = found.last or redis.call('ZREVRANGE', k.gates[gate].holders, 0, 0)[1]
+    local before = found.last or redis.call('ZRANGE', k.gates[gate].waiters, 0, 0)[1]
     if not run[14] then base[#base + 1], base[#base + 2] = 'waited_from', int(now) end
     redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', (string.gsub(gate, ':', ' ', 1)), 'reason', '', 'behind',
       before ~= id and before or '', 'came_at', int(tonumber(ready)), unpack(base))
     if run[13] then redis.call('HDEL', k.run, 'ready') end
-    if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
+    if k.kind == 'regular' then redis.call('ZADD', k.open, k.due_ms, id) end
   elseif outcome == 'waiting' then
-    if a.overlap == 'replace' then replace(k, names) end
-    redis.call('ZADD', k.waiting, a.due_ms, id)
+    if k.overlap == 'replace' then replace(k, names) end
+    redis.call('ZADD', k.waiting, k.due_ms, id)
     redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', 'reason', '', unpack(base))
     redis.call('HDEL', k.run, 'ready')
     redis.call('HSETNX', k.run, 'waited_from', int(now))
@@ -424,46 +379,46 @@ local function claim(k, a)
   elseif outcome and outcome ~= 'withdrawn' then
     redis.call('HSET', k.run, unpack(base))
     end_run(k, id, outcome, reason, now, {'by', by})
-    if begins and behind then watch_skipped(k, id, a.due_ms, job[7], behind, job[9]) end
-    redis.call('HDEL', stop_requests, id)
+    if begins and behind then watch_skipped(k, id, k.due_ms, job[7], behind, job[9]) end
+    redis.call('HDEL', k.stop_requests, id)
   elseif not outcome then
     local fence = next_fence(whole(run[4], FENCE - 1))
     local attempt = whole(run[1], COUNT) + 1
-    local lease_end = now + tonumber(ARGV[5])
+    local lease_end = now + tonumber(lease_ms)
     -- The mark is stored, so that a repeated claim gets the same reply: a run that may have started
     -- must not look new.
     local before = first and 0 or 1
-    redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', ARGV[4], 'node', ARGV[2],
-      'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
+    redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', token, 'node', node,
+      'incarnation', incarnation, 'lease_ms', lease_ms, 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
       'claimed_before', before, unpack(base))
-    redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
-    redis.call('ZADD', KEYS[11], now, id)
-    begin_at(passed, a.limits)
+    redis.call('ZADD', k.leases, lease_end, id .. '#' .. int(fence))
+    redis.call('ZADD', k.running, now, id)
+    begin_at(passed, k.limits)
     taken = taken + 1
-    if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
+    if k.kind == 'regular' then redis.call('ZADD', k.open, k.due_ms, id) end
     -- The delivery rule of the attempt decides if the run is retried when its node is lost.
-    if a.delivery ~= '' then
-      redis.call('HSET', k.run, 'delivery', a.delivery)
+    if k.delivery ~= '' then
+      redis.call('HSET', k.run, 'delivery', k.delivery)
     elseif run[18] then
       redis.call('HDEL', k.run, 'delivery')
     end
-    if is_unstarted and a.kind == 'regular' then notify_late(k, id, job[7], a.due_ms, run[19]) end
+    if is_unstarted and k.kind == 'regular' then notify_late(k, id, job[7], k.due_ms, run[19]) end
     if begins then
-      if job[8] ~= id then watch(KEYS[17], nudge, id, a.due_ms, job[7], true) end
+      if job[8] ~= id then watch(k.deadlines, k.nudge, id, k.due_ms, job[7], true) end
       started = started + 1
       redis.call('HSET', k.job, 'started_count', started)
-      if started >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
+      if started >= most and not is_pending then end_schedule(k, k.job_name, job[2]) end
     end
     -- Runs that began to wait under another rule must not wait until no run is open. Under `allow`
     -- that moment may never come.
-    if a.overlap == 'allow' and first then free_first_waiting(k, now) end
+    if k.overlap == 'allow' and first then free_first_waiting(k, now) end
     claimed = claimed + 1
     run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),
       whole(run[8], COUNT), before}
   end
 
   if begins and (outcome == 'at_gate' or outcome == 'waiting') and not run[10] and job[8] ~= id then
-    watch(KEYS[17], nudge, id, a.due_ms, job[7], false)
+    watch(k.deadlines, k.nudge, id, k.due_ms, job[7], false)
   end
   if run[11] and not gate then
     if not passed[1] then redis.call('HDEL', k.run, 'places') end
@@ -474,37 +429,23 @@ local function claim(k, a)
     redis.call('HDEL', k.run, 'came_at')
   end
   if is_pending then
-    plant_pending(k, a.job_name, started < most and a.successor or '', a.successor_due, a.successor_ready)
+    plant_pending(k, k.job_name, started < most and k.successor or '', k.successor_due, k.successor_ready)
   end
-  redis.call('ZREM', due, id)
+  redis.call('ZREM', k.due, id)
   if is_spread then redis.call('ZREM', k.catch_up, id) end
-  if outcome == 'withdrawn' then withdraw(k, a, job) end
+  if outcome == 'withdrawn' then withdraw(k, job) end
   if outcome and outcome ~= 'waiting' and not gate then
     release_blocked(k, id, now)
-    end_or_plan_job(k, id, a.job_name, now)
+    end_or_plan_job(k, id, k.job_name, now)
   end
   if run.reply then return run.reply end
   return {outcome, reason}
 end
 
 local reply = {'items', now, is_fence_wrong and 1 or 0}
-local run_at, arg_at = 19, 9
-while run_at <= last_key do
-  local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], counters = KEYS[8], nudge = nudge, dead = KEYS[10], gates = gates,
-    leases = leases, not_while_recent = KEYS[15], notices = KEYS[16], deadlines = KEYS[17],
-    run = KEYS[run_at], job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
-    job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], catch_up = KEYS[run_at + 7], job_dead = KEYS[run_at + 8],
-    manual = KEYS[run_at + 9]}
-  local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],
-    delivery = ARGV[arg_at + 4], rev = ARGV[arg_at + 5], overlap = ARGV[arg_at + 6], max_waiting = ARGV[arg_at + 7],
-    max_age = ARGV[arg_at + 8], latest_start = ARGV[arg_at + 9], max_runs = ARGV[arg_at + 10],
-    successor = ARGV[arg_at + 11], successor_due = ARGV[arg_at + 12], successor_ready = ARGV[arg_at + 13],
-    gates = ARGV[arg_at + 14], limits = ARGV[arg_at + 15]}
-  reply[#reply + 1] = claim(k, a)
-  run_at, arg_at = run_at + 10, arg_at + 16
-end
+for at = 1, item_count do reply[at + 3] = claim(item(at)) end
 if queue.take and taken > 0 then queue.take(taken) end
-if waiting ~= 0 then add_to_counter(KEYS[8], 'waiting', waiting) end
+if waiting ~= 0 then add_to_counter(k.counters, 'waiting', waiting) end
 -- The call may have set the time of a gate check.
-if last_key < #KEYS then count_change(nudge, 'due') end
+if gates ~= '' then count_change(k.nudge, 'due') end
 return reply

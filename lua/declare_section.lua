@@ -11,42 +11,33 @@
 -- A repeated call changes nothing.
 -- If the section in force is withdrawn while other files declare a different text, those files are
 -- applied again.
--- KEYS 1 settings: of the queue or group
--- KEYS 2 declared: the sections of this file
--- KEYS 3 index: of queues or groups
--- KEYS 4 nudge
--- KEYS 5 gate_timers
--- ARGV 1 now
--- ARGV 2 name
--- ARGV 3 entry: the field of this section in `declared`
--- ARGV 4 hash: of the section's text in the file, or '' if the file does not declare the section
--- ARGV 5 source_name: of the file
--- ARGV 6 shown: the value of the section in the index; '' for none
--- ARGV 7 paused: 1 if the file pauses the queue or group, else 0
--- ARGV 8 mode: say (write the settings), or look (reply with the effect, without writing)
--- ARGV* field: of settings
--- ARGV* value: '' for none
+-- Keys: settings:hash (of the queue or group), declared (the sections of this file), index:hash (of
+--   queues or groups), nudge, gate_timers
+-- Args: now, name, entry (the field of this section in `declared`), hash (of the section's text in
+--   the file, or '' if the file does not declare the section), source_name (of the file), shown
+--   (the value of the section in the index; '' for none), paused (1 if the file pauses the queue or
+--   group, else 0), mode (say (write the settings), or look (reply with the effect, without
+--   writing))
+-- Args of each item: field (of settings), value ('' for none)
 -- Reply declared
 -- Reply unchanged: this file or another declared the same text before
 -- Reply withdrawn: no file declares the section any more
 -- Reply kept: another file declares the section, or it was set by hand
 -- Reply wrong_type: key, found, wanted
-local now = clock(ARGV[1])
-local settings, declared, index = KEYS[1], KEYS[2], KEYS[3]
-local bad = wrong_type({settings, 'hash', declared, 'hash', index, 'hash', KEYS[5], 'zset'})
-if bad then return bad end
-local name, entry, hash, own = ARGV[2], ARGV[3], ARGV[4], 'src:' .. ARGV[5]
+
+local settings, declared, index = k.settings, k.declared, k.index
+local own = 'src:' .. source_name
 local stored = redis.call('HMGET', settings, own, 'set_at', 'paused', 'paused_in', 'source')
 local function show()
-  if ARGV[6] == '' then redis.call('HDEL', index, name) else redis.call('HSET', index, name, ARGV[6]) end
+  if shown == '' then redis.call('HDEL', index, name) else redis.call('HSET', index, name, shown) end
 end
 
 -- Has the gate of the group checked again, because the settings of the group changed.
 local function wake_group()
   local group = string.match(entry, '^group (.+)$')
   if not group then return end
-  redis.call('ZADD', KEYS[5], 'LT', now, 'group:' .. group)
-  wake_nodes(KEYS[4], 'due')
+  redis.call('ZADD', k.gate_timers, 'LT', now, 'group:' .. group)
+  wake_nodes(k.nudge, 'due')
 end
 
 -- Returns the fields of other files in the settings, and the name of a file that declared `text`,
@@ -66,17 +57,17 @@ if hash == '' then
   local others, sayer = others_of(stored[1])
   local is_kept = stored[2] or stored[3] and stored[4] == 'hand' or others[1]
   if is_kept then
-    if sayer and stored[5] == ARGV[5] then
+    if sayer and stored[5] == source_name then
       redis.call('HSET', settings, 'source', sayer)
-    elseif stored[1] and stored[5] == ARGV[5] and not stored[2] then
+    elseif stored[1] and stored[5] == source_name and not stored[2] then
       for _, field in ipairs(others) do redis.call('HSET', settings, field, '') end
-      wake_nodes(KEYS[4], 'files')
+      wake_nodes(k.nudge, 'files')
     end
     redis.call('HDEL', settings, own)
   else
     redis.call('DEL', settings)
     show()
-    wake_nodes(KEYS[4], 'pools')
+    wake_nodes(k.nudge, 'pools')
     wake_group()
   end
   redis.call('HDEL', declared, entry)
@@ -89,30 +80,31 @@ if stored[1] == hash and redis.call('HGET', declared, entry) == hash then return
 local text = stored[5] and redis.call('HGET', settings, 'src:' .. stored[5])
 local _, sayer = others_of(hash)
 if sayer and (text == hash or not stored[1] and stored[2]) then
-  if ARGV[8] == 'say' then
+  if mode == 'say' then
     redis.call('HSET', settings, own, hash)
     redis.call('HSET', declared, entry, hash)
   end
   return {'unchanged'}
 end
-if ARGV[8] == 'look' then return {'declared'} end
+if mode == 'look' then return {'declared'} end
 redis.call('HDEL', settings, 'set_at', 'set_by', 'concurrency_by')
-for at = 9, #ARGV, 2 do
-  if ARGV[at + 1] == '' then
-    redis.call('HDEL', settings, ARGV[at])
+for at = 1, item_count do
+  local k = item(at)
+  if k.value == '' then
+    redis.call('HDEL', settings, k.field)
   else
-    redis.call('HSET', settings, ARGV[at], ARGV[at + 1])
-    if ARGV[at] == 'concurrency' then redis.call('HSET', settings, 'concurrency_of_file', ARGV[at + 1]) end
+    redis.call('HSET', settings, k.field, k.value)
+    if k.field == 'concurrency' then redis.call('HSET', settings, 'concurrency_of_file', k.value) end
   end
 end
-if ARGV[7] == '1' then
-  if not stored[3] then redis.call('HSET', settings, 'paused', int(now), 'paused_in', 'file', 'paused_by', 'file of ' .. ARGV[5]) end
+if paused == '1' then
+  if not stored[3] then redis.call('HSET', settings, 'paused', int(now), 'paused_in', 'file', 'paused_by', 'file of ' .. source_name) end
 elseif stored[3] and stored[4] ~= 'hand' then
   redis.call('HDEL', settings, 'paused', 'paused_in', 'paused_by')
 end
-redis.call('HSET', settings, own, hash, 'source', ARGV[5])
+redis.call('HSET', settings, own, hash, 'source', source_name)
 show()
 redis.call('HSET', declared, entry, hash)
-wake_nodes(KEYS[4], 'pools')
+wake_nodes(k.nudge, 'pools')
 wake_group()
 return {'declared'}

@@ -5,30 +5,14 @@
 -- Guard: the run's state is final; a run that has not ended only leaves the indexes.
 -- A run restored by a journal is kept while it is still ahead in its job's schedule. The planning
 -- of later runs reads its record. At most 100 runs a call.
--- KEYS 1 history
--- KEYS 2 dead
--- KEYS 3 counters
--- KEYS* run
--- KEYS* job
--- KEYS* job_history
--- KEYS* job_dead
--- KEYS* ledger
--- KEYS* ledger_before
--- KEYS* audit_log
--- KEYS* backfill
--- ARGV 1 now
--- ARGV 2 request: the id of the operator's request, or ''; one request is one entry in the audit
---   log
--- ARGV 3 by: the user who asks for the change, or ''
--- ARGV* id
--- ARGV* reach: record (delete the run); history (keep the record of a dead letter); dead (delete
---   the run if it still is a dead letter)
+-- Keys: history, dead, counters
+-- Keys of each item: run, job, job_history, job_dead, ledger, ledger_before, audit_log, backfill
+-- Args: now, request (the id of the operator's request, or ''; one request is one entry in the
+--   audit log), by (the user who asks for the change, or '')
+-- Args of each item: id, reach (record (delete the run); history (keep the record of a dead
+--   letter); dead (delete the run if it still is a dead letter))
 -- Reply forgotten: the number of runs
 -- Reply wrong_type: key, found, wanted
-local now, request = clock(ARGV[1]), ARGV[2]
-local counters = KEYS[3]
-local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', counters, 'hash'})
-if bad then return bad end
 
 -- The most bytes that a ledger range keeps of a reason.
 local REASON = 200
@@ -43,9 +27,9 @@ local ledgers = {}
 local function ledger_of(k)
   local ledger = ledgers[k.ledger]
   if not ledger then
-    ledger = {key = k.ledger, before = k.before, is_kept = redis.call('EXISTS', k.job) == 1,
-      has_wrong_type = wrong_type({k.ledger, 'zset', k.before, 'hash'})}
-    if ledger.is_kept and not ledger.has_wrong_type then ledger.latest = whole(redis.call('HGET', k.before, 'latest'), PARKED) end
+    ledger = {key = k.ledger, before = k.ledger_before, is_kept = redis.call('EXISTS', k.job) == 1,
+      has_wrong_type = wrong_type({k.ledger, 'zset', k.ledger_before, 'hash'})}
+    if ledger.is_kept and not ledger.has_wrong_type then ledger.latest = whole(redis.call('HGET', k.ledger_before, 'latest'), PARKED) end
     ledgers[k.ledger] = ledger
   end
   return ledger
@@ -69,8 +53,8 @@ local function drop_oldest(ledger)
     local before = whole(redis.call('HGET', ledger.before, 'until'), PARKED)
     redis.call('HSET', ledger.before, 'until', int(math.max(before, oldest.to)))
   end
-  add_to_counter(counters, 'ledger_ranges', -1)
-  add_to_counter(counters, 'trimmed_ranges', 1)
+  add_to_counter(k.counters, 'ledger_ranges', -1)
+  add_to_counter(k.counters, 'trimmed_ranges', 1)
   ledger.last = nil
 end
 
@@ -86,7 +70,7 @@ end
 local function add_to_ledger(k, range)
   local ledger = ledger_of(k)
   if not ledger.is_kept then return end
-  if ledger.has_wrong_type then return add_to_counter(counters, 'unledgered', range.count) end
+  if ledger.has_wrong_type then return add_to_counter(k.counters, 'unledgered', range.count) end
   local last = last_of(ledger)
   local is_last, is_restored_last = last and last.to == ledger.latest, last and last.to + 1 == ledger.latest
   local goes_on = is_last
@@ -98,7 +82,7 @@ local function add_to_ledger(k, range)
     redis.call('ZADD', ledger.key, last.from, member_of(last))
     redis.call('ZREM', ledger.key, old)
   else
-    add_range(ledger.key, counters, range)
+    add_range(ledger.key, k.counters, range)
     ledger.last = nil
   end
   local latest = range.restored and range.to + 1 or range.to
@@ -179,25 +163,23 @@ local function note_purged(k, purged)
     count, run = count + (tonumber(entry.count) or 0), nil
     redis.call('ZREM', k.audit_log, newest)
   end
-  note_change(k.audit_log, now, 'dead letters purged', ARGV[3], {count = count, run = count == 1 and run or nil, request = request})
+  note_change(k.audit_log, now, 'dead letters purged', by, {count = count, run = count == 1 and run or nil, request = request})
 end
 
 local forgotten, deleted, purged_of = 0, 0, {}
-for at = 1, (#ARGV - 3) / 2 do
-  local first = at * 8 - 4
-  local k = {run = KEYS[first], job = KEYS[first + 1], job_history = KEYS[first + 2], job_dead = KEYS[first + 3],
-    ledger = KEYS[first + 4], before = KEYS[first + 5], audit_log = KEYS[first + 6], backfill = KEYS[first + 7]}
-  local id, reach = ARGV[at * 2 + 2], ARGV[at * 2 + 3]
-  local is_dead = redis.call('ZSCORE', KEYS[2], id)
+for at = 1, item_count do
+  local k = item(at)
+  local id, reach = k.id, k.reach
+  local is_dead = redis.call('ZSCORE', k.dead, id)
   if (is_dead or reach ~= 'dead') and not is_to_come(k, id) then
     if reach ~= 'history' or not is_dead then
       deleted = deleted + delete(k, id)
-      redis.call('ZREM', KEYS[2], id)
+      redis.call('ZREM', k.dead, id)
       leave(k.job_dead, id)
     else
       close_last_range(k, id)
     end
-    redis.call('ZREM', KEYS[1], id)
+    redis.call('ZREM', k.history, id)
     leave(k.job_history, id)
     forgotten = forgotten + 1
     local purged = purged_of[k.job] or {k = k, count = 0, run = id}
@@ -205,7 +187,7 @@ for at = 1, (#ARGV - 3) / 2 do
     purged_of[k.job] = purged
   end
 end
-if deleted > 0 then add_to_counter(counters, 'trimmed_runs', deleted) end
+if deleted > 0 then add_to_counter(k.counters, 'trimmed_runs', deleted) end
 if request ~= '' then
   for _, purged in pairs(purged_of) do note_purged(purged.k, purged) end
 end

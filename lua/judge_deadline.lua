@@ -6,29 +6,16 @@
 -- started while that run is open.
 -- Guard: the deadline has passed, is in the list and still matches the job; the same step removes
 -- the deadline.
--- KEYS 1 deadlines
--- KEYS 2 run
--- KEYS 3 job
--- KEYS 4 notices
--- KEYS 5 counters
--- KEYS 6 nudge
--- KEYS 7 open
--- ARGV 1 now
--- ARGV 2 id
--- ARGV 3 kind: start or finish
--- ARGV 4 due_ms
+-- Keys: deadlines, run, job, notices, counters, nudge, open
+-- Args: now, id, kind (start or finish), due_ms
 -- Reply notified
 -- Reply met: the run has started or ended, or no longer has to
 -- Reply early
 -- Reply gone: another node did this first
 -- Reply wrong_type: key, found, wanted
-local now = clock(ARGV[1])
-local k = {run = KEYS[2], job = KEYS[3], notices = KEYS[4], counters = KEYS[5], nudge = KEYS[6]}
-local bad = wrong_type({KEYS[1], 'zset', k.run, 'hash', k.job, 'hash', k.notices, 'zset', KEYS[5], 'hash', KEYS[7], 'zset'})
-if bad then return bad end
-local id, kind = ARGV[2], ARGV[3]
+
 local entry = id .. ' ' .. kind
-local at = redis.call('ZSCORE', KEYS[1], entry)
+local at = redis.call('ZSCORE', k.deadlines, entry)
 if not at then return {'gone'} end
 if tonumber(at) > now then return {'early'} end
 local run = redis.call('HMGET', k.run, 'state', 'attempt', 'started_at', 'first_start', 'handed_back')
@@ -37,7 +24,7 @@ local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and j
 local behind, skipped = string.match(job[3] or '', '^(%S+) (%S+)$')
 -- The skipped run's record may be deleted by now, so `skipped_behind` decides.
 local is_held_up = kind == 'start' and skipped == id and not is_open and not job[4] and not job[5]
-  and redis.call('ZSCORE', KEYS[7], behind)
+  and redis.call('ZSCORE', k.open, behind)
 local attempt = whole(run[2], COUNT)
 local has_started = has_executed(k.run, attempt)
 if run[1] == 'running' then
@@ -50,13 +37,13 @@ local notify = job[2] or ''
 local within = tonumber(string.match(notify, kind .. '=(%d+)'))
 if not within then is_missed = false end
 -- An edit of the job extended the deadline.
-if is_missed and tonumber(ARGV[4]) + within > now then
-  redis.call('ZADD', KEYS[1], int(tonumber(ARGV[4]) + within), entry)
+if is_missed and tonumber(due_ms) + within > now then
+  redis.call('ZADD', k.deadlines, int(tonumber(due_ms) + within), entry)
   return {'early'}
 end
 if is_missed then
-  add_to_counter(KEYS[5], 'late', 1)
+  add_to_counter(k.counters, 'late', 1)
   if string.find(notify, 'on_late', 1, true) then add_notice(k, 'on_late', id, kind, now) end
 end
-redis.call('ZREM', KEYS[1], entry)
+redis.call('ZREM', k.deadlines, entry)
 return {is_missed and 'notified' or 'met'}

@@ -9,25 +9,15 @@
 -- No run is due while nodes restore data after a loss, or for a moment on a server that a node
 -- polled for the first time.
 -- Guard: none; the script only reads.
--- KEYS 1 leases
--- KEYS 2 epoch
--- KEYS 3 fence
--- KEYS 4 restoring_until
--- KEYS 5 known_servers
--- KEYS 6 gate_timers
--- KEYS 7 nudge: the counters of changes
--- KEYS* due: the lanes of one queue follow each other, the most urgent first
--- KEYS* running: in that queue
--- KEYS* queue: its settings
--- KEYS* queue_state
--- ARGV 1 now
--- ARGV 2 server: the id of this server, or '' if the server reports none
--- ARGV 3 hold_ms: how long no run is due on a server that was polled for the first time
--- ARGV* queue: of the lane
--- ARGV* priority: of the lane
--- ARGV* limit: how many due runs of the queue to list; 0 leaves the lane out
--- ARGV* more: the number of further runs of the lane to list, because the caller cannot take that
---   many of the listed runs
+-- Keys: leases:any, epoch:any, fence:any, restoring_until:any, known_servers:any, gate_timers:any,
+--   nudge (the counters of changes)
+-- Keys of each item: due (the lanes of one queue follow each other, the most urgent first), running
+--   (in that queue), queue (its settings), queue_state
+-- Args: now, server (the id of this server, or '' if the server reports none), hold_ms (how long no
+--   run is due on a server that was polled for the first time)
+-- Args of each item: queue_name (of the lane), priority (of the lane), limit (how many due runs of
+--   the queue to list; 0 leaves the lane out), more (the number of further runs of the lane to
+--   list, because the caller cannot take that many of the listed runs)
 -- Reply due: now in microseconds, number of leases, epoch, last fence, end of the restoring of data
 --   or 0, last fence at the first poll of this server ('' if it was never polled, '?' if that is
 --   unknown), time until which no run is due because this server is new or 0, the counters of changes
@@ -37,13 +27,13 @@
 --   any number of runs. A queue without room lists no due runs, and has the reason only if a run is
 --   due. An epoch or fence is '' if missing, and '?' if of another type
 -- Reply wrong_type
-local now, micros = clock(ARGV[1])
+
 -- Returns the reply for `key`, whose reading failed. The type is asked only then, because this script
 -- runs more often than any other.
 local function unreadable(key, wanted) return wrong_type({key, wanted}) or {'wrong_type', key, 'unknown', wanted} end
-local leases = redis.pcall('ZCARD', KEYS[1])
-if type(leases) == 'table' then return unreadable(KEYS[1], 'zset') end
-local marks = redis.call('MGET', KEYS[2], KEYS[3], KEYS[4], KEYS[7])
+local leases = redis.pcall('ZCARD', k.leases)
+if type(leases) == 'table' then return unreadable(k.leases, 'zset') end
+local marks = redis.call('MGET', k.epoch, k.fence, k.restoring_until, k.nudge)
 -- Returns a value that only marks the data. A wrong type, which MGET reads as missing, must not stop
 -- the poll.
 local function mark(at, key)
@@ -56,23 +46,23 @@ local MOST = 60000
 local settled = whole(marks[3], PARKED)
 if settled <= now or settled > now + MOST then settled = 0 end
 local met, hold_until = '?', 0
-if ARGV[2] ~= '' then
-  local found = redis.pcall('HGET', KEYS[5], ARGV[2])
+if server ~= '' then
+  local found = redis.pcall('HGET', k.known_servers, server)
   if type(found) ~= 'table' then
     local fence, met_at = string.match(found or ':0', '^(%d*):(%d+)$')
     met = fence or '?'
-    hold_until = whole(met_at, PARKED) + tonumber(ARGV[3])
+    hold_until = whole(met_at, PARKED) + tonumber(hold_ms)
     -- A first poll later than now means that Redis' clock was set back.
-    if hold_until <= now or hold_until > now + tonumber(ARGV[3]) then hold_until = 0 end
+    if hold_until <= now or hold_until > now + tonumber(hold_ms) then hold_until = 0 end
   end
 end
 local closed = math.max(settled, hold_until)
-local reply = {'due', micros, leases, mark(1, KEYS[2]), mark(2, KEYS[3]), settled, met, hold_until, mark(4, KEYS[7])}
+local reply = {'due', micros, leases, mark(1, k.epoch), mark(2, k.fence), settled, met, hold_until, mark(4, k.nudge)}
 -- The most gates in a reply.
 local GATES = 20
 local next_gate, open = '', {}
 if closed == 0 then
-  local found = redis.pcall('ZRANGE', KEYS[6], 0, GATES - 1, 'WITHSCORES')
+  local found = redis.pcall('ZRANGE', k.gate_timers, 0, GATES - 1, 'WITHSCORES')
   for at = 1, #found, 2 do
     if tonumber(found[at + 1]) > now then
       next_gate = found[at + 1]
@@ -85,21 +75,21 @@ reply[#reply + 1] = {next_gate, open}
 local FIRST = 10
 local function is_to_come(score) return tonumber(score) > now and tonumber(score) < PARKED end
 local queue, priority, left, rest, queue_bad, capacity
-for item = 1, (#KEYS - 7) / 4 do
-  local at, arg = item * 4 + 4, item * 4
-  local due, limit, more = KEYS[at], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
-  if ARGV[arg] ~= queue then
-    queue, priority, rest = ARGV[arg], nil, limit
-    queue_bad = type(redis.pcall('ZCARD', KEYS[at + 1])) == 'table' and unreadable(KEYS[at + 1], 'zset')
-      or type(redis.pcall('HLEN', KEYS[at + 3])) == 'table' and unreadable(KEYS[at + 3], 'hash')
+for at = 1, item_count do
+  local k = item(at)
+  local due, limit, more = k.due, tonumber(k.limit), tonumber(k.more)
+  if k.queue_name ~= queue then
+    queue, priority, rest = k.queue_name, nil, limit
+    queue_bad = type(redis.pcall('ZCARD', k.running)) == 'table' and unreadable(k.running, 'zset')
+      or type(redis.pcall('HLEN', k.queue_state)) == 'table' and unreadable(k.queue_state, 'hash')
     if not queue_bad then
       local is_read
-      is_read, capacity = pcall(queue_capacity, KEYS[at + 2], KEYS[at + 1], KEYS[at + 3], micros)
-      if not is_read then queue_bad = unreadable(KEYS[at + 2], 'hash') end
+      is_read, capacity = pcall(queue_capacity, k, micros)
+      if not is_read then queue_bad = unreadable(k.queue, 'hash') end
     end
   end
   -- The lanes of one priority get the same limit, because the caller takes runs from them by age.
-  if ARGV[arg + 1] ~= priority then priority, left = ARGV[arg + 1], rest end
+  if k.priority ~= priority then priority, left = k.priority, rest end
   local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
   local lane_bad = head.err and unreadable(due, 'zset') or queue_bad
   local first = not lane_bad and head[2]

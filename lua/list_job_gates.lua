@@ -2,27 +2,24 @@
 -- Lists the first gates of the jobs of a lane, and the jobs of each gate that has few jobs. With
 -- this list a node finds runs of these jobs behind any number of runs of one gate.
 -- Guard: none; the script only reads. At most 100 reads a call, each of few + 1 entries.
--- KEYS 1 job_gates
--- ARGV 1 lane
--- ARGV 2 after: the gate, or '' for the first
--- ARGV 3 most: the most jobs to list
--- ARGV 4 few: the most jobs of a gate whose jobs are listed
+-- Keys: job_gates
+-- Args: lane, after (the gate, or '' for the first), most (the most jobs to list), few (the most
+--   jobs of a gate whose jobs are listed)
 -- Reply job_gates: the last gate read, or '' if no gate comes after it; {gate, its jobs, ...}
 -- Reply wrong_type: key, found, wanted
-local job_gates = KEYS[1]
-local bad = wrong_type({job_gates, 'zset'})
-if bad then return bad end
+
+local job_gates = k.job_gates
 local PAGES = 100
-local row, few, listed, found = ARGV[1] .. ' ', tonumber(ARGV[4]), 0, {}
+local row, few, listed, found = lane .. ' ', tonumber(few), 0, {}
 -- The `!` ends a name exactly, because it sorts directly after the space that follows a name.
-local from = ARGV[2] == '' and '[' .. row or '(' .. row .. ARGV[2] .. '!'
+local from = after == '' and '[' .. row or '(' .. row .. after .. '!'
 local last = ''
 for _ = 1, PAGES do
-  if listed >= tonumber(ARGV[3]) then break end
-  local entries = redis.call('ZRANGE', job_gates, from, '(' .. ARGV[1] .. '!', 'BYLEX', 'LIMIT', 0, few + 1)
+  if listed >= tonumber(most) then break end
+  local entries = redis.call('ZRANGE', job_gates, from, '(' .. lane .. '!', 'BYLEX', 'LIMIT', 0, few + 1)
   if not entries[1] then return {'job_gates', '', found} end
   local at = 1
-  while entries[at] and listed < tonumber(ARGV[3]) do
+  while entries[at] and listed < tonumber(most) do
     local gate, job = string.match(entries[at], '^%S+ (%S+) (%S+)$')
     local jobs, behind = {}, at + 1
     if gate then

@@ -9,21 +9,16 @@
 -- serves the lane later. Until then the other runs of the lane are skipped.
 -- Guard: the script checks everything again, so any node may call it at any time. At most 100
 -- places a call; for the rest the gate is due for another check at once.
--- KEYS 1 nudge
--- KEYS 2 counters
--- KEYS 3 jobs
--- KEYS 4 leases
--- KEYS 5 not_while_recent
--- KEYS* place: the due set of a lane, a member's job, or a member's open runs
--- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of the gate
--- ARGV 1 now
--- ARGV 2 gates: the gate
--- ARGV* kind: lane, unserved (a lane that no node serves), job or open
--- ARGV* name
+-- Keys: nudge, counters, jobs, leases, not_while_recent
+-- Keys of each item: place:any (the due set of a lane, a member's job, or a member's open runs)
+-- Gates: the keys of the gates in the argument gates
+-- Args: now, gates (the gate)
+-- Args of each item: kind (lane, unserved (a lane that no node serves), job or open), name
 -- Reply opened: the number of runs that got a place, the time of the next check or ''
 -- Reply lanes: {lane, ...} in which runs wait, were let in or are due; the caller must add them
 -- Reply members: the members of the group, if the call lacks a job or an open run of a member
 -- Reply wrong_type: key, found, wanted
+
 local MOST = 100
 -- The most lanes in one reply `lanes`.
 local ASKED = 20
@@ -32,20 +27,17 @@ local ASKED = 20
 local TRIALS = 10 * MOMENT
 -- The most entries searched for a run of a job that is not a member.
 local NON_MEMBERS = 1000
-local now, micros = clock(ARGV[1])
-local nudge, counters, jobs = KEYS[1], KEYS[2], KEYS[3]
-local gates, last = gates_of(ARGV[2])
-local gate = gates[ARGV[2]]
-local k = {leases = KEYS[4], not_while_recent = KEYS[5]}
-local bad = wrong_type({counters, 'hash', jobs, 'zset', k.leases, 'zset', k.not_while_recent, 'zset'}) or gate_wrong_type(gates, {ARGV[2]})
+local gate = k.gates[gates]
+local bad = gate_wrong_type(k.gates, {gates})
 if bad then return bad end
 local places, unserved = {lane = {}, job = {}, open = {}}, {}
-for at = 6, last do
-  local kind, name = ARGV[at * 2 - 9], ARGV[at * 2 - 8]
-  local place_bad = wrong_type({KEYS[at], kind == 'job' and 'hash' or 'zset'})
+for at = 1, item_count do
+  local k = item(at)
+  local kind, name = k.kind, k.name
+  local place_bad = wrong_type({k.place, kind == 'job' and 'hash' or 'zset'})
   if place_bad then return place_bad end
   if kind == 'unserved' then kind, unserved[name] = 'lane', true end
-  places[kind][name] = KEYS[at]
+  places[kind][name] = k.place
 end
 local rules = gate.kind == 'group' and group_rules(gate) or {}
 for _, member in ipairs(rules.order or {}) do
@@ -139,8 +131,8 @@ local function send_ahead(id, lane)
   mark_stuck(gate, lane, id, now + TRY)
   look_at(now + TRY)
   -- The run also gives up its places at earlier gates.
-  for _, name in ipairs(gate_names(before)) do set_gate_timer(gates.timers, {name = name}, now) end
-  add_to_counter(counters, 'waiting', -1)
+  for _, name in ipairs(gate_names(before)) do set_gate_timer(k.gates.timers, {name = name}, now) end
+  add_to_counter(k.counters, 'waiting', -1)
   sent = sent + 1
 end
 
@@ -208,7 +200,7 @@ end
 local function is_awaited(member)
   if member == '' then return false end
   local job = redis.call('HMGET', places.job[member], 'rev', 'ended', 'paused', 'queue')
-  local due = redis.call('ZSCORE', jobs, member)
+  local due = redis.call('ZSCORE', k.jobs, member)
   if job[1] and not job[2] and not job[3] and due and tonumber(due) <= now + rules.turn_timeout then return true end
   for _, id in ipairs(redis.call('ZRANGE', places.open[member], 0, 9)) do
     if not has_lane(job[4] or '') then return true end
@@ -303,11 +295,11 @@ while not is_cut do
   stop_waiting(gate, id)
   enter(gate, id, lane, now)
   -- Other runs may wait at the gates where this run has a place already.
-  for _, name in ipairs(gate_names(before)) do set_gate_timer(gates.timers, {name = name}, now + MOMENT) end
-  add_to_counter(counters, 'waiting', -1)
+  for _, name in ipairs(gate_names(before)) do set_gate_timer(k.gates.timers, {name = name}, now + MOMENT) end
+  add_to_counter(k.counters, 'waiting', -1)
   given = given + 1
 end
-if given + sent > 0 then wake_nodes(nudge, 'due') else count_change(nudge, 'due') end
+if given + sent > 0 then wake_nodes(k.nudge, 'due') else count_change(k.nudge, 'due') end
 if wanted[1] then
   -- The same reply asks for the lanes of the next runs.
   for _, first in ipairs(redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, ASKED)) do
@@ -318,5 +310,5 @@ if wanted[1] then
   look_at(now)
 end
 if given > 0 and redis.call('ZCARD', gate.waiters) > 0 then look_at(now + MOMENT) end
-if next_look then redis.call('ZADD', gates.timers, next_look, gate.name) else redis.call('ZREM', gates.timers, gate.name) end
+if next_look then redis.call('ZADD', k.gates.timers, next_look, gate.name) else redis.call('ZREM', k.gates.timers, gate.name) end
 return {'opened', given, next_look or ''}

@@ -519,25 +519,25 @@ end
 -- Returns how many more runs of a queue may begin: `capacity`, or nil for any number. If `capacity`
 -- is 0, `why` is the reason, and `at` is the time in microseconds at which the rate limit makes
 -- room, or nil. `take` records that runs have begun.
-local function queue_capacity(queue, running, state, micros)
-  local set = redis.call('HMGET', queue, 'paused', 'limit', 'rate_count', 'rate_ms', 'burst')
+local function queue_capacity(k, micros)
+  local set = redis.call('HMGET', k.queue, 'paused', 'limit', 'rate_count', 'rate_ms', 'burst')
   local capacity, why, at = nil, nil, nil
   if set[1] then return {capacity = 0, why = 'paused'} end
   local limit = whole(set[2], POOL)
   if limit > 0 then
-    capacity = math.max(limit - redis.call('ZCARD', running), 0)
+    capacity = math.max(limit - redis.call('ZCARD', k.running), 0)
     if capacity == 0 then why = 'full' end
   end
   local count, per = whole(set[3], POOL), whole(set[4], LONGEST_RATE) * 1000
   if count == 0 or per == 0 then return {capacity = capacity, why = why} end
   local burst = whole(set[5], POOL)
   if burst == 0 then burst = count end
-  local rated, opens, tat, part = rate_capacity(state, count, per, burst, micros)
+  local rated, opens, tat, part = rate_capacity(k.queue_state, count, per, burst, micros)
   if rated == 0 and capacity ~= 0 then why, at = 'rate', opens end
   capacity = math.min(capacity or rated, rated)
   return {capacity = capacity, why = why, at = at, take = function(taken)
     local total = part + taken * per
-    redis.call('HSET', state, 'tat', int(tat + math.floor(total / count)), 'part', int(total % count), 'at', int(micros))
+    redis.call('HSET', k.queue_state, 'tat', int(tat + math.floor(total / count)), 'part', int(total % count), 'at', int(micros))
   end}
 end
 

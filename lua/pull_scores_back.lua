@@ -5,26 +5,17 @@
 -- check.
 -- Guard: the script checks everything again. Scores up to now stay, and so does PARKED, which is
 -- not a time. At most 1,000 members of each set a call.
--- KEYS 1 gate_timers
--- KEYS 2 nodes
--- KEYS* history
--- KEYS* dead
--- KEYS* outputs
--- KEYS* job_history
--- KEYS* job_dead
--- KEYS* job_outputs
--- ARGV 1 now
+-- Keys: gate_timers, nodes
+-- Keys of each item: history, dead, outputs, job_history, job_dead, job_outputs
+-- Args: now
 -- Reply pulled: the number of changed scores
 -- Reply wrong_type: key, found, wanted
+
 local MOST = 1000
-local now = clock(ARGV[1])
-local types = {}
 for at = 1, #KEYS do
-  types[#types + 1] = KEYS[at]
-  types[#types + 1] = 'zset'
+  local bad = wrong_type({KEYS[at], 'zset'})
+  if bad then return bad end
 end
-local bad = wrong_type(types)
-if bad then return bad end
 local pulled = 0
 for at = 1, #KEYS do
   local found = redis.call('ZRANGE', KEYS[at], '(' .. int(now), '(' .. int(PARKED), 'BYSCORE', 'LIMIT', 0, MOST)

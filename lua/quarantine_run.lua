@@ -6,56 +6,45 @@
 -- keeps its places.
 -- At most 10,000 entries are kept; when the quarantine is full, the entry is deleted, counted and
 -- logged.
--- KEYS 1 set: due or leases
--- KEYS 2 quarantine
--- KEYS 3 counters
--- KEYS 4 run: of a due run, else the quarantine
--- KEYS 5 nudge
--- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of each gate
--- ARGV 1 now
--- ARGV 2 member
--- ARGV 3 score
--- ARGV 4 why
--- ARGV 5 id: of a due run, or ''
--- ARGV 6 gates: the gates at which that run has places
+-- Keys: set:zset (due or leases), quarantine, counters, run:any (of a due run, else the
+--   quarantine), nudge
+-- Gates: the keys of the gates in the argument gates
+-- Args: now, member, score, why, id (of a due run, or ''), gates (the gates at which that run has
+--   places)
 -- Reply quarantined
 -- Reply dropped: the quarantine is full; the caller logs the entry
 -- Reply gone
 -- Reply places: the gates at which the run has places; the caller must repeat the call with them
 -- Reply wrong_type: key, found, wanted
-local now = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'hash'})
-if bad then return bad end
-local score = redis.call('ZSCORE', KEYS[1], ARGV[2])
-if not score or score ~= ARGV[3] then return {'gone'} end
-local k = {counters = KEYS[3], nudge = KEYS[5], gates = gates_of(ARGV[6])}
+
+if redis.call('ZSCORE', k.set, member) ~= score then return {'gone'} end
 local names = {}
 -- A record of a wrong type must not keep the entry in the set.
-if ARGV[5] ~= '' and redis.call('TYPE', KEYS[4]).ok == 'hash' then
-  local run = redis.call('HMGET', KEYS[4], 'state', 'places')
+if id ~= '' and redis.call('TYPE', k.run).ok == 'hash' then
+  local run = redis.call('HMGET', k.run, 'state', 'places')
   if run[1] ~= 'running' then
     local gates_bad = missing_places(k.gates, run[2] or '')
     if gates_bad then return gates_bad end
     names = gate_names(run[2])
   end
   for _, name in ipairs(names) do
-    if redis.call('ZSCORE', k.gates[name].waiters, ARGV[5]) then
+    if redis.call('ZSCORE', k.gates[name].waiters, id) then
       names = {}
       break
     end
   end
 end
-if redis.call('HLEN', KEYS[2]) >= QUARANTINE then
-  add_to_counter(KEYS[3], 'quarantine_dropped', 1)
-  redis.call('ZREM', KEYS[1], ARGV[2])
-  leave_gates(k, ARGV[5], names, 'left', now)
+if redis.call('HLEN', k.quarantine) >= QUARANTINE then
+  add_to_counter(k.counters, 'quarantine_dropped', 1)
+  redis.call('ZREM', k.set, member)
+  leave_gates(k, id, names, 'left', now)
   return {'dropped'}
 end
-local entry = cjson.encode({key = KEYS[1], score = score, why = ARGV[4], at = int(now)})
+local entry = cjson.encode({key = k.set, score = score, why = why, at = int(now)})
 -- The quarantine may have an entry for the same member of another set.
-local field = ARGV[2]
-if redis.call('HEXISTS', KEYS[2], field) == 1 then field = field .. ' ' .. int(now) .. ' ' .. redis.call('HLEN', KEYS[2]) end
-redis.call('HSET', KEYS[2], field, entry)
-redis.call('ZREM', KEYS[1], ARGV[2])
-leave_gates(k, ARGV[5], names, 'left', now)
+local field = member
+if redis.call('HEXISTS', k.quarantine, field) == 1 then field = field .. ' ' .. int(now) .. ' ' .. redis.call('HLEN', k.quarantine) end
+redis.call('HSET', k.quarantine, field, entry)
+redis.call('ZREM', k.set, member)
+leave_gates(k, id, names, 'left', now)
 return {'quarantined'}

@@ -5,35 +5,26 @@
 -- checked.
 -- Guard: the script checks each given run again, at most 1,000 a call; a correct place is not
 -- changed.
--- KEYS 1 counters
--- KEYS 2 nudge
--- KEYS 3 quarantine
--- KEYS* run
--- KEYS* due: of the run's lane, as the caller read it
--- KEYS+ gate_timers, then holders, waiters, by_job, by_lane, lanes, state and rules: of the gate
--- ARGV 1 now
--- ARGV 2 gates: the gate, then other gates that runs in quarantine name
--- ARGV* id
--- ARGV* lane: as the caller read it
+-- Keys: counters, nudge, quarantine
+-- Keys of each item: run, due (of the run's lane, as the caller read it)
+-- Gates: the keys of the gates in the argument gates
+-- Args: now, gates (the gate, then other gates that runs in quarantine name)
+-- Args of each item: id, lane (as the caller read it)
 -- Reply repaired: the number of runs that left the gate
 -- Reply wrong_type: key, found, wanted
+
 -- The last index of each order that is compared with the other orders.
 local ENTRIES = 9999
-local now = clock(ARGV[1])
-local counters = KEYS[1]
-local gates, last = gates_of(ARGV[2])
-local names = gate_names(ARGV[2])
+local names = gate_names(gates)
+local gates = k.gates
 local gate = gates[names[1]]
-local types = {counters, 'hash', KEYS[3], 'hash'}
-for at = 4, last, 2 do
-  for _, pair in ipairs({{KEYS[at], 'hash'}, {KEYS[at + 1], 'zset'}}) do types[#types + 1], types[#types + 2] = pair[1], pair[2] end
-end
-local bad = wrong_type(types) or gate_wrong_type(gates, names)
+local bad = gate_wrong_type(gates, names)
+for at = 1, item_count do bad = bad or wrong_item_type(at) end
 if bad then return bad end
 
 -- Returns true if a scheduled run is in quarantine, in no due set and at no gate.
 local function is_aside(run, id, due, lane)
-  if run[1] ~= 'scheduled' or (run[3] or '') ~= lane or redis.call('HEXISTS', KEYS[3], id) == 0 then return false end
+  if run[1] ~= 'scheduled' or (run[3] or '') ~= lane or redis.call('HEXISTS', k.quarantine, id) == 0 then return false end
   if redis.call('ZSCORE', due, id) then return false end
   for _, name in ipairs(gate_names(run[2])) do
     if not gates[name] or redis.call('ZSCORE', gates[name].waiters, id) then return false end
@@ -42,14 +33,15 @@ local function is_aside(run, id, due, lane)
 end
 
 local left = 0
-for at = 4, last, 2 do
-  local id, lane = ARGV[at - 1], ARGV[at]
-  local run = redis.call('HMGET', KEYS[at], 'state', 'places', 'queue')
+for at = 1, item_count do
+  local k = item(at)
+  local id, lane = k.id, k.lane
+  local run = redis.call('HMGET', k.run, 'state', 'places', 'queue')
   local has_place = false
   for _, name in ipairs(gate_names(run[2])) do has_place = has_place or name == gate.name end
   if not has_place or run[1] ~= 'scheduled' and run[1] ~= 'running' then
     local has_waited = stop_waiting(gate, id)
-    if has_waited then add_to_counter(counters, 'waiting', -1) end
+    if has_waited then add_to_counter(k.counters, 'waiting', -1) end
     local had_place = redis.call('ZREM', gate.holders, id) == 1
     local had_lane = forget_lane(gates.timers, gate, id, now)
     local had_before = redis.call('HDEL', gate.state, 'before:' .. id) == 1
@@ -63,7 +55,7 @@ for at = 4, last, 2 do
     end
     add_to_orders(gate, id, own)
     redis.call('ZREM', gate.holders, id)
-  elseif is_aside(run, id, KEYS[at + 1], lane) then
+  elseif is_aside(run, id, k.due, lane) then
     left = left + redis.call('ZREM', gate.holders, id)
     forget_lane(gates.timers, gate, id, now)
   end
@@ -87,5 +79,5 @@ for _, entry in ipairs(redis.call('ZRANGE', gate.lanes, 0, ENTRIES)) do
   if first then set_first_of_lane(gate, of_lane, first) end
 end
 set_gate_timer(gates.timers, gate, now)
-wake_nodes(KEYS[2], 'due')
+wake_nodes(k.nudge, 'due')
 return {'repaired', left}

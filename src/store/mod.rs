@@ -82,6 +82,7 @@ pub use server::store_error::StoreError;
 use std::sync::Arc;
 
 use server::redis_link::RedisLink;
+use server::scripts::{Invocation, Script};
 
 use crate::domain::time::unix_millis::UnixMillis;
 
@@ -192,9 +193,14 @@ impl Store {
             .map(|message| message.get_payload::<String>().unwrap_or_default()))
     }
 
-    /// Returns the first argument of every script: the fixed time in ms, or '' for the time of
-    /// Redis.
-    fn now_arg(&self) -> String {
-        self.fixed_now.map_or_else(String::new, |now| now.as_i64().to_string())
+    /// Returns a call of `script` with its keys of the namespace. The argument `now` is the fixed
+    /// time in ms, or '' for the time of Redis.
+    fn call(&self, script: &'static Script) -> Invocation {
+        let call = Invocation::new(script, &self.keys);
+        if !call.takes_now() {
+            return call;
+        }
+        let now = self.fixed_now.map_or_else(String::new, |now| now.as_i64().to_string());
+        call.arg("now", now)
     }
 }

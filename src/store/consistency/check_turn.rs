@@ -14,7 +14,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::text_of;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
@@ -56,9 +55,8 @@ impl Store {
         node: &NodeName,
         every: Duration,
     ) -> Result<Result<CheckTurn, Duration>, StoreError> {
-        let call = Invocation::new(&scripts::TAKE_CHECK_TURN)
-            .key("consistency_check", self.keys.consistency_check())
-            .arg("now", self.now_arg())
+        let call = self
+            .call(&scripts::TAKE_CHECK_TURN)
             .arg("node", node.as_str())
             .arg("every_ms", millis(every));
         let mut reply = self.link.invoke(&call).await?;

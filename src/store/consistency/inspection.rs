@@ -120,24 +120,15 @@ impl Store {
     fn inspection(&self, job: &JobToInspect<'_>, lanes: &[Lane]) -> Invocation {
         let (keys, name) = (&self.keys, job.name);
         let pending = job.pending();
-        let mut call = Invocation::new(&scripts::INSPECT_JOB)
-            .key("job", keys.job(name))
-            .key("jobs", keys.jobs())
-            .key("finished", keys.finished())
-            .key("job_due", keys.due(&job.lane()))
-            .key("open", keys.open(name))
-            .key("manual", keys.manual(name))
-            .key("waiting", keys.waiting(name))
-            .key("catch_up", keys.catch_up(name))
+        let mut call = self
+            .call(&scripts::INSPECT_JOB)
+            .of_job(name)
+            .of_job_lane(&job.lane())
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
-            .key("backfill", keys.backfill(name))
-            .key("backfills", keys.backfills())
-            .key("job_gates", keys.job_gates())
-            .arg("job_name", name.as_str())
-            .arg("pending", pending.map_or_else(String::new, RunId::to_string))
+            .optional("pending", pending)
             .arg("gate_entry", job.gated.as_deref().unwrap_or_default());
         for lane in lanes {
-            call = call.key("due", keys.due(lane));
+            call = call.item().of_lane(lane);
         }
         call
     }
@@ -228,27 +219,15 @@ impl Store {
         items: &[(usize, &Lane)],
     ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
         let keys = &self.keys;
-        let mut call = Invocation::new(&scripts::INSPECT_RUNS)
-            .key("leases", keys.leases())
-            .key("stop_requests", keys.stop_requests())
-            .key("history", keys.history())
-            .key("dead", keys.dead())
-            .key("deadlines", keys.deadlines());
+        let mut call = self.call(&scripts::INSPECT_RUNS);
         for (at, lane) in items {
             let (run, fence) = &runs[*at];
-            let job = run.job();
             call = call
-                .key("run", keys.run(run))
-                .key("job", keys.job(job))
-                .key("open", keys.open_list(run))
-                .key("waiting", keys.waiting(job))
-                .key("catch_up", keys.catch_up(job))
-                .key("job_history", keys.job_history(job))
-                .key("job_dead", keys.job_dead(job))
-                .key("due", keys.due(lane))
-                .key("running", keys.running(lane.queue()))
-                .arg("id", run.to_string())
-                .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
+                .item()
+                .of_run(run)
+                .of_lane(lane)
+                .key("open_list", keys.open_list(run))
+                .optional("fence", fence.as_ref());
         }
         let mut reply = self.link.invoke(&call).await?;
         if reply.word != "items" {

@@ -19,7 +19,6 @@ use crate::store::runs::due_poll::DueEntry;
 pub(crate) use crate::store::server::member_text::{member_bytes, shown_member};
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The result of moving a set entry to quarantine.
@@ -106,20 +105,17 @@ impl Store {
         let is_due = self.keys.rest(set).is_some_and(|rest| rest.starts_with("due:"));
         let run: Option<RunId> = if is_due { entry.member.parse().ok() } else { None };
         let call = |gates: &[Gate]| {
-            let call = Invocation::new(&scripts::QUARANTINE_RUN)
+            let call = self
+                .call(&scripts::QUARANTINE_RUN)
                 .key("set", member_bytes(set))
-                .key("quarantine", self.keys.quarantine())
-                .key("counters", self.keys.counters())
                 .key(
                     "run",
                     run.as_ref().map_or_else(|| self.keys.quarantine(), |run| self.keys.run(run)),
                 )
-                .key("nudge", self.keys.nudge())
-                .arg("now", self.now_arg())
                 .arg("member", member_bytes(&entry.member))
                 .arg("score", &entry.score)
                 .arg("why", why)
-                .arg("id", run.as_ref().map_or_else(String::new, RunId::to_string))
+                .optional("id", run.as_ref())
                 .arg("gates", names_of(gates));
             call.gate_keys(&self.keys, gates)
         };
@@ -152,18 +148,16 @@ impl Store {
         loop {
             let aside = keys.set_aside(rest, now);
             let field = keys.rest(&aside).unwrap_or_default().to_owned();
-            let mut call = Invocation::new(&scripts::QUARANTINE_KEY)
+            let mut call = self
+                .call(&scripts::QUARANTINE_KEY)
                 .key("key", member_bytes(&keys.whole(rest)))
                 .key("aside", member_bytes(&aside))
-                .key("quarantine", keys.quarantine());
-            for source in &sources {
-                call = call.key("source", keys.whole(source));
-            }
-            let call = call
-                .arg("now", self.now_arg())
                 .arg("field", member_bytes(&field))
                 .arg("why", why)
                 .arg("job_name", job.unwrap_or_default());
+            for source in &sources {
+                call = call.item().key("source", keys.whole(source));
+            }
             let reply = self.link.invoke(&call).await?;
             match reply.word.as_str() {
                 "quarantined" => return Ok(SetAside::Kept(aside)),

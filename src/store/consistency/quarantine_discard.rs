@@ -13,7 +13,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The most entries discarded in one call.
@@ -58,19 +57,13 @@ impl Store {
             steps.push(&[]);
         }
         for step in steps {
-            let mut call = Invocation::new(&scripts::DISCARD_ENTRIES)
-                .key("quarantine", self.keys.quarantine())
-                .key("discarded", self.keys.discarded())
-                .key("counters", self.keys.counters());
+            let dropped = std::mem::take(&mut dropped);
+            let mut call = self.call(&scripts::DISCARD_ENTRIES).arg("dropped", dropped);
             for entry in step {
-                call = call.key(
-                    "aside",
-                    self.key_aside(entry).unwrap_or_else(|| self.keys.quarantine().into_bytes()),
-                );
-            }
-            call = call.arg("now", self.now_arg()).arg("dropped", std::mem::take(&mut dropped));
-            for entry in step {
+                let no_key = || self.keys.quarantine().into_bytes();
                 call = call
+                    .item()
+                    .key("aside", self.key_aside(entry).unwrap_or_else(no_key))
                     .arg("field", member_bytes(&entry.name))
                     .arg("entry", &entry.raw)
                     .arg("note", note(entry, &self.by, &request));

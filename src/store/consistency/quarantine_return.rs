@@ -10,7 +10,6 @@ use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
 use crate::store::server::redis_keys::parse_lease_member;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The result of restoring a quarantine entry.
@@ -76,20 +75,16 @@ impl Store {
             |record| (record.lane, record.places),
         );
         let call = |gates: &[Gate]| {
-            let call = Invocation::new(&scripts::RESTORE_ENTRY)
-                .key("quarantine", self.keys.quarantine())
+            let call = self
+                .call(&scripts::RESTORE_ENTRY)
+                .of_run(&run)
+                .of_queue(lane.queue())
                 .key("set", &entry.key)
-                .key("run", self.keys.run(&run))
-                .key("job", self.keys.job(run.job()))
-                .key("nudge", self.keys.nudge())
-                .key("running", self.keys.running(lane.queue()))
-                .arg("now", self.now_arg())
                 .arg("field", member_bytes(&entry.name))
                 .arg("entry", &entry.raw)
                 .arg("member", member)
                 .arg("score", ready.as_i64())
-                .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()))
-                .arg("id", run.to_string())
+                .optional("fence", fence)
                 .arg("lane", lane.as_str())
                 .arg("gates", names_of(gates));
             call.gate_keys(&self.keys, gates)
@@ -116,11 +111,10 @@ impl Store {
                 entry.key
             )));
         };
-        let call = Invocation::new(&scripts::RESTORE_KEY)
-            .key("quarantine", self.keys.quarantine())
+        let call = self
+            .call(&scripts::RESTORE_KEY)
             .key("aside", member_bytes(aside))
             .key("key", member_bytes(&entry.key))
-            .key("nudge", self.keys.nudge())
             .arg("field", member_bytes(&entry.name))
             .arg("entry", &entry.raw)
             .arg("kind", kind);

@@ -92,38 +92,22 @@ impl Store {
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
         let pending_ready = mending.pending_ready.or_else(|| pending.map(RunId::due));
-        let mut call = Invocation::new(&scripts::REPAIR_JOB)
-            .key("job", keys.job(name))
-            .key("jobs", keys.jobs())
-            .key("finished", keys.finished())
-            .key("job_due", keys.due(record.map_or(&default, |record| &record.lane)))
-            .key("open", keys.open(name))
-            .key("waiting", keys.waiting(name))
+        let mut call = self
+            .call(&scripts::REPAIR_JOB)
+            .of_job(name)
+            .of_job_lane(record.map_or(&default, |record| &record.lane))
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
             .key("planted_run", self.successor_key(planted, name))
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
-            .key("backfill", keys.backfill(name))
-            .key("backfills", keys.backfills())
-            .key("job_gates", keys.job_gates())
-            .key("manual", keys.manual(name))
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(name))
             .key("unique", unique.map_or_else(|| keys.job(name), |key| keys.unique(key)))
-            .key("uniques", keys.uniques())
-            .arg("now", self.now_arg())
-            .arg("job_name", name.as_str())
             .arg("rev", record.map_or("", |record| record.rev.as_str()))
-            .arg("pending", pending.map_or_else(String::new, RunId::to_string))
-            .arg("planted", Successor::id(planted))
-            .arg("planted_due", Successor::due(planted))
-            .arg("planted_ready", Successor::ready(planted))
+            .optional("pending", pending)
+            .successor("planted", planted)
             .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
             .arg("gate_entry", mending.gated.as_deref().unwrap_or_default())
-            .arg("anchor", mending.anchor.map_or_else(String::new, |at| at.as_i64().to_string()))
+            .optional("anchor", mending.anchor.map(UnixMillis::as_i64))
             .arg("unique_mode", mending.unique.map_or("", Second::mode));
         for lane in lanes {
-            call = call.key("due", keys.due(lane));
+            call = call.item().of_lane(lane);
         }
         call
     }
@@ -155,27 +139,16 @@ impl Store {
     }
 
     fn repair_run(&self, facts: &PlacedRun, repair: &RunRepair) -> Invocation {
-        let (keys, run, job) = (&self.keys, &facts.run, facts.run.job());
-        let mut call = Invocation::new(&scripts::REPAIR_RUN)
-            .key("run", keys.run(run))
-            .key("job", keys.job(job))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&facts.own_lane()))
-            .key("open", keys.open(job))
-            .key("manual", keys.manual(job))
-            .key("waiting", keys.waiting(job))
-            .key("finished", keys.finished())
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
-            .key("stop_requests", keys.stop_requests())
-            .arg("now", self.now_arg())
-            .arg("id", run.to_string())
-            .arg("job_name", job.as_str())
+        let (keys, run) = (&self.keys, &facts.run);
+        let mut call = self
+            .call(&scripts::REPAIR_RUN)
+            .of_run(run)
+            .of_job_lane(&facts.own_lane())
             .arg("seen", &facts.seen)
             .arg("gates", names_of(&facts.gates))
             .arg("gate_step", repair.gate_step)
             .arg("no_stop", if repair.wanted.contains_key(&RunPlace::Stops) { "1" } else { "" })
-            .arg("ready", repair.ready.map_or_else(String::new, |at| at.as_i64().to_string()));
+            .optional("ready", repair.ready.map(UnixMillis::as_i64));
         for (place, score) in facts.places.iter().filter(|(place, _)| **place != RunPlace::Stops) {
             let found = match (place, score) {
                 (_, None) => "",
@@ -183,6 +156,7 @@ impl Store {
                 (_, Some(score)) => score,
             };
             call = call
+                .item()
                 .key("index", self.key_named(&place.key(run)))
                 .arg("member", place.member(run))
                 .arg("found", found)
@@ -229,11 +203,8 @@ impl Store {
         // The stored value may not be text.
         let seen = |text: &Option<String>| text.as_deref().map_or_else(Vec::new, member_bytes);
         let highest = facts.highest.map_or(0, Fence::as_u64);
-        let mut call = Invocation::new(&scripts::REPAIR_COUNTS)
-            .key("counters", self.keys.counters())
-            .key("output_bytes", self.keys.output_bytes())
-            .key("fence", self.keys.fence())
-            .key("output_sizes", self.keys.output_sizes())
+        let mut call = self
+            .call(&scripts::REPAIR_COUNTS)
             .arg("waiting_seen", seen(&facts.waiting))
             .arg("waiting", text(facts.waiting_counted))
             .arg("bytes_seen", seen(&facts.output_bytes))

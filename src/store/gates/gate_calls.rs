@@ -108,16 +108,9 @@ impl Store {
         let mut places: BTreeMap<(&str, String), String> =
             lanes.iter().map(|lane| (("lane", lane.to_string()), keys.due(lane))).collect();
         for _ in 0..OPENINGS {
-            let mut call = Invocation::new(&scripts::OPEN_GATE)
-                .key("nudge", keys.nudge())
-                .key("counters", keys.counters())
-                .key("jobs", keys.jobs())
-                .key("leases", keys.leases())
-                .key("not_while_recent", keys.not_while_recent())
-                .arg("now", self.now_arg())
-                .arg("gates", gate.as_str());
+            let mut call = self.call(&scripts::OPEN_GATE).arg("gates", gate.as_str());
             for ((kind, name), key) in &places {
-                call = call.key("place", key).arg("kind", *kind).arg("name", name);
+                call = call.item().key("place", key).arg("kind", *kind).arg("name", name);
             }
             let mut reply =
                 self.link.invoke(&call.gate_keys(keys, std::slice::from_ref(gate))).await?;

@@ -13,7 +13,6 @@ use crate::domain::queue::lane::Lane;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The number of runs at a gate that are compared with their records, the earliest due first.
@@ -210,18 +209,10 @@ impl Store {
                     gates.push(other.clone());
                 }
             }
-            let mut call = Invocation::new(&scripts::REPAIR_GATE)
-                .key("counters", keys.counters())
-                .key("nudge", keys.nudge())
-                .key("quarantine", keys.quarantine())
-                .arg("now", self.now_arg())
-                .arg("gates", names_of(&gates));
+            let mut call = self.call(&scripts::REPAIR_GATE).arg("gates", names_of(&gates));
             for (run, found) in some.iter().zip(&read) {
-                call = call
-                    .key("run", keys.run(run))
-                    .key("due", keys.due(&found.lane()))
-                    .arg("id", run.to_string())
-                    .arg("lane", found.lane.clone());
+                call =
+                    call.item().of_run(run).of_lane(&found.lane()).arg("lane", found.lane.clone());
             }
             let mut reply = self.link.invoke(&call.gate_keys(keys, &gates)).await?;
             if reply.word != "repaired" {

@@ -16,7 +16,6 @@ use crate::store::Store;
 use crate::store::runs::due_poll::DueEntry;
 use crate::store::server::reply::text_of;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The number of open runs of a job that are checked. A job with more open runs gives
@@ -83,8 +82,8 @@ impl Store {
         most: usize,
         few: usize,
     ) -> Result<Gated, StoreError> {
-        let call = Invocation::new(&scripts::LIST_JOB_GATES)
-            .key("job_gates", self.keys.job_gates())
+        let call = self
+            .call(&scripts::LIST_JOB_GATES)
             .arg("lane", lane.as_str())
             .arg("after", after.map_or("", Gate::as_str))
             .arg("most", most)
@@ -190,10 +189,9 @@ impl Store {
         if entries.is_empty() {
             return Ok(0);
         }
-        let mut call =
-            Invocation::new(&scripts::UNLIST_JOB_GATES).key("job_gates", self.keys.job_gates());
+        let mut call = self.call(&scripts::UNLIST_JOB_GATES);
         for (job, entry) in entries {
-            call = call.key("job", self.keys.job(job)).arg("gate_entry", entry);
+            call = call.item().of_job(job).arg("gate_entry", entry);
         }
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {

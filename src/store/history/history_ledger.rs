@@ -17,7 +17,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The number of ranges read from the ledger of a job, which is also the number kept there.
@@ -153,10 +152,9 @@ impl Store {
         range: &LedgerRange,
         left: Option<SkippedRange>,
     ) -> Result<bool, StoreError> {
-        let call = Invocation::new(&scripts::REPAIR_LEDGER_RANGE)
-            .key("ledger", self.keys.ledger(run.job()))
-            .key("counters", self.keys.counters())
-            .arg("due_ms", run.due().as_i64())
+        let call = self
+            .call(&scripts::REPAIR_LEDGER_RANGE)
+            .of_run(run)
             .arg("range", range.name())
             .arg("left", left_text(left));
         let reply = self.link.invoke(&call).await?;

@@ -8,7 +8,6 @@ use crate::store::Store;
 use crate::store::server::member_text::{member_bytes, shown_member};
 use crate::store::server::reply::number_of;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The number of outputs in one call.
@@ -101,11 +100,7 @@ impl Store {
     /// indexes.
     pub async fn mend_outputs(&self, facts: &OutputFacts) -> Result<(), StoreError> {
         for some in facts.missing.chunks(100) {
-            let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
-                .key("outputs", self.keys.outputs())
-                .key("output_bytes", self.keys.output_bytes())
-                .key("output_sizes", self.keys.output_sizes())
-                .key("counters", self.keys.counters());
+            let mut call = self.call(&scripts::FORGET_OUTPUTS);
             for (index, member) in some {
                 let job = job_of(member);
                 let own = job
@@ -113,6 +108,7 @@ impl Store {
                     .map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(job));
                 let index = if index == "outputs" { own } else { self.keys.whole(index) };
                 call = call
+                    .item()
                     .key("output", member_bytes(&self.keys.whole(&format!("output:{member}"))))
                     .key("job_outputs", member_bytes(&index))
                     .arg("member", member_bytes(member))

@@ -12,7 +12,6 @@ use crate::store::Store;
 use crate::store::runs::claims::Claim;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The output of an attempt as frames, ready to be stored in Redis.
@@ -119,21 +118,15 @@ impl Store {
         claim: &Claim,
         frames: &OutputFrames,
     ) -> Result<Option<u64>, StoreError> {
-        let call = Invocation::new(&scripts::WRITE_OUTPUT)
-            .key("run", self.keys.run(&claim.run))
+        let call = self
+            .call(&scripts::WRITE_OUTPUT)
+            .of_run(&claim.run)
             .key("output", self.keys.output(&claim.run, claim.attempt))
-            .key("outputs", self.keys.outputs())
-            .key("output_bytes", self.keys.output_bytes())
-            .key("job_outputs", self.keys.job_outputs(claim.run.job()))
-            .key("output_sizes", self.keys.output_sizes())
-            .arg("now", self.now_arg())
-            .arg("id", claim.run.to_string())
             .arg("fence", claim.fence.as_u64())
             .arg("attempt", claim.attempt)
             .arg("head", &frames.head[..])
             .arg("tail", &frames.tail[..])
-            .arg("dropped", frames.dropped_bytes)
-            .arg("job_name", claim.run.job().as_str());
+            .arg("dropped", frames.dropped_bytes);
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
             "written" => Ok(Some(u64::try_from(reply.number()?).unwrap_or(0))),
@@ -220,11 +213,7 @@ impl Store {
             .and_then(|n| u64::try_from(n).ok())
             .unwrap_or(0)
             .saturating_sub(most_bytes);
-        let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
-            .key("outputs", self.keys.outputs())
-            .key("output_bytes", self.keys.output_bytes())
-            .key("output_sizes", self.keys.output_sizes())
-            .key("counters", self.keys.counters());
+        let mut call = self.call(&scripts::FORGET_OUTPUTS);
         let mut forgotten = 0;
         for pair in flat.chunks_exact(2) {
             let (Some(member), Some(written)) = (text_of(&pair[0]), number_of(&pair[1])) else {
@@ -239,11 +228,7 @@ impl Store {
             let Some((run, attempt)) = parsed else { continue };
             let key = self.keys.output(&run, attempt);
             over = over.saturating_sub(self.output_size(&key).await?);
-            call = call
-                .key("output", key)
-                .key("job_outputs", self.keys.job_outputs(run.job()))
-                .arg("member", member)
-                .arg("job_name", run.job().as_str());
+            call = call.item().of_job(run.job()).key("output", key).arg("member", member);
             forgotten += 1;
         }
         if forgotten > 0 {

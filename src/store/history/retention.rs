@@ -20,7 +20,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The number of items deleted in one step.
@@ -215,26 +214,10 @@ impl Store {
         if items.is_empty() {
             return Ok(0);
         }
-        let keys = &self.keys;
-        let mut call = Invocation::new(&scripts::FORGET_RUNS)
-            .key("history", keys.history())
-            .key("dead", keys.dead())
-            .key("counters", keys.counters())
-            .arg("now", self.now_arg())
-            .arg("request", request)
-            .arg("by", &*self.by);
+        let mut call =
+            self.call(&scripts::FORGET_RUNS).arg("request", request).arg("by", &*self.by);
         for (run, reach) in items {
-            call = call
-                .key("run", keys.run(run))
-                .key("job", keys.job(run.job()))
-                .key("job_history", keys.job_history(run.job()))
-                .key("job_dead", keys.job_dead(run.job()))
-                .key("ledger", keys.ledger(run.job()))
-                .key("ledger_before", keys.ledger_before(run.job()))
-                .key("audit_log", keys.audit_log(run.job()))
-                .key("backfill", keys.backfill(run.job()))
-                .arg("id", run.to_string())
-                .arg("reach", reach.as_str());
+            call = call.item().of_run(run).arg("reach", reach.as_str());
         }
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
@@ -284,25 +267,9 @@ impl Store {
         if names.is_empty() {
             return Ok(());
         }
-        let mut call = Invocation::new(&scripts::FORGET_JOBS)
-            .key("finished", self.keys.finished())
-            .key("counters", self.keys.counters())
-            .key("not_while", self.keys.not_while())
-            .key("not_while_recent", self.keys.not_while_recent())
-            .key("job_gates", self.keys.job_gates())
-            .arg("now", self.now_arg());
+        let mut call = self.call(&scripts::FORGET_JOBS);
         for name in names {
-            call = call
-                .key("job", self.keys.job(name))
-                .key("open", self.keys.open(name))
-                .key("waiting", self.keys.waiting(name))
-                .key("catch_up", self.keys.catch_up(name))
-                .key("manual", self.keys.manual(name))
-                .key("ledger", self.keys.ledger(name))
-                .key("ledger_before", self.keys.ledger_before(name))
-                .key("audit_log", self.keys.audit_log(name))
-                .key("schedule_versions", self.keys.schedule_versions(name))
-                .arg("job_name", name.as_str());
+            call = call.item().of_job(name);
         }
         self.unlist(names).await?;
         self.link.invoke(&call).await?;
@@ -361,11 +328,10 @@ impl Store {
         if nodes.is_empty() {
             return Ok(0);
         }
-        let mut call = Invocation::new(&scripts::FORGET_NODES)
-            .key("nodes", self.keys.nodes())
-            .arg("before", before.as_i64());
+        let mut call = self.call(&scripts::FORGET_NODES).arg("before", before.as_i64());
         for node in nodes.iter().take(STEP) {
             call = call
+                .item()
                 .key("node", self.keys.node(node))
                 .key("source", self.keys.source(&node.into()))
                 .key("declared", self.keys.declared(&node.into()))

@@ -13,7 +13,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::text_of;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The number of ended runs of a job that are read, the newest first.
@@ -161,9 +160,9 @@ impl Store {
         read: SkippedRange,
         wanted: SkippedRange,
     ) -> Result<bool, StoreError> {
-        let call = Invocation::new(&scripts::REPAIR_SKIPPED_RANGE)
-            .key("run", self.keys.run(run))
-            .key("counters", self.keys.counters())
+        let call = self
+            .call(&scripts::REPAIR_SKIPPED_RANGE)
+            .of_run(run)
             .arg("last", read.last.as_i64())
             .arg("count", read.count)
             .arg("new_last", wanted.last.as_i64())

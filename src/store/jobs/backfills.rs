@@ -8,7 +8,6 @@ use crate::domain::queue::lane::Lane;
 use crate::store::Store;
 use crate::store::server::reply::text_of;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The most backfill runs that one call of the script adds to the list of its job.
@@ -52,20 +51,10 @@ impl Store {
     ) -> Result<BackfillReply, StoreError> {
         let (mut queued, mut by) = (0, &*self.by);
         for step in runs.chunks(STEP) {
-            let mut call = Invocation::new(&scripts::QUEUE_BACKFILL)
-                .key("job", self.keys.job(job))
-                .key("backfill", self.keys.backfill(job))
-                .key("backfills", self.keys.backfills())
-                .key("audit_log", self.keys.audit_log(job))
-                .arg("now", self.now_arg())
-                .arg("job_name", job.as_str())
-                .arg("by", by);
+            let mut call = self.call(&scripts::QUEUE_BACKFILL).of_job(job).arg("by", by);
             by = "";
             for run in step {
-                call = call
-                    .key("run", self.keys.run(run))
-                    .arg("id", run.to_string())
-                    .arg("due_ms", run.due().as_i64());
+                call = call.item().of_run(run);
             }
             let mut reply = self.link.invoke(&call).await?;
             let word = reply.word.clone();
@@ -90,19 +79,12 @@ impl Store {
         lane: &Lane,
     ) -> Result<PlantReply, StoreError> {
         self.note_lanes([lane]).await?;
-        let (keys, job) = (&self.keys, first.job());
-        let call = Invocation::new(&scripts::PLANT_BACKFILL)
-            .key("job", keys.job(job))
-            .key("backfill", keys.backfill(job))
-            .key("backfills", keys.backfills())
-            .key("run", keys.run(first))
-            .key("job_due", keys.due(lane))
-            .key("nudge", keys.nudge())
-            .key("manual", keys.manual(job))
-            .arg("now", self.now_arg())
-            .arg("id", first.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", first.due().as_i64())
+        let job = first.job();
+        let call = self
+            .call(&scripts::PLANT_BACKFILL)
+            .of_job(job)
+            .of_run(first)
+            .of_job_lane(lane)
             .arg("lane", lane.as_str());
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
@@ -118,13 +100,7 @@ impl Store {
     /// Drops the waiting occurrences of a job's backfill. Returns the number of dropped
     /// occurrences, including an occurrence whose run is open.
     pub async fn drop_backfill(&self, job: &JobName) -> Result<u64, StoreError> {
-        let call = Invocation::new(&scripts::DROP_BACKFILL)
-            .key("backfill", self.keys.backfill(job))
-            .key("backfills", self.keys.backfills())
-            .key("audit_log", self.keys.audit_log(job))
-            .arg("now", self.now_arg())
-            .arg("job_name", job.as_str())
-            .arg("by", &*self.by);
+        let call = self.call(&scripts::DROP_BACKFILL).of_job(job).arg("by", &*self.by);
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
             "dropped" => Ok(u64::try_from(reply.number()?).unwrap_or(0)),

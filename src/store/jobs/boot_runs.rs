@@ -9,7 +9,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The number of boots remembered. The number is limited because hosts may come and go under new
@@ -97,17 +96,10 @@ impl Store {
         boot_id: &str,
     ) -> Result<RebootReply, StoreError> {
         self.note_lanes([lane]).await?;
-        let call = Invocation::new(&scripts::PLANT_REBOOT)
-            .key("job", self.keys.job(run.job()))
-            .key("run", self.keys.run(run))
-            .key("due", self.keys.due(lane))
-            .key("nudge", self.keys.nudge())
-            .key("boot_runs", self.keys.boot_runs())
-            .key("manual", self.keys.manual(run.job()))
-            .arg("now", self.now_arg())
-            .arg("id", run.to_string())
-            .arg("job_name", run.job().as_str())
-            .arg("due_ms", run.due().as_i64())
+        let call = self
+            .call(&scripts::PLANT_REBOOT)
+            .of_run(run)
+            .of_lane(lane)
             .arg("lane", lane.as_str())
             .arg("boot", format!("{} {boot_id}", lane.queue()));
         let reply = self.link.invoke(&call).await?;

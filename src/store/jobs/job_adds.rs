@@ -13,7 +13,7 @@ use crate::domain::queue::lane::Lane;
 use crate::store::Store;
 use crate::store::runs::successor::Successor;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
+use crate::store::server::scripts::{Invocation, millis};
 use crate::store::server::store_error::StoreError;
 
 /// The most jobs that one call adds. Redis serves no other client during the call.
@@ -84,31 +84,23 @@ impl Store {
         (source, lane): Shared<'_>,
         batch: &[(usize, &ApplyOrder, &Successor)],
     ) -> Invocation {
-        let keys = &self.keys;
-        let call = Invocation::new(&scripts::ADD_JOBS)
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(lane))
-            .key("lanes", keys.lanes())
-            .key("nudge", keys.nudge())
-            .arg("now", self.now_arg())
+        let call = self
+            .call(&scripts::ADD_JOBS)
+            .of_job_lane(lane)
             .arg("lane", lane.as_str())
             .arg("source_name", source)
             .arg("by", &*self.by);
         batch.iter().fold(call, |call, (_, order, planted)| {
-            let delay = order.delay.map(|delay| delay.as_millis().to_string());
-            let max_runs = order.max_runs.map(|most| most.to_string());
-            call.key("job", keys.job(&order.name))
-                .key("run", keys.run(&planted.run))
-                .key("audit_log", keys.audit_log(&order.name))
-                .arg("planted", planted.run.to_string())
-                .arg("planted_ready", planted.ready.as_i64())
+            call.item()
+                .of_run(&planted.run)
+                .arg("ready", planted.ready.as_i64())
                 .arg("definition", &order.definition)
                 .arg("token", &order.token)
                 .arg("tz", &order.tz)
                 .arg("once", u8::from(order.is_once))
                 .arg("anchor", order.anchor.as_i64())
-                .arg("delay", delay.unwrap_or_default())
-                .arg("max_runs", max_runs.unwrap_or_default())
+                .optional("delay", order.delay.map(millis))
+                .optional("max_runs", order.max_runs)
                 .arg("notify", &order.notify)
         })
     }

@@ -199,39 +199,19 @@ impl Store {
         let text = |key: Option<&UniqueKey>| key.map_or_else(String::new, ToString::to_string);
         let (key, old_key) = (unique.map(|unique| &unique.unique.key), order.old_key.as_ref());
         let second = unique.map(|unique| unique.unique.second);
-        Invocation::new(&scripts::APPLY_JOB)
-            .key("job", keys.job(name))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.lane))
+        self.call(&scripts::APPLY_JOB)
+            .of_job(name)
+            .of_job_lane(&order.lane)
             .key("old_due", keys.due(old_lane))
             .key("run", self.successor_key(next, name))
-            .key("finished", keys.finished())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(name))
             .key("source", self.source_key(&order.source))
-            .key("nudge", keys.nudge())
             .key(
                 "passed_run",
                 passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)),
             )
-            .key("counters", keys.counters())
-            .key("audit_log", keys.audit_log(name))
-            .key("open", keys.open(name))
-            .key("lanes", keys.lanes())
-            .key("not_while", keys.not_while())
-            .key("not_while_recent", keys.not_while_recent())
             .key("unique", of_key(key))
-            .key("uniques", keys.uniques())
             .key("holder", keys.job(holder.unwrap_or(name)))
             .key("old_unique", of_key(old_key))
-            .key("notices", keys.notices())
-            .key("job_gates", keys.job_gates())
-            .key("schedule_versions", keys.schedule_versions(name))
-            .key("backfill", keys.backfill(name))
-            .key("backfills", keys.backfills())
-            .key("deadlines", keys.deadlines())
-            .arg("now", self.now_arg())
-            .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
             .arg("hash", definition_hash(&order.definition))
             .arg("rev", order.read.as_ref().map_or("", |(rev, _)| rev.as_str()))
@@ -242,23 +222,18 @@ impl Store {
             .arg("lane", order.lane.as_str())
             .arg("once", u8::from(order.is_once))
             .arg("change", order.change.as_str())
-            .arg("planted", Successor::id(next))
-            .arg("planted_due", Successor::due(next))
-            .arg("planted_ready", Successor::ready(next))
+            .successor("planted", next)
             .arg("anchor", order.anchor.as_i64())
             .arg("existing", if order.existing == Existing::Edit { "edit" } else { "refuse" })
-            .arg("planned", order.planned.as_ref().map_or_else(String::new, ToString::to_string))
-            .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
+            .optional("planned", order.planned.as_ref())
+            .optional("passed", passed_run)
             .arg("passed_last", passed.map_or(0, |skipped_range| skipped_range.last.as_i64()))
             .arg("passed_count", passed.map_or(0, |skipped_range| skipped_range.count))
             .arg("by", &*self.by)
             .arg("old_schedule", order.schedules.as_ref().map_or("", |(old, _)| old))
             .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
-            .arg(
-                "delay",
-                order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()),
-            )
-            .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
+            .optional("delay", order.delay.map(|delay| delay.as_millis()))
+            .optional("max_runs", order.max_runs)
             .arg(
                 "not_while",
                 order.not_while.iter().map(JobName::as_str).collect::<Vec<_>>().join(" "),

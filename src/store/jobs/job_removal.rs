@@ -15,7 +15,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The rule for the executing runs of a removed job.
@@ -85,38 +84,23 @@ impl Store {
         let (passed, passes_next) = order.passed;
         let passed_run =
             passed.map(|skipped_range| RunId::regular(name.clone(), skipped_range.first));
-        let call = Invocation::new(&scripts::REMOVE_JOB)
-            .key("job", keys.job(name))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(lane))
+        let call = self
+            .call(&scripts::REMOVE_JOB)
+            .of_job(name)
+            .of_job_lane(lane)
             .key("run", run_key)
-            .key("finished", keys.finished())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(name))
-            .key("counters", keys.counters())
-            .key("open", keys.open(name))
-            .key("stop_requests", keys.stop_requests())
             .key("source", self.source_key(&order.source))
-            .key("nudge", keys.nudge())
-            .key("catch_up", keys.catch_up(name))
-            .key("waiting", keys.waiting(name))
-            .key("audit_log", keys.audit_log(name))
             .key(
                 "unique",
                 order.unique.as_ref().map_or_else(|| keys.job(name), |key| keys.unique(key)),
             )
-            .key("uniques", keys.uniques())
-            .key("job_gates", keys.job_gates())
             .key(
                 "passed_run",
                 passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)),
             )
-            .key("deadlines", keys.deadlines())
-            .arg("now", self.now_arg())
-            .arg("job_name", name.as_str())
             .arg("kind", order.kind.as_str())
             .arg("rev", order.read.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("pending", order.pending.as_ref().map_or_else(String::new, ToString::to_string))
+            .optional("pending", order.pending.as_ref())
             .arg("pending_due", order.pending.as_ref().map_or(0, |run| run.due().as_i64()))
             .arg("source_name", &order.source)
             .arg("running", if order.running == StopRunning::Yes { "stop" } else { "leave" })
@@ -124,10 +108,10 @@ impl Store {
             .arg("by", &*self.by)
             .arg("gates", names_of(&order.gates))
             .arg("unique_key", order.unique.as_ref().map_or("", UniqueKey::as_str))
-            .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
+            .optional("passed", passed_run)
             .arg("passed_last", passed.map_or(0, |skipped_range| skipped_range.last.as_i64()))
             .arg("passed_count", passed.map_or(0, |skipped_range| skipped_range.count))
-            .arg("passes_next", passes_next.map_or_else(String::new, |at| at.as_i64().to_string()))
+            .optional("passes_next", passes_next.map(UnixMillis::as_i64))
             .gate_keys(keys, &order.gates);
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {

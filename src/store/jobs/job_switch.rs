@@ -15,7 +15,6 @@ use crate::store::gates::gate_calls::names_of;
 use crate::store::history::run_record::RunRecord;
 use crate::store::runs::successor::Successor;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The result of pausing a job.
@@ -80,22 +79,14 @@ impl Store {
                 .chain(places.iter().filter(|gate| !of_job.contains(gate)))
                 .cloned()
                 .collect();
-            Invocation::new(&scripts::PAUSE_JOB)
-                .key("job", keys.job(&job.name))
-                .key("jobs", keys.jobs())
-                .key("job_due", keys.due(&job.lane))
-                .key("audit_log", keys.audit_log(&job.name))
-                .key("open", keys.open(&job.name))
+            self.call(&scripts::PAUSE_JOB)
+                .of_job(&job.name)
+                .of_job_lane(&job.lane)
                 .key("run", open.map_or_else(|| keys.job(&job.name), |open| keys.run(&open.run)))
                 .key("run_due", keys.due(open.map_or(&job.lane, |open| &open.lane)))
-                .key("counters", keys.counters())
-                .key("nudge", keys.nudge())
-                .key("deadlines", keys.deadlines())
-                .arg("now", self.now_arg())
-                .arg("job_name", job.name.as_str())
-                .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string))
+                .optional("pending", job.pending.as_ref())
                 .arg("by", &*self.by)
-                .arg("open_run", open.map_or_else(String::new, |open| open.run.to_string()))
+                .optional("open_run", open.map(|open| &open.run))
                 .arg("gates", names_of(&gates))
                 .gate_keys(keys, &gates)
         };
@@ -119,28 +110,18 @@ impl Store {
             .as_ref()
             .or(order.paused_run.as_ref())
             .map_or_else(|| keys.job(name), |run| keys.run(run));
-        let call = Invocation::new(&scripts::RESUME_JOB)
-            .key("job", keys.job(name))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.lane))
+        let call = self
+            .call(&scripts::RESUME_JOB)
+            .of_job(name)
+            .of_job_lane(&order.lane)
             .key("run", run)
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(name))
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
             .key("planted_run", self.successor_key(next, name))
-            .key("audit_log", keys.audit_log(name))
-            .key("open", keys.open(name))
-            .key("schedule_versions", keys.schedule_versions(name))
-            .key("deadlines", keys.deadlines())
-            .arg("now", self.now_arg())
-            .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())
             .arg(
                 "paused_run",
                 order.paused_run.as_ref().map_or_else(String::new, ToString::to_string),
             )
-            .arg("first", first.as_ref().map_or_else(String::new, RunId::to_string))
+            .optional("first", first.as_ref())
             .arg("first_due", first.as_ref().map_or(0, |run| run.due().as_i64()))
             .arg(
                 "last_due",
@@ -149,9 +130,7 @@ impl Store {
                 }),
             )
             .arg("count", order.skipped.map_or(0, |skipped_range| skipped_range.count))
-            .arg("planted", Successor::id(next))
-            .arg("planted_due", Successor::due(next))
-            .arg("planted_ready", Successor::ready(next))
+            .successor("planted", next)
             .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {

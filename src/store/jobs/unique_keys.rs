@@ -12,7 +12,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The most unique keys listed or deleted in one step.
@@ -132,13 +131,11 @@ impl Store {
             .await?
             .into_iter()
             .map(|answer| answer.ok().as_ref().and_then(text_of));
-        let mut call = Invocation::new(&scripts::FORGET_UNIQUES)
-            .key("uniques", self.keys.uniques())
-            .key("jobs", self.keys.jobs())
-            .arg("now", self.now_arg());
+        let mut call = self.call(&scripts::FORGET_UNIQUES);
         for (key, holder) in keys.iter().zip(holders) {
             let job = holder.as_ref().and_then(|name| name.parse::<JobName>().ok());
             call = call
+                .item()
                 .key("unique", self.keys.unique(key))
                 .key("holder", job.map_or_else(|| self.keys.unique(key), |job| self.keys.job(&job)))
                 .arg("unique_key", key.as_str())

@@ -11,7 +11,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The most entries read from an index in one call.
@@ -100,22 +99,12 @@ impl Store {
     /// future ends and outputs of runs are also set to now. These times change in the indexes of
     /// these jobs and in the indexes of all jobs. Returns the number of times that were changed.
     pub async fn pull_scores_back(&self, jobs: &BTreeSet<JobName>) -> Result<usize, StoreError> {
-        let keys = &self.keys;
-        let mut call = Invocation::new(&scripts::PULL_SCORES_BACK)
-            .key("gate_timers", keys.gate_timers())
-            .key("nodes", keys.nodes())
-            .arg("now", self.now_arg());
+        let mut call = self.call(&scripts::PULL_SCORES_BACK);
         if !jobs.is_empty() {
-            call = call
-                .key("history", keys.history())
-                .key("dead", keys.dead())
-                .key("outputs", keys.outputs());
+            call = call.item();
         }
         for job in jobs {
-            call = call
-                .key("job_history", keys.job_history(job))
-                .key("job_dead", keys.job_dead(job))
-                .key("job_outputs", keys.job_outputs(job));
+            call = call.of_job(job);
         }
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {

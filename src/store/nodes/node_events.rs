@@ -13,7 +13,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The most nodes whose events are read. They are chosen by name from two lists of this length: the
@@ -58,10 +57,9 @@ impl Store {
         node: &NodeName,
         notes: &[EventNote],
     ) -> Result<(), StoreError> {
-        let mut call = Invocation::new(&scripts::NOTE_EVENTS)
+        let mut call = self
+            .call(&scripts::NOTE_EVENTS)
             .key("events", self.keys.events(node))
-            .key("event_nodes", self.keys.event_nodes())
-            .arg("now", self.now_arg())
             .arg("node_name", node.as_str());
         for note in notes {
             call = call

@@ -13,7 +13,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
@@ -189,10 +188,9 @@ impl Store {
     /// Records a heartbeat of a node, unless another live node has its name.
     pub async fn beat_node(&self, beat: &NodeBeat<'_>) -> Result<BeatReply, StoreError> {
         let facts = beat.facts;
-        let mut call = Invocation::new(&scripts::BEAT_NODE)
-            .key("nodes", self.keys.nodes())
+        let mut call = self
+            .call(&scripts::BEAT_NODE)
             .key("node", self.keys.node(beat.node))
-            .arg("now", self.now_arg())
             .arg("node_name", beat.node.as_str())
             .arg("incarnation", beat.incarnation)
             .arg("gone_after_ms", millis(beat.gone_after))
@@ -257,8 +255,8 @@ impl Store {
 
     /// Removes a node from the list of nodes at its ordinary stop.
     pub async fn leave_node(&self, node: &NodeName, incarnation: &str) -> Result<(), StoreError> {
-        let call = Invocation::new(&scripts::LEAVE_NODE)
-            .key("nodes", self.keys.nodes())
+        let call = self
+            .call(&scripts::LEAVE_NODE)
             .key("node", self.keys.node(node))
             .arg("node_name", node.as_str())
             .arg("incarnation", incarnation);

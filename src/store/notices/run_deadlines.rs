@@ -11,7 +11,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// A deadline for the start or the end of a run.
@@ -91,11 +90,7 @@ impl Store {
 
     /// Starts to watch the deadlines of a planned run.
     pub async fn watch_run(&self, run: &RunId) -> Result<WatchReply, StoreError> {
-        let call = Invocation::new(&scripts::WATCH_RUN)
-            .key("job", self.keys.job(run.job()))
-            .key("deadlines", self.keys.deadlines())
-            .arg("id", run.to_string())
-            .arg("due_ms", run.due().as_i64());
+        let call = self.call(&scripts::WATCH_RUN).of_run(run);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "watched" => WatchReply::Watched,
@@ -133,19 +128,9 @@ impl Store {
         &self,
         deadline: &RunDeadline,
     ) -> Result<DeadlineReply, StoreError> {
-        let (keys, run) = (&self.keys, &deadline.run);
-        let call = Invocation::new(&scripts::JUDGE_DEADLINE)
-            .key("deadlines", keys.deadlines())
-            .key("run", keys.run(run))
-            .key("job", keys.job(run.job()))
-            .key("notices", keys.notices())
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
-            .key("open", keys.open(run.job()))
-            .arg("now", self.now_arg())
-            .arg("id", run.to_string())
-            .arg("kind", deadline.kind.as_str())
-            .arg("due_ms", run.due().as_i64());
+        let run = &deadline.run;
+        let call =
+            self.call(&scripts::JUDGE_DEADLINE).of_run(run).arg("kind", deadline.kind.as_str());
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "notified" => DeadlineReply::Notified,

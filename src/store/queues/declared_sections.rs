@@ -146,13 +146,11 @@ impl Store {
             (Section::Queue(_), None) => QueueSettings::DEFAULT_CONCURRENCY.to_string(),
             (Section::Group(_), None) => String::new(),
         };
-        let call = Invocation::new(&scripts::DECLARE_SECTION)
+        let call = self
+            .call(&scripts::DECLARE_SECTION)
             .key("settings", settings)
             .key("declared", self.keys.declared(source))
             .key("index", index)
-            .key("nudge", self.keys.nudge())
-            .key("gate_timers", self.keys.gate_timers())
-            .arg("now", self.now_arg())
             .arg("name", name)
             .arg("entry", section.entry())
             .arg("hash", text.map_or_else(String::new, SectionText::hash))

@@ -13,7 +13,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The maximum number of registered lanes. More are needed only if labels are misused, such as a
@@ -76,10 +75,7 @@ impl Store {
         if lanes.is_empty() {
             return Ok(());
         }
-        let mut call = Invocation::new(&scripts::NOTE_LANES)
-            .key("lanes", self.keys.lanes())
-            .key("nudge", self.keys.nudge())
-            .arg("now", self.now_arg());
+        let mut call = self.call(&scripts::NOTE_LANES);
         for lane in lanes {
             call = call.arg("lane", lane.as_str());
         }
@@ -103,11 +99,9 @@ impl Store {
         if old.is_empty() {
             return Ok(0);
         }
-        let mut call = Invocation::new(&scripts::FORGET_LANES)
-            .key("lanes", self.keys.lanes())
-            .arg("before", before.as_i64());
+        let mut call = self.call(&scripts::FORGET_LANES).arg("before", before.as_i64());
         for lane in &old {
-            call = call.key("due", self.keys.due(lane)).arg("lane", lane.as_str());
+            call = call.item().of_lane(lane).arg("lane", lane.as_str());
         }
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {

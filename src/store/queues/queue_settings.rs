@@ -10,7 +10,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The change that pauses or resumes a queue.
@@ -78,11 +77,9 @@ impl Store {
             change.named.contains(&key)
         };
         let is_own = change.named.contains(&QueueKey::OwnConcurrency);
-        let call = Invocation::new(&scripts::SET_QUEUE)
-            .key("queue", self.keys.queue(queue))
-            .key("queues", self.keys.queues())
-            .key("nudge", self.keys.nudge())
-            .arg("now", self.now_arg())
+        let call = self
+            .call(&scripts::SET_QUEUE)
+            .of_queue(queue)
             .arg("queue_name", queue.as_str())
             .arg("rule", if *queue == QueueName::default_queue() { "always" } else { "declared" })
             .arg("plain", QueueSettings::DEFAULT_CONCURRENCY)
@@ -107,11 +104,9 @@ impl Store {
         queue: &QueueName,
         to: QueueSwitch,
     ) -> Result<QueueReply, StoreError> {
-        let call = Invocation::new(&scripts::SWITCH_QUEUE)
-            .key("queue", self.keys.queue(queue))
-            .key("queues", self.keys.queues())
-            .key("nudge", self.keys.nudge())
-            .arg("now", self.now_arg())
+        let call = self
+            .call(&scripts::SWITCH_QUEUE)
+            .of_queue(queue)
             .arg("queue_name", queue.as_str())
             .arg("undeclared", undeclared(queue))
             .arg("action", if to == QueueSwitch::Pause { "pause" } else { "resume" })

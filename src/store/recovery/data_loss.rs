@@ -13,7 +13,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
@@ -158,12 +157,8 @@ impl Store {
         settle: Duration,
     ) -> Result<EpochReply, StoreError> {
         let record = loss.map_or_else(String::new, |loss| text(&Entry::Loss(loss.clone())));
-        let call = Invocation::new(&scripts::BEGIN_EPOCH)
-            .key("epoch", self.keys.epoch())
-            .key("data_losses", self.keys.data_losses())
-            .key("restoring_until", self.keys.restoring_until())
-            .key("fence", self.keys.fence())
-            .arg("now", self.now_arg())
+        let call = self
+            .call(&scripts::BEGIN_EPOCH)
             .arg("read", read)
             .arg("new_epoch", new)
             .arg("loss", record)
@@ -209,11 +204,8 @@ impl Store {
         report: &LossReport,
         highest: u64,
     ) -> Result<ReportReply, StoreError> {
-        let call = Invocation::new(&scripts::REPORT_LOSS)
-            .key("epoch", self.keys.epoch())
-            .key("data_losses", self.keys.data_losses())
-            .key("fence", self.keys.fence())
-            .arg("now", self.now_arg())
+        let call = self
+            .call(&scripts::REPORT_LOSS)
             .arg("read", &report.epoch)
             .arg("report", text(&Entry::Report(report.clone())))
             .arg("highest", highest.min(Fence::MAX));

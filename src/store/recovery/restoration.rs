@@ -190,12 +190,11 @@ impl Store {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
         let job_lane = order.job_lane.as_ref().unwrap_or(&order.lane);
-        let call = self.end_keys(
-            Invocation::new(&scripts::RESTORE_RUN),
-            &order.run,
-            &order.lane,
-            job_lane,
-        );
+        let call = self
+            .call(&scripts::RESTORE_RUN)
+            .of_run(&order.run)
+            .of_lane(&order.lane)
+            .of_job_lane(job_lane);
         let run_at = |due: UnixMillis| RunId::regular(job.clone(), due);
         let taken = order.taken_from;
         let rest = taken.and_then(|taken| taken.rest);
@@ -206,19 +205,9 @@ impl Store {
             |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
         let call = call
             .key("successor_run", self.successor_key(next, job))
-            .key("catch_up", keys.catch_up(job))
-            .key("epoch", keys.epoch())
             .key("range_run", keys.run(&range_run))
             .key("rest_run", keys.run(rest_run.as_ref().unwrap_or(&order.run)))
-            .key("ledger", keys.ledger(job))
-            .key("ledger_before", keys.ledger_before(job))
-            .key("manual", keys.manual(job))
-            .key("deadlines", keys.deadlines())
-            .arg("now", self.now_arg())
             .arg("read", &order.epoch)
-            .arg("id", order.run.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", order.run.due().as_i64())
             .arg("lane", order.lane.as_str())
             .arg("known", order.known.as_str())
             .arg("state", order.state.as_str())
@@ -226,14 +215,12 @@ impl Store {
             .arg("finished_at", order.finished_at.as_i64())
             .arg("fence", order.fence.as_u64())
             .arg("rev", order.planned.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("successor", Successor::id(next))
-            .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next))
+            .successor("successor", next)
             .arg("gates", names_of(places))
             .arg("skipped_records", order.skipped_records)
             .arg("range_to", number(taken.map(|taken| taken.skipped_range.last.as_i64())))
             .arg("range_count", taken.map_or(0, |taken| taken.skipped_range.count))
-            .arg("rest", rest_run.as_ref().map_or_else(String::new, RunId::to_string))
+            .optional("rest", rest_run.as_ref())
             .arg("rest_due", number(rest.map(|rest| rest.first.as_i64())))
             .arg("rest_to", number(rest.map(|rest| rest.last.as_i64())))
             .arg("rest_count", rest.map_or(0, |rest| rest.count))
@@ -263,24 +250,11 @@ impl Store {
         reason: &str,
     ) -> Result<ReturnReply, StoreError> {
         self.note_lanes([&claim.lane]).await?;
-        let (keys, job) = (&self.keys, claim.run.job());
-        let call = Invocation::new(&scripts::RETURN_RUN)
-            .key("run", keys.run(&claim.run))
-            .key("job", keys.job(job))
-            .key("due", keys.due(&claim.lane))
-            .key("open", keys.open(job))
-            .key("epoch", keys.epoch())
-            .key("nudge", keys.nudge())
-            .key("jobs", keys.jobs())
-            .key("running", keys.running(claim.lane.queue()))
-            .key("queue", keys.queue(claim.lane.queue()))
-            .key("manual", keys.manual(job))
-            .key("deadlines", keys.deadlines())
-            .arg("now", self.now_arg())
+        let call = self
+            .call(&scripts::RETURN_RUN)
+            .of_run(&claim.run)
+            .of_lane(&claim.lane)
             .arg("claimed_in", claimed_in)
-            .arg("id", claim.run.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", claim.run.due().as_i64())
             .arg("lane", claim.lane.as_str())
             .arg("attempt", claim.attempt)
             .arg("fence", claim.fence.as_u64())

@@ -12,7 +12,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::jobs::rev::Rev;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// The rest of the time window over which a job's missed runs are spread.
@@ -76,29 +75,19 @@ pub enum SpreadReply {
 impl Store {
     /// Gives missed runs ready times of their own and adds their successor to the due set.
     pub async fn spread_runs(&self, order: &SpreadOrder) -> Result<SpreadReply, StoreError> {
-        let (keys, name, next) = (&self.keys, &order.name, order.successor.as_ref());
-        let mut call = Invocation::new(&scripts::SPREAD_RUNS)
-            .key("job", keys.job(name))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.lane))
-            .key("nudge", keys.nudge())
+        let (name, next) = (&order.name, order.successor.as_ref());
+        let mut call = self
+            .call(&scripts::SPREAD_RUNS)
+            .of_job(name)
+            .of_job_lane(&order.lane)
             .key("successor_run", self.successor_key(next, name))
-            .key("catch_up", keys.catch_up(name))
-            .arg("now", self.now_arg())
-            .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())
             .arg("lane", order.lane.as_str())
             .arg("window", SpreadWindow::text(order.window.as_ref()))
             .arg("next_window", SpreadWindow::text(order.next_window.as_ref()))
-            .arg("successor", Successor::id(next))
-            .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next));
+            .successor("successor", next);
         for run in &order.runs {
-            call = call
-                .key("run", keys.run(&run.run))
-                .arg("id", run.run.to_string())
-                .arg("due_ms", run.run.due().as_i64())
-                .arg("ready", run.ready.as_i64());
+            call = call.item().of_run(&run.run).arg("ready", run.ready.as_i64());
         }
         let reply = self.link.invoke_where_trusted(&call).await?;
         Ok(match reply.word.as_str() {

@@ -20,7 +20,7 @@ use crate::store::history::run_record::{RunRecord, delivery_word};
 use crate::store::jobs::rev::Rev;
 use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
-use crate::store::server::scripts::{Invocation, millis};
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
 /// The node that claims runs. Its name, incarnation and lease are written with each claim.
@@ -224,26 +224,9 @@ impl Store {
         let gates: BTreeSet<&Gate> =
             orders.iter().flat_map(|order| order.gates.iter().chain(&order.known_places)).collect();
         let gates: Vec<Gate> = gates.into_iter().cloned().collect();
-        let mut call = Invocation::new(&scripts::CLAIM_RUNS)
-            .key("due", keys.due(lane))
-            .key("leases", keys.leases())
-            .key("fence", keys.fence())
-            .key("jobs", keys.jobs())
-            .key("stop_requests", keys.stop_requests())
-            .key("history", keys.history())
-            .key("finished", keys.finished())
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
-            .key("dead", keys.dead())
-            .key("running", keys.running(lane.queue()))
-            .key("queue", keys.queue(lane.queue()))
-            .key("queue_state", keys.queue_state(lane.queue()))
-            .key("not_while", keys.not_while())
-            .key("not_while_recent", keys.not_while_recent())
-            .key("notices", keys.notices())
-            .key("deadlines", keys.deadlines())
-            .key("job_gates", keys.job_gates())
-            .arg("now", self.now_arg())
+        let mut call = self
+            .call(&scripts::CLAIM_RUNS)
+            .of_lane(lane)
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)
             .arg("token", token)
@@ -255,36 +238,19 @@ impl Store {
             let job = order.run.job();
             let (overlap, max_waiting) = overlap_words(order.overlap);
             call = call
-                .key("run", keys.run(&order.run))
-                .key("job", keys.job(job))
-                .key("open", keys.open(job))
-                .key("waiting", keys.waiting(job))
-                .key("job_history", keys.job_history(job))
-                .key("job_due", keys.due(&order.job_lane))
+                .item()
+                .of_run(&order.run)
+                .of_job_lane(&order.job_lane)
                 .key("successor_run", self.successor_key(order.successor.as_ref(), job))
-                .key("catch_up", keys.catch_up(job))
-                .key("job_dead", keys.job_dead(job))
-                .key("manual", keys.manual(job))
-                .arg("id", order.run.to_string())
-                .arg("job_name", job.as_str())
-                .arg("due_ms", order.run.due().as_i64())
                 .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
                 .arg("delivery", delivery_word(order.delivery))
                 .arg("rev", order.rev.as_str())
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
-                .arg(
-                    "max_age",
-                    order.max_age.map_or_else(String::new, |age| millis(age).to_string()),
-                )
-                .arg(
-                    "latest_start",
-                    order.latest_start.map_or_else(String::new, |at| at.as_i64().to_string()),
-                )
-                .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
-                .arg("successor", Successor::id(order.successor.as_ref()))
-                .arg("successor_due", Successor::due(order.successor.as_ref()))
-                .arg("successor_ready", Successor::ready(order.successor.as_ref()))
+                .optional("max_age", order.max_age.map(millis))
+                .optional("latest_start", order.latest_start.map(UnixMillis::as_i64))
+                .optional("max_runs", order.max_runs)
+                .successor("successor", order.successor.as_ref())
                 .arg("run_gates", names_of(&order.gates))
                 .arg("limits", limits_of(order));
         }

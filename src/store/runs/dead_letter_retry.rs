@@ -6,7 +6,6 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::jobs::rev::Rev;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// An order to retry a dead letter.
@@ -64,21 +63,15 @@ impl Store {
     /// Gives a dead letter a new retry budget. The run is then ready now, or waits for an open run
     /// of its job.
     pub async fn retry_run(&self, order: &RetryOrder) -> Result<RetryReply, StoreError> {
-        let (keys, job) = (&self.keys, order.run.job());
         let default = Lane::default_lane();
         let lane = order.job.as_ref().map_or(&default, |(_, lane)| lane);
         self.note_lanes([lane]).await?;
         let call = self
-            .ended_keys(Invocation::new(&scripts::RETRY_RUN), &order.run, lane)
-            .key("audit_log", keys.audit_log(job))
-            .key("deadlines", keys.deadlines())
-            .key("manual", keys.manual(job))
-            .arg("now", self.now_arg())
-            .arg("id", order.run.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", order.run.due().as_i64())
+            .call(&scripts::RETRY_RUN)
+            .of_run(&order.run)
+            .of_job_lane(lane)
             .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
-            .arg("fence", order.fence.map_or_else(String::new, |fence| fence.to_string()))
+            .optional("fence", order.fence)
             .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
             .arg("lane", lane.as_str())
             .arg("overlap", if order.beside == Beside::Allowed { "allow" } else { "wait" })
@@ -99,23 +92,5 @@ impl Store {
             "stale" => RetryReply::Stale,
             _ => return Err(reply.unknown()),
         })
-    }
-
-    /// Adds the first twelve keys of `retry_run.lua`. Among them are the indexes of ended runs,
-    /// which the run leaves, and the due set, which the run enters.
-    pub(crate) fn ended_keys(&self, call: Invocation, run: &RunId, job_lane: &Lane) -> Invocation {
-        let (keys, job) = (&self.keys, run.job());
-        call.key("run", keys.run(run))
-            .key("job", keys.job(job))
-            .key("job_due", keys.due(job_lane))
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("dead", keys.dead())
-            .key("job_dead", keys.job_dead(job))
-            .key("finished", keys.finished())
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
     }
 }

@@ -161,25 +161,16 @@ impl Store {
     }
 
     fn due_call(&self, open: &OpenConnection, lanes: &[LaneAsk]) -> Invocation {
-        let mut call = Invocation::new(&scripts::LIST_DUE)
-            .key("leases", self.keys.leases())
-            .key("epoch", self.keys.epoch())
-            .key("fence", self.keys.fence())
-            .key("restoring_until", self.keys.restoring_until())
-            .key("known_servers", self.keys.known_servers())
-            .key("gate_timers", self.keys.gate_timers())
-            .key("nudge", self.keys.nudge())
-            .arg("now", self.now_arg())
+        let mut call = self
+            .call(&scripts::LIST_DUE)
             .arg("server", open.identity())
             .arg("hold_ms", millis(HOLD));
         for LaneAsk { lane, limit, more } in lanes {
             let queue = lane.queue();
             call = call
-                .key("due", self.keys.due(lane))
-                .key("running", self.keys.running(queue))
-                .key("queue", self.keys.queue(queue))
-                .key("queue_state", self.keys.queue_state(queue))
-                .arg("queue", queue.as_str())
+                .item()
+                .of_lane(lane)
+                .arg("queue_name", queue.as_str())
                 .arg("priority", lane.priority().as_i8())
                 .arg("limit", *limit)
                 .arg("more", *more);
@@ -190,12 +181,7 @@ impl Store {
     /// Records that a node polled the data on `server` for the first time now. No run on that
     /// server is due for [`HOLD`].
     pub async fn record_server(&self, server: &str) -> Result<(), StoreError> {
-        let call = Invocation::new(&scripts::RECORD_SERVER)
-            .key("known_servers", self.keys.known_servers())
-            .key("epoch", self.keys.epoch())
-            .key("fence", self.keys.fence())
-            .arg("now", self.now_arg())
-            .arg("server", server);
+        let call = self.call(&scripts::RECORD_SERVER).arg("server", server);
         let reply = self.link.invoke(&call).await?;
         if reply.word == "recorded" { Ok(()) } else { Err(reply.unknown()) }
     }

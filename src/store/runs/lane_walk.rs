@@ -11,7 +11,6 @@ use crate::store::Store;
 use crate::store::server::member_text::{member_bytes, shown_member};
 use crate::store::server::reply::text_of;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 impl Store {
@@ -23,9 +22,9 @@ impl Store {
         after: Option<&str>,
         most: usize,
     ) -> Result<Option<Vec<DueEntry>>, StoreError> {
-        let call = Invocation::new(&scripts::LIST_BEHIND)
-            .key("due", self.keys.due(lane))
-            .arg("now", self.now_arg())
+        let call = self
+            .call(&scripts::LIST_BEHIND)
+            .of_lane(lane)
             .arg("after", member_bytes(after.unwrap_or_default()))
             .arg("most", most);
         let mut reply = self.link.invoke(&call).await?;

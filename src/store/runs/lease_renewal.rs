@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::domain::name::names::{Fence, RunId};
 use crate::store::Store;
 use crate::store::server::scripts;
-use crate::store::server::scripts::{Invocation, millis};
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
 /// The result of renewing the lease of one claim.
@@ -27,13 +27,9 @@ impl Store {
         lease: Duration,
         claims: &[(RunId, Fence)],
     ) -> Result<Vec<LeaseWord>, StoreError> {
-        let mut call = Invocation::new(&scripts::RENEW_LEASES)
-            .key("leases", self.keys.leases())
-            .key("stop_requests", self.keys.stop_requests())
-            .arg("now", self.now_arg())
-            .arg("lease_ms", millis(lease));
+        let mut call = self.call(&scripts::RENEW_LEASES).arg("lease_ms", millis(lease));
         for (run, fence) in claims {
-            call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
+            call = call.item().of_run(run).arg("fence", fence.as_u64());
         }
         let mut reply = match self.renewals.invoke(&call).await {
             // A node without free file descriptors cannot open a new connection, but its connection

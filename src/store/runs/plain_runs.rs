@@ -7,10 +7,11 @@
 use super::claims::{Claim, ClaimOrder, Claimant};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::history::run_record::delivery_word;
 use crate::store::server::scripts;
-use crate::store::server::scripts::{Invocation, millis};
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
 /// The end of a successful attempt of a run that may be plain.
@@ -61,19 +62,9 @@ impl Store {
         if plain == 0 {
             return Ok(Vec::new());
         }
-        let keys = &self.keys;
-        let mut call = Invocation::new(&scripts::CLAIM_PLAIN_RUNS)
-            .key("due", keys.due(lane))
-            .key("leases", keys.leases())
-            .key("fence", keys.fence())
-            .key("jobs", keys.jobs())
-            .key("stop_requests", keys.stop_requests())
-            .key("nudge", keys.nudge())
-            .key("running", keys.running(lane.queue()))
-            .key("queue", keys.queue(lane.queue()))
-            .key("queue_state", keys.queue_state(lane.queue()))
-            .key("not_while", keys.not_while())
-            .arg("now", self.now_arg())
+        let mut call = self
+            .call(&scripts::CLAIM_PLAIN_RUNS)
+            .of_lane(lane)
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)
             .arg("token", token)
@@ -81,20 +72,15 @@ impl Store {
             .arg("lane", lane.as_str())
             .arg("slots", slots);
         for order in &orders[..plain] {
-            let (job, next) = (order.run.job(), order.successor.as_ref());
-            let latest = order.latest_start.map(|at| at.as_i64().to_string());
-            let ready = next.map(|next| next.ready.as_i64().to_string());
+            let next = order.successor.as_ref();
             call = call
-                .key("run", keys.run(&order.run))
-                .key("job", keys.job(job))
-                .key("open", keys.open(job))
-                .key("successor_run", self.successor_key(next, job))
-                .arg("id", order.run.to_string())
+                .item()
+                .of_run(&order.run)
+                .key("successor_run", self.successor_key(next, order.run.job()))
                 .arg("rev", order.rev.as_str())
                 .arg("delivery", delivery_word(order.delivery))
-                .arg("latest_start", latest.unwrap_or_default())
-                .arg("successor", next.map_or_else(String::new, |next| next.run.to_string()))
-                .arg("successor_ready", ready.unwrap_or_default());
+                .optional("latest_start", order.latest_start.map(UnixMillis::as_i64))
+                .successor("successor", next);
         }
         let mut reply = self.link.invoke_where_trusted(&call).await?;
         if reply.word != "claimed" {
@@ -128,30 +114,13 @@ impl Store {
         queue: &QueueName,
         ends: &[PlainEnd],
     ) -> Result<Vec<Option<u32>>, StoreError> {
-        let keys = &self.keys;
-        let mut call = Invocation::new(&scripts::FINISH_PLAIN_RUNS)
-            .key("leases", keys.leases())
-            .key("jobs", keys.jobs())
-            .key("stop_requests", keys.stop_requests())
-            .key("history", keys.history())
-            .key("finished", keys.finished())
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
-            .key("deadlines", keys.deadlines())
-            .key("running", keys.running(queue))
-            .key("queue", keys.queue(queue))
-            .arg("now", self.now_arg());
+        let mut call = self.call(&scripts::FINISH_PLAIN_RUNS).of_queue(queue);
         for PlainEnd { claim, reason, facts } in ends {
-            let job = claim.run.job();
             let facts: Vec<&str> =
                 facts.iter().flat_map(|(field, value)| [*field, value.as_str()]).collect();
             call = call
-                .key("run", keys.run(&claim.run))
-                .key("job", keys.job(job))
-                .key("open", keys.open(job))
-                .key("waiting", keys.waiting(job))
-                .key("job_history", keys.job_history(job))
-                .arg("id", claim.run.to_string())
+                .item()
+                .of_run(&claim.run)
                 .arg("fence", claim.fence.as_u64())
                 .arg("reason", reason)
                 .arg("facts", serde_json::json!(facts).to_string());

@@ -13,7 +13,6 @@ use crate::store::gates::gate_calls::names_of;
 use crate::store::jobs::rev::Rev;
 use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 /// A request to cancel one run, with the facts about the run and its job that the caller read.
@@ -61,36 +60,16 @@ impl Store {
         let next = order.successor.as_ref();
         let job_lane = order.job.as_ref().map_or(&order.lane, |(_, lane)| lane);
         let call = |places: &[Gate]| {
-            Invocation::new(&scripts::CANCEL_RUN)
-                .key("run", keys.run(&order.run))
-                .key("job", keys.job(job))
-                .key("jobs", keys.jobs())
-                .key("due", keys.due(&order.lane))
-                .key("job_due", keys.due(job_lane))
-                .key("open", keys.open(job))
-                .key("waiting", keys.waiting(job))
-                .key("stop_requests", keys.stop_requests())
-                .key("history", keys.history())
-                .key("job_history", keys.job_history(job))
-                .key("finished", keys.finished())
-                .key("counters", keys.counters())
-                .key("nudge", keys.nudge())
+            self.call(&scripts::CANCEL_RUN)
+                .of_run(&order.run)
+                .of_lane(&order.lane)
+                .of_job_lane(job_lane)
                 .key("successor_run", self.successor_key(next, job))
-                .key("catch_up", keys.catch_up(job))
-                .key("audit_log", keys.audit_log(job))
-                .key("manual", keys.manual(job))
-                .key("deadlines", keys.deadlines())
-                .arg("now", self.now_arg())
-                .arg("id", order.run.to_string())
-                .arg("job_name", job.as_str())
-                .arg("due_ms", order.run.due().as_i64())
                 .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
                 .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
                 .arg("lane", order.lane.as_str())
                 .arg("reason", &order.reason)
-                .arg("successor", Successor::id(next))
-                .arg("successor_due", Successor::due(next))
-                .arg("successor_ready", Successor::ready(next))
+                .successor("successor", next)
                 .arg("by", &*self.by)
                 .arg("job_lane", job_lane.as_str())
                 .arg("gates", names_of(places))

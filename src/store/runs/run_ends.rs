@@ -140,35 +140,19 @@ impl Store {
     /// Skips a job's pending run and the occurrences of the range after it, and adds the successor
     /// to the due set.
     pub async fn skip_run(&self, order: &SkipOrder) -> Result<SkipReply, StoreError> {
-        let (keys, job) = (&self.keys, order.run.job());
+        let job = order.run.job();
         let next = order.successor.as_ref();
-        let call = Invocation::new(&scripts::SKIP_RUN)
-            .key("run", keys.run(&order.run))
-            .key("job", keys.job(job))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.lane))
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("finished", keys.finished())
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
+        let call = self
+            .call(&scripts::SKIP_RUN)
+            .of_run(&order.run)
+            .of_job_lane(&order.lane)
             .key("successor_run", self.successor_key(next, job))
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("notices", keys.notices())
-            .key("deadlines", keys.deadlines())
-            .arg("now", self.now_arg())
-            .arg("id", order.run.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", order.run.due().as_i64())
             .arg("rev", order.rev.as_str())
             .arg("lane", order.lane.as_str())
             .arg("reason", order.reason)
             .arg("last_due_ms", order.last_due.as_i64())
             .arg("count", order.count)
-            .arg("successor", Successor::id(next))
-            .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next));
+            .successor("successor", next);
         let reply = self.link.invoke_where_trusted(&call).await?;
         Ok(match reply.word.as_str() {
             "skipped" => SkipReply::Skipped,
@@ -197,14 +181,12 @@ impl Store {
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
-            let call =
-                self.end_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
+            let call = self
+                .call(&scripts::FINISH_RUN)
+                .of_run(&claim.run)
+                .of_lane(&claim.lane)
+                .of_job_lane(lane);
             let call = call
-                .key("deadlines", self.keys.deadlines())
-                .key("manual", self.keys.manual(claim.run.job()))
-                .arg("now", self.now_arg())
-                .arg("id", claim.run.to_string())
-                .arg("job_name", claim.run.job().as_str())
                 .arg("fence", claim.fence.as_u64())
                 .arg("verdict", word)
                 .arg("reason", reason)
@@ -235,12 +217,10 @@ impl Store {
         recovery: &Recovery,
     ) -> Result<RecoverReply, StoreError> {
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
-            self.end_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
-                .key("deadlines", self.keys.deadlines())
-                .key("manual", self.keys.manual(lease.run.job()))
-                .arg("now", self.now_arg())
-                .arg("id", lease.run.to_string())
-                .arg("job_name", lease.run.job().as_str())
+            self.call(&scripts::RECOVER_RUN)
+                .of_run(&lease.run)
+                .of_lane(&recovery.lane)
+                .of_job_lane(lane)
                 .arg("fence", lease.fence.as_u64())
                 .arg("seen", &lease.end)
                 .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
@@ -283,36 +263,6 @@ impl Store {
         }
     }
 
-    /// Adds the keys that all scripts which end an attempt have in common.
-    pub(crate) fn end_keys(
-        &self,
-        call: Invocation,
-        run: &RunId,
-        lane: &Lane,
-        job_lane: &Lane,
-    ) -> Invocation {
-        let (keys, job) = (&self.keys, run.job());
-        call.key("run", keys.run(run))
-            .key("job", keys.job(job))
-            .key("jobs", keys.jobs())
-            .key("due", keys.due(lane))
-            .key("job_due", keys.due(job_lane))
-            .key("leases", keys.leases())
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("stop_requests", keys.stop_requests())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("finished", keys.finished())
-            .key("counters", keys.counters())
-            .key("nudge", keys.nudge())
-            .key("dead", keys.dead())
-            .key("job_dead", keys.job_dead(job))
-            .key("running", keys.running(lane.queue()))
-            .key("queue", keys.queue(lane.queue()))
-            .key("notices", keys.notices())
-    }
-
     /// Lists at most `limit` leases, the earliest end first. A malformed lease comes back as the
     /// texts of its member and its end.
     pub async fn list_leases(
@@ -343,17 +293,10 @@ impl Store {
     /// Adds a manual run that is ready now to the due set. `lane` is the job's lane as read.
     pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
         self.note_lanes([lane]).await?;
-        let call = Invocation::new(&scripts::PLANT_MANUAL)
-            .key("job", self.keys.job(run.job()))
-            .key("run", self.keys.run(run))
-            .key("job_due", self.keys.due(lane))
-            .key("nudge", self.keys.nudge())
-            .key("audit_log", self.keys.audit_log(run.job()))
-            .key("manual", self.keys.manual(run.job()))
-            .arg("now", self.now_arg())
-            .arg("id", run.to_string())
-            .arg("job_name", run.job().as_str())
-            .arg("due_ms", run.due().as_i64())
+        let call = self
+            .call(&scripts::PLANT_MANUAL)
+            .of_run(run)
+            .of_job_lane(lane)
             .arg("lane", lane.as_str())
             .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;

@@ -17,16 +17,4 @@ impl Successor {
     pub fn on_time(job: &JobName, due: UnixMillis) -> Self {
         Self { run: RunId::regular(job.clone(), due), ready: due }
     }
-
-    pub(crate) fn id(next: Option<&Self>) -> String {
-        next.map_or_else(String::new, |next| next.run.to_string())
-    }
-
-    pub(crate) fn due(next: Option<&Self>) -> i64 {
-        next.map_or(0, |next| next.run.due().as_i64())
-    }
-
-    pub(crate) fn ready(next: Option<&Self>) -> i64 {
-        next.map_or(0, |next| next.ready.as_i64())
-    }
 }

@@ -5,7 +5,6 @@ use redis::Value;
 
 use super::reply::text_of;
 use super::scripts;
-use super::scripts::Invocation;
 use super::store_error::StoreError;
 use crate::store::Store;
 use crate::store::server::member_text::{member_bytes, shown_member};
@@ -71,7 +70,7 @@ impl Store {
     pub async fn drop_fields(&self, key: &str, seen: &[Field]) -> Result<Vec<Field>, StoreError> {
         let mut dropped = Vec::new();
         for step in seen.chunks(STEP) {
-            let mut call = Invocation::new(&scripts::DROP_FIELDS).key("key", member_bytes(key));
+            let mut call = self.call(&scripts::DROP_FIELDS).key("key", member_bytes(key));
             for (field, value) in step {
                 call = call.arg("field", member_bytes(field)).arg("seen", member_bytes(value));
             }

@@ -11,6 +11,7 @@ pub(crate) mod redis_keys;
 pub(crate) mod redis_link;
 pub(crate) mod refusal;
 pub(crate) mod reply;
+mod script_header;
 pub(crate) mod scripts;
 mod shared_lua;
 pub(crate) mod store_error;

@@ -91,7 +91,7 @@ impl Mutant {
                     "end_run(k, id, verdict,",
                     "local next_run = redis.call('HMGET', k.run, 'next', 'next_due', 'next_ready')
                     if verdict == 'succeeded' and next_run[1] then
-                      plant_pending(k, ARGV[3], next_run[1], next_run[2], next_run[3])
+                      plant_pending(k, job_name, next_run[1], next_run[2], next_run[3])
                       redis.call('HDEL', k.run, 'next')
                     end
                     end_run(k, id, verdict,",

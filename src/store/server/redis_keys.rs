@@ -7,6 +7,7 @@
 //! touch any of them together. Names and run ids are checked types, so no part of a key before its
 //! end can contain a brace.
 
+use crate::domain::consistency::SINGLE_KEYS;
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{Fence, GroupName, IdError, JobName, NodeName, QueueName, RunId};
@@ -26,10 +27,67 @@ pub const DEFAULT_NAMESPACE: &str = "schedd";
 macro_rules! shared_keys {
     ($($(#[$doc:meta])* $name:ident;)*) => {
         $($(#[$doc])*
+        #[allow(dead_code, reason = "the headers of scripts are the only users of some keys")]
         pub(crate) fn $name(&self) -> String {
             self.named(stringify!($name))
         })*
     };
+}
+
+/// The owner of a key that scripts use, by which the key's full name follows from its short name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyOwner {
+    /// The namespace has the key once.
+    Namespace,
+    /// Each job has the key, in the family with this name.
+    Job(&'static str),
+    /// Each run has the key.
+    Run,
+    /// Each lane has the key.
+    Lane,
+    /// The key is that of the job's own lane, beside the lane of a run.
+    JobLane,
+    /// Each queue has the key, in the family with this name.
+    Queue(&'static str),
+}
+
+/// The families of keys that a job has: the short name in scripts, and the name of the family.
+const OF_JOB: [(&str, &str); 13] = [
+    ("job", "job"),
+    ("open", "open"),
+    ("manual", "manual"),
+    ("waiting", "waiting"),
+    ("catch_up", "catch_up"),
+    ("backfill", "backfill"),
+    ("job_history", "history"),
+    ("job_dead", "dead"),
+    ("job_outputs", "outputs"),
+    ("audit_log", "audit_log"),
+    ("ledger", "ledger"),
+    ("ledger_before", "ledger_before"),
+    ("schedule_versions", "schedule_versions"),
+];
+
+/// The families of keys that a queue has.
+const OF_QUEUE: [&str; 3] = ["queue", "queue_state", "running"];
+
+impl KeyOwner {
+    /// Returns the owner of the key with this short name; None if the caller of a script gives the
+    /// key.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        if SINGLE_KEYS.iter().any(|(single, _)| *single == name) {
+            return Some(Self::Namespace);
+        }
+        if let Some((_, family)) = OF_JOB.iter().find(|(short, _)| *short == name) {
+            return Some(Self::Job(family));
+        }
+        match name {
+            "run" => Some(Self::Run),
+            "due" => Some(Self::Lane),
+            "job_due" => Some(Self::JobLane),
+            _ => OF_QUEUE.iter().find(|family| **family == name).map(|family| Self::Queue(family)),
+        }
+    }
 }
 
 impl Keys {
@@ -242,6 +300,7 @@ impl Keys {
     /// Returns the key of the state of a queue's rate limit, a hash. `at` is the time of the last
     /// start, and `tat` is the time up to which begun runs have used the rate, both in
     /// microseconds. `part` is the used fraction of the next microsecond.
+    #[allow(dead_code, reason = "only the headers of scripts use the key")]
     pub(crate) fn queue_state(&self, queue: &QueueName) -> String {
         self.named(&format!("queue_state:{queue}"))
     }

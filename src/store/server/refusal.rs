@@ -102,6 +102,7 @@ pub(crate) fn is_raised_in_script(error: &RedisError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::server::redis_keys::Keys;
     use crate::store::server::scripts;
 
     fn refusal(line: &str) -> RedisError {
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_script_stopped_by_the_acl_is_reported_as_a_refusal() {
-        let call = Invocation::new(&scripts::LIST_DUE).key("leases", "{w}:leases");
+        let call = Invocation::new(&scripts::LIST_DUE, &Keys::new("w").unwrap());
         let denied = |line: &str| forbidden(&refusal(line), &call);
         let command = denied(
             "ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.",

@@ -10,9 +10,13 @@ use std::time::Duration;
 
 use redis::ToRedisArgs;
 
-use super::redis_keys::Keys;
+use super::redis_keys::{KeyOwner, Keys};
+use super::script_header::{Header, HeaderKey};
 use super::shared_lua;
+use crate::domain::name::names::{JobName, QueueName, RunId};
 use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::store::runs::successor::Successor;
 
 /// A script as loaded into Redis, with its parsed header.
 pub(crate) struct Script {
@@ -25,21 +29,13 @@ pub(crate) struct Script {
     header: Header,
 }
 
-#[derive(Default)]
-struct Header {
-    keys: Vec<String>,
-    item_keys: Vec<String>,
-    args: Vec<String>,
-    item_args: Vec<String>,
-    has_gates: bool,
-}
-
 impl Script {
     fn new(name: &'static str, source: &'static str) -> Self {
         // Redis requires the shebang on the first line.
         let (shebang, body) = source.split_once('\n').unwrap_or((source, ""));
         let header = Header::read(source);
-        let text = format!("{shebang}\n{}{body}", shared_lua::used_by(body));
+        let named = header.prologue(body) + body;
+        let text = format!("{shebang}\n{}{named}", shared_lua::used_by(&named));
         #[cfg(feature = "mutants")]
         let text = super::mutants::loaded(name, text);
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
@@ -54,32 +50,6 @@ impl Script {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect()
-    }
-}
-
-impl Header {
-    fn read(source: &str) -> Self {
-        let mut header = Self::default();
-        for line in source.lines().filter_map(|line| line.strip_prefix("-- ")) {
-            let mut words = line.split_whitespace();
-            let (Some(kind), Some(mut name)) = (words.next(), words.next()) else { continue };
-            let list = match kind {
-                "KEYS" => &mut header.keys,
-                "KEYS*" => &mut header.item_keys,
-                "ARGV" => &mut header.args,
-                "ARGV*" => &mut header.item_args,
-                "KEYS+" => {
-                    header.has_gates = true;
-                    continue;
-                }
-                _ => continue,
-            };
-            if name.bytes().all(|b| b.is_ascii_digit()) {
-                name = words.next().unwrap_or_default();
-            }
-            list.push(name.trim_end_matches(':').to_owned());
-        }
-        header
     }
 }
 
@@ -175,31 +145,106 @@ scripts! {
     WRITE_OUTPUT "write_output";
 }
 
-/// A call of a script. The keys and arguments are given by their names in the script's header, in
-/// the order of the header.
+/// A call of a script, with the keys and arguments in the order of the script's header.
+///
+/// The keys of the namespace are added by themselves. The keys of a job, run, lane or queue are
+/// added when the call gets this owner, as well as the arguments `id`, `due_ms` and `job_name`.
+/// `key` and `arg` add each other key and argument when it is next.
 pub(crate) struct Invocation {
     pub(crate) script: &'static Script,
+    prefix: String,
+    owners: Owners,
+    /// The number of keys that the present section has. A section is the keys of the call, or of
+    /// one item.
+    given: usize,
+    is_item: bool,
+    /// The number of arguments of the call at the end of the present section.
+    args_end: usize,
     keys: Vec<Vec<u8>>,
     args: Vec<Vec<u8>>,
 }
 
+/// The owners of the next keys, as the names of keys contain them, and the due time of the run.
+#[derive(Default)]
+struct Owners {
+    job: Option<String>,
+    run: Option<String>,
+    due: Option<String>,
+    lane: Option<String>,
+    job_lane: Option<String>,
+    queue: Option<String>,
+}
+
 impl Invocation {
-    pub(crate) fn new(script: &'static Script) -> Self {
-        Self { script, keys: Vec::new(), args: Vec::new() }
+    pub(crate) fn new(script: &'static Script, keys: &Keys) -> Self {
+        let call = Self {
+            script,
+            prefix: keys.whole(""),
+            owners: Owners::default(),
+            given: 0,
+            is_item: false,
+            args_end: script.header.args.len(),
+            keys: Vec::new(),
+            args: Vec::new(),
+        };
+        call.fill()
+    }
+
+    /// Begins the keys of the next item, which get their own owners.
+    #[must_use]
+    pub(crate) fn item(mut self) -> Self {
+        debug_assert!(self.is_complete(), "KEYS of {}", self.script.name);
+        self.owners = Owners::default();
+        (self.given, self.is_item) = (0, true);
+        self.args_end = self.args.len() + self.script.header.item_args.len();
+        self.fill()
+    }
+
+    /// Adds the keys of `job` as far as they are next.
+    #[must_use]
+    pub(crate) fn of_job(mut self, job: &JobName) -> Self {
+        self.owners.job = Some(job.to_string());
+        self.fill()
+    }
+
+    /// Adds the key of `run`, and the keys of its job unless `of_job` named another job.
+    #[must_use]
+    pub(crate) fn of_run(mut self, run: &RunId) -> Self {
+        self.owners.run = Some(run.to_string());
+        self.owners.due = Some(run.due().as_i64().to_string());
+        self.owners.job.get_or_insert_with(|| run.job().to_string());
+        self.fill()
+    }
+
+    /// Adds the keys of `lane` and of its queue.
+    #[must_use]
+    pub(crate) fn of_lane(mut self, lane: &Lane) -> Self {
+        self.owners.lane = Some(lane.to_string());
+        self.of_queue(lane.queue())
+    }
+
+    /// Adds the due set of the job's own lane.
+    #[must_use]
+    pub(crate) fn of_job_lane(mut self, lane: &Lane) -> Self {
+        self.owners.job_lane = Some(lane.to_string());
+        self.fill()
+    }
+
+    /// Adds the keys of `queue`.
+    #[must_use]
+    pub(crate) fn of_queue(mut self, queue: &QueueName) -> Self {
+        self.owners.queue = Some(queue.to_string());
+        self.fill()
     }
 
     /// Adds the key that the script's header calls `name`.
     #[must_use]
     pub(crate) fn key(mut self, name: &str, key: impl ToRedisArgs) -> Self {
-        let header = &self.script.header;
-        debug_assert_eq!(
-            expected(&header.keys, &header.item_keys, self.keys.len()),
-            Some(name),
-            "KEYS of {}",
-            self.script.name
-        );
+        let wanted = self.next_key().map(|key| &*key.name);
+        debug_assert_eq!(wanted, Some(name), "KEYS of {}", self.script.name);
         self.keys.extend(key.to_redis_args());
-        self
+        self.given += 1;
+        self.fill()
     }
 
     /// Adds the argument that the script's header calls `name`.
@@ -213,7 +258,23 @@ impl Invocation {
             self.script.name
         );
         self.args.extend(value.to_redis_args());
+        self.fill_args();
         self
+    }
+
+    /// Adds the argument `name`: the text of `value`, or an empty text for None.
+    #[must_use]
+    pub(crate) fn optional(self, name: &str, value: Option<impl ToString>) -> Self {
+        self.arg(name, value.map_or_else(String::new, |value| value.to_string()))
+    }
+
+    /// Adds the arguments `name`, `name_due` and `name_ready`: the id, due time and ready time of the
+    /// run `next`. For None, they are an empty text and zeros.
+    #[must_use]
+    pub(crate) fn successor(self, name: &str, next: Option<&Successor>) -> Self {
+        self.optional(name, next.map(|next| &next.run))
+            .arg(&format!("{name}_due"), next.map_or(0, |next| next.run.due().as_i64()))
+            .arg(&format!("{name}_ready"), next.map_or(0, |next| next.ready.as_i64()))
     }
 
     /// Adds the keys of these gates after all other keys. Adds nothing if there are no gates.
@@ -233,22 +294,84 @@ impl Invocation {
     /// Returns the ACL pattern that covers the call's keys. All keys of a namespace share a hash
     /// tag.
     pub(crate) fn keys_wanted(&self) -> String {
-        let key = self.keys.first().map(|key| String::from_utf8_lossy(key));
-        let tag = key.as_deref().and_then(|key| key.split(':').next()).unwrap_or_default();
-        format!("~{tag}:*")
+        format!("~{}*", self.prefix)
     }
 
     /// Returns the command that runs the script by its SHA-1.
     pub(crate) fn command(&self) -> redis::Cmd {
+        debug_assert!(self.is_complete(), "KEYS of {}", self.script.name);
+        debug_assert!(self.has_all_args(), "ARGV of {}", self.script.name);
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.script.sha).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
         command
     }
+
+    /// Returns true if the script reads the clock.
+    pub(crate) fn takes_now(&self) -> bool {
+        self.script.header.args.first().is_some_and(|arg| arg == "now")
+    }
+
+    fn section(&self) -> &'static [HeaderKey] {
+        let header = &self.script.header;
+        if self.is_item { &header.item_keys } else { &header.keys }
+    }
+
+    fn next_key(&self) -> Option<&'static HeaderKey> {
+        self.section().get(self.given)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.given == self.section().len()
+    }
+
+    fn has_all_args(&self) -> bool {
+        let per_item = self.script.header.item_args.len();
+        let beyond = self.args.len().checked_sub(self.args_end);
+        beyond == Some(0)
+            || !self.is_item && beyond.is_some_and(|n| per_item > 0 && n % per_item == 0)
+    }
+
+    /// Adds the next keys up to the first key whose owner is not known.
+    fn fill(mut self) -> Self {
+        while let Some(HeaderKey { name, owner: Some(owner), .. }) = self.next_key() {
+            let owners = &self.owners;
+            let (family, owner) = match owner {
+                KeyOwner::Namespace => (&**name, Some("")),
+                KeyOwner::Job(family) => (*family, owners.job.as_deref()),
+                KeyOwner::Run => ("run", owners.run.as_deref()),
+                KeyOwner::Lane => ("due", owners.lane.as_deref()),
+                KeyOwner::JobLane => ("due", owners.job_lane.as_deref()),
+                KeyOwner::Queue(family) => (*family, owners.queue.as_deref()),
+            };
+            let Some(owner) = owner else { break };
+            let between = if owner.is_empty() { "" } else { ":" };
+            self.keys.push([&*self.prefix, family, between, owner].concat().into_bytes());
+            self.given += 1;
+        }
+        self.fill_args();
+        self
+    }
+
+    /// Adds the next arguments as far as they are parts of the present section and name its run or
+    /// job.
+    fn fill_args(&mut self) {
+        let header = &self.script.header;
+        while self.args.len() < self.args_end {
+            let owners = &self.owners;
+            let value = match expected(&header.args, &header.item_args, self.args.len()) {
+                Some("id") => owners.run.as_ref(),
+                Some("due_ms") => owners.due.as_ref(),
+                Some("job_name") => owners.job.as_ref(),
+                _ => None,
+            };
+            let Some(value) = value else { break };
+            self.args.push(value.clone().into_bytes());
+        }
+    }
 }
 
-/// Returns the name that the header has for the next key or argument of a call. The call has
-/// `given` keys or arguments so far. The names in `repeated` follow those in `fixed`, again and
-/// again.
+/// Returns the name that the header has for the next argument of a call. The call has `given`
+/// arguments so far. The names in `repeated` follow those in `fixed`, again and again.
 fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Option<&'a str> {
     match fixed.get(given) {
         Some(name) => Some(name),
@@ -265,13 +388,6 @@ mod tests {
     fn own_text(script: &Script) -> &str {
         // The shared code has no comments, and the header of a script begins with a comment.
         &script.text[script.text.find("\n-- ").unwrap() + 1..]
-    }
-
-    fn numbers_used(text: &str, array: &str) -> BTreeSet<usize> {
-        let open = format!("{array}[");
-        text.match_indices(&open)
-            .filter_map(|(at, _)| text[at + open.len()..].split(']').next()?.parse().ok())
-            .collect()
     }
 
     #[test]
@@ -322,34 +438,39 @@ mod tests {
         }
     }
 
+    /// Returns the code of the script without its header and comments.
+    fn own_code(script: &Script) -> String {
+        let lines = own_text(script).lines();
+        lines.filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n")
+    }
+
+    fn is_word_in(code: &str, word: &str) -> bool {
+        code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|found| found == word)
+    }
+
     #[test]
-    fn headers_number_their_keys_and_arguments_in_order_and_the_body_uses_no_others() {
+    fn every_name_of_a_header_is_used_and_means_nothing_else() {
         for script in all() {
-            let source = own_text(script);
-            for (kind, fixed, repeated) in [
-                ("KEYS", &script.header.keys, &script.header.item_keys),
-                ("ARGV", &script.header.args, &script.header.item_args),
-            ] {
-                for (at, name) in fixed.iter().enumerate() {
-                    let line = format!("-- {kind} {} {name}", at + 1);
-                    assert!(
-                        source.lines().any(|l| l == line || l.starts_with(&format!("{line}:"))),
-                        "{}: {line}",
-                        script.name
-                    );
-                }
-                let used = numbers_used(source, kind);
-                let declared = if repeated.is_empty() { fixed.len() } else { usize::MAX };
-                assert!(
-                    used.iter().all(|n| *n >= 1 && *n <= declared),
-                    "{} uses {kind} {used:?}",
-                    script.name
-                );
-                if repeated.is_empty() {
-                    let unused: Vec<_> = (1..=fixed.len()).filter(|n| !used.contains(n)).collect();
-                    assert!(unused.is_empty(), "{} never uses {kind} {unused:?}", script.name);
-                }
+            let (header, code) = (&script.header, own_code(script));
+            let shared = shared_lua::used_by(&code);
+            for arg in header.args.iter().filter(|arg| *arg != "now") {
+                assert!(is_word_in(&code, arg), "{} does not use {arg}", script.name);
+                let is_shared =
+                    shared_lua::PARTS.iter().any(|part| part.names.contains(&arg.as_str()));
+                assert!(!is_shared, "{arg} of {} is the name of shared code", script.name);
             }
+            for key in header.keys.iter().chain(&header.item_keys) {
+                let name = format!(".{}", key.name);
+                let is_used =
+                    code.contains(&name) || shared.contains(&name) || code.contains("KEYS[");
+                assert!(key.kind.is_some(), "{}: {name} has no type", script.name);
+                assert!(is_used, "{} does not use {name}", script.name);
+            }
+            let of_items = header.item_keys.iter().map(|key| &key.name).chain(&header.item_args);
+            let mut names: Vec<_> =
+                header.keys.iter().map(|key| &key.name).chain(of_items).collect();
+            names.sort();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{}: {names:?}", script.name);
         }
     }
 

@@ -21,25 +21,34 @@ pub(crate) fn headers() -> Vec<Header> {
     });
     let read = |file: &std::path::PathBuf| {
         let text = fs::read_to_string(file).unwrap();
-        let listed = |kind: &str| -> Vec<String> {
-            let lines =
-                text.lines().filter_map(|line| line.strip_prefix("-- ")?.strip_prefix(kind));
-            let word = |line: &str| {
-                let mut words = line
-                    .split([' ', ':'])
-                    .filter(|word| !word.is_empty() && word.parse::<u32>().is_err());
-                words.next().map(str::to_owned)
-            };
-            lines.filter_map(word).collect()
+        let header = text.split("\n\n").next().unwrap().replace("\n--  ", "");
+        let listed = |title: &str| -> Vec<String> {
+            let line = header.lines().find_map(|line| line.strip_prefix(title));
+            line.map(names_in).unwrap_or_default()
         };
-        let keys = [listed("KEYS "), listed("KEYS* ")].concat();
+        let replies = header.lines().filter_map(|line| line.strip_prefix("-- Reply "));
         Header {
             script: file.file_stem().unwrap().to_str().unwrap().to_owned(),
-            keys,
-            replies: listed("Reply "),
+            keys: [listed("-- Keys: "), listed("-- Keys of each item: ")].concat(),
+            replies: replies.map(|line| line.split(':').next().unwrap().to_owned()).collect(),
         }
     };
     files.iter().map(read).collect()
+}
+
+/// The names in a list, without notes in parentheses and types.
+fn names_in(list: &str) -> Vec<String> {
+    let mut depth = 0;
+    let mut bare = String::new();
+    for c in list.chars() {
+        depth += i32::from(c == '(');
+        if depth == 0 {
+            bare.push(c);
+        }
+        depth -= i32::from(c == ')');
+    }
+    let names = bare.split(',').map(|name| name.trim().split(':').next().unwrap().to_owned());
+    names.collect()
 }
 
 /// Script, reply word and the test that meets it. `wrong_type` of every script is met in [`crate::scripts::data::wrong_types`].

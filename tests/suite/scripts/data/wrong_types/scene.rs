@@ -181,6 +181,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         | "audit_log" | "schedule_versions" => {
             format!("{name}:a")
         }
+        "open_list" => "open:a".to_owned(),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "job_outputs" => "outputs:a".to_owned(),
