@@ -168,6 +168,8 @@ fn killed_while_claiming(play: &mut Play<'_>) -> Result<(), Interrupted> {
     };
     play.add((0..25).map(at).collect());
     let Some(third) = play.await_begin(3)? else { return Ok(()) };
+    // The slots may all be taken now. After the 50 ms of these runs, the node claims again.
+    play.pause(Duration::from_millis(120))?;
     play.kill_until_the_end(&third.node);
     play.bring_back(1);
     play.pause(Duration::from_secs(3))
