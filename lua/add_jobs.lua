@@ -11,17 +11,19 @@
 --   (1 for a one-shot, else 0), anchor, delay (in ms, if the end of each run plans the next run,
 --   else ''), max_runs (the most runs of the job, or ''), notify (the notices and deadlines of the
 --   job's runs)
--- Reply added: for each job 1, or 0 if its name or its run has a record
+-- Reply added: for each job 1, or 0 if its name or its run has a record, or if it needs a new lane
+--   and no lane can be added
 -- Reply wrong_type: key, found, wanted
 
 local rev = int(micros)
 local reply, of_jobs, of_due, is_planted = {'added'}, {}, {}, {}
+local is_refused = is_lane_refused(k.lanes, lane)
 for at = 1, item_count do
   local k = item(at)
   local is_once = k.once == '1'
   -- One-shots have no entry in the audit log for their adding, because there may be very many of
   -- them. The record says who added the job.
-  local is_free = redis.call('EXISTS', k.job, k.run) == 0 and (is_once or not wrong_type({k.audit_log, 'zset'}))
+  local is_free = not is_refused and redis.call('EXISTS', k.job, k.run) == 0 and (is_once or not wrong_type({k.audit_log, 'zset'}))
   reply[at + 1] = is_free and 1 or 0
   if is_free then
     -- The new schedule also covers a planned run that was computed from an earlier reading of the

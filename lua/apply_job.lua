@@ -44,6 +44,7 @@
 -- Reply taken: name of the job that owns the unique key
 -- Reply stale: the job changed; the caller must read the job again
 -- Reply occupied: the run to plan already has a record
+-- Reply no_lane: the job needs a new lane, and no lane can be added
 -- Reply wrong_type: key, found, wanted
 
 local bad = unique_key .. old_key ~= ''
@@ -107,6 +108,9 @@ if is_live then
 elseif rev ~= '' then
   return {'stale'}
 end
+
+-- A job keeps the lane that it has, so no job stops because there are too many lanes.
+if not (is_live and redis.call('HGET', k.job, 'queue') == lane) and is_lane_refused(k.lanes, lane) then return {'no_lane'} end
 
 -- A run with a record is not planned again. The exception is a run of an ended job that was
 -- cancelled before any attempt.

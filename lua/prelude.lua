@@ -114,6 +114,14 @@ local function note_lane(lanes, channel, lane, now)
   if redis.call('ZADD', lanes, now, lane) == 1 then wake_nodes(channel, 'lanes') end
 end
 
+-- The most registered lanes. Nodes poll no others.
+local LANES = 10000
+
+-- Returns true if `lane` would be a new lane beyond the bound.
+local function is_lane_refused(lanes, lane)
+  return string.find(lane, '[!~+]') and redis.call('ZCARD', lanes) >= LANES and not redis.call('ZSCORE', lanes, lane)
+end
+
 -- Adds `by` to the counter `word`. A counter with a bad or negative value starts again at `by`,
 -- because a bad counter must not stop the step that is counted.
 local function add_to_counter(counters, word, by)

@@ -112,7 +112,9 @@ impl From<PlantingError> for CliFailure {
         match error {
             PlantingError::Store(error) => error.into(),
             PlantingError::Zone(error) => Self::Failed(error.to_string()),
-            PlantingError::Contended(_) => Self::Conflict(error.to_string()),
+            PlantingError::Contended(_) | PlantingError::NoLane { .. } => {
+                Self::Conflict(error.to_string())
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::domain::job::job_spec::gates_of;
 use crate::domain::job::notice::notify_words;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::timetable::Timetable;
@@ -108,6 +109,16 @@ pub enum PlantingError {
         "job {0} keeps changing, because another client edits the job at the same time; try again"
     )]
     Contended(JobName),
+    /// The job needs a new lane, and Redis has as many lanes as nodes poll.
+    #[error(
+        "job {job}: its queue, priority and labels need the new lane {lane}, but there are 10,000 lanes, the most that nodes read; use a queue, priority and labels of another job (lanes unused for 90 days are removed)"
+    )]
+    NoLane {
+        /// The name of the job.
+        job: JobName,
+        /// The lane that the job needs.
+        lane: Lane,
+    },
 }
 
 struct Open<'a> {
@@ -207,6 +218,9 @@ pub async fn apply(
                 Ok(ApplyReply::Stale) => {
                     left.push(item);
                     continue;
+                }
+                Ok(ApplyReply::NoLane) => {
+                    Err(PlantingError::NoLane { job: order.name, lane: order.lane })
                 }
                 Err(error) => Err(error.into()),
             };

@@ -144,6 +144,8 @@ pub enum ApplyReply {
     /// The occurrence of the planned run already has a record. The caller must choose the next
     /// occurrence.
     Occupied,
+    /// The job needs a new lane, and the most lanes that nodes poll are registered.
+    NoLane,
 }
 
 impl Store {
@@ -180,6 +182,7 @@ impl Store {
                 }
                 "stale" => ApplyReply::Stale,
                 "occupied" => ApplyReply::Occupied,
+                "no_lane" => ApplyReply::NoLane,
                 _ => return Err(reply.unknown()),
             })
         };

@@ -163,3 +163,31 @@ async fn whoever_puts_a_run_back_writes_its_lane_down_before() {
     world.at(0).resume_job(&resume).await.unwrap();
     assert_eq!(world.store.read_lanes().await.unwrap(), [queue("default!4")].into());
 }
+
+#[tokio::test]
+async fn a_job_that_needs_one_lane_more_than_nodes_read_is_refused() {
+    let world = World::new();
+    world.plant_as(in_lane("a", 0, "default!1")).await;
+    let others: Vec<String> =
+        (0..9_999).flat_map(|at| ["1".to_owned(), format!("default+l{at}")]).collect();
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    let _: i64 = world.raw("ZADD", "lanes", &others);
+    let before = world.snapshot();
+    let refused = in_lane("b", 0, "default!2");
+    assert_eq!(world.at(0).apply_job(&refused).await.unwrap(), ApplyReply::NoLane);
+    assert_eq!(world.at(0).add_jobs(&[refused]).await.unwrap(), [false]);
+    assert_eq!(world.snapshot(), before);
+    // A lane that nodes read, and a plain lane, take new jobs.
+    world.plant_as(in_lane("c", 0, "default!1")).await;
+    world.plant_as(in_lane("d", 0, "default")).await;
+    // A job whose lane is lost from the index keeps it.
+    let _: i64 = world.raw("ZREM", "lanes", &["default!1"]);
+    let _: i64 = world.raw("ZADD", "lanes", &["1", "default+other"]);
+    let edit = ApplyOrder {
+        definition: version("v2"),
+        token: token(),
+        read: Some((world.job("a").await.rev, queue("default!1"))),
+        ..in_lane("a", 0, "default!1")
+    };
+    assert_eq!(world.at(0).apply_job(&edit).await.unwrap(), ApplyReply::Updated);
+}

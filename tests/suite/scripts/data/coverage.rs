@@ -61,6 +61,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("apply_job", "other_kind", "a_taken_name_is_reported_and_kept"),
     ("apply_job", "taken", "a_second_job_of_a_unique_key_is_taken_and_leaves_nothing_behind"),
     ("apply_job", "stale", "an_edit_made_from_an_older_definition_is_stale"),
+    ("apply_job", "no_lane", "a_job_that_needs_one_lane_more_than_nodes_read_is_refused"),
     ("apply_job", "occupied", "an_occurrence_that_has_run_is_not_planted_again_by_an_edit"),
     (
         "beat_node",
