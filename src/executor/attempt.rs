@@ -1,4 +1,5 @@
-//! One attempt of a run as a value, and the signals that a running attempt receives.
+//! One attempt of a run as a value, and the channels on which a running attempt receives a new end
+//! of its lease or a request to stop.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -93,7 +94,8 @@ pub struct NoticeFacts {
     pub ping: Option<(RunId, Ping)>,
 }
 
-/// The signals to an attempt from outside while it runs.
+/// The channels from the node to a running attempt. One channel carries each new end of the lease,
+/// and the other channel carries a request to stop.
 #[derive(Debug, Clone)]
 pub struct Control {
     /// The instant at which the lease ends. Each renewal of the lease moves this instant later.

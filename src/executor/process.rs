@@ -1,8 +1,9 @@
 //! The execution of `command` and `shell` jobs, in the keeper.
 //!
 //! Invariant: the outcome of an attempt comes from the keeper's report, even if a stop was
-//! requested or the lease was lost. So the outcome comes after all processes of the attempt are
-//! gone.
+//! requested or the lease was lost. The keeper reports the end only when no process of the attempt
+//! is left, so the outcome also comes only then. As an exception, the keeper gives up on processes
+//! that cannot be killed, and the report says so.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

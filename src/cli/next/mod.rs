@@ -252,7 +252,7 @@ async fn of_job(
             let planted = Schedule::At(pending.due());
             (
                 Timetable::new(planted, definition.timetable.zone().clone(), now),
-                Some("the next time follows from the end of this run"),
+                Some("the next time is counted from the end of this run"),
             )
         }
         (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
@@ -280,7 +280,7 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
         let zone = zone.unwrap_or_else(|| host_zone.clone());
         let remark = match &spec.schedule {
             Schedule::Delay(_) => {
-                Some("counted from now; the next time follows from the end of this run")
+                Some("counted from now; the next time is counted from the end of this run")
             }
             _ if spec.shape.anchor.is_some() => None,
             schedule if schedule.has_every() => Some(

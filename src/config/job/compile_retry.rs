@@ -134,7 +134,7 @@ pub(crate) fn refuse_impossible_codes(
 ) {
     let Some(retry) = table.get("retry").and_then(|spot| spot.as_table()) else { return };
     let (range, words) = match action {
-        Action::Http(_) => (100..=599, "a status from 100 to 599: this job makes a request"),
+        Action::Http(_) => (100..=599, "a status from 100 to 599: this job makes an HTTP request"),
         Action::Command(_) | Action::Shell(_) => {
             (1..=255, "an exit code from 1 to 255: this job runs a process")
         }

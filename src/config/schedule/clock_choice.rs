@@ -1,4 +1,5 @@
-//! The zone in which local times of a table are read, and the reader of an instant.
+//! The zone of the local times in a job's definition, such as `at = "2026-12-24T09:00"`, and the
+//! parser of these times.
 
 use crate::config::syntax::instant_text::instant;
 use crate::config::syntax::problem::Problems;
@@ -6,15 +7,15 @@ use crate::config::syntax::reader::Spot;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneName};
 
-/// The zone in which local times of a table are read.
+/// The zone in which the local times of a job's definition are read.
 #[derive(Default)]
 pub(crate) struct ClockChoice {
     zone: Option<Zone>,
 }
 
 impl ClockChoice {
-    /// Chooses the zone `named`, the value of the key `tz`, or the zone `host` if `named` is
-    /// `None`. If both are `None`, each local time is a fault.
+    /// Chooses the zone `named`, the value of the key `tz`. If `named` is `None` or cannot be
+    /// loaded, chooses the zone `host`. Without a zone, each local time is a fault.
     pub(crate) fn new(named: Option<&ZoneName>, host: Option<&Zone>) -> Self {
         let own = named.and_then(|name| Zone::load(name).ok());
         Self { zone: own.or_else(|| host.cloned()) }
@@ -25,8 +26,8 @@ impl ClockChoice {
         self.zone.as_ref()
     }
 
-    /// Returns the instant of the text or unquoted date at `spot`. Returns `None` if a fault was
-    /// noted.
+    /// Returns the instant that the text or the unquoted TOML date at `spot` names. If the value
+    /// names no instant, notes a fault and returns `None`.
     pub(crate) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
         let Some(text) = spot.as_text_or_date() else {
             return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");

@@ -177,7 +177,7 @@ fn codes_that_contradict_each_other_or_that_no_attempt_can_have_are_refused() {
         ),
     ]);
     let fault = job_fault("http = 'http://h/'\nretry = { limit = 1, on = [503, 99] }");
-    assert!(fault.contains("jobs.a.retry.on[1]: found integer 99, wanted a status from 100 to 599: this job makes a request"));
+    assert!(fault.contains("jobs.a.retry.on[1]: found integer 99, wanted a status from 100 to 599: this job makes an HTTP request"));
     let fault = fault_in_defaults("retry = { limit = 1, on = [75], never_on = [75] }");
     assert!(
         fault.contains("defaults.retry.never_on: found code 75 in both on and never_on"),

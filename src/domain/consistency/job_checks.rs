@@ -268,7 +268,7 @@ fn planned(facts: &JobPlaces) -> Option<Inconsistency> {
             .finding(
                 FindingKind::Missing,
                 "pending",
-                "has a delay, but no run that is planned, open or waiting",
+                "is due a fixed delay after each run ends, but has no planned, open or waiting run",
             )
             .fixed_by("plans a run at the present time plus the delay"),
         (None, PlannedRun::Once) if !rests => facts

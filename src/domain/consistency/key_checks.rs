@@ -287,8 +287,9 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
                 run.parse::<RunId>().is_ok() && Deadline::parse(kind).is_some()
             });
             let run = parts.and_then(|(run, _)| run.parse().ok());
-            run.map(|run| Member::Run(run, None))
-                .ok_or_else(|| "the entry is not a deadline (RUN start, RUN finish)".to_owned())
+            run.map(|run| Member::Run(run, None)).ok_or_else(|| {
+                "the entry is not a deadline, wanted `RUN start` or `RUN finish`".to_owned()
+            })
         }
         "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {
             Ok(Ok(key)) => Ok(Member::Unique(key)),

@@ -21,7 +21,7 @@ pub fn counted_twice(run: &RunId, range: SkippedRange, state: RunState) -> Incon
     );
     let subject = FindingSubject::Job(run.job().clone());
     Inconsistency::wrong(subject, "ledger", found)
-        .fixed_by("removes the occurrences with records from the ledger")
+        .fixed_by("removes from the ledger the occurrences that still have a record of their own")
 }
 
 /// Returns the finding for a ledger that counts `total` occurrences between the ends of `range`,

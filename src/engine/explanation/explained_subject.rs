@@ -142,9 +142,12 @@ impl Known<'_> {
         })
     }
 
-    /// Returns the newest regular run up to now, or `None` if no such run exists. Also returns the
-    /// last occurrence that this run records, because a skipped run may record several. For a job
-    /// without a schedule, a manual run counts too.
+    /// Returns the newest regular run up to now as the second value of the pair. The first value is
+    /// the time of the last occurrence that this run records. This time is the due time of the run,
+    /// or the end of the range if the run records a skipped range.
+    ///
+    /// Returns `None` if neither the lists of the job nor the searched history has such a run. If
+    /// `has_times` is false, a run of another kind counts if there is no regular run.
     pub(super) async fn newest(&self) -> Result<Option<(UnixMillis, RunId)>, StoreError> {
         let (store, name, reads) = (self.store, self.name, &self.reads);
         let mut found: Vec<(UnixMillis, RunId)> = [&reads.open, &reads.waiting, &reads.spread]

@@ -18,7 +18,8 @@ pub enum OperationError {
         /// The reason why the definition cannot be used.
         why: DefinitionError,
     },
-    /// Another client changed the job at every round.
+    /// The operation gave up after several tries. In each try, another client changed the job
+    /// between the read of the job and the write.
     #[error(
         "job {0} keeps changing, because another client edits the job at the same time; try again"
     )]

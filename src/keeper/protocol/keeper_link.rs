@@ -73,11 +73,12 @@ pub(crate) struct KeeperLink {
     /// True if the keeper sent anything since the last check.
     is_heard: AtomicBool,
     silent_looks: AtomicU32,
-    /// The runs in the keeper; `None` once the keeper is gone.
+    /// The runs whose end the keeper has not reported; `None` once the keeper is gone.
     open_processes: Mutex<Option<HashMap<Key, OpenProcess>>>,
 }
 
-/// A run in the keeper, with the facts that the daemon keeps about it.
+/// The state that the daemon keeps about a run in the keeper, until the keeper reports the end of
+/// the run.
 struct OpenProcess {
     identity: Identity,
     /// The end of the run's lease, by which the run must be dead unless the lease is renewed.
@@ -237,7 +238,7 @@ fn keeper_died(end: ProcessEnd) -> RunReport {
     RunReport::of(end, "the keeper died")
 }
 
-/// A run in the keeper, as a handle of the daemon.
+/// The daemon's handle on a run in the keeper.
 #[derive(Debug)]
 pub struct Child {
     state: State,

@@ -1,9 +1,9 @@
-//! The stored state of the background consistency check. In each turn, one node checks a part of
-//! the data. The state has the last turn, the position where the next turn continues, and the
-//! findings.
+//! The stored state of the background consistency check. The check runs in slices: in each slice,
+//! one node checks a part of the data. The state has the start of the last slice, the cursor from
+//! which the next slice continues, and the findings.
 //!
-//! Invariant: one node at a time has the turn, and any node may take it. Each turn overwrites all
-//! findings of the last turn.
+//! Invariant: Redis gives each slice to one node, and any node may get the next slice. Each slice
+//! overwrites all stored findings.
 
 use std::time::Duration;
 
@@ -17,39 +17,41 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
-/// The data that a node receives from Redis when it takes a turn at the background consistency
+/// The data that a node receives from Redis when it begins a slice of the background consistency
 /// check.
 #[derive(Debug, Clone)]
 pub struct CheckTurn {
-    /// The start of the turn, by Redis' time.
+    /// The start of the slice, by Redis' time.
     pub now: UnixMillis,
-    /// The position in the data where this turn continues, as text that the last turn wrote.
+    /// The cursor of the background consistency check, from which this slice continues. The last
+    /// slice wrote this text. Empty before the first slice.
     pub place: String,
-    /// The findings that still applied at the end of the last turn, as text that the last turn
-    /// wrote.
+    /// The findings that still applied at the end of the last slice, as JSON that the last slice
+    /// wrote. Empty before the first slice.
     pub list: String,
     /// The time the last full check ended; None before the end of the first full check.
     pub round_at: Option<UnixMillis>,
 }
 
-/// The result of one part of the background consistency check, as stored in Redis.
+/// The result of one slice of the background consistency check, as stored in Redis.
 #[derive(Debug, Clone)]
 pub struct CheckNote {
-    /// The start of the turn, by Redis' time.
+    /// The start of the slice, by Redis' time.
     pub at: UnixMillis,
     /// The time the last full check ended; None before the end of the first full check.
     pub round_at: Option<UnixMillis>,
-    /// The position in the data where the next turn continues, as text.
+    /// The cursor of the background consistency check, from which the next slice continues. The
+    /// text names a part of the data and a position in this part, such as `due:default 17`.
     pub place: String,
-    /// The findings that still apply, as text, the newest first.
+    /// The findings that still apply, as JSON. The findings of earlier slices come first.
     pub list: String,
     /// The number of findings, including findings that `list` has no room for.
     pub findings: u64,
 }
 
 impl Store {
-    /// Takes the turn at the consistency check if the last turn began at least `every` ago. If it
-    /// began later, returns the time until the next turn as an error value.
+    /// Begins a slice of the consistency check if the last slice began at least `every` ago. If the
+    /// last slice began later, returns the time until the next slice as an error value.
     pub async fn take_check_turn(
         &self,
         node: &NodeName,
@@ -72,7 +74,7 @@ impl Store {
         }
     }
 
-    /// Records the result of a turn at the consistency check.
+    /// Records the result of a slice of the consistency check.
     pub async fn write_check_note(&self, note: &CheckNote) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         let write = pipeline.cmd("HSET").arg(self.keys.consistency_check());
@@ -90,7 +92,7 @@ impl Store {
         self.link.query(&mut pipeline).await.map(|_| ())
     }
 
-    /// Returns the result of the last turn; None if no turn has ended yet.
+    /// Returns the result of the last slice; None if no slice has ended yet.
     pub async fn read_check_note(&self) -> Result<Option<CheckNote>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline

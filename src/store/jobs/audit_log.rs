@@ -11,7 +11,8 @@ use crate::store::server::store_error::StoreError;
 
 pub use crate::domain::job::audit_entry::AuditEntry;
 
-/// The number of audit log entries read, which is also the number of entries kept.
+/// The most entries that the audit log of one job has. The scripts keep the newest 100 entries of
+/// each job (`CHANGES` in `lua/prelude.lua`), and all of them are read.
 const MOST: usize = 100;
 
 impl Store {

@@ -17,7 +17,7 @@ use crate::store::gates::gate_calls::names_of;
 use crate::store::server::scripts;
 use crate::store::server::store_error::StoreError;
 
-/// The rule for the executing runs of a removed job.
+/// The choice between stopping the executing runs of a removed job and letting them end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopRunning {
     /// Ask the executing runs to stop.
@@ -41,7 +41,7 @@ pub struct RemoveOrder {
     /// The job's planned run, or the planned run that a pause removed from the due set. Both are as
     /// the caller read them; None if the job had neither.
     pub pending: Option<RunId>,
-    /// The rule for the job's executing runs.
+    /// The choice between stopping the job's executing runs and letting them end.
     pub running: StopRunning,
     /// The reason of the removal, as history shows it.
     pub reason: String,

@@ -24,8 +24,8 @@ pub struct UniqueHolder {
     pub job: JobName,
     /// True if a later add with the same key replaces the job while the job has not begun.
     pub is_debounced: bool,
-    /// The time since which the job owns the key; None if not recorded. For a burst of adds, this
-    /// is the time of the first add.
+    /// The time of the add that gave the key to the job; None if not recorded. A later add that
+    /// replaces the job before it has begun does not change this time.
     pub since: Option<UnixMillis>,
     /// The time until which the job owns the key. None if there is no time limit; the job then owns
     /// the key until the job ends.

@@ -90,7 +90,8 @@ pub struct LossReport {
     pub lost: u64,
     /// The number of jobs added by `schedctl` that the node knew and the data no longer has.
     pub jobs_gone: u64,
-    /// The names of the first of the missing jobs, each with its schedule.
+    /// The name and the schedule of each missing job, sorted by name. If more than [`JOBS_NAMED`]
+    /// jobs are missing, only the first [`JOBS_NAMED`] are listed.
     pub gone: Vec<(String, String)>,
 }
 

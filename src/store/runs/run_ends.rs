@@ -33,7 +33,8 @@ pub struct SkipOrder {
     pub reason: &'static str,
     /// The last occurrence of the range.
     pub last_due: UnixMillis,
-    /// The number of occurrences in the range, exact up to 100,000.
+    /// The number of occurrences in the range, exact up to 100,000. The value 100,001 means more
+    /// than 100,000 occurrences.
     pub count: u64,
     /// The next run to add to the due set, after the skipped range; None if none remains.
     pub successor: Option<Successor>,

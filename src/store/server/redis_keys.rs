@@ -194,8 +194,8 @@ impl Keys {
         /// Returns the key of the new `not_while` rules, a zset: `B A` -> 0. A rule counts as new
         /// while a run may be open that began before the rule existed.
         not_while_recent;
-        /// Returns the key of the background consistency check, a hash: the node of the last turn,
-        /// the position where the next turn continues, and the findings.
+        /// Returns the key of the background consistency check, a hash: the node of the last slice,
+        /// the cursor from which the next slice continues, and the findings.
         consistency_check;
         /// Returns the channel whose messages wake nodes, and the key with the counters of changes.
         /// The key is a string of 32-bit counters, one for each word below, in the order of

@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// The shared files. A part uses only earlier parts, because Lua knows a local name only after its
-/// definition.
+/// The files with the Lua code that scripts share. [`parts_of`] splits each file into parts, one
+/// part for each definition. A part may use only parts before it, in the same file or in an earlier
+/// file. The reason is that Lua knows a local name only after its definition.
 const FILES: [&str; 3] = [
     include_str!("../../../lua/prelude.lua"),
     include_str!("../../../lua/gates.lua"),

@@ -114,8 +114,8 @@ fn looks_like_a_date(text: &str) -> bool {
         })
 }
 
-/// Returns the day number of a date such as `2026-12-24`. Returns `None` if the text is not a date
-/// from 1970 to 2099.
+/// Returns the day number of a date such as `2026-12-24`, where 1970-01-01 is day 0. Returns `None`
+/// if the text is not a date from 1970 to 2099.
 pub(crate) fn day_named(text: &str) -> Option<i64> {
     if !looks_like_a_date(text) {
         return None;

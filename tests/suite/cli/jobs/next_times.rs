@@ -138,7 +138,7 @@ fn the_jobs_of_a_file_come_as_if_it_were_applied_now() {
     assert_eq!(of("ends").len(), 2, "{times}");
     assert_eq!(
         of("waits")[0]["notes"][0],
-        "counted from now; the next time follows from the end of this run"
+        "counted from now; the next time is counted from the end of this run"
     );
     assert_eq!((of("waits").len(), of("both").len()), (1, 3), "{times}");
     let is_from_now = |time: &&&Value| {
