@@ -94,7 +94,7 @@ impl NodeParts {
         self.slots.set_serving(self.node.settings.serving.over(serving), flow.max_running);
         self.limits.set_limits(*flow);
         self.node.wakeups.presence.notify_one();
-        self.wanted.set(WantedJobs { jobs: Arc::new(config.jobs.clone()), sections, removal });
+        self.wanted.set(WantedJobs { jobs: config.jobs.clone(), sections, removal });
         self.node.wakeups.reconciler.notify_one();
     }
 

@@ -340,7 +340,10 @@ fn by_length(text: &str) -> Duration {
 
 fn file(text: &str) {
     match timed(text, by_length(text), || compile_text(text, "/nowhere/jobs.toml", &berlin())) {
-        Ok(config) => config.jobs.values().for_each(keeps),
+        Ok(config) => config
+            .jobs
+            .values()
+            .for_each(|job| keeps(&job.spec().expect("a stored job reads back"))),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

@@ -54,14 +54,7 @@ pub(crate) fn check(
             let jobs = config.jobs.len();
             let mut warnings: Vec<String> =
                 config.warnings.iter().map(ToString::to_string).collect();
-            let over = UnixMillis::from_timestamp(jiff::Timestamp::now())
-                .map(|now| without_a_time_to_come(&config, now));
-            warnings.extend(over.into_iter().flatten());
-            warnings.extend(
-                config.jobs.iter().flat_map(|(name, spec)| cannot_start(&config, name, spec)),
-            );
-            warnings
-                .extend(config.jobs.iter().flat_map(|(name, spec)| strangers(&config, name, spec)));
+            warnings.extend(job_warnings(&config));
             for warning in &warnings {
                 console.warn(&format!("{file}: {warning}"));
             }
@@ -97,29 +90,36 @@ pub(crate) fn check(
     }
 }
 
-/// Returns a warning for each job whose schedule has no time after `now`, with the last time of the
-/// schedule.
-fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
-    let warnings = |(name, spec): (&JobName, &JobSpec)| {
-        if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_))
-            || spec.schedule.is_at_boot()
-        {
-            return None;
-        }
-        let zone =
-            spec.tz.as_ref().map_or_else(|| Some(Zone::of_host()), |name| Zone::load(name).ok())?;
-        let table =
-            Timetable::shaped(spec.schedule.for_job(name, spec.dst), &spec.shape, zone, now);
-        if table.next_after(now).is_some() {
-            return None;
-        }
-        let last = table
-            .latest_in(UnixMillis::EPOCH, now)
-            .map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
-        let last = last.unwrap_or_default();
-        Some(format!("jobs.{name}: no future time{last}; the job runs only by schedctl run {name}"))
-    };
-    config.jobs.iter().filter_map(warnings).collect()
+/// Returns the warnings about the jobs of the file, by kind and by name.
+fn job_warnings(config: &Config) -> Vec<String> {
+    let now = UnixMillis::from_timestamp(jiff::Timestamp::now());
+    let mut warnings = [Vec::new(), Vec::new(), Vec::new()];
+    for (name, job) in &*config.jobs {
+        let Ok(spec) = job.spec() else { continue };
+        warnings[0].extend(now.and_then(|now| without_a_time_to_come(name, &spec, now)));
+        warnings[1].extend(cannot_start(config, name, &spec));
+        warnings[2].extend(strangers(config, name, &spec));
+    }
+    warnings.concat()
+}
+
+/// Returns a warning with the last time of the schedule if the schedule has no time after `now`.
+fn without_a_time_to_come(name: &JobName, spec: &JobSpec, now: UnixMillis) -> Option<String> {
+    if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_)) || spec.schedule.is_at_boot()
+    {
+        return None;
+    }
+    let zone =
+        spec.tz.as_ref().map_or_else(|| Some(Zone::of_host()), |name| Zone::load(name).ok())?;
+    let table = Timetable::shaped(spec.schedule.for_job(name, spec.dst), &spec.shape, zone, now);
+    if table.next_after(now).is_some() {
+        return None;
+    }
+    let last = table
+        .latest_in(UnixMillis::EPOCH, now)
+        .map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
+    let last = last.unwrap_or_default();
+    Some(format!("jobs.{name}: no future time{last}; the job runs only by schedctl run {name}"))
 }
 
 /// Returns a warning for each job in `not_while` that this file does not define. The name may be

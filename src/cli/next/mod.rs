@@ -270,7 +270,8 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
         CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect())
     })?;
     let mut planned = Vec::new();
-    for (name, spec) in config.jobs {
+    for (name, job) in &*config.jobs {
+        let spec = job.spec().map_err(|error| CliFailure::Failed(error.to_string()))?;
         let zone = spec
             .tz
             .as_ref()
@@ -290,7 +291,7 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
         };
         let schedule = match spec.schedule {
             Schedule::Delay(delay) => Schedule::At(now.saturating_add(delay)),
-            schedule => schedule.for_job(&name, spec.dst),
+            schedule => schedule.for_job(name, spec.dst),
         };
         let but_of = schedule.without_every().filter(|_| remark.is_some());
         let but_of = but_of.map(|others| Timetable::shaped(others, &spec.shape, zone.clone(), now));
@@ -299,7 +300,7 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
             Some(most) => timetable.ending_after(now, most),
             None => timetable,
         };
-        planned.push(Planned { job: Some(name), timetable, remark, but_of });
+        planned.push(Planned { job: Some(name.clone()), timetable, remark, but_of });
     }
     Ok(Found { planned, now, rules: Vec::new() })
 }

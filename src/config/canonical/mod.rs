@@ -6,3 +6,4 @@ pub(crate) mod file_export;
 pub(crate) mod first_gate;
 pub(crate) mod json_job;
 pub(crate) mod node_json;
+pub(crate) mod stored_job;

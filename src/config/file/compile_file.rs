@@ -2,6 +2,7 @@
 //! the text.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::compile_pools::{Memberships, compile_groups, compile_queues, refuse_strangers};
 use super::kept_amounts::{HistoryConfig, OutputConfig, compile_history, compile_output};
@@ -9,6 +10,7 @@ use super::named_tables::named_tables;
 use super::node_serving::compile_serving;
 use super::secret_exposure::{Provenance, judge_secrets};
 use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
+use crate::config::canonical::stored_job::StoredJob;
 use crate::config::job::compile_action::ACTION;
 use crate::config::job::compile_job::{JobContext, compile_job};
 use crate::config::job::compile_unique::ADDED;
@@ -25,9 +27,11 @@ use crate::config::syntax::problem::{Problems, one_of, sort_by_place};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::config::syntax::redaction::Secrecy;
 use crate::config::syntax::text_node;
-use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{GroupName, JobName, QueueName};
 use crate::domain::time::zone::Zone;
+
+/// The most jobs of one file. A node keeps the jobs of its file in memory.
+pub(crate) const MAX_JOBS: usize = 100_000;
 
 /// Compiles the text of a jobs file. Fails with every problem in the text.
 ///
@@ -146,7 +150,7 @@ fn compile_root(
         output: output.unwrap_or_else(OutputConfig::default),
         queues,
         groups,
-        jobs,
+        jobs: Arc::new(jobs),
         is_blank: root.entries().next().is_none(),
         warnings: Vec::new(),
     }
@@ -173,8 +177,17 @@ fn compile_jobs(
     root: &TableReader<'_>,
     context: JobContext<'_>,
     problems: &mut Problems,
-) -> (BTreeMap<JobName, JobSpec>, Memberships) {
+) -> (BTreeMap<JobName, StoredJob>, Memberships) {
     let (mut jobs, mut members) = (BTreeMap::new(), Memberships::new());
+    let given = root.get("jobs").and_then(|spot| Some(spot.as_table()?.entries().count()));
+    if let Some(given) = given.filter(|given| *given > MAX_JOBS) {
+        problems.fault(
+            "jobs",
+            None,
+            format!("found {given} jobs, wanted at most {MAX_JOBS} in one file"),
+        );
+        return (jobs, members);
+    }
     for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
         let name = name.and_then(|name| {
             name.for_people()
@@ -193,7 +206,7 @@ fn compile_jobs(
             );
         }
         if let Some(spec) = spec {
-            jobs.insert(name, spec);
+            jobs.insert(name, StoredJob::of(&spec));
         }
     }
     (jobs, members)

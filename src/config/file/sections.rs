@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::kept_amounts::{HistoryConfig, OutputConfig};
 use super::node_serving::ServingConfig;
+use crate::config::canonical::stored_job::StoredJob;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problem, Problems, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
-use crate::domain::job::job_spec::JobSpec;
 use crate::domain::job::process_rules::is_account_name;
 use crate::domain::job::secret_reference;
 use crate::domain::job::secret_reference::ReferenceError;
@@ -38,7 +39,7 @@ pub struct Config {
     /// The settings of each `[groups.X]`, by the name of the group.
     pub groups: BTreeMap<GroupName, GroupSettings>,
     /// The definition of each `[jobs.X]` with `[defaults]` applied, by the name of the job.
-    pub jobs: BTreeMap<JobName, JobSpec>,
+    pub jobs: Arc<BTreeMap<JobName, StoredJob>>,
     /// True if the file has no key or section at all.
     pub is_blank: bool,
     /// The warnings about the file, in the order of the text.

@@ -385,3 +385,10 @@ fn the_queue_of_a_host_is_nobodys_to_name() {
     let found = fault("[jobs.a]\nshell = 'true'\nqueue = '@web'\n");
     assert!(found.contains("wanted a name without @"), "{found}");
 }
+
+#[test]
+fn a_file_with_too_many_jobs_gets_one_fault() {
+    let text: String = (0..=100_000).map(|n| format!("[jobs.j{n}]\n")).collect();
+    let wanted = "jobs.toml: jobs: found 100001 jobs, wanted at most 100000 in one file";
+    assert_eq!(faults(&text), [wanted]);
+}

@@ -11,8 +11,8 @@ use crate::domain::job::process_rules::ProcessRules;
 fn a_job_says_false_to_the_pings_of_the_defaults() {
     let text = "[defaults]\nping_url = 'https://h/{job}'\n[jobs.a]\nshell = 'x'\n[jobs.b]\nshell = 'x'\nping_url = false\n";
     let jobs = compile(text).unwrap().jobs;
-    let pings: Vec<_> = jobs.values().map(|spec| spec.ping_url.as_deref()).collect();
-    assert_eq!(pings, [Some("https://h/{job}"), None]);
+    let pings: Vec<_> = jobs.values().map(|job| job.spec().unwrap().ping_url).collect();
+    assert_eq!(pings, [Some("https://h/{job}".to_owned()), None]);
 }
 
 #[test]

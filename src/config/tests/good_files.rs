@@ -127,7 +127,10 @@ fn what_jobs_share_is_read_as_it_is_written() {
     let order = vec!["j".parse().unwrap(), "elsewhere".parse().unwrap()];
     let turns = GroupSettings::Alternate(TurnRules { order, gap: secs(5), turn_timeout: secs(60) });
     assert_eq!(config.groups.into_values().collect::<Vec<_>>(), [GroupSettings::Exclusive, turns]);
-    assert_eq!(config.jobs.into_values().next().unwrap().group, Some("y".parse().unwrap()));
+    assert_eq!(
+        config.jobs.values().next().unwrap().spec().unwrap().group,
+        Some("y".parse().unwrap())
+    );
 }
 
 #[test]

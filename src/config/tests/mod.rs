@@ -53,7 +53,7 @@ fn warnings(text: &str) -> Vec<String> {
 }
 
 fn job(config: &Config, name: &str) -> JobSpec {
-    config.jobs[&name.parse::<JobName>().unwrap()].clone()
+    config.jobs[&name.parse::<JobName>().unwrap()].spec().unwrap()
 }
 
 fn queue(name: &str) -> QueueName {

@@ -304,7 +304,7 @@ fn a_calendar_file_is_read_beside_the_jobs_file_and_faults_name_its_line() {
     };
     let ics = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261225\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
     let config = compile(ics).unwrap();
-    assert_eq!(config.jobs[&"a".parse().unwrap()].shape.exclude.texts(), ["2026-12-25"]);
+    assert_eq!(job(&config, "a").shape.exclude.texts(), ["2026-12-25"]);
     let message = compile(&ics.replace("20261225", "2026-12-25")).unwrap_err().to_string();
     assert!(
         message.contains("free.ics\", line 3: DTSTART \"2026-12-25\": not a date or time"),

@@ -288,7 +288,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             });
             let run = parts.and_then(|(run, _)| run.parse().ok());
             run.map(|run| Member::Run(run, None)).ok_or_else(|| {
-                "the entry is not a deadline, wanted `RUN start` or `RUN finish`".to_owned()
+                "the entry is not a deadline (its form is RUN start or RUN finish)".to_owned()
             })
         }
         "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {

@@ -6,16 +6,14 @@
 //! request. Jobs of other sources are never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::job_operations;
 use super::job_operations::OperationError;
 use super::planting;
 use super::planting::{Applied, PlantingError, Request};
-use crate::config;
+use crate::config::{self, StoredJob};
 use crate::config::{Config, KeyChange};
 use crate::domain::job::definition_text::definition_hash;
-use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
 use crate::domain::queue::queue_rules::QueueSettings;
@@ -23,8 +21,7 @@ use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::{
-    Existing, JobRecord, QueueRecord, RemoveReply, Section, SectionText, SourceKind, Store,
-    StoreError,
+    JobRecord, QueueRecord, RemoveReply, Section, SectionText, SourceKind, Store, StoreError,
 };
 
 /// The most jobs read or written in one call.
@@ -36,7 +33,7 @@ pub struct LastChange<'a> {
     /// The name under which Redis lists the jobs of the file.
     pub source: &'a SourceName,
     /// The jobs of the file.
-    pub jobs: &'a BTreeMap<JobName, JobSpec>,
+    pub jobs: &'a BTreeMap<JobName, StoredJob>,
     /// The queues and groups of the file.
     pub sections: BTreeMap<Section, SectionText>,
 }
@@ -175,12 +172,12 @@ pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison,
         for (name, record) in batch.iter().zip(store.read_jobs(batch).await?) {
             let record = record?;
             let standing = match (said.jobs.get(name), &record) {
-                (Some(spec), record) => standing_of(spec, record.as_ref(), now),
+                (Some(own), record) => standing_of(own, record.as_ref(), now),
                 (None, Some(job)) if job.is_live() => ApplyState::Gone,
                 // The job has ended, but Redis still lists the job under this source.
                 (None, _) => ApplyState::Over,
             };
-            let own = said.jobs.get(name).map(|spec| definition_hash(&config::to_canonical(spec)));
+            let own = said.jobs.get(name).map(|job| definition_hash(job.text()));
             let is_listed = own.is_some() && listed.get(name) == own.as_ref();
             let standing = match standing {
                 // A newer schedd may have written a definition that this version cannot read.
@@ -211,23 +208,25 @@ fn others_of(job: &JobRecord, source: &SourceName) -> Vec<SourceName> {
         .collect()
 }
 
-fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> ApplyState {
-    let definition = config::to_canonical(spec);
+fn standing_of(own: &StoredJob, record: Option<&JobRecord>, now: UnixMillis) -> ApplyState {
+    let definition = own.text();
     match record {
         Some(job) if job.is_live() && job.kind == SourceKind::Api => ApplyState::NameTaken,
-        Some(job) if job.is_live() && (job.definition == definition || means(job, &definition)) => {
+        Some(job) if job.is_live() && (job.definition == definition || means(job, definition)) => {
             ApplyState::Same
         }
         Some(job) if job.is_live() => {
             let is_readable = config::from_canonical(&job.definition).is_ok();
-            let differences = || config::differences(&job.definition, &definition);
+            let differences = || config::differences(&job.definition, definition);
             ApplyState::Changed(is_readable.then(differences).unwrap_or_default())
         }
         Some(job) if job.ended.as_deref() == Some("finished") && job.definition == definition => {
             ApplyState::Over
         }
-        _ if matches!(spec.schedule, Schedule::At(at) if at <= now) => ApplyState::Over,
-        _ => ApplyState::New,
+        _ => match own.spec().map(|spec| spec.schedule) {
+            Ok(Schedule::At(at)) if at <= now => ApplyState::Over,
+            _ => ApplyState::New,
+        },
     }
 }
 
@@ -315,11 +314,14 @@ pub async fn apply(
         ApplyState::Same => !job.is_listed,
         ApplyState::Overruled(..) | ApplyState::Over | ApplyState::Gone => false,
     };
-    let requests: Vec<Request> =
-        comparison.jobs.iter().filter(wanted).filter_map(|job| request(job, said)).collect();
-    for batch in requests.chunks(BATCH) {
-        for (request, answer) in batch.iter().zip(planting::apply(store, host_zone, batch).await?) {
-            let name = request.name.clone();
+    let named = |job: &JobStanding| said.jobs.get_key_value(&job.name);
+    let to_apply: Vec<_> = comparison.jobs.iter().filter(wanted).filter_map(named).collect();
+    for batch in to_apply.chunks(BATCH) {
+        let requests = batch.iter().map(|(name, job)| Request::of_file(name, job, said.source));
+        let requests: Vec<Request> = requests.collect::<Result<_, _>>()?;
+        let answers = planting::apply(store, host_zone, &requests).await?;
+        for ((name, _), answer) in batch.iter().zip(answers) {
+            let name = (*name).clone();
             let change = match answer {
                 Ok(Applied::Created(next)) => PlannedChange::Added(next),
                 Ok(Applied::Updated(next)) => PlannedChange::Changed(next),
@@ -363,18 +365,6 @@ pub async fn apply(
         store.declare_section(said.source, &gone.section, None).await?;
     }
     Ok(done)
-}
-
-fn request(job: &JobStanding, said: &LastChange<'_>) -> Option<Request> {
-    Some(Request {
-        name: job.name.clone(),
-        spec: Arc::new(said.jobs.get(&job.name)?.clone()),
-        start_in: None,
-        kind: SourceKind::File,
-        source: said.source.as_str().to_owned(),
-        existing: Existing::Edit,
-        seen: None,
-    })
 }
 
 async fn unlist(

@@ -14,10 +14,11 @@ use tracing::debug;
 use super::job_operations::{ENDED_AT_ONCE, cancel_run};
 use super::passed_ranges::unrecorded;
 use super::unique_add::{KeyHolder, read_key_holders};
-use crate::config;
+use crate::config::{self, StoredJob};
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::job::job_spec::gates_of;
 use crate::domain::job::notice::notify_words;
+use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
@@ -62,6 +63,28 @@ pub struct Request {
     /// The revision on which an edit was based. If the job has another revision by now, the job is
     /// not changed. `None` changes the job at any revision.
     pub seen: Option<Rev>,
+}
+
+impl Request {
+    /// Returns the request to apply a job of the file `source`.
+    pub(super) fn of_file(
+        name: &JobName,
+        job: &StoredJob,
+        source: &SourceName,
+    ) -> Result<Self, StoreError> {
+        let spec = job.spec().map_err(|error| {
+            StoreError::corrupt(format!("job {name} of the jobs file"), error.to_string())
+        })?;
+        Ok(Self {
+            name: name.clone(),
+            spec: Arc::new(spec),
+            start_in: None,
+            kind: SourceKind::File,
+            source: source.as_str().to_owned(),
+            existing: Existing::Edit,
+            seen: None,
+        })
+    }
 }
 
 /// The result of a request to apply a definition.

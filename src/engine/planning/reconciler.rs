@@ -14,15 +14,14 @@ use tracing::{error, info, warn};
 use super::job_operations;
 use super::planting;
 use super::planting::{Applied, Request};
-use crate::config;
+use crate::config::StoredJob;
 use crate::domain::job::definition_text::definition_hash;
-use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 use crate::engine::node_context::NodeContext;
 use crate::engine::status::node_health::NodeHealth;
-use crate::store::{Existing, RemoveReply, Section, SectionText, SourceKind, StoreError};
+use crate::store::{RemoveReply, Section, SectionText, StoreError};
 
 /// The most jobs or sections written in one call.
 const BATCH: usize = 200;
@@ -45,7 +44,7 @@ pub enum Removal {
 /// The part of this node's jobs file that Redis stores: its jobs, queues and groups.
 #[derive(Debug, Clone)]
 pub(crate) struct WantedJobs {
-    pub(crate) jobs: Arc<BTreeMap<JobName, JobSpec>>,
+    pub(crate) jobs: Arc<BTreeMap<JobName, StoredJob>>,
     pub(crate) sections: BTreeMap<Section, SectionText>,
     pub(crate) removal: Removal,
 }
@@ -185,27 +184,17 @@ async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outco
         return Ok(Outcome { problems, ..Outcome::default() });
     }
 
-    let to_apply: Vec<Request> = wanted
+    let to_apply: Vec<(&JobName, &StoredJob)> = wanted
         .jobs
         .iter()
-        .filter(|(name, spec)| {
-            listed.get(*name) != Some(&definition_hash(&config::to_canonical(spec)))
-        })
-        .map(|(name, spec)| Request {
-            name: name.clone(),
-            spec: Arc::new(spec.clone()),
-            start_in: None,
-            kind: SourceKind::File,
-            source: node.as_str().to_owned(),
-            existing: Existing::Edit,
-            seen: None,
-        })
+        .filter(|(name, job)| listed.get(*name) != Some(&definition_hash(job.text())))
         .collect();
     let mut past = Vec::new();
     for batch in to_apply.chunks(BATCH) {
-        let answers = planting::apply(&signed, &reconciler.host_zone, batch).await?;
-        for (request, answer) in batch.iter().zip(answers) {
-            let job = &request.name;
+        let requests = batch.iter().map(|(name, job)| Request::of_file(name, job, source));
+        let requests: Vec<Request> = requests.collect::<Result<_, _>>()?;
+        let answers = planting::apply(&signed, &reconciler.host_zone, &requests).await?;
+        for (&(job, _), answer) in batch.iter().zip(answers) {
             match answer {
                 Ok(Applied::Created(_)) => changes.created += 1,
                 Ok(Applied::Updated(_)) => changes.changed += 1,
