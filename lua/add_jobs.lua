@@ -29,9 +29,8 @@ for at = 1, item_count do
     -- The new schedule also covers a planned run that was computed from an earlier reading of the
     -- clock.
     local since = is_once and now or math.min(now, tonumber(k.due_ms) - 1)
-    local facts = {'rev', rev, 'kind', 'api', 'token', k.token, 'queue', lane, 'once', k.once, 'tz', k.tz, 'anchor', k.anchor,
-      'since', int(since), 'created_at', int(now), 'first_rev', rev, 'same_since', rev, 'pending', k.id}
-    add_filled(facts, {'source', source_name, 'created_by', by, 'delay', k.delay, 'max_runs', k.max_runs, 'notify', k.notify})
+    local facts = {'rev', rev, 'token', k.token, 'queue', lane, 'once', k.once, 'tz', k.tz, 'since', int(since), 'pending', k.id}
+    add_filled(facts, {'anchor', is_once and '' or k.anchor, 'source', source_name, 'created_by', by, 'delay', k.delay, 'max_runs', k.max_runs, 'notify', k.notify})
     redis.call('HSET', k.job, unpack(add_filled(facts, definition_fields(k.definition))))
     if not is_once then note_change(k.audit_log, now, 'added', by, {}) end
     of_jobs[#of_jobs + 1], of_jobs[#of_jobs + 2] = k.due_ms, k.job_name

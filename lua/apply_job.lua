@@ -88,11 +88,12 @@ local function judge_unique()
 end
 
 if job[4] == token then return {job[8] or 'created'} end
-if is_live and job[3] ~= kind then return {'other_kind', job[3]} end
+local kind_now = job[3] or 'api'
+if is_live and kind_now ~= kind then return {'other_kind', kind_now} end
 local in_the_way = key ~= '' and judge_unique()
 if in_the_way then return in_the_way end
 if is_live then
-  if existing == 'refuse' then return {'exists', job[3]} end
+  if existing == 'refuse' then return {'exists', kind_now} end
   if not is_rezoned and stored == definition then
     list_in_source()
     return {'unchanged'}
@@ -203,9 +204,11 @@ if not is_live then
     local ended = redis.call('HMGET', k.job, 'once', 'ended_at')
     note_schedule_version(k.schedule_versions, k.job, ended[1] == '1' and PARKED - 1 or whole(ended[2], PARKED - 1), now)
   end
-  if job[1] then redis.call('HDEL', k.job, 'created_by') end
-  set_job(add_filled({'kind', kind, 'tz', tz, 'anchor', anchor, 'since', int(since), 'created_at', int(now), 'first_rev', rev,
-    'same_since', job[1] and stored == definition and (job[10] or job[9]) or rev}, {'created_by', by}))
+  -- A new job needs no field for what follows from its revision: the time of its adding, and the
+  -- revisions since which it exists and has its definition.
+  if job[1] then redis.call('HDEL', k.job, 'kind', 'anchor', 'created_by', 'first_rev', 'same_since') end
+  set_job(add_filled({'tz', tz, 'since', int(since)}, {'kind', kind == 'file' and kind or '', 'anchor', once == '1' and '' or anchor,
+    'created_at', job[1] and int(now) or '', 'same_since', job[1] and stored == definition and (job[10] or job[1]) or '', 'created_by', by}))
   set_notify()
   -- One-shots have no entry in the audit log for their adding, because there may be very many of
   -- them. The record says who added the job.
@@ -246,9 +249,11 @@ if change ~= 'rest' and not is_burst then
   local gives_way = due and due <= now and passed == '' and not is_owed
   note_schedule_version(k.schedule_versions, k.job, gives_way and due - 1 or now, now)
 end
+set_rev(k.job, job[1], rev)
 set_job({'applied', 'updated'})
 set_notify()
 redis.call('HSETNX', k.job, 'tz', tz)
+if once ~= '1' then redis.call('HSETNX', k.job, 'anchor', anchor) end
 list_in_source()
 if not is_rezoned then hold_unique() end
 note_change(k.audit_log, now, 'edited', by, change == 'schedule' and {old = old_schedule, new = new_schedule} or {})

@@ -313,7 +313,7 @@ local function claim(k)
   local is_removed = job[3] and not (job[3] == 'finished' and (k.kind == 'manual' or is_owed))
   -- A run of an earlier job of this name never begins with the definition of this job.
   -- A run that has begun continues if the definition is unchanged.
-  local is_of_former = is_former(run[15], first and job[10] or job[11])
+  local is_of_former = is_former(run[15], first and (job[10] or job[1]) or job[11] or job[1])
   local begins = first and k.kind == 'regular'
   -- Only a clock that was ahead lets a run wait for its turn before its due time.
   local is_ahead = begins and not is_pending and not job[3] and not run[20] and (job[12] or '') == ''

@@ -37,8 +37,10 @@ elseif redis.call('ZCARD', k.manual) >= tonumber(most) then
 end
 local rev = redis.call('HGET', k.job, 'rev')
 if not rev or read_definition(k.job) ~= definition then
-  redis.call('HSET', k.job, 'rev', int(math.max(whole(rev, FENCE - 1) + 1, micros)), 'kind', 'api', 'source', 'notices', 'token', '',
-    'queue', lane, 'once', '0', 'tz', tz, 'anchor', int(now), 'since', int(now), 'pending', '')
+  local next_rev = int(math.max(whole(rev, FENCE - 1) + 1, micros))
+  if rev then set_rev(k.job, rev, next_rev) end
+  redis.call('HSET', k.job, 'rev', next_rev, 'source', 'notices', 'token', '', 'queue', lane,
+    'once', '0', 'tz', tz, 'anchor', int(now), 'since', int(now), 'pending', '')
   set_definition(k.job, definition)
 end
 redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))

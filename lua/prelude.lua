@@ -57,6 +57,14 @@ local function set_definition(job_key, text)
   redis.call('HSET', job_key, unpack(definition_fields(text)))
 end
 
+-- Gives a job the revision `rev` instead of `read`. The fields `first_rev` and `same_since` of a
+-- job's record are absent while they equal the present revision.
+local function set_rev(job_key, read, rev)
+  redis.call('HSETNX', job_key, 'first_rev', read)
+  redis.call('HSETNX', job_key, 'same_since', read)
+  redis.call('HSET', job_key, 'rev', rev)
+end
+
 -- Appends to `fields` the pairs of `more` whose values are not empty, and returns `fields`. A field of
 -- a job's record with an empty value is absent.
 local function add_filled(fields, more)

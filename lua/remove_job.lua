@@ -32,9 +32,10 @@ if not job[1] then
   if kind == 'file' then redis.call('HDEL', k.source, name) end
   return {'unknown'}
 end
-if job[3] ~= kind then
+local kind_now = job[3] or 'api'
+if kind_now ~= kind then
   if kind == 'file' then redis.call('HDEL', k.source, name) end
-  return {'other_kind', job[3]}
+  return {'other_kind', kind_now}
 end
 local own, is_listed, is_said, others = 'src:' .. source_name, false, false, {}
 if kind == 'file' then

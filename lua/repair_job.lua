@@ -78,7 +78,8 @@ end
 -- Has the schedule of the job apply from before the given run. Occurrences up to `last` were
 -- handled, or are planned again.
 local function count_anew(last)
-  redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'anchor', anchor,
+  set_rev(k.job, job[1], int(math.max(whole(job[1], FENCE - 1) + 1, micros)))
+  redis.call('HSET', k.job, 'anchor', anchor,
     'since', int(math.min(whole(job[9], PARKED), tonumber(planted_due) - 1)))
   if (job[8] or '') == '' then redis.call('HSET', k.job, 'handled', note_handled(job[10], last)) end
 end

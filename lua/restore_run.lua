@@ -115,7 +115,7 @@ if last == 0 and job[1] and is_regular then
   started = started + 1
   redis.call('HSET', k.job, 'started_count', started)
 end
-if job[1] and is_regular then redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros))) end
+if job[1] and is_regular then set_rev(k.job, job[1], int(math.max(whole(job[1], FENCE - 1) + 1, micros))) end
 local is_used_up = started >= (tonumber(job[5]) or math.huge)
 if is_pending then
   plant_pending(k, job_name, is_used_up and '' or successor, successor_due, successor_ready)

@@ -28,7 +28,7 @@ if (run[2] or '') ~= fence then return {'already', run[1]} end
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'notify', 'same_since')
 if not job[1] or job[2] and job[2] ~= 'finished' then return {'gone', job[2] or ''} end
 if job[1] ~= rev then return {'stale'} end
-if is_former(run[5], job[4]) then return {'former'} end
+if is_former(run[5], job[4] or job[1]) then return {'former'} end
 
 -- The job counts as ended now, so that its definition is kept until the run ends.
 if job[2] then redis.call('ZADD', k.finished, now, job_name) end

@@ -86,7 +86,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "source" if field.parse::<JobName>().is_err() => Some(NOT_A_JOB),
         "source" => (!is_hash(value)).then_some(NOT_A_HASH),
         "declared" if !is_section(field) => Some(NOT_A_SECTION),
-        "declared" => (!is_hash(value) || value.is_empty()).then_some(NOT_A_HASH),
+        "declared" => (!is_hash(value)).then_some(NOT_A_HASH),
         "group" => judge_group(field, value),
         "gate" => judge_gate_state(field, value),
         "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some(NOT_A_COUNT),
@@ -114,7 +114,8 @@ fn judge_group(field: &str, value: &str) -> Option<&'static str> {
             "the value is not a list of job names with single spaces between the names",
         ),
         "gap_ms" | "turn_timeout_ms" => (value.parse::<u32>().is_ok(), NOT_A_TIME_IN_MS),
-        _ if field.starts_with("src:") => (is_hash(value) && !value.is_empty(), NOT_A_HASH),
+        // An empty digest means that the file must be applied again.
+        _ if field.starts_with("src:") => (is_hash(value) || value.is_empty(), NOT_A_HASH),
         _ => (true, ""),
     };
     (!is_sound).then_some(fault)
@@ -254,6 +255,7 @@ mod tests {
             ("job:a", "rev", "x"),
             ("declared:n1", "group lock", hash),
             ("group:lock", "order", "a b"),
+            ("group:lock", "src:n2", ""),
             ("group:lock", "src:n1", hash),
             ("gate:group:lock", "turn", "a"),
             ("gate:key:k", "lane:a@5", "default!5"),

@@ -128,6 +128,11 @@ impl JobRecord {
         let definition = joined_definition(&map).ok_or_else(|| missing("def"))?;
         let instant =
             |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        // A revision is the time of its change in microseconds.
+        let added = map.get("first_rev").unwrap_or(rev).parse::<i64>().ok();
+        let created = instant("created_at").or_else(|| {
+            UnixMillis::new(added? / 1_000).filter(|_| !map.contains_key("created_at"))
+        });
         let run = |field: &str| match map.get(field).map(String::as_str) {
             None | Some("") => Ok(None),
             Some(id) => id.parse::<RunId>().map(Some).map_err(|_| missing(field)),
@@ -136,16 +141,19 @@ impl JobRecord {
             name: name.clone(),
             rev: Rev::of(rev),
             definition,
-            kind: SourceKind::parse(text("kind")?).ok_or_else(|| missing("kind"))?,
+            kind: map
+                .get("kind")
+                .map_or(Some(SourceKind::Api), |kind| SourceKind::parse(kind))
+                .ok_or_else(|| missing("kind"))?,
             source: map.get("source").cloned().unwrap_or_default(),
             lane: text("queue")?.parse().map_err(|_| missing("queue"))?,
             tz: text("tz")?.clone(),
-            anchor: instant("anchor").ok_or_else(|| missing("anchor"))?,
+            anchor: instant("anchor").or(created).ok_or_else(|| missing("anchor"))?,
             since: instant("since").ok_or_else(|| missing("since"))?,
             handled: map.get("handled").map(|times| handled_in(times)).unwrap_or_default(),
             pending: run("pending")?,
             paused_run: run("paused_run")?,
-            created: instant("created_at")
+            created: created
                 .map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
             paused_at: instant("paused"),
             ended: map.get("ended").cloned(),
