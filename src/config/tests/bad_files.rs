@@ -388,7 +388,7 @@ fn the_queue_of_a_host_is_nobodys_to_name() {
 
 #[test]
 fn a_file_with_too_many_jobs_gets_one_fault() {
-    let text: String = (0..=100_000).map(|n| format!("[jobs.j{n}]\n")).collect();
+    let text: String = (0..=100_000).map(|n| ["[jobs.j", &n.to_string(), "]\n"].concat()).collect();
     let wanted = "jobs.toml: jobs: found 100001 jobs, wanted at most 100000 in one file";
     assert_eq!(faults(&text), [wanted]);
 }

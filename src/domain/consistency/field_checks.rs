@@ -84,9 +84,8 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         }
         "consistency_check" if field == "findings" => (!is_count()).then_some(NOT_A_COUNT),
         "source" if field.parse::<JobName>().is_err() => Some(NOT_A_JOB),
-        "source" => (!is_hash(value)).then_some(NOT_A_HASH),
         "declared" if !is_section(field) => Some(NOT_A_SECTION),
-        "declared" => (!is_hash(value)).then_some(NOT_A_HASH),
+        "source" | "declared" => (!is_hash(value)).then_some(NOT_A_HASH),
         "group" => judge_group(field, value),
         "gate" => judge_gate_state(field, value),
         "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some(NOT_A_COUNT),
