@@ -27,7 +27,9 @@ use super::notification::{deadline_watch, notice_planter};
 use super::planning::boot_plan::BootPlanner;
 use super::planning::file_change::sections_of;
 use super::planning::reconciler::{Reconciler, Removal, WantedFile, WantedJobs};
+use super::planning::recurring_jobs::RecurringJobs;
 use super::planning::replan::Replanner;
+use super::planning::zone_change::ZoneCheck;
 use super::planning::{boot_plan, reconciler, replan, zone_change};
 use super::recovery::journal::Journal;
 use super::recovery::loss;
@@ -159,12 +161,14 @@ impl NodeParts {
             deadline_watch::run,
         );
         loops.spawn("notice planter", node(), notice_planter::run);
+        let recurring = Arc::new(RecurringJobs::default());
         loops.spawn(
             "replanner",
-            Arc::new(Replanner { node: node(), health: health() }),
+            Arc::new(Replanner { node: node(), health: health(), recurring: recurring.clone() }),
             replan::run,
         );
-        loops.spawn("zone check", node(), zone_change::run);
+        let zone_check = ZoneCheck { node: node(), recurring: recurring.clone() };
+        loops.spawn("zone check", Arc::new(zone_check), zone_change::run);
         let loss_watch = self.loss_watch.clone();
         let recovery = LossRecovery {
             node: node(),
@@ -177,8 +181,12 @@ impl NodeParts {
             Arc::new(JobCatalog { node: node(), loss_watch }),
             job_catalog::run,
         );
-        let planner =
-            BootPlanner { node: node(), slots: self.slots.clone(), wanted: self.wanted.clone() };
+        let planner = BootPlanner {
+            node: node(),
+            slots: self.slots.clone(),
+            wanted: self.wanted.clone(),
+            recurring,
+        };
         loops.spawn("boot planner", Arc::new(planner), boot_plan::run);
         let reconciler =
             Reconciler { node: node(), health: health(), wanted: self.wanted.clone(), host_zone };

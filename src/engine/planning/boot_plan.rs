@@ -16,6 +16,7 @@ use tracing::info;
 
 use super::planting;
 use super::reconciler::WantedFile;
+use super::recurring_jobs::RecurringJobs;
 use crate::domain::name::names::{Label, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::engine::dispatch::definition::Definition;
@@ -32,6 +33,7 @@ pub(crate) struct BootPlanner {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) slots: Slots,
     pub(crate) wanted: Arc<WantedFile>,
+    pub(crate) recurring: Arc<RecurringJobs>,
 }
 
 /// Plans the `@reboot` runs of this boot once, after this node's jobs file has been applied to
@@ -54,12 +56,9 @@ async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
     if store.is_boot_noted(&host, boot_id).await? {
         return Ok(());
     }
-    let mut offset = 0;
-    loop {
-        let page = store.list_jobs(offset, BATCH).await?;
-        let names = store.recurring_of(&page).await?;
+    for names in planner.recurring.names(store).await?.chunks(BATCH) {
         let now = store.now().await?;
-        for record in store.read_jobs(&names).await? {
+        for record in store.read_jobs(names).await? {
             let Ok(Some(record)) = record else { continue };
             let Ok(definition) = Definition::of(record) else { continue };
             let spec = &definition.spec;
@@ -84,10 +83,6 @@ async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
                 info!(run = %run, "A run for @reboot was planned.");
             }
         }
-        if page.len() < BATCH {
-            break;
-        }
-        offset += BATCH;
     }
     store.note_boot(&host, boot_id, store.now().await?).await
 }

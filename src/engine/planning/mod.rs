@@ -10,6 +10,7 @@ pub mod operation_error;
 pub mod passed_ranges;
 pub mod planting;
 pub(crate) mod reconciler;
+pub(crate) mod recurring_jobs;
 pub(crate) mod replan;
 pub mod retry_order;
 pub(crate) mod unique_add;

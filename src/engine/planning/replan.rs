@@ -12,6 +12,7 @@ use std::time::Duration;
 use tracing::{debug, info};
 
 use super::operation_error::OperationError;
+use super::recurring_jobs::RecurringJobs;
 use super::{far_plans, retry_order};
 use crate::domain::consistency::Inconsistency;
 use crate::domain::name::names::{Fence, JobName, RunId};
@@ -47,6 +48,7 @@ const RUNS: usize = 1_000;
 pub(crate) struct Replanner {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) health: Arc<NodeHealth>,
+    pub(crate) recurring: Arc<RecurringJobs>,
 }
 
 /// Searches for plans made while Redis' clock was ahead, at the start and after each step of that
@@ -54,7 +56,7 @@ pub(crate) struct Replanner {
 pub(crate) async fn run(replanner: Arc<Replanner>) {
     let mut again = AGAIN.iter();
     loop {
-        let pause = match look(&replanner.node.store).await {
+        let pause = match look(&replanner).await {
             Ok(()) => again.next().copied(),
             Err(error) => {
                 replanner.node.outage_log.failed(
@@ -71,8 +73,9 @@ pub(crate) async fn run(replanner: Arc<Replanner>) {
     }
 }
 
-async fn look(store: &Store) -> Result<(), StoreError> {
-    look_at_jobs(store).await?;
+async fn look(replanner: &Replanner) -> Result<(), StoreError> {
+    let store = &replanner.node.store;
+    look_at_jobs(store, &replanner.recurring).await?;
     look_at_runs(store).await?;
     look_at_failures(store).await?;
     look_at_marks(store).await
@@ -80,29 +83,14 @@ async fn look(store: &Store) -> Result<(), StoreError> {
 
 /// Corrects planned runs whose due times are too late. Also plans the missing runs of jobs whose
 /// last occurrence was passed by a clock that was ahead.
-async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
-    look_at_planned(store).await?;
+async fn look_at_jobs(store: &Store, recurring: &RecurringJobs) -> Result<(), StoreError> {
+    for names in recurring.names(store).await?.chunks(JOBS) {
+        mend_far(store, names).await?;
+    }
     for names in store.list_without_plan(store.now().await?).await?.chunks(JOBS) {
         mend_far(store, names).await?;
     }
     Ok(())
-}
-
-async fn look_at_planned(store: &Store) -> Result<(), StoreError> {
-    let now = store.now().await?;
-    let mut pages = Pages::after(now);
-    loop {
-        let (names, count) = store.list_planned_after(pages.after, pages.offset, JOBS).await?;
-        if names.is_empty() && count < JOBS {
-            return Ok(());
-        }
-        // The planned run of a one-shot is never too late.
-        let jobs: Vec<JobName> = names.iter().map(|(name, _)| name.clone()).collect();
-        mend_far(store, &store.recurring_of(&jobs).await?).await?;
-        if !pages.turn(names.last().map(|(_, due)| *due), count, JOBS) {
-            return Ok(());
-        }
-    }
 }
 
 /// Repairs the given jobs whose planned run is too late or missing.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::planting;
+use super::recurring_jobs::RecurringJobs;
 use crate::domain::job::notice::notify_words;
 use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -22,11 +23,18 @@ use crate::store::{ApplyOrder, ApplyReply, DefinitionChange, Existing, StoreErro
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// The handles of the loop that checks planned runs against the zone data.
+pub(crate) struct ZoneCheck {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) recurring: Arc<RecurringJobs>,
+}
+
 /// Examines the planned runs of all jobs once, and again whenever the zone data was read again.
 /// Never returns.
-pub(crate) async fn run(node: Arc<NodeContext>) {
+pub(crate) async fn run(check: Arc<ZoneCheck>) {
+    let node = &check.node;
     loop {
-        match look(&node).await {
+        match look(node, &check.recurring).await {
             Ok(()) => node.wakeups.zone_check.notified().await,
             Err(error) => {
                 node.outage_log
@@ -37,13 +45,10 @@ pub(crate) async fn run(node: Arc<NodeContext>) {
     }
 }
 
-async fn look(node: &NodeContext) -> Result<(), StoreError> {
-    let mut offset = 0;
-    loop {
-        let page = node.store.list_jobs(offset, BATCH).await?;
-        let names = node.store.recurring_of(&page).await?;
+async fn look(node: &NodeContext, recurring: &RecurringJobs) -> Result<(), StoreError> {
+    for names in recurring.names(&node.store).await?.chunks(BATCH) {
         let now = node.store.now().await?;
-        let records = node.store.read_jobs(&names).await?;
+        let records = node.store.read_jobs(names).await?;
         for (name, record) in names.iter().zip(records) {
             // Unusable jobs are left out. The ticker reports such a job when the job becomes due.
             let Ok(Some(record)) = record else { continue };
@@ -54,13 +59,8 @@ async fn look(node: &NodeContext) -> Result<(), StoreError> {
                 move_run(node, name, &definition, from, now).await?;
             }
         }
-        // If a job changes its place in the list meanwhile, it may be examined twice, or only at
-        // the next start.
-        if page.len() < BATCH {
-            return Ok(());
-        }
-        offset += BATCH;
     }
+    Ok(())
 }
 
 /// Returns the due time of the job's planned run if the run is in the future and its due time is

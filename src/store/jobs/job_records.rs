@@ -266,30 +266,6 @@ impl Store {
         self.names_in(&self.keys.jobs(), offset, limit).await
     }
 
-    /// Lists jobs whose planned run is due after `after`, each with the due time of that run. Reads
-    /// at most `limit` entries of the index, from `offset` on, and skips malformed names. Also
-    /// returns the number of entries read.
-    pub async fn list_planned_after(
-        &self,
-        after: UnixMillis,
-        offset: usize,
-        limit: usize,
-    ) -> Result<(Vec<(JobName, UnixMillis)>, usize), StoreError> {
-        let mut pipeline = redis::pipe();
-        let range = pipeline.cmd("ZRANGE").arg(self.keys.jobs());
-        range
-            .arg(format!("({}", after.as_i64()))
-            .arg(format!("({}", UnixMillis::END))
-            .arg("BYSCORE");
-        range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
-        let answer = self.link.query(&mut pipeline).await?;
-        let Some(Value::Array(flat)) = answer.first() else { return Ok((Vec::new(), 0)) };
-        let read = |pair: &[Value]| {
-            Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?))
-        };
-        Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
-    }
-
     /// Removes the field `handled` of each of these jobs if the field has a time after `now`. Such
     /// a time was written while Redis' clock was ahead. The field stays if the job's ledger has an
     /// occurrence after `now`, because that occurrence ran early.

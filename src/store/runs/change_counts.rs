@@ -120,7 +120,28 @@ pub struct ShortPoll {
     pub is_unchanged: bool,
 }
 
+/// A mark of the jobs. It differs after a job was added, edited or removed, and after a data loss.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobsMark {
+    epoch: Vec<u8>,
+    count: [u8; 4],
+}
+
 impl Store {
+    /// Returns the mark of the jobs. Returns None if Redis counts no changes.
+    pub async fn read_jobs_mark(&self) -> Result<Option<JobsMark>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("MGET").arg(&[self.keys.epoch(), self.keys.nudge()]);
+        let answers = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(marks)) = answers.first() else { return Ok(None) };
+        let [Value::BulkString(epoch), counts] = marks.as_slice() else { return Ok(None) };
+        let mark = |counts: ChangeCounts| JobsMark {
+            epoch: epoch.clone(),
+            count: counts.count(Change::Jobs),
+        };
+        Ok(ChangeCounts::read(counts).map(mark))
+    }
+
     /// Reads the clock of Redis, and compares the data with its state at an earlier poll. Returns
     /// None if the store has connected again since that poll. Then only a poll of the lanes shows
     /// whether the data has changed.
