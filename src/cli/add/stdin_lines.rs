@@ -5,12 +5,13 @@
 //! Invariant: each line is reported once, as added or as refused. An added job stays added, even if
 //! the reader of the output is gone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::add_flags::AddArgs;
 use super::add_warnings::LineDoubts;
@@ -32,9 +33,9 @@ use crate::engine::planning::planting;
 use crate::engine::planning::planting::{Applied, PlantingError, Request};
 use crate::store::{Existing, Store};
 
-/// The number of batches written to Redis at the same time. A batch takes four round trips, so a
-/// single batch would leave a distant Redis idle.
-const AT_ONCE: usize = 3;
+/// The number of batches written to Redis at the same time. Redis then works on a batch while the
+/// next batch is prepared.
+const AT_ONCE: usize = 4;
 /// The maximum number of batches that are read before they are written to Redis.
 const AHEAD: usize = 8;
 
@@ -54,11 +55,15 @@ pub(super) async fn add_lines(
     std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
     let progress = AddProgress::new(console);
     let array = JsonArray::default();
-    let mut sheet = Sheet {
-        store: &store,
-        asked: (now, Instant::now()),
-        args,
+    let adder = Arc::new(LineAdder {
+        store: store.clone(),
+        replaces: args.replace,
+        if_absent: args.if_absent,
         pools,
+        host_zone: host_zone.clone(),
+    });
+    let mut sheet = Sheet {
+        asked: (now, Instant::now()),
         host_zone,
         array,
         progress,
@@ -68,14 +73,45 @@ pub(super) async fn add_lines(
         there: 0,
     };
     let mut outcome = Ok(());
-    while let Some(first) = batches.recv().await {
-        let is_counted = first.jobs.iter().any(|(_, job)| job.start_in.is_some());
-        if let Some(skew) = skew.take_if(|_| is_counted) {
-            console.warn(&skew);
+    let mut under_way: VecDeque<UnderWay> = VecDeque::new();
+    let mut next: Option<(Batch, Words)> = None;
+    let mut is_open = true;
+    loop {
+        let is_free = |words: &Words| under_way.iter().all(|batch| batch.words.is_disjoint(words));
+        if let Some((batch, words)) = next.take_if(|(_, words)| is_free(words)) {
+            let (lines, bytes) = (batch.lines(), batch.consumed);
+            let task = tokio::spawn(adder.clone().add(batch));
+            under_way.push_back(UnderWay { words, lines, bytes, task });
         }
-        outcome = sheet.add(gather(first, &mut batches), console).await;
-        if outcome.is_err() {
-            break;
+        let takes_more = is_open && next.is_none() && under_way.len() < AT_ONCE;
+        tokio::select! {
+            biased;
+            ended = first_end(&mut under_way), if !under_way.is_empty() => {
+                let Some(UnderWay { lines, bytes, .. }) = under_way.pop_front() else { continue };
+                match ended {
+                    Ok(results) => sheet.report(results, console),
+                    Err(failure) => {
+                        is_open = false;
+                        next = None;
+                        outcome = outcome.and(Err(failure));
+                    }
+                }
+                sheet.progress.add(lines, bytes);
+            }
+            first = batches.recv(), if takes_more => {
+                let Some(first) = first else {
+                    is_open = false;
+                    continue;
+                };
+                let is_counted = first.jobs.iter().any(|(_, job)| job.start_in.is_some());
+                if let Some(skew) = skew.take_if(|_| is_counted) {
+                    console.warn(&skew);
+                }
+                let batch = gather(first, &mut batches);
+                let words = words_of(&batch);
+                next = Some((batch, words));
+            }
+            else => break,
         }
     }
     let doubts = std::mem::take(&mut sheet.doubts);
@@ -92,31 +128,46 @@ pub(super) async fn add_lines(
     Ok(u8::from(sheet.refused > 0))
 }
 
-/// Merges the first batch and the batches that are already available into full batches.
-fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
-    let mut gathered = vec![first];
-    while let Ok(next) = batches.try_recv() {
-        match gathered.last_mut() {
-            Some(last) if last.lines() + next.lines() <= BATCH => last.append(next),
-            _ => gathered.push(next),
-        }
-        if gathered.len() == AT_ONCE {
-            break;
-        }
+/// Merges the first batch and the batches that are already available into a full batch.
+fn gather(mut first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Batch {
+    // A batch of the reader has at most as many lines as a full batch.
+    while first.lines() <= BATCH / 2
+        && let Ok(next) = batches.try_recv()
+    {
+        first.append(next);
     }
-    gathered
+    first
+}
+
+/// Waits until the first of the batches has been added.
+async fn first_end(under_way: &mut VecDeque<UnderWay>) -> Result<AddedLines, CliFailure> {
+    let Some(batch) = under_way.front_mut() else { return std::future::pending().await };
+    match (&mut batch.task).await {
+        Ok(results) => results,
+        Err(error) => Err(CliFailure::Failed(format!("a batch of lines was not added: {error}"))),
+    }
 }
 
 /// The results by line number: an added job with its definition, or the reason for a refusal.
 type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), String>>;
 
+/// The names and unique keys in a batch. Batches that share one are added one after the other, so
+/// that the later line wins.
+type Words = BTreeSet<(&'static str, String)>;
+
+/// A batch that is written to Redis.
+struct UnderWay {
+    words: Words,
+    lines: usize,
+    /// The bytes of input that the batch covers.
+    bytes: u64,
+    task: JoinHandle<Result<AddedLines, CliFailure>>,
+}
+
 /// The state of an `add --stdin`: its results so far.
-struct Sheet<'a> {
-    store: &'a Store,
+struct Sheet {
     /// Redis' time, and the instant at which Redis reported that time.
     asked: (UnixMillis, Instant),
-    args: &'a AddArgs,
-    pools: Pools,
     host_zone: Zone,
     array: JsonArray,
     progress: AddProgress,
@@ -127,39 +178,20 @@ struct Sheet<'a> {
     there: usize,
 }
 
-impl Sheet<'_> {
-    /// Adds batches and reports each line in order. Batches that share a name or a unique key are
-    /// applied one after the other, so that the later line wins.
-    async fn add(&mut self, batches: Vec<Batch>, console: &mut Console) -> Result<(), CliFailure> {
-        let mut results = Vec::with_capacity(batches.len());
-        let (lines, bytes) = batches
-            .iter()
-            .fold((0, 0), |(lines, bytes), batch| (lines + batch.lines(), bytes + batch.consumed));
-        if shares_a_name(&batches) {
-            for batch in batches {
-                let outcomes = self.add_batch(batch).await;
-                let has_failed = outcomes.is_err();
-                results.push(outcomes);
-                if has_failed {
-                    break;
-                }
-            }
-        } else {
-            results = join_all(batches.into_iter().map(|batch| self.add_batch(batch))).await;
-        }
-        let mut outcome = Ok(());
-        for result in results {
-            match result {
-                Ok(outcomes) => self.report(outcomes, console),
-                Err(failure) => outcome = outcome.and(Err(failure)),
-            }
-        }
-        self.progress.add(lines, bytes);
-        outcome
-    }
+/// Adds the jobs of batches to Redis.
+struct LineAdder {
+    store: Store,
+    /// True if a line may change an existing job.
+    replaces: bool,
+    /// True if a line for an existing job counts as added.
+    if_absent: bool,
+    pools: Pools,
+    host_zone: Zone,
+}
 
+impl LineAdder {
     /// Adds one batch and returns the result for each of its lines.
-    async fn add_batch(&self, batch: Batch) -> Result<AddedLines, CliFailure> {
+    async fn add(self: Arc<Self>, batch: Batch) -> Result<AddedLines, CliFailure> {
         let Batch { jobs, refused, .. } = batch;
         let mut outcomes: AddedLines =
             refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
@@ -205,7 +237,7 @@ impl Sheet<'_> {
     fn request(&self, job: &NamedJob) -> Result<Request, crate::domain::name::names::IdError> {
         match &job.name {
             Some(name) => {
-                let existing = if self.args.replace { Existing::Edit } else { Existing::Refuse };
+                let existing = if self.replaces { Existing::Edit } else { Existing::Refuse };
                 Ok(request(name.clone(), job, existing))
             }
             None => Ok(request(draw_name()?, job, Existing::Refuse)),
@@ -217,7 +249,7 @@ impl Sheet<'_> {
         open: &[(usize, NamedJob)],
         requests: &[Request],
     ) -> Result<Vec<Result<Applied, PlantingError>>, CliFailure> {
-        let applied = planting::apply(self.store, &self.host_zone, requests).await;
+        let applied = planting::apply(&self.store, &self.host_zone, requests).await;
         applied.map_err(|error| {
             let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
             let failure = CliFailure::from(error);
@@ -242,20 +274,20 @@ impl Sheet<'_> {
         Ok(match answer {
             Ok(Applied::Created(next)) => Ok((name, "created", next)),
             Ok(Applied::Updated(next @ Some(_))) => Ok((name, "updated", next)),
-            Ok(Applied::Updated(None)) => Ok(pending(self.store, name, "updated").await?),
-            Ok(Applied::Unchanged) => Ok(pending(self.store, name, "unchanged").await?),
+            Ok(Applied::Updated(None)) => Ok(pending(&self.store, name, "updated").await?),
+            Ok(Applied::Unchanged) => Ok(pending(&self.store, name, "unchanged").await?),
             Ok(Applied::Moved(first, next)) => Ok((first, "updated", next)),
-            Ok(Applied::Exists) if self.args.if_absent => {
-                Ok(pending(self.store, name, "exists").await?)
+            Ok(Applied::Exists) if self.if_absent => {
+                Ok(pending(&self.store, name, "exists").await?)
             }
-            Ok(Applied::Taken(first)) if self.args.if_absent || is_dropped(job) => {
-                Ok(pending(self.store, first, "exists").await?)
+            Ok(Applied::Taken(first)) if self.if_absent || is_dropped(job) => {
+                Ok(pending(&self.store, first, "exists").await?)
             }
             Ok(Applied::Taken(first)) => {
-                Err(key_taken(self.store, &first, job).await.lines().join("; "))
+                Err(key_taken(&self.store, &first, job).await.lines().join("; "))
             }
             Ok(Applied::Exists | Applied::OtherKind(_)) => {
-                Err(name_conflict::name_taken(self.store, &name, job).await.lines().join("; "))
+                Err(name_conflict::name_taken(&self.store, &name, job).await.lines().join("; "))
             }
             Ok(Applied::Newer(now)) => Err(name_conflict::changed_meanwhile(&name, &now)),
             Ok(Applied::Past(at)) => {
@@ -265,7 +297,9 @@ impl Sheet<'_> {
             Err(error) => Err(error.to_string()),
         })
     }
+}
 
+impl Sheet {
     fn report(&mut self, outcomes: AddedLines, console: &mut Console) {
         // The bar is hidden while lines are printed.
         let Self { array, progress, doubts, refused, added, there, host_zone, .. } = self;
@@ -304,19 +338,9 @@ fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
     json!({"line": line, "name": added.0.as_str(), "next_due": next_due, "result": added.1})
 }
 
-/// Returns true if two batches share a name or a unique key.
-fn shares_a_name(batches: &[Batch]) -> bool {
-    let mut seen: BTreeSet<(&str, String)> = BTreeSet::new();
-    batches.iter().any(|batch| {
-        let name =
-            |job: &'_ NamedJob| job.name.as_ref().map(|name| ("name", name.as_str().to_owned()));
-        let key = |job: &'_ NamedJob| {
-            job.spec.unique.as_ref().map(|unique| ("key", unique.key.as_str().to_owned()))
-        };
-        let words: BTreeSet<(&str, String)> =
-            batch.jobs.iter().flat_map(|(_, job)| name(job).into_iter().chain(key(job))).collect();
-        let is_shared = !seen.is_disjoint(&words);
-        seen.extend(words);
-        is_shared
-    })
+fn words_of(batch: &Batch) -> Words {
+    let name = |job: &NamedJob| job.name.as_ref().map(|name| ("name", name.to_string()));
+    let key =
+        |job: &NamedJob| job.spec.unique.as_ref().map(|unique| ("key", unique.key.to_string()));
+    batch.jobs.iter().flat_map(|(_, job)| name(job).into_iter().chain(key(job))).collect()
 }
