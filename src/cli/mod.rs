@@ -47,7 +47,8 @@ use clap::{CommandFactory as _, Parser};
 use clap_complete::CompleteEnv;
 
 use render::Console;
-use verbs::{CliArgs, dispatch};
+use tokio::runtime::Builder;
+use verbs::{CliArgs, Verb, dispatch};
 
 /// Runs `schedctl` with the arguments of this process. Never panics and never shows a password.
 pub fn main() -> ExitCode {
@@ -63,7 +64,13 @@ pub fn main() -> ExitCode {
         Err(error) => return usage::report_usage(&error),
     };
     let mut console = Console::new(&args.global);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // With a second thread, the connection sends a batch of lines while the next is prepared. Every
+    // other verb would only start later.
+    let mut runtime = match &args.verb {
+        Verb::Add(args) if args.reads_lines() => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    let runtime = runtime.worker_threads(2).enable_all().build();
     let answer = match runtime.context("cannot start the async runtime") {
         Ok(runtime) => runtime.block_on(dispatch(args, &mut console)),
         Err(error) => Err(error.into()),

@@ -68,3 +68,10 @@ pub(crate) struct AddArgs {
     #[arg(long)]
     pub(super) if_absent: bool,
 }
+
+impl AddArgs {
+    /// Returns true if the jobs are the lines of standard input.
+    pub(crate) fn reads_lines(&self) -> bool {
+        self.stdin
+    }
+}
