@@ -151,8 +151,12 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
 /// end is in the future.
 async fn look_at_failures(store: &Store) -> Result<(), StoreError> {
     let ahead = Ended { since: Some(store.now().await?), ..Ended::dead() };
-    for record in store.read_ended(&ahead, 0, RUNS).await?.runs {
-        if record.reason.as_deref() != Some(TOO_OLD) {
+    let ended = store.read_ended(&ahead, 0, RUNS).await?.runs;
+    // A run may have ended between the first reading of the clock and the search.
+    let now = store.now().await?;
+    for record in ended {
+        let is_ahead = record.finished_at.is_some_and(|at| at > now);
+        if !is_ahead || record.reason.as_deref() != Some(TOO_OLD) {
             continue;
         }
         match retry_order::retry_run(store, &record.run).await {
