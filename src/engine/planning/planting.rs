@@ -134,7 +134,7 @@ pub enum PlantingError {
     Contended(JobName),
     /// The job needs a new lane, and Redis has as many lanes as nodes poll.
     #[error(
-        "job {job}: its queue, priority and labels need the new lane {lane}, but there are 10,000 lanes, the most that nodes read; use a queue, priority and labels of another job (lanes unused for 90 days are removed)"
+        "the queue, priority and labels of job {job} need the new lane {lane}, but there are 10,000 lanes, the most that nodes read; use the queue, priority and labels of another job (lanes unused for 90 days are removed)"
     )]
     NoLane {
         /// The name of the job.
