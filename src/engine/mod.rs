@@ -16,10 +16,9 @@
 //! - [`explanation`] reads the facts for `explain`.
 //!
 //! `node.rs` starts and stops a node, and `node_parts.rs` gives each loop the handles that it uses.
-//! `node_context.rs` has the handles that every loop uses. `change_watch.rs` wakes the loops after a
+//! `node_context.rs` has the handles that every loop uses. `wakeups.rs` wakes the loops after a
 //! change of the data in Redis.
 
-mod change_watch;
 pub mod dispatch;
 mod execution;
 pub mod explanation;

@@ -2,7 +2,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::change_watch::ChangeWatch;
 use super::settings::EngineSettings;
 use super::status::outage_log::OutageLog;
 use super::wakeups::Wakeups;
@@ -14,7 +13,6 @@ pub(crate) struct NodeContext {
     pub(crate) settings: EngineSettings,
     pub(crate) outage_log: OutageLog,
     pub(crate) wakeups: Wakeups,
-    pub(crate) changes: ChangeWatch,
     phase: Mutex<Phase>,
 }
 
@@ -48,7 +46,6 @@ impl NodeContext {
             settings,
             outage_log: OutageLog::default(),
             wakeups: Wakeups::default(),
-            changes: ChangeWatch::default(),
             phase: Mutex::default(),
         }
     }

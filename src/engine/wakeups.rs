@@ -1,10 +1,18 @@
 //! The signals that wake the loops of a node before their next interval ends.
+//!
+//! Some loops have work only after a change. Such a loop reads Redis after each change, and
+//! otherwise rarely. A message to the nodes announces each change. If the message is lost, the next
+//! poll finds the change by the counters of changes.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The signals that wake the loops of a node. A signal has the name of the loop that it wakes.
+use crate::store::{Change, PollTrace};
+
+/// The signals that wake the loops of a node. A signal has the name of the loop that it wakes. Also
+/// the changes of the data in Redis, as far as the polls of this node have found them.
 #[derive(Default)]
 pub(crate) struct Wakeups {
     /// Sent when a run was planned for an earlier time than the next known run, or when a slot was
@@ -24,4 +32,52 @@ pub(crate) struct Wakeups {
     pub(crate) zone_check: Notify,
     /// Sent when the phase of the node or the state of its configuration changed.
     pub(crate) presence: Notify,
+    last: Mutex<Option<PollTrace>>,
+    changes: AtomicU64,
+    job_changes: AtomicU64,
+}
+
+impl Wakeups {
+    /// Compares the data at a poll of the lanes with the data at the poll before, and wakes the
+    /// loops that a change concerns. `trace` is `None` if the poll cannot tell what has changed.
+    pub(crate) fn note_poll(&self, trace: Option<&PollTrace>) {
+        let last = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *last, trace.cloned())
+        };
+        let (changes, is_unchanged) = match (&last, trace) {
+            (Some(last), Some(trace)) if last.is_of_same_data(trace) => {
+                (trace.counts().since(last.counts()), trace.is_unchanged_since(last))
+            }
+            _ => (Change::ALL.to_vec(), false),
+        };
+        if !is_unchanged {
+            self.changes.fetch_add(1, Ordering::Relaxed);
+        }
+        for change in changes {
+            match change {
+                Change::Lanes | Change::Pools if trace.is_some() => self.presence.notify_one(),
+                Change::Stop => self.lease_keeper.notify_one(),
+                Change::Files if last.is_some() => self.reconciler.notify_one(),
+                Change::Notices => self.notice_planter.notify_one(),
+                Change::Deadlines => self.deadline_watch.notify_one(),
+                Change::Jobs => {
+                    self.job_changes.fetch_add(1, Ordering::Relaxed);
+                }
+                // The ticker itself polls the lanes. It also wakes the reconciler after each new
+                // connection, and the presence loop reads lanes and queues at intervals.
+                Change::Due | Change::Lanes | Change::Pools | Change::Files => {}
+            }
+        }
+    }
+
+    /// Returns a number that grows with each poll that found a change of the data in Redis.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Returns a number that grows when a poll finds that a job was added, edited or removed.
+    pub(crate) fn job_changes(&self) -> u64 {
+        self.job_changes.load(Ordering::Relaxed)
+    }
 }

@@ -185,7 +185,7 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
         return tick;
     }
     ticker.node.store.trust(&poll.marks.server);
-    ticker.node.changes.note(poll.trace.as_ref(), &ticker.node.wakeups);
+    ticker.node.wakeups.note_poll(poll.trace.as_ref());
     let is_calm = poll.gates.is_empty() && state_of_data(&poll) == NoteData::IsSettled;
     let has_room = capacity > 0 && !offers.is_empty() && offers.iter().all(|offer| offer.slots > 0);
     let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));

@@ -63,7 +63,7 @@ pub(crate) async fn run(check: Arc<BackgroundCheck>) {
     let (mut asked_at, mut next) = (None, BootInstant::now());
     loop {
         tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
-        let changes = Some(check.node.changes.all());
+        let changes = Some(check.node.wakeups.changes());
         if changes == asked_at && BootInstant::now() < next {
             continue;
         }

@@ -64,13 +64,13 @@ pub(crate) async fn run(janitor: Arc<Janitor>) {
         tokio::select! {
             () = tokio::time::sleep(pause) => {
                 let is_old = |at: BootInstant| BootInstant::now().since(at) >= UNCHANGED_EVERY;
-                if cleaned.is_some_and(|(changes, at)| changes == janitor.node.changes.all() && !is_old(at)) {
+                if cleaned.is_some_and(|(changes, at)| changes == janitor.node.wakeups.changes() && !is_old(at)) {
                     continue;
                 }
             }
             () = janitor.retention.overfull_now.notified() => {}
         }
-        let changes = janitor.node.changes.all();
+        let changes = janitor.node.wakeups.changes();
         cleaned = None;
         match round(&janitor, &mut seen).await {
             Ok(0) => cleaned = Some((changes, BootInstant::now())),

@@ -41,7 +41,7 @@ pub(crate) async fn run(catalog: Arc<JobCatalog>) {
     loop {
         tokio::time::sleep(pause).await;
         pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
-        let changes = catalog.node.changes.of_jobs();
+        let changes = catalog.node.wakeups.job_changes();
         let is_old = |at: BootInstant| BootInstant::now().since(at) >= UNCHANGED_EVERY;
         if updated.is_some_and(|(known, at)| known == changes && !is_old(at)) {
             continue;
