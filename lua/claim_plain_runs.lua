@@ -3,73 +3,87 @@
 -- claim_runs.lua would have.
 -- A plain run is the planned run of its job, has no record, and meets no rule but those of its
 -- queue. The call stops before the first other run; the caller sends the rest to claim_runs.lua.
+-- A run that another node claimed first is passed over.
 -- Guard: the run is in the due set and ready; its job has the revision that the caller read, and no
 -- open run.
--- A repeated call claims nothing, because the runs have records; claim_runs.lua then answers.
+-- A repeated call with the same token replies with the same fences.
 -- Keys: due, leases, fence, jobs, stop_requests, nudge, running (of this queue), queue (its
 --   settings), queue_state, not_while
 -- Keys of each item: run, job, open, successor_run
--- Args: now, node, incarnation, token (the name of this call, by which claim_runs.lua recognises a
---   repeated call), lease_ms, lane, slots (the most runs to claim)
+-- Args: now, node, incarnation, token (the name of this call, by which a repeated call is
+--   recognised), lease_ms, lane, slots (the most runs to claim)
 -- Args of each item: id, job_name, due_ms, rev, delivery (at-most-once, or '' for at-least-once),
 --   latest_start (the time after which the run would be skipped, or ''), successor (the id of a
 --   run, or ''), successor_due, successor_ready
--- Reply claimed: now, lease end, then the fence of each claimed run
+-- Reply claimed: now, lease end, then for each run before the first other run its fence, or 0 if
+--   another node claimed it first
 -- Reply wrong_type: key, found, wanted
 
 local lease_end = now + tonumber(lease_ms)
 local stored = redis.call('GET', k.fence)
 local fence = whole(stored, FENCE)
 local room = queue_capacity(k, micros)
-local most = math.min(item_count, tonumber(slots), room.capacity or item_count)
+local most = math.min(tonumber(slots), room.capacity or item_count)
 -- Only claim_runs.lua rebuilds a corrupt fence counter, or starts it again after the last fence.
-if stored and fence == 0 or fence + item_count >= FENCE then most = 0 end
-if most <= 0 then return {'claimed', now, lease_end} end
+if most <= 0 or stored and fence == 0 or fence + item_count >= FENCE then return {'claimed', now, lease_end} end
 fence = math.max(fence, micros - 1)
 local has_stop_requests = redis.call('EXISTS', k.stop_requests) == 1
 local has_not_while = redis.call('EXISTS', k.not_while) == 1
 
 local runs, ids = {}, {}
-for at = 1, most do
+for at = 1, item_count do
   runs[at] = item(at)
   ids[at] = runs[at].id
 end
 local ready = redis.call('ZMSCORE', k.due, unpack(ids))
 
--- Returns the number of started runs of a run's job; nil if the run is not plain. `score` is the
--- ready time of the run.
-local function plain_run(k, score)
-  if not score or tonumber(score) > now or redis.call('EXISTS', k.run) == 1 then return end
+-- Returns the fence of a run that is not due: 0, or the fence of its first attempt if an earlier
+-- call with this token claimed the run. Returns nil if this token claimed a later attempt.
+local function fence_of_claimed(k)
+  local run = redis.pcall('HMGET', k.run, 'state', 'claim', 'fence', 'attempt', 'claimed_before')
+  if run[1] ~= 'running' or run[2] ~= token then return '0' end
+  if run[4] == '1' and run[5] == '0' then return run[3] end
+end
+
+local claimed, reply, of_leases, of_running, of_jobs, of_due, is_planted = {}, {'claimed', now, lease_end}, {}, {}, {}, {}, {}
+
+-- Claims a run and returns its fence; returns nil if the run is not plain.
+local function claim(k, ready)
+  if tonumber(ready) > now or redis.call('EXISTS', k.run) == 1 then return end
   if has_stop_requests and redis.call('HEXISTS', k.stop_requests, k.id) == 1 then return end
   if k.latest_start ~= '' and now > tonumber(k.latest_start) then return end
   local job = redis.pcall('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'notify', 'started_count')
   if job[1] ~= k.rev or job[2] ~= k.id or job[3] or job[4] or (job[5] or '') ~= '' then return end
   if redis.pcall('ZCARD', k.open) ~= 0 or is_planted_before(k.successor, k.successor_run) then return end
   if has_not_while and redis.call('ZRANGEBYLEX', k.not_while, '[' .. k.job_name .. ' ', '(' .. k.job_name .. '!', 'LIMIT', 0, 1)[1] then return end
-  return whole(job[6], COUNT - 1)
-end
-
-local claimed, reply = {}, {'claimed', now, lease_end}
-local of_leases, of_running, of_jobs, of_due, is_planted = {}, {}, {}, {}, {}
-for at, k in ipairs(runs) do
-  local started = plain_run(k, ready[at])
-  if not started then break end
   fence = fence + 1
   local facts = {}
-  if tonumber(ready[at]) ~= tonumber(k.due_ms) then facts = {'ready_at', int(tonumber(ready[at]))} end
+  if tonumber(ready) ~= tonumber(k.due_ms) then facts = {'ready_at', int(tonumber(ready))} end
   if k.delivery ~= '' then facts[#facts + 1], facts[#facts + 2] = 'delivery', k.delivery end
   redis.call('HSET', k.run, 'job', k.job_name, 'due', k.due_ms, 'queue', lane, 'kind', 'regular', 'rev', k.rev, 'state', 'running',
     'attempt', 1, 'fence', int(fence), 'claim', token, 'node', node, 'incarnation', incarnation, 'lease_ms', lease_ms,
     'lease_end', int(lease_end), 'started_at', int(now), 'reason', '', 'claimed_before', 0, unpack(facts))
   redis.call('ZADD', k.open, k.due_ms, k.id)
-  redis.call('HSET', k.job, 'pending', k.successor, 'started_count', started + 1)
-  claimed[at], reply[#reply + 1] = k.id, int(fence)
+  redis.call('HSET', k.job, 'pending', k.successor, 'started_count', whole(job[6], COUNT - 1) + 1)
+  claimed[#claimed + 1] = k.id
   of_leases[#of_leases + 1], of_leases[#of_leases + 2] = int(lease_end), k.id .. '#' .. int(fence)
   of_running[#of_running + 1], of_running[#of_running + 2] = int(now), k.id
   of_jobs[#of_jobs + 1], of_jobs[#of_jobs + 2] = k.successor == '' and PARKED or k.successor_due, k.job_name
   if k.successor ~= '' then
     of_due[#of_due + 1], of_due[#of_due + 2], is_planted[k.successor] = k.successor_ready, k.successor, true
   end
+  return int(fence)
+end
+
+local won, is_named = 0, {}
+for at, k in ipairs(runs) do
+  -- claim_runs.lua answers for a run that is named twice.
+  if won >= most or is_named[k.id] then break end
+  is_named[k.id] = true
+  local own = ready[at] and claim(k, ready[at]) or not ready[at] and fence_of_claimed(k)
+  if not own then break end
+  reply[at + 3] = own
+  if own ~= '0' then won = won + 1 end
 end
 if not claimed[1] then return reply end
 

@@ -119,8 +119,10 @@ impl Form {
         // Asking costs too: once in between, as between the two that are told apart.
         let first = cpu_seconds(&mut connection);
         let before = cpu_seconds(&mut connection);
-        let replies =
-            self.eye.ask(self.eye.store().claim_runs(&claimant, &lane, &token, orders)).unwrap();
+        let replies = self
+            .eye
+            .ask(self.eye.store().claim_runs(usize::MAX, &claimant, &lane, &token, orders))
+            .unwrap();
         let after = cpu_seconds(&mut connection);
         assert!(replies.iter().all(|reply| matches!(
             reply,

@@ -65,6 +65,25 @@ pub struct ClaimOrder {
     pub per_key: PerKey,
 }
 
+impl ClaimOrder {
+    /// Returns the claim of this run's first attempt, without places at gates.
+    pub(super) fn first_claim(&self, lane: &Lane, fence: Fence, claimed_at: UnixMillis) -> Claim {
+        Claim {
+            run: self.run.clone(),
+            lane: lane.clone(),
+            job_lane: self.job_lane.clone(),
+            fence,
+            attempt: 1,
+            recoveries: 0,
+            failures: 0,
+            unclear: 0,
+            claimed_before: false,
+            claimed_at,
+            places: Vec::new(),
+        }
+    }
+}
+
 /// A won claim: the right to execute one attempt until the lease ends.
 #[derive(Debug, Clone)]
 pub struct Claim {
@@ -171,22 +190,10 @@ pub enum ClaimReply {
 }
 
 impl Store {
-    /// Claims runs of `lane` and returns a reply for each order. `token` names the call: a repeated
-    /// call with the same token gives the same answer. Fails if Redis is not the server that
-    /// [`Store::trust`] named last.
+    /// Claims at most `slots` runs of `lane`, and returns a reply for each order. A run that does
+    /// not start now uses no slot. `token` names the call: a repeated call with the same token gives
+    /// the same answer. Fails if Redis is not the server that [`Store::trust`] named last.
     pub async fn claim_runs(
-        &self,
-        claimant: &Claimant,
-        lane: &Lane,
-        token: &str,
-        orders: &[ClaimOrder],
-    ) -> Result<Vec<ClaimReply>, StoreError> {
-        self.claim_runs_within(orders.len(), claimant, lane, token, orders).await
-    }
-
-    /// Claims at most `slots` runs of `lane`. A run that does not start now uses no slot. `token`
-    /// names the call: a repeated call with the same token gives the same answer.
-    pub async fn claim_runs_within(
         &self,
         slots: usize,
         claimant: &Claimant,
@@ -197,18 +204,21 @@ impl Store {
         #[cfg(feature = "mutants")]
         self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
         let plain = self.claim_plain_runs(slots, claimant, lane, token, orders).await?;
-        let (rest, left) = (&orders[plain.len()..], slots.saturating_sub(plain.len()));
+        let rest = &orders[plain.len()..];
+        let won: BTreeSet<RunId> = plain.iter().flatten().map(|claim| claim.run.clone()).collect();
+        let left = slots.saturating_sub(won.len());
+        let plain =
+            plain.into_iter().map(|claim| claim.map_or(ClaimReply::Gone, ClaimReply::Claimed));
         if rest.is_empty() || left == 0 {
-            let full = rest.iter().map(|_| ClaimReply::Full);
-            return Ok(plain.into_iter().map(ClaimReply::Claimed).chain(full).collect());
+            return Ok(plain.chain(rest.iter().map(|_| ClaimReply::Full)).collect());
         }
-        // A run that is named twice is won once.
-        let is_won = |order: &ClaimOrder| plain.iter().any(|claim| claim.run == order.run);
-        let won_before: Vec<bool> = rest.iter().map(is_won).collect();
         let judged = self.claim_judged_runs(left, claimant, lane, token, rest).await?;
-        let judged = judged.into_iter().zip(won_before);
-        let judged = judged.map(|(reply, is_won)| if is_won { ClaimReply::Gone } else { reply });
-        Ok(plain.into_iter().map(ClaimReply::Claimed).chain(judged).collect())
+        // A run that is named twice is won once.
+        let judged = judged
+            .into_iter()
+            .zip(rest)
+            .map(|(reply, order)| if won.contains(&order.run) { ClaimReply::Gone } else { reply });
+        Ok(plain.chain(judged).collect())
     }
 
     /// Claims at most `slots` runs of `lane`, and judges each run by all rules of its job.
@@ -288,17 +298,13 @@ fn claim_reply(
             let attempt = reply.count()?;
             reply.number()?;
             ClaimReply::Claimed(Claim {
-                run: order.run.clone(),
-                lane: lane.clone(),
-                job_lane: order.job_lane.clone(),
-                fence,
                 attempt,
                 recoveries: reply.count()?,
                 failures: reply.count()?,
                 unclear: reply.count()?,
                 claimed_before: reply.number()? != 0,
-                claimed_at: now,
                 places: order.gates.clone(),
+                ..order.first_claim(lane, fence, now)
             })
         }
         "full" => ClaimReply::Full,

@@ -298,11 +298,16 @@ fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
         return Ok(LanePoll::WrongType(StoreError::WrongType { key, found, wanted }));
     }
     let Value::Array(flat) = second else { return Err(bad()) };
-    let pairs = flat.chunks_exact(2);
-    let due = pairs
-        .map(|pair| Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
     let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
     let capacity = number_of(third).and_then(|capacity| usize::try_from(capacity).ok());
     let no_room = NoRoomReason::parse(&text(fourth)?);
-    Ok(LanePoll::Due { due: due.collect::<Option<_>>().ok_or_else(bad)?, next, capacity, no_room })
+    Ok(LanePoll::Due { due: due_entries(flat).ok_or_else(bad)?, next, capacity, no_room })
+}
+
+/// Parses a list of due entries: member, score, member, score and so on.
+pub(super) fn due_entries(flat: &[Value]) -> Option<Vec<DueEntry>> {
+    let pairs = flat.chunks_exact(2);
+    pairs
+        .map(|pair| Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }))
+        .collect()
 }

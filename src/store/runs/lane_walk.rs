@@ -5,11 +5,10 @@
 
 use redis::Value;
 
-use super::due_poll::DueEntry;
+use super::due_poll::{DueEntry, due_entries};
 use crate::domain::queue::lane::Lane;
 use crate::store::Store;
-use crate::store::server::member_text::{member_bytes, shown_member};
-use crate::store::server::reply::text_of;
+use crate::store::server::member_text::member_bytes;
 use crate::store::server::scripts;
 use crate::store::server::store_error::StoreError;
 
@@ -37,10 +36,7 @@ impl Store {
                     StoreError::corrupt("reply of script list_behind", found)
                 };
                 let Value::Array(flat) = &value else { return Err(bad()) };
-                let entry = |pair: &[Value]| {
-                    Some(DueEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? })
-                };
-                flat.chunks_exact(2).map(entry).collect::<Option<_>>().map(Some).ok_or_else(bad)
+                due_entries(flat).map(Some).ok_or_else(bad)
             }
             _ => Err(reply.unknown()),
         }

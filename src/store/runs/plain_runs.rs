@@ -47,9 +47,9 @@ impl Claim {
 }
 
 impl Store {
-    /// Claims at most `slots` runs, up to the first order whose run is not plain. Returns the
-    /// claims. The caller passes the remaining orders to `claim_runs.lua`, which also answers a
-    /// repeated call with the same `token`.
+    /// Claims at most `slots` runs. Returns a claim for each order up to the first order whose run
+    /// is not plain, or `None` if another node claimed the run first. The caller passes the
+    /// remaining orders to `claim_runs.lua`.
     pub(super) async fn claim_plain_runs(
         &self,
         slots: usize,
@@ -57,7 +57,7 @@ impl Store {
         lane: &Lane,
         token: &str,
         orders: &[ClaimOrder],
-    ) -> Result<Vec<Claim>, StoreError> {
+    ) -> Result<Vec<Option<Claim>>, StoreError> {
         let plain = orders.iter().take_while(|order| order.may_be_plain(lane)).count();
         if plain == 0 {
             return Ok(Vec::new());
@@ -88,23 +88,12 @@ impl Store {
         }
         let claimed_at = reply.instant()?;
         reply.number()?;
-        let mut claims = Vec::new();
-        for order in orders.iter().take(reply.left()) {
-            claims.push(Claim {
-                run: order.run.clone(),
-                lane: lane.clone(),
-                job_lane: order.job_lane.clone(),
-                fence: reply.fence()?,
-                attempt: 1,
-                recoveries: 0,
-                failures: 0,
-                unclear: 0,
-                claimed_before: false,
-                claimed_at,
-                places: Vec::new(),
-            });
-        }
-        Ok(claims)
+        let answered = orders.iter().take(reply.left());
+        let claims = answered.map(|order| {
+            let fence = reply.fence()?;
+            Ok((fence.as_u64() > 0).then(|| order.first_claim(lane, fence, claimed_at)))
+        });
+        claims.collect()
     }
 
     /// Ends successful attempts of plain runs of `queue`. Returns for each run the number of its

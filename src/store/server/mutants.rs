@@ -78,7 +78,7 @@ impl Mutant {
             ],
             Self::SuccessorAtCompletion => &[
                 // `claim_runs` claims all runs.
-                ("claim_plain_runs", "if most <= 0 then", "if true then"),
+                ("claim_plain_runs", "if most <= 0 or", "if true or"),
                 (
                     "claim_runs",
                     "if is_pending then\n    plant_pending(",

@@ -152,8 +152,10 @@ async fn reported(play: &Play, is_good: bool) {
         return;
     }
     let order = play.world.order(&run).await;
-    let replies =
-        store.claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+    let replies = store
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("@@notices"), &token(), &[order])
+        .await
+        .unwrap();
     if let Some(ClaimReply::Claimed(claim)) = replies.into_iter().next() {
         let state = if is_good { RunState::Succeeded } else { RunState::Failed };
         play.world.finish(play.now, &claim, Verdict::Final(state)).await;

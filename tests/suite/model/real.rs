@@ -243,8 +243,10 @@ impl Real {
             lease: LEASE,
         };
         let call = if by.number == 0 { token() } else { format!("{by:?} of {run}") };
-        let replies =
-            store.claim_runs(&claimant, &queue("default"), &call, &[order]).await.unwrap();
+        let replies = store
+            .claim_runs(usize::MAX, &claimant, &queue("default"), &call, &[order])
+            .await
+            .unwrap();
         match &replies[..] {
             [ClaimReply::Claimed(claim)] => {
                 let Reply::Claimed(fence) = wanted else { return Reply::Claimed(0) };

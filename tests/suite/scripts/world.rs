@@ -284,7 +284,13 @@ impl World {
     pub(crate) async fn claim(&self, offset: i64, order: &ClaimOrder) -> ClaimReply {
         let at = self.at(offset);
         let replies = at
-            .claim_runs(&claimant("n1"), &order.job_lane, &token(), std::slice::from_ref(order))
+            .claim_runs(
+                usize::MAX,
+                &claimant("n1"),
+                &order.job_lane,
+                &token(),
+                std::slice::from_ref(order),
+            )
             .await;
         replies.unwrap().pop().unwrap()
     }

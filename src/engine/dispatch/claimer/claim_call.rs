@@ -48,7 +48,7 @@ impl Claimer {
             let error = match self
                 .node
                 .store
-                .claim_runs_within(slots, &self.claimant, lane, token, orders)
+                .claim_runs(slots, &self.claimant, lane, token, orders)
                 .await
             {
                 // Another Redis server answers now, and may not know this claim. The next poll

@@ -186,7 +186,10 @@ impl Claimer {
                 report.blocked += 1;
                 report.done += 1;
             }
-            ClaimReply::Gone => report.done += 1,
+            ClaimReply::Gone => {
+                report.gone += 1;
+                report.done += 1;
+            }
             // The run stays in its lane. A poll returns the run again when its queue has room.
             ClaimReply::NoRoom => report.has_no_room = true,
             ClaimReply::Early => report.left += 1,

@@ -53,6 +53,8 @@ pub(crate) struct ClaimReport {
     /// The number of entries that stay in the due set because they could be neither claimed nor
     /// removed.
     pub(crate) left: usize,
+    /// The number of runs in `done` that another node claimed first.
+    pub(crate) gone: usize,
     /// The number of runs to which the claim call gave a reply.
     pub(crate) judged: usize,
     /// The number of runs in `judged` that are blocked and do not start now.
@@ -61,6 +63,18 @@ pub(crate) struct ClaimReport {
     pub(crate) has_no_room: bool,
     /// The runs that need another decision, because their job or its records changed meanwhile.
     pub(crate) again: Vec<DueRun>,
+}
+
+impl ClaimReport {
+    /// Adds the numbers of entries in `more`.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.started += more.started;
+        self.done += more.done;
+        self.left += more.left;
+        self.gone += more.gone;
+        self.judged += more.judged;
+        self.blocked += more.blocked;
+    }
 }
 
 /// The time at which another round may claim more runs.

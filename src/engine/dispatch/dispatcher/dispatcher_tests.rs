@@ -101,6 +101,22 @@ fn a_run_that_does_not_start_leaves_its_slot_to_the_next_in_turn() {
 }
 
 #[test]
+fn a_lane_of_which_other_nodes_claim_runs_offers_more_runs_than_slots() {
+    let mut dispatcher = Dispatcher::default();
+    let gone = |batch: &ClaimBatch| {
+        let count = batch.runs.len();
+        ClaimReport { gone: count, done: count, judged: count, ..ClaimReport::default() }
+    };
+    dispatcher.begin_round(vec![queue(4, 1, vec![("q", entries("a", 4))])], 4);
+    assert_eq!(carry_out(&mut dispatcher, gone), [runs_of("a", 4)]);
+    assert_eq!(more(&dispatcher, "q"), 8);
+    for wanted in (4..=12).rev() {
+        dispatcher.begin_round(vec![queue(4, 1, vec![("q", entries("b", 20))])], 4);
+        assert_eq!(carry_out(&mut dispatcher, all_start), [runs_of("b", wanted)]);
+    }
+}
+
+#[test]
 fn slots_that_a_queue_did_not_use_go_to_a_queue_that_got_none() {
     let mut dispatcher = Dispatcher::default();
     let found = vec![

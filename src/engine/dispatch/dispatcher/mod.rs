@@ -32,7 +32,7 @@ use crate::store::{DueEntry, LaneAsk};
 pub(crate) use dispatch_step::{
     ClaimBatch, ClaimReport, DispatchPace, DispatchStep, FoundBehind, FoundQueue,
 };
-use queue_round::{LaneCounts, QueueRound};
+use queue_round::QueueRound;
 use run_hints::RunHints;
 use walk_progress::LaneWalk;
 
@@ -72,6 +72,8 @@ pub(crate) struct Dispatcher {
     turns: HashMap<QueueName, LaneTurns>,
     /// The number of due entries of each lane that could be neither claimed nor removed.
     left: HashMap<Lane, usize>,
+    /// The number of runs of each lane that other nodes may claim between a poll and the claim.
+    gone: HashMap<Lane, usize>,
     /// The lanes in which a recent claim found blocked runs.
     blocked: HashSet<Lane>,
     /// The progress of the search in each lane with blocked runs.
@@ -95,11 +97,16 @@ impl Dispatcher {
     }
 
     /// Returns the number of due runs of `lane` to read in addition to the free slots. This is the
-    /// number of runs that could be neither claimed nor removed after the last poll, plus `BATCH`
-    /// if the lane has blocked runs.
+    /// number of runs that could be neither claimed nor removed after the last poll, plus the
+    /// number that other nodes may claim first, plus `BATCH` if the lane has blocked runs.
     fn left_in(&self, lane: &Lane) -> usize {
         let blocked = if self.blocked.contains(lane) { BATCH } else { 0 };
-        self.left.get(lane).copied().unwrap_or(0) + blocked
+        self.left.get(lane).copied().unwrap_or(0) + self.gone_in(lane) + blocked
+    }
+
+    /// Returns the number of runs of `lane` that other nodes may claim between a poll and the claim.
+    fn gone_in(&self, lane: &Lane) -> usize {
+        self.gone.get(lane).copied().unwrap_or(0)
     }
 
     /// Begins a round with the due entries that a poll found. The node may start at most `capacity`
@@ -180,7 +187,7 @@ impl Dispatcher {
         // The entries met so far. Without them, a run listed in two lanes would be started twice.
         let mut met = HashSet::new();
         for (at, (lane, entries)) in found.into_iter().enumerate() {
-            let mut counts = LaneCounts::default();
+            let mut counts = ClaimReport::default();
             for entry in entries {
                 if !met.insert(entry.member.clone()) {
                     continue;
@@ -204,7 +211,8 @@ impl Dispatcher {
         }
         let turns = self.turns.get(&queue).copied().unwrap_or_default();
         let picks = turns.order(waiting);
-        QueueRound::new(queue, slots, turns, lanes, picks, no_runs)
+        let spare = lanes.iter().map(|(lane, _)| self.gone_in(lane)).max().unwrap_or(0);
+        QueueRound::new(queue, (slots, spare), turns, lanes, picks, no_runs)
     }
 
     /// Records `report`, the result of the step that `next` returned last.
@@ -239,6 +247,11 @@ impl Dispatcher {
             if counts.judged > 0 && counts.blocked == 0 {
                 self.blocked.remove(&lane);
             }
+            // Twice as many runs may go between the next poll and claim. The number falls slowly,
+            // because nodes do not claim at the same time in each round.
+            let fallen = self.gone_in(&lane).saturating_sub(1);
+            let gone = (2 * counts.gone).max(fallen).min(2 * BATCH);
+            self.gone.insert(lane.clone(), gone);
             self.left.insert(lane, counts.left);
         }
         let pace = match self.round.behind.take() {

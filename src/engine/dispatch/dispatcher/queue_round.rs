@@ -18,20 +18,6 @@ use crate::store::DueEntry;
 /// poll.
 const PASSES: usize = 5;
 
-/// The numbers of due entries in one lane, by the result of the decisions about them.
-#[derive(Debug, Default)]
-pub(super) struct LaneCounts {
-    /// The number of entries that left the due set.
-    pub(super) done: usize,
-    /// The number of entries that stay in the due set because they could be neither claimed nor
-    /// removed.
-    pub(super) left: usize,
-    /// The number of runs to which a claim call gave a reply.
-    pub(super) judged: usize,
-    /// The number of runs in `judged` that are blocked and do not start now.
-    pub(super) blocked: usize,
-}
-
 /// The due runs of one lane that are decided about together, in up to [`PASSES`] passes.
 struct LanePass {
     open: Vec<DueRun>,
@@ -51,7 +37,10 @@ pub(super) struct QueueRound {
     picks: VecDeque<Pick<(usize, DueRun)>>,
     /// The entries that are not valid runs, each with the index of its lane and the reason.
     no_runs: VecDeque<(usize, DueEntry, String)>,
-    pub(super) lanes: Vec<(Lane, LaneCounts)>,
+    /// The lanes, each with the sum of its reports.
+    pub(super) lanes: Vec<(Lane, ClaimReport)>,
+    /// The number of runs to try beyond the free slots, because other nodes claim some of them.
+    spare: usize,
     /// The number of runs from lanes with blocked runs that this round may still try.
     patience: usize,
     /// For each run that is tried now: true if the run was picked because it is the oldest. `None`
@@ -69,15 +58,16 @@ pub(super) struct QueueRound {
 impl QueueRound {
     pub(super) fn new(
         queue: QueueName,
-        slots: usize,
+        (slots, spare): (usize, usize),
         turns: LaneTurns,
-        lanes: Vec<(Lane, LaneCounts)>,
+        lanes: Vec<(Lane, ClaimReport)>,
         picks: Vec<Pick<(usize, DueRun)>>,
         no_runs: VecDeque<(usize, DueEntry, String)>,
     ) -> Self {
         Self {
             queue,
             free: slots,
+            spare,
             turns,
             picks: picks.into(),
             no_runs,
@@ -146,8 +136,8 @@ impl QueueRound {
     fn pick(&mut self, blocked: &HashSet<Lane>) {
         let is_blocked = |at: usize| blocked.contains(&self.lanes[at].0);
         // If some runs may be blocked, one call tries more runs than there are free slots.
-        let batch =
-            if (0..self.lanes.len()).any(is_blocked) { BATCH.max(self.free) } else { self.free };
+        let least = if (0..self.lanes.len()).any(is_blocked) { BATCH } else { 0 };
+        let batch = least.max(self.free + self.spare);
         let mut tried = Vec::new();
         while tried.len() < batch
             && let Some(Pick { item: (at, due_run), is_oldest }) = self.picks.pop_front()
@@ -173,10 +163,7 @@ impl QueueRound {
     /// Records `report`, the result of the last step, and returns the lane of this step.
     pub(super) fn note(&mut self, report: ClaimReport) -> &Lane {
         let (lane, counts) = &mut self.lanes[self.at];
-        counts.done += report.done;
-        counts.left += report.left;
-        counts.judged += report.judged;
-        counts.blocked += report.blocked;
+        counts.add(&report);
         if let Some(pass) = &mut self.pass {
             pass.started += report.started;
             pass.open = if report.has_no_room { Vec::new() } else { report.again };

@@ -5,6 +5,7 @@
 //! When there are more than [`KEPT`] facts of one kind, all facts of this kind are forgotten.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::domain::name::names::{JobName, RunId};
@@ -40,10 +41,7 @@ impl RunHints {
 
     /// Records that the occurrence at `until`, which is later than `run`, has a record.
     pub(crate) fn note_occupied(&mut self, run: &RunId, until: UnixMillis) {
-        if self.occupied.len() > KEPT {
-            self.occupied.clear();
-        }
-        self.occupied.insert(run.clone(), until);
+        note(&mut self.occupied, run.clone(), until);
     }
 
     /// Forgets the occurrence that `note_occupied` recorded for `run`, because `run` was claimed.
@@ -71,19 +69,13 @@ impl RunHints {
 
     /// Records the gates at which `run` has a place or waits.
     pub(crate) fn note_gates(&mut self, run: RunId, gates: Vec<Gate>) {
-        if self.known_places.len() > KEPT {
-            self.known_places.clear();
-        }
-        self.known_places.insert(run, gates);
+        note(&mut self.known_places, run, gates);
     }
 
     /// Records that `run` could be neither claimed nor skipped at `now`. The run is not tried again
     /// for `REFUSED_FOR`.
     pub(crate) fn refuse(&mut self, run: RunId, now: BootInstant) {
-        if self.refused.len() > KEPT {
-            self.refused.clear();
-        }
-        self.refused.insert(run, now);
+        note(&mut self.refused, run, now);
     }
 
     /// Returns true if `refuse` was called for `run` within the last `REFUSED_FOR`, so that the run
@@ -96,4 +88,12 @@ impl RunHints {
         }
         is_refused
     }
+}
+
+/// Adds a fact to `facts`, which are all of one kind.
+fn note<K: Eq + Hash, V>(facts: &mut HashMap<K, V>, of: K, fact: V) {
+    if facts.len() > KEPT {
+        facts.clear();
+    }
+    facts.insert(of, fact);
 }

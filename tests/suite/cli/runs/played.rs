@@ -98,7 +98,13 @@ impl Played {
             lease: Duration::from_secs(60),
         };
         let token = format!("{run}-{}", poll.now);
-        match self.store.claim_runs(&claimant, &queue, &token, &[order]).await.unwrap().pop() {
+        match self
+            .store
+            .claim_runs(usize::MAX, &claimant, &queue, &token, &[order])
+            .await
+            .unwrap()
+            .pop()
+        {
             Some(ClaimReply::Claimed(claim)) => Some(claim),
             other => panic!("{run} was not claimed: {other:?}"),
         }

@@ -45,7 +45,7 @@ async fn a_claim_repeated_with_its_token_gives_the_same_fence_and_changes_nothin
         async move {
             World::won(
                 store
-                    .claim_runs(&claimant("n1"), &queue("default"), token, &[order])
+                    .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), token, &[order])
                     .await
                     .unwrap()
                     .remove(0),
@@ -59,7 +59,7 @@ async fn a_claim_repeated_with_its_token_gives_the_same_fence_and_changes_nothin
     assert_eq!(world.snapshot(), before);
     let other = world
         .at(7)
-        .claim_runs(&claimant("n1"), &queue("default"), "other", &[order])
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), "other", &[order])
         .await
         .unwrap()
         .remove(0);
@@ -76,7 +76,7 @@ async fn a_run_named_twice_in_one_claim_is_won_once() {
         let orders = [order.clone(), order.clone()];
         let mut replies = world
             .at(0)
-            .claim_runs(&claimant("n1"), &queue("default"), "once", &orders)
+            .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), "once", &orders)
             .await
             .unwrap();
         assert!(matches!(replies.pop(), Some(ClaimReply::Gone)));
@@ -96,7 +96,7 @@ async fn claimed_before_is_the_same_for_a_repeated_claim_and_for_any_attempt() {
             let orders = std::slice::from_ref(&order);
             World::won(
                 store
-                    .claim_runs(&claimant("n1"), &queue("default"), &token, orders)
+                    .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token, orders)
                     .await
                     .unwrap()
                     .remove(0),
@@ -213,7 +213,7 @@ async fn one_damaged_run_of_a_batch_keeps_no_other_from_being_claimed() {
     let _: i64 = world.raw("RPUSH", &format!("run:{}", orders[1].run), &["x"]);
     let replies = world
         .at(0)
-        .claim_runs(&claimant("n1"), &queue("default"), &token(), &orders)
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &orders)
         .await
         .unwrap();
     assert!(

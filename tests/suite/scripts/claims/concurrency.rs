@@ -49,8 +49,10 @@ async fn claim_all(
             }
         };
         let orders: Vec<ClaimOrder> = due.iter().map(order).collect();
-        let replies =
-            store.claim_runs(&claimant(&node), &queue("default"), &token(), &orders).await.unwrap();
+        let replies = store
+            .claim_runs(usize::MAX, &claimant(&node), &queue("default"), &token(), &orders)
+            .await
+            .unwrap();
         for reply in replies {
             match reply {
                 ClaimReply::Claimed(claim) => won.push((claim.run, claim.fence)),

@@ -16,7 +16,7 @@ async fn claim_batch(world: &World, offset: i64, prefix: &str, count: usize) -> 
     }
     let replies = world
         .at(offset)
-        .claim_runs(&claimant("n1"), &queue("default"), &token(), &orders)
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &orders)
         .await
         .unwrap();
     replies.into_iter().map(World::won).collect()
@@ -108,7 +108,7 @@ async fn a_counter_of_another_type_is_reported_by_name_and_no_run_leaves_the_due
     let before = world.snapshot();
     let error = world
         .at(0)
-        .claim_runs(&claimant("n1"), &queue("default"), &token(), &[order])
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &[order])
         .await
         .unwrap_err();
     assert!(matches!(&error, StoreError::WrongType { key, .. } if key == "{w}:fence"), "{error}");

@@ -74,7 +74,7 @@ async fn a_run_keeps_its_lane_for_a_retry_and_its_successor_takes_the_job_s() {
     let order = world.order_with(&run, schedd::domain::job::job_spec::Overlap::Skip, 50).await;
     let replies = world
         .at(0)
-        .claim_runs(&claimant("n1"), &queue("default!2"), &token(), &[order])
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("default!2"), &token(), &[order])
         .await
         .unwrap();
     let claim = World::won(replies.into_iter().next().unwrap());

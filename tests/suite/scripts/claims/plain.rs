@@ -43,7 +43,53 @@ const CLAIMS: &[Case] = &[
     ),
     ("an ended run", false, &[("HSET", "run:RUN", &["state", "succeeded"])]),
     ("a taken successor", false, &[("HSET", "run:a@1790000001000", &["state", "succeeded"])]),
-    ("no due entry", false, &[("ZREM", "due:default", &["RUN"])]),
+    ("no due entry", true, &[("ZREM", "due:default", &["RUN"])]),
+    (
+        "a claim of this call",
+        true,
+        &[
+            ("ZREM", "due:default", &["RUN"]),
+            (
+                "HSET",
+                "run:RUN",
+                &[
+                    "state",
+                    "running",
+                    "claim",
+                    "claim",
+                    "fence",
+                    "7",
+                    "attempt",
+                    "1",
+                    "claimed_before",
+                    "0",
+                ],
+            ),
+        ],
+    ),
+    (
+        "a claim of this call for a later attempt",
+        false,
+        &[
+            ("ZREM", "due:default", &["RUN"]),
+            (
+                "HSET",
+                "run:RUN",
+                &[
+                    "state",
+                    "running",
+                    "claim",
+                    "claim",
+                    "fence",
+                    "7",
+                    "attempt",
+                    "2",
+                    "claimed_before",
+                    "1",
+                ],
+            ),
+        ],
+    ),
     ("a ready time to come", false, &[("ZADD", "due:default", &["@100", "RUN"])]),
     ("a corrupt fence counter", false, &[("SET", "fence", &["garbage"])]),
     ("a paused queue", false, &[("HSET", "queue:default", &["paused", "1"])]),
@@ -104,7 +150,7 @@ async fn order(is_once: bool, is_plain: bool) -> ClaimOrder {
 
 async fn claim(store: &Store, order: ClaimOrder) -> ClaimReply {
     let (node, lane) = (claimant("n1"), queue("default"));
-    store.claim_runs(&node, &lane, "claim", &[order]).await.unwrap().remove(0)
+    store.claim_runs(usize::MAX, &node, &lane, "claim", &[order]).await.unwrap().remove(0)
 }
 
 /// The scripts that Redis has run. A script that Redis does not know yet fails, and is called again.
@@ -133,6 +179,25 @@ async fn a_plain_claim_leaves_what_the_judged_claim_leaves_and_other_runs_go_the
             assert_eq!(plain.snapshot(), judged.snapshot(), "{what} {is_once}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_plain_claim_passes_over_runs_that_another_node_claimed() {
+    let world = World::new();
+    let mut orders = Vec::new();
+    for name in ["a", "b", "c"] {
+        world.plant_as(ApplyOrder { is_once: true, ..definition(name, 0) }).await;
+        orders.push(world.order(&run_of(name, 0)).await);
+    }
+    let (store, lane) = (world.at(5), queue("default"));
+    store.claim_runs(usize::MAX, &claimant("n1"), &lane, "first", &orders[..2]).await.unwrap();
+    let before = calls(&world);
+    let replies = store.claim_runs(1, &claimant("n2"), &lane, "second", &orders).await.unwrap();
+    assert!(
+        matches!(&replies[..], [ClaimReply::Gone, ClaimReply::Gone, ClaimReply::Claimed(_)]),
+        "{replies:?}"
+    );
+    assert_eq!(calls(&world) - before, 1);
 }
 
 async fn claimed(is_once: bool, changes: &[Change]) -> (World, Claim) {
@@ -193,8 +258,7 @@ async fn many_plain_runs_are_claimed_and_ended_in_one_call_each() {
     let _: i64 = world.raw("HSET", "job:c", &["paused", "1"]);
     let before = calls(&world);
     let (node, lane) = (claimant("n1"), queue("default"));
-    let mut replies =
-        world.at(5).claim_runs_within(4, &node, &lane, "once", &orders).await.unwrap();
+    let mut replies = world.at(5).claim_runs(4, &node, &lane, "once", &orders).await.unwrap();
     assert_eq!(calls(&world) - before, 2);
     let last = replies.pop().unwrap();
     assert!(matches!(last, ClaimReply::Full), "{last:?}");
@@ -217,7 +281,7 @@ async fn slots_that_plain_runs_fill_leave_the_rest_due_without_a_second_call() {
     }
     let before = calls(&world);
     let (node, lane) = (claimant("n1"), queue("default"));
-    let replies = world.at(5).claim_runs_within(2, &node, &lane, "once", &orders).await.unwrap();
+    let replies = world.at(5).claim_runs(2, &node, &lane, "once", &orders).await.unwrap();
     assert_eq!(calls(&world) - before, 1);
     assert!(matches!(replies[2], ClaimReply::Full), "{replies:?}");
     assert_eq!(world.score("due:default", &orders[2].run.to_string()), Some(0));

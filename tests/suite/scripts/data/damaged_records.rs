@@ -102,7 +102,7 @@ async fn a_claim_asked_for_twice_is_answered_although_its_record_is_damaged() {
         World::won(
             world
                 .at(0)
-                .claim_runs(&claimant("n1"), &queue("default"), "one", orders)
+                .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), "one", orders)
                 .await
                 .unwrap()
                 .remove(0),

@@ -128,6 +128,7 @@ async fn a_claim_that_ran_although_its_call_timed_out_is_found_by_its_token() {
         async move {
             store
                 .claim_runs(
+                    usize::MAX,
                     &crate::scripts::world::claimant("n1"),
                     &crate::scripts::world::queue("default"),
                     "one",
@@ -240,6 +241,7 @@ async fn a_replica_is_refused_also_when_it_becomes_one_later() {
         world
             .at(0)
             .claim_runs(
+                usize::MAX,
                 &crate::scripts::world::claimant("n1"),
                 &crate::scripts::world::queue("default"),
                 "x",

@@ -578,7 +578,7 @@ async fn a_restored_end_frees_the_next_run_in_its_jobs_queue_and_a_stray_entry_n
     let order = world.order(&first).await;
     let replies = world
         .at(3000)
-        .claim_runs(&claimant("n1"), &queue("default"), &token(), &[order])
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &[order])
         .await
         .unwrap();
     assert!(matches!(replies[..], [schedd::store::ClaimReply::Gone]));

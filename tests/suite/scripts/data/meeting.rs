@@ -121,7 +121,8 @@ async fn a_claim_made_from_a_poll_is_not_sent_to_another_server() {
     let () = redis::cmd("SAVE").query(&mut world.redis.connection()).unwrap();
     world.redis.restart();
     let (n1, queues) = (claimant("n1"), queue("default"));
-    let claim = || store.claim_runs(&n1, &queues, "token", std::slice::from_ref(&order));
+    let claim =
+        || store.claim_runs(usize::MAX, &n1, &queues, "token", std::slice::from_ref(&order));
     // The first call finds its connection broken.
     let mut refused = claim().await.unwrap_err();
     for _ in 0..100 {

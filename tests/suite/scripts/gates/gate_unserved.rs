@@ -84,8 +84,11 @@ async fn crowd(world: &World, count: usize, lane: &str, gates: &[&str]) {
             .zip(at..)
             .map(|(run, at)| ClaimOrder { run: run.clone(), ..of_jobs[at % jobs].clone() })
             .collect();
-        let replies =
-            world.at(1_500).claim_runs(&claimant("n1"), &of, &token(), &orders).await.unwrap();
+        let replies = world
+            .at(1_500)
+            .claim_runs(usize::MAX, &claimant("n1"), &of, &token(), &orders)
+            .await
+            .unwrap();
         let is_waiting =
             |reply: &ClaimReply| matches!(reply, ClaimReply::Blocked(Blocking::AtGate));
         assert!(
@@ -340,7 +343,7 @@ async fn a_lane_that_is_served_again_comes_to_its_right_by_due_order() {
     order.known_places = gates.iter().map(|name| gate(name)).collect();
     let try_it = async |offset: i64, order: &ClaimOrder| {
         let at = world.at(offset);
-        at.claim_runs(&claimant("n2"), &of, &token(), std::slice::from_ref(order))
+        at.claim_runs(usize::MAX, &claimant("n2"), &of, &token(), std::slice::from_ref(order))
             .await
             .unwrap()
             .remove(0)
@@ -385,7 +388,7 @@ async fn among_lanes_that_are_served_the_first_by_due_and_id_is_let_in() {
             let of: Lane = lane.parse().unwrap();
             let reply = world
                 .at(20)
-                .claim_runs(&claimant("n1"), &of, &token(), &[order])
+                .claim_runs(usize::MAX, &claimant("n1"), &of, &token(), &[order])
                 .await
                 .unwrap()
                 .remove(0);
@@ -403,7 +406,7 @@ async fn among_lanes_that_are_served_the_first_by_due_and_id_is_let_in() {
             let of: Lane = lane.parse().unwrap();
             let reply = world
                 .at(now + 1)
-                .claim_runs(&claimant("n1"), &of, &token(), &[order])
+                .claim_runs(usize::MAX, &claimant("n1"), &of, &token(), &[order])
                 .await
                 .unwrap()
                 .remove(0);

@@ -249,7 +249,13 @@ impl Walk {
             let node = self.rng.usize(0..3);
             let at = self.world.at(self.now);
             let reply = at
-                .claim_runs(&claimant(&format!("n{node}")), &queue(lane), &token(), &[order])
+                .claim_runs(
+                    usize::MAX,
+                    &claimant(&format!("n{node}")),
+                    &queue(lane),
+                    &token(),
+                    &[order],
+                )
                 .await
                 .unwrap()
                 .remove(0);

@@ -426,7 +426,7 @@ async fn a_claim_repeated_with_its_token_neither_waits_twice_nor_gives_a_place_u
     for round in 0..2 {
         let replies = world
             .at(5)
-            .claim_runs(&claimant("n1"), &queue("default"), "one", &orders)
+            .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), "one", &orders)
             .await
             .unwrap();
         assert!(matches!(&replies[0], ClaimReply::Claimed(_)), "{replies:?}");
@@ -453,7 +453,7 @@ async fn blocked_runs_take_no_slot_and_nothing_is_claimed_beyond_the_slots() {
     for _ in 0..2 {
         let replies = world
             .at(6)
-            .claim_runs_within(1, &claimant("n1"), &queue("default"), "one", &orders)
+            .claim_runs(1, &claimant("n1"), &queue("default"), "one", &orders)
             .await
             .unwrap();
         assert!(matches!(&replies[1..], [ClaimReply::Claimed(_), ClaimReply::Full]), "{replies:?}");
@@ -470,7 +470,7 @@ async fn a_run_that_waits_goes_back_to_its_own_lane() {
     let order = world.order_at(&run_of("b", 1), KEY).await;
     let replies = world
         .at(5)
-        .claim_runs(&claimant("n1"), &lane, &token(), std::slice::from_ref(&order))
+        .claim_runs(usize::MAX, &claimant("n1"), &lane, &token(), std::slice::from_ref(&order))
         .await
         .unwrap();
     assert!(is_queued(&replies[0]));
@@ -585,7 +585,7 @@ async fn a_damaged_gate_keeps_out_its_own_runs_only() {
             [world.order_at(&run_of("a", 0), KEY).await, world.order(&run_of("b", 1)).await];
         let replies = world
             .at(5)
-            .claim_runs(&claimant("n1"), &queue("default"), &token(), &orders)
+            .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &orders)
             .await
             .unwrap();
         let reported = matches!(&replies[0], ClaimReply::WrongType(error) if error.to_string().contains(&world.key(damaged)));
@@ -695,7 +695,7 @@ async fn a_run_that_finds_its_gate_shut_costs_redis_a_bounded_number_of_commands
     let before = commands();
     let replies = world
         .at(2)
-        .claim_runs(&claimant("n1"), &queue("default"), &token(), &orders)
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &orders)
         .await
         .unwrap();
     assert!(replies.iter().all(is_queued), "{replies:?}");

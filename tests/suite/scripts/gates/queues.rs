@@ -37,7 +37,11 @@ pub(crate) async fn claim_all(
     for run in runs {
         orders.push(world.order(run).await);
     }
-    world.at(offset).claim_runs(&claimant("n1"), &queue("default"), token, &orders).await.unwrap()
+    world
+        .at(offset)
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), token, &orders)
+        .await
+        .unwrap()
 }
 
 pub(crate) fn won(replies: &[ClaimReply]) -> usize {

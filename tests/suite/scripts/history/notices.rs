@@ -56,7 +56,7 @@ impl World {
         let order = self.order(&notice.parse().unwrap()).await;
         let replies = self
             .at(offset)
-            .claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order])
+            .claim_runs(usize::MAX, &claimant("n1"), &queue("@@notices"), &token(), &[order])
             .await
             .unwrap();
         let claim = Self::won(replies.into_iter().next().unwrap());
@@ -110,7 +110,7 @@ async fn the_end_of_a_run_asks_for_the_notices_its_job_wants_and_each_is_planted
     let order = world.order(&notice).await;
     let replies = world
         .at(5_001)
-        .claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order])
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("@@notices"), &token(), &[order])
         .await
         .unwrap();
     let claim = World::won(replies.into_iter().next().unwrap());
@@ -472,7 +472,7 @@ async fn a_notice_that_failed_for_good_is_named_by_doctor_by_its_job_and_in_the_
     let order = world.order(&notice).await;
     let replies = world
         .at(3)
-        .claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order])
+        .claim_runs(usize::MAX, &claimant("n1"), &queue("@@notices"), &token(), &[order])
         .await
         .unwrap();
     let claim = World::won(replies.into_iter().next().unwrap());

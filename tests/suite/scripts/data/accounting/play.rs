@@ -413,8 +413,10 @@ impl Play {
         let next = order.successor.as_ref().map(|next| next.run.due());
         let is_first =
             self.world.raw::<Option<String>>("HGET", &format!("run:{run}"), &["fence"]).is_none();
-        let replies =
-            store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await.unwrap();
+        let replies = store
+            .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &[order])
+            .await
+            .unwrap();
         match replies.into_iter().next().unwrap() {
             ClaimReply::Claimed(claim) => {
                 let others =

@@ -100,7 +100,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 per_key: schedd::domain::queue::gate::PerKey::default(),
             };
             match store
-                .claim_runs(&claimant("n1"), &queue("default"), &token(), &[order])
+                .claim_runs(usize::MAX, &claimant("n1"), &queue("default"), &token(), &[order])
                 .await?
                 .remove(0)
             {
