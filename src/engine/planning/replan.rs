@@ -54,7 +54,8 @@ pub(crate) struct Replanner {
 /// Searches for plans made while Redis' clock was ahead, at the start and after each step of that
 /// clock. Never returns.
 pub(crate) async fn run(replanner: Arc<Replanner>) {
-    let mut again = AGAIN.iter();
+    // After a step before the start, one search is enough: nodes that ran then saw the step.
+    let mut again = [].iter();
     loop {
         let pause = match look(&replanner).await {
             Ok(()) => again.next().copied(),
@@ -119,17 +120,19 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
     let mut lanes: BTreeSet<Lane> = store.list_lanes().await?;
     lanes.extend(store.list_host_lanes().await?);
     for lane in &lanes {
-        let mut pages = Pages::after(store.now().await?);
+        let (now, mut offset) = (store.now().await?, 0);
         loop {
-            let (due, count) = store.list_due_after(lane, pages.after, pages.offset, RUNS).await?;
-            let last = due.last().map(|(_, ready)| *ready);
+            let (due, count) = store.list_due_from_last(lane, offset, RUNS).await?;
+            let is_end = count < RUNS || due.last().is_some_and(|(_, ready)| *ready <= now);
             // A planned run without jitter and splay is ready at its due time and needs no check
             // here.
             let odd: Vec<(RunId, UnixMillis)> = due
                 .into_iter()
-                .filter(|(run, ready)| run.is_manual() || run.due() != *ready)
+                .filter(|(run, ready)| *ready > now && (run.is_manual() || run.due() != *ready))
                 .collect();
             let far = far_plans::ready_instead_of(store, &odd).await?;
+            // A repaired run leaves its place, so that the place of the runs before it changes.
+            offset += count.saturating_sub(far.len()).max(1);
             if !far.is_empty() {
                 let runs: Vec<(RunId, Option<Fence>)> =
                     far.into_keys().map(|run| (run, None)).collect();
@@ -139,7 +142,7 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
                     .await?;
                 mend(store, findings).await?;
             }
-            if !pages.turn(last, count, RUNS) {
+            if is_end {
                 break;
             }
         }
@@ -205,47 +208,4 @@ pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<
         }
     }
     Ok(())
-}
-
-/// A position in a sorted set of times that is read page by page.
-struct Pages {
-    after: UnixMillis,
-    /// The number of entries later than `after` that were examined.
-    offset: usize,
-}
-
-impl Pages {
-    fn after(after: UnixMillis) -> Self {
-        Self { after, offset: 0 }
-    }
-
-    /// Moves the position behind a page of `count` entries whose last entry has the time `last`.
-    /// Returns false if this page was not full (fewer than `most` entries), so no page follows.
-    fn turn(&mut self, last: Option<UnixMillis>, count: usize, most: usize) -> bool {
-        // More entries than fit on a page may have the same instant. The offset then moves instead.
-        match last
-            .map(|last| last.saturating_sub(Duration::from_millis(1)))
-            .filter(|last| *last > self.after)
-        {
-            Some(last) => (self.after, self.offset) = (last, 0),
-            None => self.offset += count,
-        }
-        count >= most
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_go_on_at_the_last_instant_and_pass_one_that_fills_them() {
-        let at = |ms| UnixMillis::new(ms).unwrap();
-        let mut pages = Pages::after(at(10));
-        assert!(pages.turn(Some(at(20)), 5, 5));
-        assert_eq!((pages.after, pages.offset), (at(19), 0));
-        assert!(pages.turn(Some(at(20)), 5, 5), "all of them at one instant");
-        assert_eq!((pages.after, pages.offset), (at(19), 5));
-        assert!(!pages.turn(Some(at(30)), 2, 5));
-    }
 }

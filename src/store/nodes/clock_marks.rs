@@ -17,23 +17,19 @@ use crate::store::server::store_error::StoreError;
 const PAGE: usize = 200;
 
 impl Store {
-    /// Lists runs of a lane with a ready time after `after`, each with its ready time. The list has
-    /// `limit` entries starting at `offset`. Malformed entries are skipped. Also returns the number
-    /// of entries read.
-    pub async fn list_due_after(
+    /// Lists runs of a lane, each with its ready time, from the last ready time backwards. The list
+    /// has `limit` entries starting at `offset`. Malformed entries are skipped. Also returns the
+    /// number of entries read.
+    pub async fn list_due_from_last(
         &self,
         lane: &Lane,
-        after: UnixMillis,
         offset: usize,
         limit: usize,
     ) -> Result<(Vec<(RunId, UnixMillis)>, usize), StoreError> {
         let mut pipeline = redis::pipe();
-        let range = pipeline.cmd("ZRANGE").arg(self.keys.due(lane));
-        range
-            .arg(format!("({}", after.as_i64()))
-            .arg(format!("({}", UnixMillis::END))
-            .arg("BYSCORE");
-        range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.due(lane)).arg(offset);
+        // By place, because Redis counts through all entries before an offset into a range of times.
+        range.arg(offset + limit - 1).arg("REV").arg("WITHSCORES");
         // A due set of the wrong type counts as empty. The poll of its lane reports the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.pop();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok((Vec::new(), 0)) };
