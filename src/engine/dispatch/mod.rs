@@ -8,6 +8,7 @@ pub(crate) mod definitions;
 pub(crate) mod dispatcher;
 pub(crate) mod due_entry;
 pub(crate) mod gatekeeper;
+pub(crate) mod lane_pages;
 pub(crate) mod lane_search;
 pub(crate) mod node_limits;
 pub(crate) mod nudges;

@@ -22,6 +22,7 @@ use super::claimer::Claimer;
 use super::definitions::ZoneReadings;
 use super::dispatcher::{ClaimReport, DispatchPace, DispatchStep, Dispatcher, FoundQueue};
 use super::gatekeeper::Gatekeeper;
+use super::lane_pages::{LanePage, LanePages};
 use super::lane_search::{LaneSearch, SearchBounds};
 use super::node_limits::{LimitLook, NodeLimits};
 use super::slots::{BATCH, Offer};
@@ -59,6 +60,7 @@ struct DispatchParts {
     claimer: Claimer,
     search: LaneSearch,
     gatekeeper: Gatekeeper,
+    pages: LanePages,
     quiet: Option<Quiet>,
 }
 
@@ -78,6 +80,8 @@ struct FoundLanes {
     next: Option<UnixMillis>,
     /// True if no run is due and each lane could be read.
     is_quiet: bool,
+    /// True if the next poll leaves out some of these lanes.
+    has_idle: bool,
 }
 
 /// Polls until `stop` is cancelled. Before it returns, it finishes a claim under way and starts the
@@ -94,6 +98,7 @@ pub(crate) async fn run(ticker: Arc<Ticker>, stop: CancellationToken) {
         ),
         search: LaneSearch { node: ticker.node.clone(), health },
         gatekeeper: Gatekeeper::default(),
+        pages: LanePages::default(),
         quiet: None,
     };
     let timer = BootTimer::new()
@@ -169,9 +174,11 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     for offer in &mut offers {
         offer.slots = offer.slots.min(capacity);
     }
-    let lanes = parts.dispatcher.asks(&offers);
+    let has_room = capacity > 0 && !offers.is_empty() && offers.iter().all(|offer| offer.slots > 0);
     let known = ticker.runner.loss_watch.known_now();
     let sent = BootInstant::now();
+    let LanePage { offers, is_whole } = parts.pages.page(offers, sent);
+    let lanes = parts.dispatcher.asks(&offers);
     let poll = match ticker.node.store.list_due(&lanes).await {
         Ok(poll) => poll,
         Err(error) => return no_answer(ticker, &error, sent),
@@ -187,7 +194,7 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     ticker.node.store.trust(&poll.marks.server);
     ticker.node.wakeups.note_poll(poll.trace.as_ref());
     let is_calm = poll.gates.is_empty() && state_of_data(&poll) == NoteData::IsSettled;
-    let has_room = capacity > 0 && !offers.is_empty() && offers.iter().all(|offer| offer.slots > 0);
+    parts.pages.note_poll(poll.now, poll.trace.as_ref().filter(|_| is_calm), sent);
     let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));
     let mut next = to_gate.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP));
     match parts.gatekeeper.open(&ticker.node, &poll.gates, &lanes).await {
@@ -205,7 +212,10 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
         next = next.min(head.since(poll.now).saturating_sub(poll.past_now));
     }
     let first = found.next.into_iter().chain(poll.next_gate).min();
-    let is_quiet = is_calm && has_room && found.is_quiet;
+    let is_quiet = is_calm && has_room && is_whole && found.is_quiet;
+    if !is_whole {
+        next = next.min(if found.has_idle { Duration::ZERO } else { tick });
+    }
     parts.dispatcher.begin_round(found.queues, capacity);
     work(ticker, parts, poll.now).await;
     if claim_behind(ticker, parts, poll.now).await.is_err() {
@@ -278,12 +288,13 @@ fn is_step(ticker: &Ticker, now: UnixMillis, sent: BootInstant) -> bool {
 /// of the answers, and `past_now` the time passed since.
 fn read_lanes(
     ticker: &Ticker,
-    parts: &DispatchParts,
+    parts: &mut DispatchParts,
     offers: Vec<Offer>,
     answers: Vec<LanePoll>,
     (now, past_now): (UnixMillis, Duration),
 ) -> FoundLanes {
     let (mut found, mut next, mut is_quiet) = (Vec::new(), None::<UnixMillis>, true);
+    let mut has_idle = false;
     let mut answers = answers.into_iter();
     for Offer { queue, lanes, mut slots, share } in offers {
         let (mut in_lanes, mut hold) = (Vec::new(), None);
@@ -291,10 +302,16 @@ fn read_lanes(
             match answer {
                 LanePoll::WrongType(error) => {
                     is_quiet = false;
+                    parts.pages.forget(&lane);
                     parts.claimer.report_wrong_type(&lane, &error);
                 }
                 LanePoll::Due { due, next: head, capacity, no_room } => {
-                    is_quiet &= due.is_empty() && no_room.is_none();
+                    if due.is_empty() && no_room.is_none() {
+                        has_idle |= parts.pages.note_next(&lane, head);
+                    } else {
+                        is_quiet = false;
+                        parts.pages.forget(&lane);
+                    }
                     hold = hold.or(no_room);
                     slots = slots.min(capacity.unwrap_or(slots));
                     if head.is_some() || !due.is_empty() {
@@ -316,8 +333,9 @@ fn read_lanes(
             found.push(FoundQueue { queue, share, slots, lanes: in_lanes });
         }
     }
+    let next = next.into_iter().chain(parts.pages.first()).min();
     ticker.health.progress.saw_next(next.map(|head| head.since(now).saturating_sub(past_now)));
-    FoundLanes { queues: found, next, is_quiet }
+    FoundLanes { queues: found, next, is_quiet, has_idle }
 }
 
 /// Records that due runs of `queue` wait for a slot, and since when. Only time in which all slots

@@ -98,6 +98,18 @@ impl PollTrace {
         &self.counts
     }
 
+    /// Returns a state with these counters, in the order of [`Change::ALL`].
+    #[cfg(test)]
+    pub(crate) fn counted(counts: &[u32]) -> Self {
+        let counts = counts.iter().flat_map(|count| count.to_be_bytes()).collect();
+        Self {
+            connection: 1,
+            epoch: String::new(),
+            fence: String::new(),
+            counts: ChangeCounts(counts),
+        }
+    }
+
     /// Returns true if both polls found the same epoch on the same connection.
     pub fn is_of_same_data(&self, other: &Self) -> bool {
         self.connection == other.connection && self.epoch == other.epoch

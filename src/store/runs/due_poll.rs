@@ -28,7 +28,7 @@ use crate::store::server::store_error::StoreError;
 const HOLD: Duration = Duration::from_millis(1500);
 
 /// The most lanes that one call of `list_due.lua` reads, so that the call takes a few milliseconds.
-const LANES: usize = 200;
+const LANES: usize = 100;
 
 /// The result of polling the due runs of several lanes.
 #[derive(Debug)]

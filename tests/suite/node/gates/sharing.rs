@@ -43,6 +43,36 @@ fn equal_nodes_share_the_work_and_each_run_is_done_once() {
 }
 
 #[test]
+fn two_nodes_with_many_lanes_do_each_run_once_soon_after_it_is_due() {
+    let (server, script) = (TestRedis::start(), Script::new());
+    let eye = Eye::on(&server);
+    let queues: Vec<String> = (0..250).map(|n| format!("[queues.q{n}]\nconcurrency = 4")).collect();
+    let queues = queues.join("\n");
+    let _nodes: Vec<_> = ["one", "two"]
+        .map(|name| ScriptedNode::on(&server, &script).node(name).jobs(&queues).start())
+        .into();
+    until("all queues are declared", LONG, || {
+        let known: usize =
+            redis::cmd("HLEN").arg("{schedd}:queues").query(&mut server.connection()).unwrap();
+        Some(()).filter(|()| known >= 250)
+    });
+    for number in 0..250 {
+        let (name, queue) = (format!("n{number}"), format!("q{number}"));
+        eye.add(&json!({"name": name, "in": "3s", "shell": "true", "queue": queue}));
+    }
+    // Runs that are added while the pages of the lanes are read in turn.
+    for number in 0..20 {
+        let (name, queue) = (format!("late{number}"), format!("q{}", number * 12));
+        eye.add(&json!({"name": name, "in": "0s", "shell": "true", "queue": queue}));
+    }
+    until("all have run", LONG, || {
+        Some(()).filter(|()| script.all().iter().filter(|run| run.ended.is_some()).count() >= 270)
+    });
+    let runs: BTreeSet<String> = script.all().into_iter().map(|effect| effect.run).collect();
+    assert_eq!((runs.len(), script.all().len()), (270, 270));
+}
+
+#[test]
 fn of_different_files_the_last_push_wins_and_a_job_goes_when_no_file_lists_it() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
