@@ -236,16 +236,16 @@ end
 local function withdraw(k, job)
   redis.call('DEL', k.run)
   unwatch_planned(k, k.id)
-  if job[4] then
-    if job[5] == '1' then redis.call('HSETNX', k.job, 'paused_run', k.id) end
+  if job.paused then
+    if job.once == '1' then redis.call('HSETNX', k.job, 'paused_run', k.id) end
     return
   end
-  local planned = job[2] or ''
+  local planned = job.pending or ''
   if planned ~= '' and whole(string.match(planned, '@(%d+)'), PARKED) < tonumber(k.due_ms) then return end
   plant_pending(k, k.job_name, k.id, k.due_ms, k.due_ms)
   if planned ~= '' then redis.call('ZREM', k.job_due, planned) end
   local gate = gate_names(k.run_gates)[1]
-  if gate then set_gate_entry(k.job_gates, k.job, job[13] .. ' ' .. gate .. ' ' .. k.job_name) end
+  if gate then set_gate_entry(k.job_gates, k.job, job.queue .. ' ' .. gate .. ' ' .. k.job_name) end
 end
 
 local claimed, slots = 0, tonumber(slots)
@@ -253,193 +253,230 @@ local claimed, slots = 0, tonumber(slots)
 -- repeated call.
 local judged = {}
 
-local function claim(k)
-  local id = k.id
+local RUN_FIELDS = {'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end', 'unclear', 'claimed_before', 'waiting_for',
+  'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at', 'delivery', 'started_at', 'retried_at'}
+local JOB_FIELDS = {'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched', 'skipped_behind', 'first_rev',
+  'same_since', 'delay', 'queue'}
+
+-- Returns the fields of a record by their names; an absent field is false.
+local function read_fields(key, names)
+  local found, fields = redis.call('HMGET', key, unpack(names)), {}
+  for at, name in ipairs(names) do fields[name] = found[at] end
+  return fields
+end
+
+-- Returns the reply for a run that is not in the due set. A repeated call gets its claim again.
+local function absent(run, is_named_twice)
+  if run.state ~= 'running' or run.claim ~= token or is_named_twice then return {'gone'} end
+  claimed = claimed + 1
+  return {'claimed', run.fence, whole(run.attempt, COUNT), whole(run.lease_end, FENCE), whole(run.recoveries, COUNT),
+    whole(run.failures, COUNT), whole(run.unclear, COUNT), run.claimed_before == '0' and 0 or 1}
+end
+
+-- Returns true if nobody planned or asked for the run. A run that its job planned has a record, or is
+-- open, waiting or spread. A run that an operator asked for has a record.
+local function is_unplanned(k, run, job)
+  if run.is_pending or run.state or run.fence then return false end
+  return k.kind == 'manual' or not job.ended and not redis.call('ZSCORE', k.open, k.id) and not redis.call('ZSCORE', k.waiting, k.id)
+    and not redis.call('ZSCORE', k.catch_up, k.id)
+end
+
+-- Reads the records of a run and of its job. Returns both, or nil and the reply if no decision about
+-- the run is needed.
+local function read(k)
   local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.catch_up, 'zset',
     k.job_dead, 'zset', k.manual, 'zset'}) or k.job_due ~= k.due and wrong_type({k.job_due, 'zset'})
-  if item_bad then return item_bad end
-  local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
-    'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at',
-    'delivery', 'started_at', 'retried_at')
-  local ready = redis.call('ZSCORE', k.due, id)
-  local is_named_twice = judged[id]
-  judged[id] = true
-  if not ready then
-    if run[2] == 'running' and run[3] == token and not is_named_twice then
-      claimed = claimed + 1
-      return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT),
-        whole(run[8], COUNT), run[9] == '0' and 0 or 1}
-    end
-    return {'gone'}
-  end
-  if tonumber(ready) > now then return {'early', ready} end
-  if run[2] and run[2] ~= 'scheduled' then return remove_from_due(k, run[2]) end
-  if claimed >= slots then return {'full'} end
-  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched',
-    'skipped_behind', 'first_rev', 'same_since', 'delay', 'queue')
-  if not job[1] then return {'job_missing'} end
-  if job[1] ~= k.rev then return {'stale'} end
-  local is_pending = job[2] == id
-  -- A run that its job planned has a record, or is open, waiting or spread. A run that an operator
-  -- asked for has a record.
-  if not is_pending and not run[2] and not run[4] and (k.kind == 'manual' or not job[3] and not redis.call('ZSCORE', k.open, id)
-    and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.catch_up, id)) then
-    return {'unplanned'}
-  end
-  if is_pending and is_planted_before(k.successor, k.successor_run) then return {'occupied', k.successor} end
-  local names = k.run_gates ~= '' and gate_names(k.run_gates) or {}
-  local gates_bad = gate_wrong_type(k.gates, names) or missing_places(k.gates, run[11] or '')
-  if gates_bad then return gates_bad end
-  if needs_own_gate(k.job_name, names) then return {'needs_own_gate'} end
-  local places = gate_names(run[11])
-  -- The time from which the run could have started without its gates.
-  local woken = ready
-  if run[12] then ready = run[12] end
-
+  if item_bad then return nil, item_bad end
+  local run, ready = read_fields(k.run, RUN_FIELDS), redis.call('ZSCORE', k.due, k.id)
+  local is_named_twice = judged[k.id]
+  judged[k.id] = true
+  if not ready then return nil, absent(run, is_named_twice) end
+  if tonumber(ready) > now then return nil, {'early', ready} end
+  if run.state and run.state ~= 'scheduled' then return nil, remove_from_due(k, run.state) end
+  if claimed >= slots then return nil, {'full'} end
+  local job = read_fields(k.job, JOB_FIELDS)
+  if not job.rev then return nil, {'job_missing'} end
+  if job.rev ~= k.rev then return nil, {'stale'} end
+  run.is_pending = job.pending == k.id
+  if is_unplanned(k, run, job) then return nil, {'unplanned'} end
+  if run.is_pending and is_planted_before(k.successor, k.successor_run) then return nil, {'occupied', k.successor} end
+  run.names = k.run_gates ~= '' and gate_names(k.run_gates) or {}
+  local gates_bad = gate_wrong_type(k.gates, run.names) or missing_places(k.gates, run.places or '')
+  if gates_bad then return nil, gates_bad end
+  if needs_own_gate(k.job_name, run.names) then return nil, {'needs_own_gate'} end
+  run.had_places = gate_names(run.places)
+  -- The time in the due set, and the time from which the run could have started without its gates.
+  run.woken, run.came = ready, run.came_at or ready
   -- The fence decides, not the attempt number. A run that was handed back at a shutdown may have
   -- started, so the run is neither skipped nor dropped.
-  local first = not run[4]
+  run.is_first = not run.fence
+  run.begins = run.is_first and k.kind == 'regular'
   -- A run that was handed back unexecuted is as late as a run that was never claimed.
-  local is_unexecuted = run[16] and whole(run[8], COUNT) == 0 and not has_executed(k.run, whole(run[1], COUNT))
-  local is_unstarted = first or is_unexecuted
-  if is_unexecuted then ready = run[17] or k.due_ms end
+  local is_unexecuted = run.handed_back and whole(run.unclear, COUNT) == 0 and not has_executed(k.run, whole(run.attempt, COUNT))
+  run.is_unstarted = run.is_first or is_unexecuted
+  if is_unexecuted then run.came = run.ready_at or k.due_ms end
   -- A manual run is not in the list of open runs. Another run of its job may have begun since it
   -- was handed back.
-  local is_back = not first and k.kind == 'manual' and whole(run[1], COUNT) == 0
+  run.is_back = not run.is_first and k.kind == 'manual' and whole(run.attempt, COUNT) == 0
+  run.is_spread = redis.call('ZSCORE', k.catch_up, k.id)
+  job.started, job.most = whole(job.started_count, COUNT), tonumber(k.max_runs) or math.huge
+  return run, job
+end
+
+-- Returns the outcome of a run that does not start: cancelled, withdrawn, skipped, failed or waiting;
+-- nil if the run may start. Also returns the reason, and the user who asked for the stop or ''.
+local function judge(k, run, job)
+  local stop = has_stop_requests and redis.call('HGET', k.stop_requests, k.id)
+  if stop then return 'cancelled', parse_stop_request(stop) end
   -- A finished one-shot keeps its definition for manual runs asked for earlier, and for runs of its
   -- former schedule. Those runs were spread, and may have waited for another run since then.
-  local is_spread = redis.call('ZSCORE', k.catch_up, id)
-  local is_owed = is_spread or run[10]
-  local is_removed = job[3] and not (job[3] == 'finished' and (k.kind == 'manual' or is_owed))
+  local is_owed = run.is_spread or run.waiting_for
+  local is_removed = job.ended and not (job.ended == 'finished' and (k.kind == 'manual' or is_owed))
+  if is_removed and run.is_first then return 'cancelled', 'job removed', '' end
   -- A run of an earlier job of this name never begins with the definition of this job.
   -- A run that has begun continues if the definition is unchanged.
-  local is_of_former = is_former(run[15], first and (job[10] or job[1]) or job[11] or job[1])
-  local begins = first and k.kind == 'regular'
+  local is_of_former = is_former(run.rev, run.is_first and (job.first_rev or job.rev) or job.same_since or job.rev)
+  if is_of_former then return 'cancelled', 'of an earlier job of this name', '' end
   -- Only a clock that was ahead lets a run wait for its turn before its due time.
-  local is_ahead = begins and not is_pending and not job[3] and not run[20] and (job[12] or '') == ''
+  local is_ahead = run.begins and not run.is_pending and not job.ended and not run.retried_at and (job.delay or '') == ''
     and tonumber(k.due_ms) > now
-  local started, most = whole(job[6], COUNT), tonumber(k.max_runs) or math.huge
-  local too_late = k.max_age ~= '' and now - tonumber(ready) > tonumber(k.max_age)
+  if is_ahead then return 'withdrawn', '', '' end
+  -- The run was planned before its job was paused: the run waited for its turn or was spread.
+  if run.begins and job.paused and job.once ~= '1' then return 'skipped', 'paused', '' end
+  if run.begins and job.started >= job.most then return 'skipped', 'max_runs', '' end
+  local too_late = k.max_age ~= '' and now - tonumber(run.came) > tonumber(k.max_age)
   local is_missed = k.kind == 'regular' and k.latest_start ~= '' and now > tonumber(k.latest_start)
-  local base = {'job', k.job_name, 'due', k.due_ms, 'queue', lane, 'kind', k.kind, 'rev', k.rev}
-  local stop = has_stop_requests and redis.call('HGET', k.stop_requests, id)
-  local outcome, reason, by = nil, '', ''
-  if stop then
-    outcome = 'cancelled'
-    reason, by = parse_stop_request(stop)
-  elseif is_removed and first then
-    outcome, reason = 'cancelled', 'job removed'
-  elseif is_of_former then
-    outcome, reason = 'cancelled', 'of an earlier job of this name'
-  elseif is_ahead then
-    outcome = 'withdrawn'
-  elseif first and job[4] and k.kind == 'regular' and job[5] ~= '1' then
-    -- The run was planned before its job was paused: the run waited for its turn or was spread.
-    outcome, reason = 'skipped', 'paused'
-  elseif begins and started >= most then
-    outcome, reason = 'skipped', 'max_runs'
-  elseif is_unstarted and (too_late or is_missed) then
-    outcome, reason = 'skipped', 'missed'
-  elseif too_late then
-    outcome, reason = 'failed', 'the next attempt would start later than max_age allows'
-  elseif first or is_back then
-    outcome, reason = blocked(k, id, is_back or run[10]), 'overlap'
+  if run.is_unstarted and (too_late or is_missed) then return 'skipped', 'missed', '' end
+  if too_late then return 'failed', 'the next attempt would start later than max_age allows', '' end
+  if run.is_first or run.is_back then return blocked(k, k.id, run.is_back or run.waiting_for), 'overlap', '' end
+  return nil, '', ''
+end
+
+-- Records that a run waits at a gate. `base` are the fields of the run that each outcome writes.
+local function wait_at_gate(k, run, gate, base)
+  -- The run that blocks this run: the last run that began, or else a run that was let in.
+  local found = found_at(k.gates[gate])
+  found.last = found.last or redis.call('ZREVRANGE', k.gates[gate].holders, 0, 0)[1]
+  local before = found.last or redis.call('ZRANGE', k.gates[gate].waiters, 0, 0)[1]
+  if not run.waited_from then base[#base + 1], base[#base + 2] = 'waited_from', int(now) end
+  redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', (string.gsub(gate, ':', ' ', 1)), 'reason', '', 'behind',
+    before ~= k.id and before or '', 'came_at', int(tonumber(run.came)), unpack(base))
+  if run.ready then redis.call('HDEL', k.run, 'ready') end
+  if k.kind == 'regular' then redis.call('ZADD', k.open, k.due_ms, k.id) end
+end
+
+-- Records that a run waits for an open run of its job.
+local function wait_for_job(k, run, base)
+  if k.overlap == 'replace' then replace(k, run.names) end
+  redis.call('ZADD', k.waiting, k.due_ms, k.id)
+  redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', 'reason', '', unpack(base))
+  redis.call('HDEL', k.run, 'ready')
+  redis.call('HSETNX', k.run, 'waited_from', int(now))
+  add_to_counter(k.counters, 'waiting', 1)
+end
+
+-- Starts an attempt of a run, and returns the reply. `passed` are the gates at which the run has
+-- places.
+local function start(k, run, job, base, passed)
+  local fence = next_fence(whole(run.fence, FENCE - 1))
+  local attempt = whole(run.attempt, COUNT) + 1
+  local lease_end = now + tonumber(lease_ms)
+  -- The mark is stored, so that a repeated claim gets the same reply: a run that may have started
+  -- must not look new.
+  local before = run.is_first and 0 or 1
+  redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', token, 'node', node,
+    'incarnation', incarnation, 'lease_ms', lease_ms, 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
+    'claimed_before', before, unpack(base))
+  redis.call('ZADD', k.leases, lease_end, k.id .. '#' .. int(fence))
+  redis.call('ZADD', k.running, now, k.id)
+  begin_at(passed, k.limits)
+  taken = taken + 1
+  if k.kind == 'regular' then redis.call('ZADD', k.open, k.due_ms, k.id) end
+  -- The delivery rule of the attempt decides if the run is retried when its node is lost.
+  if k.delivery ~= '' then
+    redis.call('HSET', k.run, 'delivery', k.delivery)
+  elseif run.delivery then
+    redis.call('HDEL', k.run, 'delivery')
   end
-  if not outcome and queue.capacity and taken >= queue.capacity then return {'no_room', queue.why or ''} end
-  local gate, passed = nil, {}
+  if run.is_unstarted and k.kind == 'regular' then notify_late(k, k.id, job.notify, k.due_ms, run.started_at) end
+  if run.begins then
+    if job.watched ~= k.id then watch(k.deadlines, k.nudge, k.id, k.due_ms, job.notify, true) end
+    job.started = job.started + 1
+    redis.call('HSET', k.job, 'started_count', job.started)
+    if job.started >= job.most and not run.is_pending then end_schedule(k, k.job_name, job.pending) end
+  end
+  -- Runs that began to wait under another rule must not wait until no run is open. Under `allow`
+  -- that moment may never come.
+  if k.overlap == 'allow' and run.is_first then free_first_waiting(k, now) end
+  claimed = claimed + 1
+  return {'claimed', int(fence), attempt, lease_end, whole(run.recoveries, COUNT), whole(run.failures, COUNT),
+    whole(run.unclear, COUNT), before}
+end
+
+-- Removes the fields of a run that no longer waits at a gate.
+local function forget_gate(k, run, passed, is_started)
+  if not passed[1] then redis.call('HDEL', k.run, 'places') end
+  if is_started and run.came_at then
+    redis.call('HSET', k.run, 'waited_at', run.waiting_for or '', 'waited_to', int(tonumber(run.woken)))
+    redis.call('HDEL', k.run, 'waiting_for')
+  end
+  redis.call('HDEL', k.run, 'came_at')
+end
+
+-- Writes the outcome of a run, and returns the reply.
+local function write(k, run, job, outcome, reason, by)
+  local base = {'job', k.job_name, 'due', k.due_ms, 'queue', lane, 'kind', k.kind, 'rev', k.rev}
+  local gate, passed, reply = nil, {}, nil
   if outcome then
-    leave_gates(k, id, places, 'left', now)
-  elseif names[1] or places[1] then
-    gate, passed = pass_gates(k, names, places)
+    leave_gates(k, k.id, run.had_places, 'left', now)
+  elseif run.names[1] or run.had_places[1] then
+    gate, passed = pass_gates(k, run.names, run.had_places)
     if gate then outcome, reason = 'at_gate', gate end
     if passed[1] then base[#base + 1], base[#base + 2] = 'places', table.concat(passed, ' ') end
   end
   -- A record stores only a difference from the plan: a run on time needs no `ready_at`.
-  if first and ready ~= k.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
-  local behind = (first or is_back) and outcome and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
+  if run.is_first and run.came ~= k.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(run.came)) end
+  local behind = (run.is_first or run.is_back) and outcome and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
   if behind then base[#base + 1], base[#base + 2] = 'behind', behind end
 
   if gate then
-    -- The run that blocks this run: the last run that began, or else a run that was let in.
-    local found = found_at(k.gates[gate])
-    found.last = found.last or redis.call('ZREVRANGE', k.gates[gate].holders, 0, 0)[1]
-    local before = found.last or redis.call('ZRANGE', k.gates[gate].waiters, 0, 0)[1]
-    if not run[14] then base[#base + 1], base[#base + 2] = 'waited_from', int(now) end
-    redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', (string.gsub(gate, ':', ' ', 1)), 'reason', '', 'behind',
-      before ~= id and before or '', 'came_at', int(tonumber(ready)), unpack(base))
-    if run[13] then redis.call('HDEL', k.run, 'ready') end
-    if k.kind == 'regular' then redis.call('ZADD', k.open, k.due_ms, id) end
+    wait_at_gate(k, run, gate, base)
   elseif outcome == 'waiting' then
-    if k.overlap == 'replace' then replace(k, names) end
-    redis.call('ZADD', k.waiting, k.due_ms, id)
-    redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', 'reason', '', unpack(base))
-    redis.call('HDEL', k.run, 'ready')
-    redis.call('HSETNX', k.run, 'waited_from', int(now))
-    add_to_counter(k.counters, 'waiting', 1)
+    wait_for_job(k, run, base)
   elseif outcome and outcome ~= 'withdrawn' then
     redis.call('HSET', k.run, unpack(base))
-    end_run(k, id, outcome, reason, now, {'by', by})
-    if begins and behind then watch_skipped(k, id, k.due_ms, job[7], behind, job[9]) end
-    redis.call('HDEL', k.stop_requests, id)
+    end_run(k, k.id, outcome, reason, now, {'by', by})
+    if run.begins and behind then watch_skipped(k, k.id, k.due_ms, job.notify, behind, job.skipped_behind) end
+    redis.call('HDEL', k.stop_requests, k.id)
   elseif not outcome then
-    local fence = next_fence(whole(run[4], FENCE - 1))
-    local attempt = whole(run[1], COUNT) + 1
-    local lease_end = now + tonumber(lease_ms)
-    -- The mark is stored, so that a repeated claim gets the same reply: a run that may have started
-    -- must not look new.
-    local before = first and 0 or 1
-    redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', token, 'node', node,
-      'incarnation', incarnation, 'lease_ms', lease_ms, 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
-      'claimed_before', before, unpack(base))
-    redis.call('ZADD', k.leases, lease_end, id .. '#' .. int(fence))
-    redis.call('ZADD', k.running, now, id)
-    begin_at(passed, k.limits)
-    taken = taken + 1
-    if k.kind == 'regular' then redis.call('ZADD', k.open, k.due_ms, id) end
-    -- The delivery rule of the attempt decides if the run is retried when its node is lost.
-    if k.delivery ~= '' then
-      redis.call('HSET', k.run, 'delivery', k.delivery)
-    elseif run[18] then
-      redis.call('HDEL', k.run, 'delivery')
-    end
-    if is_unstarted and k.kind == 'regular' then notify_late(k, id, job[7], k.due_ms, run[19]) end
-    if begins then
-      if job[8] ~= id then watch(k.deadlines, k.nudge, id, k.due_ms, job[7], true) end
-      started = started + 1
-      redis.call('HSET', k.job, 'started_count', started)
-      if started >= most and not is_pending then end_schedule(k, k.job_name, job[2]) end
-    end
-    -- Runs that began to wait under another rule must not wait until no run is open. Under `allow`
-    -- that moment may never come.
-    if k.overlap == 'allow' and first then free_first_waiting(k, now) end
-    claimed = claimed + 1
-    run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),
-      whole(run[8], COUNT), before}
+    reply = start(k, run, job, base, passed)
   end
 
-  if begins and (outcome == 'at_gate' or outcome == 'waiting') and not run[10] and job[8] ~= id then
-    watch(k.deadlines, k.nudge, id, k.due_ms, job[7], false)
+  if run.begins and (gate or outcome == 'waiting') and not run.waiting_for and job.watched ~= k.id then
+    watch(k.deadlines, k.nudge, k.id, k.due_ms, job.notify, false)
   end
-  if run[11] and not gate then
-    if not passed[1] then redis.call('HDEL', k.run, 'places') end
-    if not outcome and run[12] then
-      redis.call('HSET', k.run, 'waited_at', run[10] or '', 'waited_to', int(tonumber(woken)))
-      redis.call('HDEL', k.run, 'waiting_for')
-    end
-    redis.call('HDEL', k.run, 'came_at')
-  end
+  if run.places and not gate then forget_gate(k, run, passed, not outcome) end
+  local is_pending = run.is_pending
   if is_pending then
-    plant_pending(k, k.job_name, started < most and k.successor or '', k.successor_due, k.successor_ready)
+    plant_pending(k, k.job_name, job.started < job.most and k.successor or '', k.successor_due, k.successor_ready)
   end
-  redis.call('ZREM', k.due, id)
-  if is_spread then redis.call('ZREM', k.catch_up, id) end
+  redis.call('ZREM', k.due, k.id)
+  if run.is_spread then redis.call('ZREM', k.catch_up, k.id) end
   if outcome == 'withdrawn' then withdraw(k, job) end
   if outcome and outcome ~= 'waiting' and not gate then
-    release_blocked(k, id, now)
-    end_or_plan_job(k, id, k.job_name, now)
+    release_blocked(k, k.id, now)
+    end_or_plan_job(k, k.id, k.job_name, now)
   end
-  if run.reply then return run.reply end
-  return {outcome, reason}
+  return reply or {outcome, reason}
+end
+
+-- Claims a run in three phases: read, judge, write. Returns the reply.
+local function claim(k)
+  local run, job = read(k)
+  if not run then return job end
+  local outcome, reason, by = judge(k, run, job)
+  if not outcome and queue.capacity and taken >= queue.capacity then return {'no_room', queue.why or ''} end
+  return write(k, run, job, outcome, reason, by)
 end
 
 local reply = {'items', now, is_fence_wrong and 1 or 0}

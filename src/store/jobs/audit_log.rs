@@ -12,7 +12,7 @@ use crate::store::server::store_error::StoreError;
 pub use crate::domain::job::audit_entry::AuditEntry;
 
 /// The most entries that the audit log of one job has. The scripts keep the newest 100 entries of
-/// each job (`CHANGES` in `lua/prelude.lua`), and all of them are read.
+/// each job (`CHANGES` in `lua/shared/job_records.lua`), and all of them are read.
 const MOST: usize = 100;
 
 impl Store {

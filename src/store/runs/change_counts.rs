@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_order_of_the_counters_is_that_of_the_scripts() {
-        let prelude = include_str!("../../../lua/prelude.lua");
+        let prelude = include_str!("../../../lua/shared/prelude.lua");
         let line = prelude.lines().find(|line| line.contains("CHANGES_COUNTED = ")).unwrap();
         for change in Change::ALL {
             let word = format!("{change:?}").to_lowercase();

@@ -130,9 +130,7 @@ impl Mutant {
                 ("list_due", "local limit = whole(set[2], POOL)", "local limit = 0"),
                 ("list_due", "if count == 0 or per == 0 then", "if true then"),
             ],
-            Self::FormerBegins => {
-                &[("claim_runs", "elseif is_of_former then", "elseif false then")]
-            }
+            Self::FormerBegins => &[("claim_runs", "if is_of_former then", "if false then")],
             Self::ZremFirst
             | Self::NoStartMark
             | Self::RenewNever

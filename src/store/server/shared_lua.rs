@@ -9,10 +9,14 @@ use std::sync::LazyLock;
 /// The files with the Lua code that scripts share. [`parts_of`] splits each file into parts, one
 /// part for each definition. A part may use only parts before it, in the same file or in an earlier
 /// file. The reason is that Lua knows a local name only after its definition.
-const FILES: [&str; 3] = [
-    include_str!("../../../lua/prelude.lua"),
-    include_str!("../../../lua/gates.lua"),
-    include_str!("../../../lua/ledger.lua"),
+const FILES: [&str; 7] = [
+    include_str!("../../../lua/shared/prelude.lua"),
+    include_str!("../../../lua/shared/lanes.lua"),
+    include_str!("../../../lua/shared/job_records.lua"),
+    include_str!("../../../lua/shared/run_ends.lua"),
+    include_str!("../../../lua/shared/job_runs.lua"),
+    include_str!("../../../lua/shared/gates.lua"),
+    include_str!("../../../lua/shared/ledger.lua"),
 ];
 
 pub(super) static PARTS: LazyLock<Vec<LuaPart>> =

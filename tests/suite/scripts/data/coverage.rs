@@ -16,9 +16,7 @@ pub(crate) fn headers() -> Vec<Header> {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
     let mut files: Vec<_> = fs::read_dir(lua).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    files.retain(|file| {
-        !["prelude", "gates", "ledger"].contains(&file.file_stem().unwrap().to_str().unwrap())
-    });
+    files.retain(|file| file.is_file());
     let read = |file: &std::path::PathBuf| {
         let text = fs::read_to_string(file).unwrap();
         let header = text.split("\n\n").next().unwrap().replace("\n--  ", "");
