@@ -56,9 +56,10 @@ pub struct Mended {
 #[derive(Default)]
 struct Census {
     jobs: BTreeSet<JobName>,
-    /// The runs that have a record or are members of an index. The fence is that of the lease for a
-    /// run found in the set of leases, and `None` for any other run.
-    runs: BTreeSet<(RunId, Option<Fence>)>,
+    /// The runs that have a record or are members of an index, by the lane in whose due set, or in
+    /// whose queue, a run was found. The fence is that of the lease for a run found in the set of leases, and `None`
+    /// for any other run.
+    runs: BTreeMap<Option<Lane>, BTreeSet<(RunId, Option<Fence>)>>,
     uniques: BTreeSet<UniqueKey>,
     entries: BTreeMap<String, Vec<(DueEntry, String)>>,
 }
@@ -130,7 +131,8 @@ impl Examination {
         }
         found.extend(consistency_check::look_at_fields(store, keys).await?);
         found.extend(consistency_check::look_at_texts(store, keys).await?);
-        (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
+        self.jobs = census.jobs.len();
+        self.runs = census.runs.values().flatten().collect::<BTreeSet<_>>().len();
         // Lanes are read after the keys, because each lane is registered before it gets a due run.
         let known = store.list_lanes().await?;
         let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
@@ -138,13 +140,16 @@ impl Examination {
             unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))).collect();
         self.findings.extend(unknown);
         let mut checker = ConsistencyChecker::open(store, &self.lanes).await?;
+        checker.narrow();
         let jobs: Vec<JobName> = census.jobs.into_iter().collect();
         for some in jobs.chunks(STEP) {
             found.extend(checker.look_at_jobs(some).await?);
         }
-        let runs: Vec<(RunId, Option<Fence>)> = census.runs.into_iter().collect();
-        for some in runs.chunks(STEP) {
-            found.extend(checker.look_at_runs(some).await?);
+        for (lane, runs) in census.runs {
+            let runs: Vec<(RunId, Option<Fence>)> = runs.into_iter().collect();
+            for some in runs.chunks(STEP) {
+                found.extend(checker.look_at_runs_of(some, lane.as_ref()).await?);
+            }
         }
         let uniques: Vec<UniqueKey> = census.uniques.into_iter().collect();
         for some in uniques.chunks(STEP) {
@@ -260,7 +265,11 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
                 census.jobs.extend(name.parse().ok());
             }
             "unique" => census.uniques.extend(unique_key(&key.rest)),
-            "run" => census.runs.extend(name.parse().ok().map(|run| (run, None))),
+            "run" => census
+                .runs
+                .entry(None)
+                .or_default()
+                .extend(name.parse().ok().map(|run| (run, None))),
             _ => {}
         }
         if key.kind == "zset" {
@@ -271,10 +280,12 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
         let some: Vec<(String, u64)> = sets.split_off(sets.len().saturating_sub(SETS));
         let pages = store.scan_sets(&some).await?;
         for ((rest, _), (entries, next)) in some.into_iter().zip(pages) {
+            let lane = rest.strip_prefix("due:").or_else(|| rest.strip_prefix("running:"));
+            let lane: Option<Lane> = lane.and_then(|lane| lane.parse().ok());
             for entry in entries {
                 match judge_member(&rest, &entry.member, &entry.score) {
                     Ok(Member::Run(run, fence)) => {
-                        census.runs.insert((run, fence));
+                        census.runs.entry(lane.clone()).or_default().insert((run, fence));
                     }
                     Ok(Member::Job(name)) => {
                         census.jobs.insert(name);
@@ -292,9 +303,9 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
         }
     }
     census.jobs.extend(store.list_listed().await?);
-    census.runs.extend(
-        store.list_stops().await?.iter().filter_map(|run| run.parse().ok()).map(|run| (run, None)),
-    );
+    let asked_to_stop = store.list_stops().await?;
+    let asked_to_stop = asked_to_stop.iter().filter_map(|run| run.parse().ok());
+    census.runs.entry(None).or_default().extend(asked_to_stop.map(|run| (run, None)));
     Ok(census)
 }
 
