@@ -14,7 +14,7 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::Share;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::keeper::BootInstant;
-use crate::store::{Change, PollTrace};
+use crate::store::PollTrace;
 
 /// The most lanes that a poll reads. With fewer lanes, each poll reads all lanes.
 const PAGE: usize = 100;
@@ -66,20 +66,25 @@ impl LanePages {
         let first = offers.iter().position(|offer| Some(&offer.queue) >= self.turn.as_ref());
         offers.rotate_left(first.unwrap_or(0));
         offers.sort_by_key(|offer| offer.share != Share::Strict);
-        let mut room = PAGE;
+        let (mut room, mut has_weighted, mut turn) = (PAGE, false, None);
         let mut page = LanePage { offers: Vec::new(), is_whole: true };
         for mut offer in offers {
-            if room < offer.lanes.len() {
-                page.is_whole = false;
-                if room < PAGE {
-                    self.turn = Some(offer.queue);
-                    break;
-                }
-                offer.lanes.truncate(PAGE);
+            // Strict queues come first, but leave half of a page to the others.
+            let is_strict = offer.share == Share::Strict;
+            let most = if is_strict { room.saturating_sub(PAGE / 2) } else { room };
+            let is_cut = offer.lanes.len() > most;
+            page.is_whole &= !is_cut;
+            if is_cut && has_weighted && turn.is_none() {
+                turn = Some(offer.queue.clone());
             }
+            has_weighted |= !is_strict;
+            offer.lanes.truncate(most);
             room -= offer.lanes.len();
-            page.offers.push(offer);
+            if !offer.lanes.is_empty() {
+                page.offers.push(offer);
+            }
         }
+        self.turn = turn.or(self.turn.take());
         page
     }
 
@@ -104,29 +109,28 @@ impl LanePages {
     }
 
     /// Records a poll that was sent at `sent`: its time by Redis' clock, and its state of the data, or
-    /// `None` if the state proves nothing. Forgets all ready times if a due set, lane or queue may
-    /// have changed since the poll before.
+    /// `None` if the state proves nothing. Forgets all ready times if a change was counted since the
+    /// poll before. Returns true if ready times were forgotten, so that the lanes that this poll left
+    /// out must be read.
     pub(crate) fn note_poll(
         &mut self,
         now: UnixMillis,
         trace: Option<&PollTrace>,
         sent: BootInstant,
-    ) {
-        let is_changed = |trace: &PollTrace, before: &PollTrace| {
-            let changes = trace.counts().since(before.counts());
-            let is_of_lanes =
-                |change: &Change| matches!(change, Change::Due | Change::Lanes | Change::Pools);
-            !trace.is_of_same_data(before) || changes.iter().any(is_of_lanes)
-        };
+    ) -> bool {
         let trace = trace.filter(|_| self.is_in_use);
         let is_known = match (trace, &self.last) {
-            (Some(trace), Some((before, at, _))) => now >= *at && !is_changed(trace, before),
+            (Some(trace), Some((before, at, _))) => {
+                now >= *at && trace.is_of_same_data(before) && trace.counts() == before.counts()
+            }
             _ => false,
         };
-        if !is_known {
+        let is_forgotten = !is_known && !self.next.is_empty();
+        if is_forgotten {
             self.next.clear();
         }
         self.last = trace.map(|trace| (trace.clone(), now, sent));
+        is_forgotten
     }
 
     /// Records that the last poll found no due run in `lane`, and the ready time of its next run.
@@ -143,9 +147,10 @@ impl LanePages {
         self.next.remove(lane);
     }
 
-    /// Returns the ready time of the next run of all known lanes.
-    pub(crate) fn first(&self) -> Option<UnixMillis> {
-        self.next.values().flatten().min().copied()
+    /// Returns the first ready time after `now` of the known lanes. An earlier time is of a lane
+    /// without a free slot, and the end of a run wakes the node.
+    pub(crate) fn first_after(&self, now: UnixMillis) -> Option<UnixMillis> {
+        self.next.values().flatten().filter(|next| **next > now).min().copied()
     }
 }
 
@@ -208,7 +213,8 @@ mod tests {
             }
         }
         assert_eq!(read, lanes(&LanePage { offers: offers(125, 2), is_whole: true }));
-        assert_eq!(pages.first(), Some(t(50)));
+        assert_eq!(pages.first_after(t(0)), Some(t(50)));
+        assert_eq!(pages.first_after(t(50)), None);
         assert_eq!(lanes(&pages.page(offers(125, 2), at(10))), []);
         assert_eq!(lanes(&pages.page(offers(125, 2), at(50))).len(), 3, "three lanes have a run");
         pages.forget(&read[1]);
@@ -241,11 +247,13 @@ mod tests {
             for lane in lanes(&page) {
                 pages.note_next(&lane, None);
             }
-            pages.note_poll(now, trace, at(1));
-            lanes(&pages.page(offers(125, 1), at(1))).len() == 25
+            let is_forgotten = pages.note_poll(now, trace, at(1));
+            let is_known = lanes(&pages.page(offers(125, 1), at(1))).len() == 25;
+            assert_ne!(is_forgotten, is_known, "the caller must read the lanes that were left out");
+            is_known
         };
         assert!(known(Some(&PollTrace::counted(&[1])), t(1)));
-        assert!(known(Some(&PollTrace::counted(&[1, 0, 0, 9])), t(1)), "a run is asked to stop");
+        assert!(!known(Some(&PollTrace::counted(&[1, 0, 0, 9])), t(1)), "any counter");
         assert!(!known(Some(&PollTrace::counted(&[2])), t(1)));
         assert!(!known(None, t(1)));
         assert!(!known(Some(&PollTrace::counted(&[1])), t(-1)), "the clock went back");

@@ -194,7 +194,9 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     ticker.node.store.trust(&poll.marks.server);
     ticker.node.wakeups.note_poll(poll.trace.as_ref());
     let is_calm = poll.gates.is_empty() && state_of_data(&poll) == NoteData::IsSettled;
-    parts.pages.note_poll(poll.now, poll.trace.as_ref().filter(|_| is_calm), sent);
+    let proof = poll.trace.as_ref().filter(|_| is_calm);
+    let is_forgotten = parts.pages.note_poll(poll.now, proof, sent);
+    let is_whole = is_whole && !is_forgotten;
     let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));
     let mut next = to_gate.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP));
     match parts.gatekeeper.open(&ticker.node, &poll.gates, &lanes).await {
@@ -214,7 +216,7 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     let first = found.next.into_iter().chain(poll.next_gate).min();
     let is_quiet = is_calm && has_room && is_whole && found.is_quiet;
     if !is_whole {
-        next = next.min(if found.has_idle { Duration::ZERO } else { tick });
+        next = next.min(if found.has_idle || is_forgotten { Duration::ZERO } else { tick });
     }
     parts.dispatcher.begin_round(found.queues, capacity);
     work(ticker, parts, poll.now).await;
@@ -333,7 +335,7 @@ fn read_lanes(
             found.push(FoundQueue { queue, share, slots, lanes: in_lanes });
         }
     }
-    let next = next.into_iter().chain(parts.pages.first()).min();
+    let next = next.into_iter().chain(parts.pages.first_after(now)).min();
     ticker.health.progress.saw_next(next.map(|head| head.since(now).saturating_sub(past_now)));
     FoundLanes { queues: found, next, is_quiet, has_idle }
 }

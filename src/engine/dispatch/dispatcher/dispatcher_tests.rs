@@ -110,6 +110,8 @@ fn a_lane_of_which_other_nodes_claim_runs_offers_more_runs_than_slots() {
     dispatcher.begin_round(vec![queue(4, 1, vec![("q", entries("a", 4))])], 4);
     assert_eq!(carry_out(&mut dispatcher, gone), [runs_of("a", 4)]);
     assert_eq!(more(&dispatcher, "q"), 8);
+    let found = queue(9, 1, vec![("q", entries("b", 6))]);
+    assert_eq!(dispatcher.demand(&found).wants, 6, "other nodes may claim none of them");
     for wanted in (4..=12).rev() {
         dispatcher.begin_round(vec![queue(4, 1, vec![("q", entries("b", 20))])], 4);
         assert_eq!(carry_out(&mut dispatcher, all_start), [runs_of("b", wanted)]);

@@ -137,7 +137,10 @@ impl Dispatcher {
         let takeable: usize = found
             .lanes
             .iter()
-            .map(|(lane, due_run)| due_run.len().saturating_sub(self.left_in(lane)))
+            .map(|(lane, due_run)| {
+                // Other nodes may claim none of the runs.
+                due_run.len().saturating_sub(self.left_in(lane) - self.gone_in(lane))
+            })
             .sum();
         Demand {
             queue: found.queue.clone(),

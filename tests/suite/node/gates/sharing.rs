@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -70,6 +71,16 @@ fn two_nodes_with_many_lanes_do_each_run_once_soon_after_it_is_due() {
     });
     let runs: BTreeSet<String> = script.all().into_iter().map(|effect| effect.run).collect();
     assert_eq!((runs.len(), script.all().len()), (270, 270));
+    // Both nodes know now that all lanes are empty. The patience is shorter than the minute after
+    // which they read lanes without a counted change.
+    for number in 0..3 {
+        let (name, queue) = (format!("single{number}"), format!("q{}", number * 100));
+        eye.add(&json!({"name": name, "in": "0s", "shell": "true", "queue": queue}));
+        until("a single run has ended", Duration::from_secs(30), || {
+            let all = script.all();
+            all.iter().any(|run| run.run.starts_with(&name) && run.ended.is_some()).then_some(())
+        });
+    }
 }
 
 #[test]
