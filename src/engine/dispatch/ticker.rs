@@ -80,7 +80,7 @@ struct FoundLanes {
     next: Option<UnixMillis>,
     /// True if no run is due and each lane could be read.
     is_quiet: bool,
-    /// True if the next poll leaves out some of these lanes.
+    /// True if a lane has no due run, so that the next poll reads other lanes instead of it.
     has_idle: bool,
 }
 

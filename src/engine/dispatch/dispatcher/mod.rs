@@ -138,7 +138,7 @@ impl Dispatcher {
             .lanes
             .iter()
             .map(|(lane, due_run)| {
-                // Other nodes may claim none of the runs.
+                // The runs that other nodes may claim count too, because those nodes may claim none.
                 due_run.len().saturating_sub(self.left_in(lane) - self.gone_in(lane))
             })
             .sum();

@@ -90,7 +90,7 @@ impl RunHints {
     }
 }
 
-/// Adds a fact to `facts`, which are all of one kind.
+/// Adds a fact to `facts`. Forgets all earlier facts there if they are too many.
 fn note<K: Eq + Hash, V>(facts: &mut HashMap<K, V>, of: K, fact: V) {
     if facts.len() > KEPT {
         facts.clear();

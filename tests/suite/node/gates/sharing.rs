@@ -61,7 +61,7 @@ fn two_nodes_with_many_lanes_do_each_run_once_soon_after_it_is_due() {
         let (name, queue) = (format!("n{number}"), format!("q{number}"));
         eye.add(&json!({"name": name, "in": "3s", "shell": "true", "queue": queue}));
     }
-    // Runs that are added while the pages of the lanes are read in turn.
+    // These runs are added while the nodes read their lanes, a page in each poll.
     for number in 0..20 {
         let (name, queue) = (format!("late{number}"), format!("q{}", number * 12));
         eye.add(&json!({"name": name, "in": "0s", "shell": "true", "queue": queue}));
