@@ -164,7 +164,9 @@ else
     redis.call('ZADD', k.jobs, wanted, name)
     note(found and 'score in the index of live jobs corrected' or 'added to the index of live jobs')
   end
-  if pending ~= '' and gate_entry ~= '' and not redis.call('ZSCORE', k.job_gates, gate_entry) then
+  -- A job on each node has its entry without a planned run.
+  local is_listed = pending ~= '' or string.sub(gate_entry, 1, 2) == '@@'
+  if is_listed and gate_entry ~= '' and not redis.call('ZSCORE', k.job_gates, gate_entry) then
     set_gate_entry(k.job_gates, k.job, gate_entry)
     note('added to the index of jobs by first gate')
   end

@@ -3,7 +3,7 @@
 -- Records that a lane is in use, and wakes the nodes if the lane is new. The plain lane of a queue
 -- needs no record, because nodes know the lane by its queue.
 local function note_lane(lanes, channel, lane, now)
-  if not string.find(lane, '[!~+]') then return end
+  if not string.find(lane, '[!~+=]') then return end
   if redis.call('ZADD', lanes, now, lane) == 1 then wake_nodes(channel, 'lanes') end
 end
 
@@ -12,7 +12,7 @@ local LANES = 10000
 
 -- Returns true if `lane` would be a new lane beyond the bound.
 local function is_lane_refused(lanes, lane)
-  return string.find(lane, '[!~+]') and redis.call('ZCARD', lanes) >= LANES and not redis.call('ZSCORE', lanes, lane)
+  return string.find(lane, '[!~+=]') and redis.call('ZCARD', lanes) >= LANES and not redis.call('ZSCORE', lanes, lane)
 end
 
 -- The largest limit, rate or burst of a queue; and the longest period of its rate, in ms.

@@ -147,7 +147,7 @@ async fn serve(
     let host = host_facts::facts();
     let (wanted, naming) = args.node_name(&host.host);
     let chosen = args.serving();
-    let serving = chosen.over(&config.serving.serving);
+    let serving = chosen.over(&config.serving.serving, &wanted);
     let announced = tokio::select! {
         announced = setup::announce(store, &wanted, naming, &incarnation, &host, &serving, manager) => announced?,
         () = signals.stop() => return Ok(()),

@@ -26,11 +26,12 @@ use super::notification::deadline_watch::DeadlineWatch;
 use super::notification::{deadline_watch, notice_planter};
 use super::planning::boot_plan::BootPlanner;
 use super::planning::file_change::sections_of;
+use super::planning::instances::InstancePlanner;
 use super::planning::reconciler::{Reconciler, Removal, WantedFile, WantedJobs};
 use super::planning::recurring_jobs::RecurringJobs;
 use super::planning::replan::Replanner;
 use super::planning::zone_change::ZoneCheck;
-use super::planning::{boot_plan, reconciler, replan, zone_change};
+use super::planning::{boot_plan, instances, reconciler, replan, zone_change};
 use super::recovery::journal::Journal;
 use super::recovery::loss;
 use super::recovery::loss::LossRecovery;
@@ -68,7 +69,10 @@ impl NodeParts {
         let node = Arc::new(NodeContext::new(store, settings));
         let slots = Slots::new(node.wakeups.ticker.clone());
         slots.set_host(QueueName::of_host(&node.settings.host.host));
-        slots.set_serving(node.settings.serving.over(&Serving::default()), None);
+        slots.set_serving(
+            node.settings.serving.over(&Serving::default(), &node.settings.node),
+            None,
+        );
         Self {
             node,
             slots,
@@ -93,9 +97,11 @@ impl NodeParts {
         });
         self.slots.set_own(queues);
         let ServingConfig { serving, flow } = &config.serving;
-        self.slots.set_serving(self.node.settings.serving.over(serving), flow.max_running);
+        let settings = &self.node.settings;
+        self.slots.set_serving(settings.serving.over(serving, &settings.node), flow.max_running);
         self.limits.set_limits(*flow);
         self.node.wakeups.presence.notify_one();
+        self.node.wakeups.instances.notify_one();
         self.wanted.set(WantedJobs { jobs: config.jobs.clone(), sections, removal });
         self.node.wakeups.reconciler.notify_one();
     }
@@ -188,6 +194,12 @@ impl NodeParts {
             recurring,
         };
         loops.spawn("boot planner", Arc::new(planner), boot_plan::run);
+        let planner = InstancePlanner {
+            node: node(),
+            slots: self.slots.clone(),
+            host_zone: host_zone.clone(),
+        };
+        loops.spawn("instance planner", Arc::new(planner), instances::run);
         let reconciler =
             Reconciler { node: node(), health: health(), wanted: self.wanted.clone(), host_zone };
         loops.spawn("reconciler", Arc::new(reconciler), reconciler::run);

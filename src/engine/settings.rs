@@ -60,13 +60,12 @@ pub struct ServingChoice {
 }
 
 impl ServingChoice {
-    /// Returns the queues and labels the node serves. The values in `file` apply where flags and
-    /// environment set none.
-    pub fn over(&self, file: &Serving) -> Serving {
-        Serving {
-            queues: self.queues.clone().or_else(|| file.queues.clone()),
-            labels: self.labels.clone().unwrap_or_else(|| file.labels.clone()),
-        }
+    /// Returns the queues and labels that `node` serves. The values in `file` apply where flags and
+    /// environment set none. The name of the node is always a label.
+    pub fn over(&self, file: &Serving, node: &NodeName) -> Serving {
+        let mut labels = self.labels.clone().unwrap_or_else(|| file.labels.clone());
+        labels.insert(Label::of_node(node));
+        Serving { queues: self.queues.clone().or_else(|| file.queues.clone()), labels }
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Wakeups {
     pub(crate) lease_keeper: Notify,
     /// Sent when the jobs file or the data in Redis has changed.
     pub(crate) reconciler: Notify,
+    /// Sent when a job was added, edited or removed, or the node serves other queues or labels.
+    pub(crate) instances: Notify,
     /// Sent to the boot planner when this node's jobs file has been applied to Redis.
     pub(crate) boot_planner: Notify,
     /// Sent when the time zone data was read again, so that planned runs are compared with it.
@@ -63,6 +65,7 @@ impl Wakeups {
                 Change::Deadlines => self.deadline_watch.notify_one(),
                 Change::Jobs => {
                     self.job_changes.fetch_add(1, Ordering::Relaxed);
+                    self.instances.notify_one();
                 }
                 // The ticker itself polls the lanes. It also wakes the reconciler after each new
                 // connection, and the presence loop reads lanes and queues at intervals.

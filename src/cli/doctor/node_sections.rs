@@ -453,7 +453,8 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
             found.unsaid.push((name.clone(), listed_by.into_keys().collect()));
         }
         let queue = lane.queue();
-        if *queue != QueueName::default_queue() && !known.contains_key(queue) {
+        let is_declared = queue.is_of_host() || known.contains_key(queue);
+        if *queue != QueueName::default_queue() && !is_declared {
             found.undeclared.entry(queue.clone()).or_default().push(name);
         }
     })

@@ -236,7 +236,7 @@ fn state<'p>(
 fn untaken_json(why: &Unserved, runs: u64) -> Value {
     let requires: Vec<&str> = match why {
         Unserved::Labels(labels) => labels.iter().map(Label::as_str).collect(),
-        Unserved::Queue(_) => Vec::new(),
+        Unserved::Queue(_) | Unserved::Nodes(_) => Vec::new(),
     };
     json!({"runs": runs, "requires": requires, "why": why.to_string()})
 }

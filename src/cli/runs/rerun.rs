@@ -58,7 +58,7 @@ pub(crate) async fn rerun(
     }
     refuse_damaged(&store, run.job()).await?;
     match job_operations::rerun(&store, &run).await? {
-        Some(new) => follow(&store, &new, waiting, console).await,
+        Some(new) => follow(&store, &[new], waiting, console).await,
         None => Err(gone(&store, &run).await),
     }
 }

@@ -97,33 +97,30 @@ pub(crate) async fn run(
     let waiting = args.waiting.prepare()?;
     let store = connect(global, console).await?;
     refuse_damaged(&store, &name).await?;
-    let Some(run) = job_operations::run_by_hand(&store, &name).await? else {
+    let runs = job_operations::run_by_hand(&store, &name).await?;
+    if runs.is_empty() {
         return Err(not_defined(&store, &name).await);
-    };
-    follow(&store, &run, waiting, console).await
+    }
+    follow(&store, &runs, waiting, console).await
 }
 
-/// Prints the id of a new run and waits for the run's end if asked. Returns the exit code.
+/// Prints the ids of new runs, and waits for the end of all of them if asked. Several runs are the
+/// runs of a job on each node, and their JSON is a list. Returns the first exit code that is not 0.
 pub(crate) async fn follow(
     store: &Store,
-    run: &RunId,
+    runs: &[RunId],
     waiting: WaitingForRun,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let Some(interrupts) = waiting.interrupts else {
+    let Some(mut interrupts) = waiting.interrupts else {
         if console.is_json() {
-            let due = rfc3339(run.due(), &Zone::utc());
-            console
-                .json(&json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due}));
-        } else {
-            console.line(&run.to_string());
+            let mut added: Vec<Value> = runs.iter().map(added_json).collect();
+            console.json(&if added.len() == 1 { added.remove(0) } else { added.into() });
         }
+        print_ids(runs, console);
         return Ok(0);
     };
-    if !console.is_json() {
-        console.line(&run.to_string());
-        console.flush();
-    }
+    print_ids(runs, console);
     if let Ok((now, nodes)) = store.list_nodes().await
         && !nodes.iter().any(|node| is_present(node, now))
     {
@@ -132,7 +129,35 @@ pub(crate) async fn follow(
             store.namespace()
         ));
     }
-    wait(store, run, waiting.limit, interrupts, console).await
+    let started = Instant::now();
+    let (mut ended, mut code) = (Vec::new(), 0);
+    for run in runs {
+        let left = waiting.limit.map(|limit| limit.saturating_sub(started.elapsed()));
+        let (own, view) = wait(store, run, left, &mut interrupts, console).await?;
+        code = if code == 0 { own } else { code };
+        ended.extend(view.map(|view| Value::Object(view.json())));
+        if own == INTERRUPTED {
+            break;
+        }
+    }
+    if console.is_json() && !ended.is_empty() {
+        console.json(&if runs.len() == 1 { ended.remove(0) } else { ended.into() });
+    }
+    Ok(code)
+}
+
+fn print_ids(runs: &[RunId], console: &mut Console) {
+    if !console.is_json() {
+        for run in runs {
+            console.line(&run.to_string());
+        }
+        console.flush();
+    }
+}
+
+fn added_json(run: &RunId) -> Value {
+    let due = rfc3339(run.due(), &Zone::utc());
+    json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due})
 }
 
 /// Refuses a job whose definition cannot be used, because a run of such a job would never start.
@@ -140,14 +165,15 @@ pub(crate) async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), 
     store.read_job(name).await?.map(definition_of).transpose().map(drop)
 }
 
-/// Waits for the end of a run, until an interrupt or for at most `limit`. Returns the exit code.
+/// Waits for the end of a run, until an interrupt or for at most `limit`. Returns the exit code, and
+/// the run if it ended.
 async fn wait(
     store: &Store,
     run: &RunId,
     limit: Option<Duration>,
-    mut interrupts: Signals,
+    interrupts: &mut Signals,
     console: &mut Console,
-) -> Result<u8, CliFailure> {
+) -> Result<(u8, Option<RunView>), CliFailure> {
     let started = Instant::now();
     let mut pause = FIRST_PAUSE;
     let mut poller = RunPoller::default();
@@ -164,34 +190,32 @@ async fn wait(
                 "run {run} has not ended within {}; the run continues",
                 span(started.elapsed())
             ));
-            return Ok(TIMED_OUT);
+            return Ok((TIMED_OUT, None));
         }
         tokio::select! {
             () = tokio::time::sleep(left.map_or(pause, |left| left.min(pause))) => {}
             _ = interrupts.next() => {
                 console.error(&format!("interrupted; run {run} continues (schedctl cancel {run} stops it)"));
-                return Ok(INTERRUPTED);
+                return Ok((INTERRUPTED, None));
             }
         }
         pause = (pause * 3 / 2).min(LONGEST_PAUSE);
     }
 }
 
-/// Prints the end of a run. Returns the exit code for this end.
+/// Prints the end of a run as a sentence, unless JSON is asked for. Returns the exit code for this
+/// end, and the run.
 async fn report_end(
     store: &Store,
     record: RunRecord,
     console: &mut Console,
-) -> Result<u8, CliFailure> {
+) -> Result<(u8, Option<RunView>), CliFailure> {
     let code = code_of(&record);
-    for view in view_runs(store, &mut Zones::default(), vec![record]).await? {
-        if console.is_json() {
-            console.json(&Value::Object(view.json()));
-        } else {
-            console.note(&sentence(&view));
-        }
+    let view = view_runs(store, &mut Zones::default(), vec![record]).await?.pop();
+    if let Some(view) = view.as_ref().filter(|_| !console.is_json()) {
+        console.note(&sentence(view));
     }
-    Ok(code)
+    Ok((code, view))
 }
 
 /// Returns a sentence about the end of a run, with the command that prints the output of a failed

@@ -25,9 +25,10 @@ pub(super) async fn carry_out(store: &Store, action: TopAction) -> Result<String
 
 async fn run_now(store: &Store, job: &JobName) -> Result<String, CliFailure> {
     refuse_damaged(store, job).await?;
-    match job_operations::run_by_hand(store, job).await? {
-        Some(run) => Ok(format!("run {run} is due now")),
-        None => Err(not_defined(store, job).await),
+    match job_operations::run_by_hand(store, job).await?.as_slice() {
+        [] => Err(not_defined(store, job).await),
+        [run] => Ok(format!("run {run} is due now")),
+        runs => Ok(format!("{} runs of {job} are due now, one on each node", runs.len())),
     }
 }
 

@@ -6,8 +6,8 @@ use super::compile_retry::refuse_impossible_codes;
 use super::compile_unique::{compile_unique, refuse_unmoved};
 use super::job_keys::{OWN, RULES};
 use super::job_rules::{
-    Rules, refuse_contradictions, refuse_idle_rules, refuse_late_without_notice,
-    refuse_oversize_words, refuse_per_key_alone,
+    Rules, refuse_beside_each_node, refuse_contradictions, refuse_idle_rules,
+    refuse_late_without_notice, refuse_oversize_words, refuse_per_key_alone,
 };
 use crate::config::canonical::canonical_job::{MAX_DEFINITION_BYTES, to_canonical};
 use crate::config::key::origin::{Origin, Reading};
@@ -107,10 +107,18 @@ pub(crate) fn compile_job(
     if spec.key.is_none() {
         spec.per_key = PerKey::default();
     }
+    // `max_parallel` of `[defaults]` is meant for jobs on each node.
+    if !spec.is_on_each_node() && table.get("max_parallel").is_none() {
+        spec.max_parallel = None;
+    }
     // Process rules that this job does not use come from `[defaults]` for other jobs, and are
     // dropped.
     let started = spec.started();
     spec.process = spec.process.obeyed_by(started);
+    refuse_beside_each_node(table, &spec, problems);
+    if problems.faults.len() > faults_before {
+        return None;
+    }
     let bytes = to_canonical(&spec).len();
     if bytes > MAX_DEFINITION_BYTES {
         let message = format!(

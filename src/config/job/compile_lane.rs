@@ -1,12 +1,16 @@
-//! The compilers of a job's queue, group, priority and required labels. These keys decide where and
-//! in which order the job's runs start.
+//! The compilers of a job's queue, group, priority, required labels and nodes. These keys decide
+//! where and in which order the job's runs start.
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
+use crate::config::key::json_sheet::Form;
 use crate::config::key::origin::{Origin, Reading};
 use crate::config::syntax::problem::{Problems, key_text, nearest, one_of, quoted};
 use crate::config::syntax::reader::Spot;
-use crate::domain::name::names::{GroupName, Label, QueueName};
+use crate::domain::job::placement::{EACH_NODE, MAX_NODES, Placement};
+use crate::domain::name::names::{GroupName, Label, NodeName, QueueName};
 use crate::domain::queue::lane::{MAX_LABELS, Priority};
 
 /// Compiles the priority of a job, as in `priority = 5`. `None` means that a fault was noted.
@@ -43,6 +47,56 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
         return None;
     }
     Some(distinct)
+}
+
+/// Compiles the nodes of a job: `on = "web1"`, `on = ["web1", "web2"]` or `on = "each-node"`. `None`
+/// means that a fault was noted.
+pub(crate) fn compile_on(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Placement> {
+    let problems = &mut *reading.problems;
+    let nodes: Vec<NodeName> = match spot.as_items() {
+        Some(items) => items
+            .map(|item| item.parsed("web1", problems))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect::<Option<_>>()?,
+        None if spot.as_text().is_some() => vec![spot.parsed("web1", problems)?],
+        None => {
+            return spot.wanted(problems, "the name of a node, a list of names, or \"each-node\"");
+        }
+    };
+    match nodes.as_slice() {
+        [node] if node.as_str() == EACH_NODE => return Some(Placement::EachNode),
+        nodes if nodes.iter().any(|node| node.as_str() == EACH_NODE) => {
+            return spot.wanted(problems, "names of nodes, or only \"each-node\"");
+        }
+        _ => {}
+    }
+    let count = nodes.len();
+    if count > MAX_NODES {
+        spot.fault(
+            problems,
+            format!(
+                "found {count} nodes, wanted at most {MAX_NODES}; \
+                 give the nodes a common label, and use requires"
+            ),
+        );
+        return None;
+    }
+    // An empty list removes the nodes of `[defaults]`.
+    let nodes: BTreeSet<NodeName> = nodes.into_iter().collect();
+    Some(if nodes.is_empty() { Placement::Anywhere } else { Placement::Nodes(nodes) })
+}
+
+/// Returns the nodes of a job as JSON.
+pub(crate) fn write_on(placement: &Placement, _form: Form) -> Value {
+    match placement {
+        Placement::Anywhere => Value::Null,
+        Placement::Nodes(nodes) => match nodes.first() {
+            Some(node) if nodes.len() == 1 => node.as_str().into(),
+            _ => nodes.iter().map(NodeName::as_str).collect(),
+        },
+        Placement::EachNode => EACH_NODE.into(),
+    }
 }
 
 /// Compiles the queue of a job. If a file does not declare the queue, a fault is noted, but the

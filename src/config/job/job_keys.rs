@@ -10,7 +10,9 @@ use super::compile_env::{
     compile_cwd, compile_env, compile_env_files, write_env_files, write_texts,
 };
 use super::compile_gates::{compile_not_while, compile_per_key, write_per_key};
-use super::compile_lane::{compile_labels, compile_member_group, compile_priority, compile_queue};
+use super::compile_lane::{
+    compile_labels, compile_member_group, compile_on, compile_priority, compile_queue, write_on,
+};
 use super::compile_notices::{
     WITHIN, compile_secrets, read_notice, read_ping_url, write_notice, write_secrets,
 };
@@ -29,7 +31,7 @@ use crate::config::schedule::compile_shape::{LATE, compile_days, compile_only_on
 use crate::config::syntax::reader::DurationBounds;
 use crate::domain::job::job_spec::{Delivery, JobSpec};
 use crate::domain::job::notice::NoticeKind;
-use crate::domain::queue::gate::SharedKey;
+use crate::domain::queue::gate::{PerKey, SharedKey};
 use crate::domain::schedule::day_sets::DaySet;
 
 const TIMEOUT: DurationBounds =
@@ -114,6 +116,8 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
         requires,
         Custom(|spot, reading| compile_labels(spot, reading.problems), as_list)
     ),
+    given(key!("on", on, Custom(compile_on, write_on))),
+    given(key!("max_parallel", max_parallel, Maybe(IntegerKind(1..=PerKey::MOST)))),
     given(key!(
         "key",
         key,

@@ -153,6 +153,50 @@ pub(crate) fn refuse_per_key_alone(
     }
 }
 
+/// Notes a fault for keys that contradict `on = "each-node"`, and for `max_parallel` without it.
+/// `spec` has the schedule and the unique key of the job.
+pub(crate) fn refuse_beside_each_node(
+    table: &TableReader<'_>,
+    spec: &JobSpec,
+    problems: &mut Problems,
+) {
+    let on = table.get("on");
+    if !spec.is_on_each_node() {
+        if let Some(spot) = table.get("max_parallel").filter(|_| spec.max_parallel.is_some()) {
+            spot.fault(
+                problems,
+                "found max_parallel without on = \"each-node\": only runs on several nodes have it; \
+                 add on = \"each-node\", or remove max_parallel",
+            );
+        }
+        return;
+    }
+    let what = [
+        (
+            matches!(spec.schedule, Schedule::At(_) | Schedule::Instants(_)),
+            "at",
+            "a job with a fixed time has one run; use a recurring schedule, or no schedule and schedctl run",
+        ),
+        (spec.schedule.is_at_boot(), "cron", "@reboot already runs on each host"),
+        (spec.unique.is_some(), "unique", "a unique key belongs to one job"),
+        (
+            spec.group.is_some(),
+            "group",
+            "only one run of a group executes at a time; use max_parallel = 1",
+        ),
+        (
+            spec.max_parallel.is_some() && spec.key.is_some(),
+            "max_parallel",
+            "a job has one concurrency key; use key with per_key, or max_parallel",
+        ),
+    ];
+    for (_, key, why) in what.into_iter().filter(|(is_found, ..)| *is_found) {
+        if let Some(spot) = table.get(key).or_else(|| on.clone()) {
+            spot.fault(problems, format!("found {key} with on = \"each-node\": {why}"));
+        }
+    }
+}
+
 /// Notes a fault for `must_start_within` or `must_finish_within` in a job that has no `on_late`.
 pub(crate) fn refuse_late_without_notice(
     table: &TableReader<'_>,

@@ -129,7 +129,7 @@ fn the_name_of_a_job_or_queue_is_checked_where_it_stands() {
     let long = "x".repeat(300);
     for name in [
         "Backup",
-        "a/b",
+        "a/b/c",
         "-rf",
         "../../etc/x",
         "{x}",
@@ -150,6 +150,8 @@ fn the_name_of_a_job_or_queue_is_checked_where_it_stands() {
         );
         assert!(!fault.contains(['\0', '\u{1b}', '\u{202e}']) && fault.len() < 400, "{fault}");
     }
+    // The instance of a job on a node has such a name, so no user may define it.
+    assert!(fault("[jobs.\"a/b\"]\nshell = 'true'").contains("job name \"a/b\" is not valid"));
     assert!(
         fault("[queues.Fast]")
             .starts_with("jobs.toml:1:9: queues.Fast: queue name \"Fast\" is not valid")

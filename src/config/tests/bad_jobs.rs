@@ -491,6 +491,24 @@ fn every_fault_of_one_rule_is_reported() {
 }
 
 #[test]
+fn nodes_of_a_job_are_refused_if_no_node_can_be_meant() {
+    each_is_refused(&[
+        ("on = 'Web1'", "jobs.a.on: node name \"Web1\" is not valid"),
+        ("on = 5", "jobs.a.on: found integer 5, wanted the name of a node, a list of names, or"),
+        ("on = ['each-node', 'b']", "wanted names of nodes, or only \"each-node\""),
+        ("on = ['a','b','c','d','e','f','g','h','i']", "found 9 nodes, wanted at most 8"),
+        ("max_parallel = 2", "jobs.a.max_parallel: found max_parallel without on = \"each-node\""),
+        ("max_parallel = 0\non = 'each-node'", "jobs.a.max_parallel: found 0, wanted 1 to"),
+        (
+            "at = '2099-01-01T00:00:00Z'\non = 'each-node'",
+            "jobs.a.at: found at with on = \"each-node\"",
+        ),
+        ("cron = '@reboot'\non = 'each-node'", "@reboot already runs on each host"),
+        ("max_parallel = 2\non = 'each-node'\nkey = 'k'", "a job has one concurrency key"),
+    ]);
+}
+
+#[test]
 fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
     each_is_refused(&[
         ("key = ''", "jobs.a.key: key \"\" is not valid: wanted 1 to 256 characters"),

@@ -199,7 +199,8 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
         });
     }
     findings.extend(passed_over(facts));
-    if facts.is_gate_unlisted && facts.pending.is_some() {
+    let is_on_each_node = facts.lane == Lane::of_each_node();
+    if facts.is_gate_unlisted && (facts.pending.is_some() || is_on_each_node) {
         findings.push(facts.missing("job_gates", "the runs of the job must pass a gate"));
     }
     if let (Some(PendingFacts { run, .. }), Some(open)) = (facts.to_come(), &facts.open_unasked) {

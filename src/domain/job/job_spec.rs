@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub use super::action::{Action, AskedOn, DoneCheck, HttpRequest};
 use super::env_file::EnvFile;
+use super::placement::Placement;
 use super::process_rules::{ProcessRules, Started};
 use super::unique_rule::Unique;
 use super::webhook::SigningSecret;
@@ -41,6 +42,11 @@ pub struct JobSpec {
     pub priority: Priority,
     /// The labels that a node must have to run the job. At most 8.
     pub requires: BTreeSet<Label>,
+    /// The nodes that run the job.
+    pub on: Placement,
+    /// The maximum number of nodes that run the job at once, with [`Placement::EachNode`]. 1 to
+    /// 1,000,000. `None` means any number.
+    pub max_parallel: Option<u32>,
     /// The concurrency key. Its limits apply to the runs of all jobs with this key together.
     pub key: Option<SharedKey>,
     /// The limits of the concurrency key. Unused if the job has no key.
@@ -241,6 +247,8 @@ impl JobSpec {
             queue: QueueName::default_queue(),
             priority: Priority::default(),
             requires: BTreeSet::new(),
+            on: Placement::Anywhere,
+            max_parallel: None,
             key: None,
             per_key: PerKey::default(),
             not_while: BTreeSet::new(),
@@ -285,14 +293,17 @@ impl JobSpec {
     }
 
     /// Returns the lane of the job's runs: its queue, priority and required labels, and the shard
-    /// of its first gate.
+    /// of its first gate. Jobs on each node have a lane of their own.
     pub fn lane(&self) -> Lane {
+        if self.is_on_each_node() {
+            return Lane::of_each_node();
+        }
         self.lane_in(self.queue.clone())
     }
 
     /// Returns the lane that the job's runs would have if the job were in the queue `queue`.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
-        let lane = Lane::new(queue, self.priority, self.requires.clone());
+        let lane = Lane::new(queue, self.priority, self.requires.clone()).on(&self.on);
         match first_gate(self) {
             Some(first) => lane.shard_for(&first),
             None => lane,
@@ -300,9 +311,11 @@ impl JobSpec {
     }
 
     /// Returns the entry of the index `job_gates` for this job: `LANE GATE JOB`, with the job's
-    /// first gate. Returns `None` if the job has no gates.
+    /// first gate. Returns `None` if the job has no gates. A job on each node has an entry with the
+    /// gate of the job, so that each node finds the job.
     pub fn gated_entry(&self, job: &JobName, lane: &Lane) -> Option<String> {
-        first_gate(self).map(|gate| gated_entry(job, lane, &gate))
+        let of_each_node = self.is_on_each_node().then(|| Gate::of_job(job));
+        of_each_node.or_else(|| first_gate(self)).map(|gate| gated_entry(job, lane, &gate))
     }
 
     /// Returns the overlap rule of a backfill run: `allow` if the job has this rule, else `queue`

@@ -7,6 +7,7 @@ pub mod env_file;
 pub mod job_spec;
 pub mod notice;
 pub mod ping;
+pub mod placement;
 pub mod process_limits;
 pub mod process_rules;
 pub mod secret_headers;

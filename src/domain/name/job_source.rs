@@ -1,7 +1,8 @@
-//! The source of a list of jobs: the jobs file of a node, or a file that `schedctl apply` read.
+//! The source of a list of jobs: the jobs file of a node, a file that `schedctl apply` read, or the
+//! instances on a node of the jobs with `on = "each-node"`.
 //!
-//! Invariant: the source of an applied file never has the name of a node. So the jobs of nodes and
-//! of applied files are never confused.
+//! Invariant: only the source of a node's jobs file has the name of the node. So jobs of different
+//! sources are never confused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +12,11 @@ use super::names::{IdError, NodeName};
 /// The prefix of the source name of an applied file. The name given to the file follows.
 const APPLIED: &str = "apply:";
 
-/// The name of a source: the name of a node, or `apply:NAME` for an applied file.
+/// The prefix of the source name of the instances on a node. The name of the node follows.
+const INSTANCES: &str = "each-node:";
+
+/// The name of a source: the name of a node, `apply:NAME` for an applied file, or `each-node:NODE`
+/// for the instances on a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceName(String);
 
@@ -20,6 +25,11 @@ impl SourceName {
     /// `name` has the form of a job name.
     pub fn applied(name: &str) -> Result<Self, IdError> {
         format!("{APPLIED}{name}").parse()
+    }
+
+    /// Returns the source name of the instances on `node`.
+    pub fn instances_on(node: &NodeName) -> Self {
+        Self(format!("{INSTANCES}{node}"))
     }
 
     /// Returns the name of the source as text.
@@ -34,8 +44,11 @@ impl SourceName {
 
     /// Describes the source for a message, such as `the jobs file of node n1`.
     pub fn words(&self) -> String {
-        match self.0.strip_prefix(APPLIED) {
-            Some(name) => format!("the file applied as {name}"),
+        if let Some(name) = self.0.strip_prefix(APPLIED) {
+            return format!("the file applied as {name}");
+        }
+        match self.0.strip_prefix(INSTANCES) {
+            Some(node) => format!("the jobs on each node, for node {node}"),
             None => format!("the jobs file of node {}", self.0),
         }
     }
@@ -51,7 +64,8 @@ impl FromStr for SourceName {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        match text.strip_prefix(APPLIED).unwrap_or(text).parse::<NodeName>() {
+        let name = text.strip_prefix(APPLIED).or_else(|| text.strip_prefix(INSTANCES));
+        match name.unwrap_or(text).parse::<NodeName>() {
             Ok(_) => Ok(Self(text.to_owned())),
             Err(IdError::Name { found, .. }) => Err(IdError::Name { kind: "source", found }),
             Err(error) => Err(error),
@@ -76,6 +90,9 @@ mod tests {
         assert_eq!(applied.as_str().parse::<SourceName>(), Ok(applied.clone()));
         assert!(applied.as_str().parse::<NodeName>().is_err());
         assert_eq!(applied.words(), "the file applied as crm");
+        let instances = SourceName::instances_on(&"web1".parse().unwrap());
+        assert_eq!(instances.as_str().parse(), Ok(instances.clone()));
+        assert_eq!(instances.words(), "the jobs on each node, for node web1");
         let node = SourceName::from(&"apply".parse::<NodeName>().unwrap());
         assert_eq!(
             (node.words().as_str(), node.is_applied()),

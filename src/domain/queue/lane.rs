@@ -1,7 +1,7 @@
 //! A lane: the due set of a queue for runs with the same priority and the same required labels.
 //!
 //! The text of a lane is its name in keys and records: `default`, `default!5`,
-//! `default!-3~2+eu,gpu`. The plain lane of a queue has the name of the queue, so old records
+//! `default!-3~2+eu,gpu`, `default=web1`. The plain lane of a queue has the name of the queue, so old records
 //! without lanes remain valid.
 //!
 //! Runs with gates are in separate lanes, called shards. Therefore, a large number of due runs of
@@ -14,7 +14,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::gate::Gate;
-use crate::domain::name::names::{IdError, Label, QueueName};
+use crate::domain::job::placement::{MAX_NODES, Placement};
+use crate::domain::name::names::{IdError, Label, NodeName, QueueName};
 
 /// The maximum number of labels of a job or of a node.
 pub const MAX_LABELS: usize = 8;
@@ -57,13 +58,25 @@ pub struct Lane {
     priority: Priority,
     shard: Option<u8>,
     requires: BTreeSet<Label>,
+    on: BTreeSet<NodeName>,
     text: String,
 }
 
 impl Lane {
     /// Returns the lane of `queue` for runs with this priority and these required labels.
     pub fn new(queue: QueueName, priority: Priority, requires: BTreeSet<Label>) -> Self {
-        Self::of(queue, priority, None, requires)
+        Self::of(queue, priority, None, requires, BTreeSet::new())
+    }
+
+    /// Returns the lane like this for runs of a job with this placement.
+    #[must_use]
+    pub fn on(self, placement: &Placement) -> Self {
+        match placement {
+            Placement::Nodes(nodes) => {
+                Self::of(self.queue, self.priority, self.shard, self.requires, nodes.clone())
+            }
+            Placement::Anywhere | Placement::EachNode => self,
+        }
     }
 
     /// Returns the shard of this lane for runs whose first gate is `first_gate`. The number of the
@@ -71,7 +84,7 @@ impl Lane {
     #[must_use]
     pub fn shard_for(self, first_gate: &Gate) -> Self {
         let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
-        Self::of(self.queue, self.priority, Some(hash[0] % SHARDS), self.requires)
+        Self::of(self.queue, self.priority, Some(hash[0] % SHARDS), self.requires, self.on)
     }
 
     fn of(
@@ -79,6 +92,7 @@ impl Lane {
         priority: Priority,
         shard: Option<u8>,
         requires: BTreeSet<Label>,
+        on: BTreeSet<NodeName>,
     ) -> Self {
         let mut text = queue.as_str().to_owned();
         if priority != Priority::default() {
@@ -93,7 +107,11 @@ impl Lane {
             text.push(if at == 0 { '+' } else { ',' });
             text.push_str(label.as_str());
         }
-        Self { queue, priority, shard, requires, text }
+        for (at, node) in on.iter().enumerate() {
+            text.push(if at == 0 { '=' } else { ',' });
+            text.push_str(node.as_str());
+        }
+        Self { queue, priority, shard, requires, on, text }
     }
 
     /// Returns the lane `default`: the lane of the queue `default` with priority 0, without labels
@@ -105,6 +123,11 @@ impl Lane {
     /// Returns the only lane of the queue of the host `host`.
     pub fn of_host(host: &str) -> Self {
         QueueName::of_host(host).into()
+    }
+
+    /// Returns the lane of the jobs with an instance on each node.
+    pub fn of_each_node() -> Self {
+        QueueName::of_each_node().into()
     }
 
     /// Returns the only lane of the queue of notices.
@@ -132,8 +155,13 @@ impl Lane {
         &self.requires
     }
 
+    /// Returns the nodes that may take runs from this lane. An empty set means any node.
+    pub fn nodes(&self) -> &BTreeSet<NodeName> {
+        &self.on
+    }
+
     /// Returns true for the plain lane of a queue: the lane with the default priority, without
-    /// labels and shard. The Redis key `lanes` lists only lanes that are not plain.
+    /// labels, nodes and shard. The Redis key `lanes` lists only lanes that are not plain.
     pub fn is_plain(&self) -> bool {
         self.text == self.queue.as_str()
     }
@@ -143,9 +171,15 @@ impl Lane {
         self.queue.is_of_host()
     }
 
-    /// Returns true if a node with these `labels` may take runs from this lane.
+    /// Returns true if a node with these `labels` may take runs from this lane. The name of a node
+    /// is one of its labels.
     pub fn is_open_to(&self, labels: &BTreeSet<Label>) -> bool {
-        self.requires.is_subset(labels)
+        self.requires.is_subset(labels) && self.is_for_node(labels)
+    }
+
+    /// Returns true if the lane names no nodes, or one of the nodes is in `labels`.
+    pub fn is_for_node(&self, labels: &BTreeSet<Label>) -> bool {
+        self.on.is_empty() || self.on.iter().any(|node| labels.contains(&Label::of_node(node)))
     }
 }
 
@@ -172,8 +206,13 @@ impl FromStr for Lane {
 }
 
 fn parse(text: &str) -> Option<Lane> {
-    let (rest, labels) =
-        text.split_once('+').map_or((text, None), |(rest, labels)| (rest, Some(labels)));
+    let split = |text: &str, at| match text.split_once(at) {
+        Some((rest, list)) => (rest.to_owned(), Some(list.to_owned())),
+        None => (text.to_owned(), None),
+    };
+    let (rest, nodes) = split(text, '=');
+    let (rest, labels) = split(&rest, '+');
+    let rest = rest.as_str();
     let (rest, shard) =
         rest.split_once('~').map_or((rest, None), |(rest, shard)| (rest, Some(shard)));
     let shard = shard
@@ -182,14 +221,14 @@ fn parse(text: &str) -> Option<Lane> {
         rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
     let priority =
         priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
-    let requires: BTreeSet<Label> = labels
-        .into_iter()
-        .flat_map(|all| all.split(','))
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .ok()?;
-    (requires.len() <= MAX_LABELS)
-        .then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires)))?
+    let (requires, on) = (listed::<Label>(labels.as_deref())?, listed(nodes.as_deref())?);
+    (requires.len() <= MAX_LABELS && on.len() <= MAX_NODES)
+        .then(|| Some(Lane::of(queue.parse().ok()?, priority, shard, requires, on)))?
+}
+
+/// Returns the names in a comma-separated list. Returns `None` if a name is invalid.
+fn listed<T: FromStr + Ord>(list: Option<&str>) -> Option<BTreeSet<T>> {
+    list.into_iter().flat_map(|all| all.split(',')).map(|name| name.parse().ok()).collect()
 }
 
 #[cfg(test)]

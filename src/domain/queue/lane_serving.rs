@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::lane::Lane;
-use crate::domain::name::names::{Label, QueueName};
+use crate::domain::name::names::{Label, NodeName, QueueName};
 
 /// The queues that a node serves, and the labels of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +35,8 @@ pub enum Unserved {
     Queue(QueueName),
     /// No running node that serves the queue has all of these labels.
     Labels(BTreeSet<Label>),
+    /// None of these nodes is running and serves the queue.
+    Nodes(BTreeSet<NodeName>),
 }
 
 impl Unserved {
@@ -44,10 +46,13 @@ impl Unserved {
         if running.is_empty() || lane.is_of_host() || running.iter().any(|node| node.takes(lane)) {
             return None;
         }
-        Some(if running.iter().any(|node| node.takes_queue(lane.queue())) {
+        let mut serving = running.iter().filter(|node| node.takes_queue(lane.queue())).peekable();
+        Some(if serving.peek().is_none() {
+            Self::Queue(lane.queue().clone())
+        } else if serving.any(|node| lane.is_for_node(&node.labels)) {
             Self::Labels(lane.requires().clone())
         } else {
-            Self::Queue(lane.queue().clone())
+            Self::Nodes(lane.nodes().clone())
         })
     }
 }
@@ -64,6 +69,17 @@ impl fmt::Display for Unserved {
                     "no running node that serves this queue has the required {noun} {}",
                     labels.join(", ")
                 )
+            }
+            Self::Nodes(nodes) => {
+                let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+                match names.as_slice() {
+                    [name] => write!(f, "node {name} does not run, or does not serve this queue"),
+                    names => write!(
+                        f,
+                        "none of the nodes {} runs and serves this queue",
+                        names.join(", ")
+                    ),
+                }
             }
         }
     }
@@ -115,6 +131,12 @@ mod tests {
             why("a+eu,gpu").unwrap(),
             "no running node that serves this queue has the required labels eu, gpu"
         );
+        assert_eq!(why("a=web1").unwrap(), "node web1 does not run, or does not serve this queue");
+        assert_eq!(
+            why("a=web1,web2").unwrap(),
+            "none of the nodes web1, web2 runs and serves this queue"
+        );
+        assert_eq!(why("a+gpu=gpu"), None);
         assert_eq!((why("@h+gpu"), Unserved::of(&lane("c"), &[])), (None, None));
     }
 }

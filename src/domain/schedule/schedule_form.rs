@@ -163,12 +163,14 @@ impl Schedule {
     }
 
     /// Returns this schedule for the job `name`: each `H` has its number, and `clock_changes` is
-    /// the rule for clock changes.
+    /// the rule for clock changes. All instances of a job have the same numbers.
     #[must_use]
     pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
         match self {
             Self::Cron(list) => Self::Cron(
-                list.iter().map(|expr| expr.for_job(name.as_str(), clock_changes)).collect(),
+                list.iter()
+                    .map(|expr| expr.for_job(name.defined().as_str(), clock_changes))
+                    .collect(),
             ),
             Self::Calendar(list) => {
                 Self::Calendar(list.iter().map(|expr| expr.for_job(clock_changes)).collect())

@@ -56,9 +56,10 @@ impl Definition {
 
     /// Returns the due time of the next run of a job that has no planned run at `now`: the first
     /// occurrence after `now`, or `now` plus the delay of a delay schedule. Returns `None` if no
-    /// occurrence follows or `max_runs` is reached.
+    /// occurrence follows, `max_runs` is reached, or only the instances of the job have runs.
     pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
-        self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
+        let next = self.timetable.planted_after(now.max(self.since()));
+        next.filter(|_| !self.is_used_up() && !self.spec.is_on_each_node())
     }
 
     /// Returns the time after which no occurrence has run or been skipped yet at `now`. Usually

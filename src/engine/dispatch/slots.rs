@@ -75,12 +75,11 @@ impl State {
                 .filter(|(queue, _)| !by_hand(queue))
                 .map(|(queue, own)| (queue.clone(), *own)),
         );
-        for queue in self
-            .of_host
-            .iter()
-            .cloned()
-            .chain([QueueName::default_queue(), QueueName::of_notices()])
-        {
+        for queue in self.of_host.iter().cloned().chain([
+            QueueName::default_queue(),
+            QueueName::of_notices(),
+            QueueName::of_each_node(),
+        ]) {
             all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
         }
         all.retain(|queue, _| self.serving.takes_queue(queue));
@@ -289,10 +288,11 @@ mod tests {
         text.split_whitespace().map(|lane| lane.parse().unwrap()).collect()
     }
 
-    /// Returns the offered queues with their slots, except the queue of notices, which every node
-    /// serves.
+    /// Returns the offered queues with their slots, except the queues of schedd itself, which every
+    /// node serves.
     fn offered(slots: &Slots) -> Vec<(String, usize)> {
         let mut offers = slots.offers();
+        assert_eq!(offers.remove(0).queue, QueueName::of_each_node());
         assert_eq!(offers.remove(0).queue, QueueName::of_notices());
         offers.into_iter().map(|offer| (offer.queue.to_string(), offer.slots)).collect()
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tracing::debug;
 
 use super::retained_bounds::{RetainedBounds, Retention, bounds_of};
+use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
@@ -207,7 +208,8 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
 
 /// Removes the records of nodes that are gone for a long time. A node is kept while only its file
 /// lists a live job, because this job was never removed from the file. Jobs that another file
-/// lists, or that ended, are removed from the list of the node.
+/// lists, or that ended, are removed from the list of the node. The instances on the node are
+/// removed.
 async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
     let before = now.saturating_sub(NODE_AGE);
     let gone = store.list_gone_nodes(before).await?;
@@ -225,6 +227,12 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
                 && let Err(error) = job_operations::unlist_job(store, name, node.as_str()).await
             {
                 debug!(node = %node, job = %name, "The job could not be removed from the list of a node that is gone: {error}.");
+            }
+        }
+        let instances = SourceName::instances_on(node);
+        for name in store.list_source(&instances).await?.into_keys().take(LISTED) {
+            if let Err(error) = job_operations::unlist_job(store, &name, instances.as_str()).await {
+                debug!(job = %name, "The job of a node that is gone was not removed: {error}.");
             }
         }
     }

@@ -64,7 +64,7 @@ async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
             let spec = &definition.spec;
             if !spec.schedule.is_at_boot()
                 || !definition.timetable.lets(now)
-                || !spec.requires.is_subset(&labels)
+                || !spec.lane().is_open_to(&labels)
             {
                 continue;
             }

@@ -5,10 +5,12 @@
 //! answers that the job changed meanwhile, the operation starts again from the reading.
 
 use super::backfill_plan;
+use super::instances;
 pub use super::operation_error::OperationError;
 use super::passed_ranges::unrecorded;
 use crate::domain::job::job_spec::gates_of;
 use crate::domain::name::names::{JobName, RunId, RunKind};
+use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
 use crate::domain::schedule::lateness::SkippedRange;
@@ -104,7 +106,7 @@ pub async fn unlist_job(
     remove(store, name, SourceKind::File, source, StopRunning::No, "removed").await
 }
 
-async fn remove(
+pub(super) async fn remove(
     store: &Store,
     name: &JobName,
     kind: SourceKind,
@@ -122,6 +124,8 @@ async fn remove(
             running
         };
         let definition = job.clone().and_then(|job| Definition::of(job).ok());
+        let is_on_each_node =
+            definition.as_ref().is_some_and(|definition| definition.spec.is_on_each_node());
         let passed = match &definition {
             Some(definition) => passed_behind(store, definition).await?,
             None => (None, None),
@@ -153,6 +157,9 @@ async fn remove(
                 };
                 end_unbegun(store, name, reason).await?;
                 notice_cleanup::forget_of_removed(store, name).await?;
+                if is_on_each_node {
+                    instances::remove_all(store, name, running, reason).await?;
+                }
                 return Ok(RemoveReply::Removed(stopped.max(more)));
             }
             reply => return Ok(reply),
@@ -203,8 +210,26 @@ async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), 
     Ok(())
 }
 
-/// Pauses a job. The job starts no run until it is resumed.
+/// Pauses a job, and its instances on all nodes. The job starts no run until it is resumed.
 pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, OperationError> {
+    let reply = pause_one(store, name).await?;
+    for instance in instances_of(store, name).await? {
+        pause_one(store, &instance).await?;
+    }
+    Ok(reply)
+}
+
+/// Returns the names of the live instances of a job with `on = "each-node"`.
+async fn instances_of(store: &Store, name: &JobName) -> Result<Vec<JobName>, StoreError> {
+    let has_instances =
+        store.read_job(name).await?.is_some_and(|job| job.lane == Lane::of_each_node());
+    if !has_instances {
+        return Ok(Vec::new());
+    }
+    Ok(instances::of_job(store, name).await?.into_iter().map(|(_, record)| record.name).collect())
+}
+
+async fn pause_one(store: &Store, name: &JobName) -> Result<PauseReply, OperationError> {
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(name).await? else { return Ok(PauseReply::Unknown) };
         let open = if job.is_once {
@@ -226,9 +251,22 @@ pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, Operatio
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Resumes a paused job, and returns the due time of its next run. Occurrences that passed during
-/// the pause become one skipped range. A one-shot that became due during the pause runs now.
+/// Resumes a paused job and its instances on all nodes, and returns the due time of the next run.
+/// Occurrences that passed during the pause become one skipped range. A one-shot that became due
+/// during the pause runs now.
 pub async fn resume(
+    store: &Store,
+    name: &JobName,
+) -> Result<(ResumeReply, Option<UnixMillis>), OperationError> {
+    let (reply, mut next) = resume_one(store, name).await?;
+    for instance in instances_of(store, name).await? {
+        let (_, due) = resume_one(store, &instance).await?;
+        next = next.or(due);
+    }
+    Ok((reply, next))
+}
+
+async fn resume_one(
     store: &Store,
     name: &JobName,
 ) -> Result<(ResumeReply, Option<UnixMillis>), OperationError> {
@@ -263,6 +301,7 @@ pub async fn resume(
                 };
                 (skipped, next)
             }
+            (_, None) if definition.spec.is_on_each_node() => (None, None),
             (_, None) => (None, definition.timetable.planted_after(now.max(not_before))),
         };
         let order = ResumeOrder {
@@ -282,9 +321,18 @@ pub async fn resume(
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Adds a manual run of the job, due now, to the due set. Returns `None` if the job does not exist.
-pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Option<RunId>, OperationError> {
-    plant(store, RunId::manual(name.clone(), store.now().await?, &random_word())?).await
+/// Adds a manual run of the job, due now, to the due set. A job with `on = "each-node"` gets a run
+/// on each of its nodes, all with the same due time. Returns no run if the job does not exist, or
+/// no node serves it.
+pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Vec<RunId>, OperationError> {
+    let (now, word) = (store.now().await?, random_word());
+    let instances = instances_of(store, name).await?;
+    let names = if instances.is_empty() { vec![name.clone()] } else { instances };
+    let mut runs = Vec::new();
+    for name in names {
+        runs.extend(plant(store, RunId::manual(name, now, &word)?).await?);
+    }
+    Ok(runs)
 }
 
 /// Adds a run that repeats `run` to the due set. The new run has the due time of `run` and is ready
@@ -299,7 +347,8 @@ fn random_word() -> String {
 
 async fn plant(store: &Store, run: RunId) -> Result<Option<RunId>, OperationError> {
     for _ in 0..ROUNDS {
-        let Some(job) = store.read_job(run.job()).await?.filter(JobRecord::is_live) else {
+        let job = store.read_job(run.job()).await?.filter(JobRecord::is_live);
+        let Some(job) = job.filter(|job| job.lane != Lane::of_each_node()) else {
             return Ok(None);
         };
         match store.plant_manual(&run, &job.lane).await? {

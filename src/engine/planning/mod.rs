@@ -5,6 +5,7 @@ pub mod backfill_plan;
 pub(crate) mod boot_plan;
 pub(crate) mod far_plans;
 pub mod file_change;
+pub mod instances;
 pub mod job_operations;
 pub mod operation_error;
 pub mod passed_ranges;

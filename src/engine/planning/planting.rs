@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tracing::debug;
 
+use super::instances;
 use super::job_operations::{ENDED_AT_ONCE, cancel_run};
 use super::passed_ranges::unrecorded;
 use super::unique_add::{KeyHolder, read_key_holders};
@@ -215,7 +216,15 @@ pub async fn apply(
         }
         let replies = until_answered(|| store.apply_jobs(&orders)).await?;
         for (((mut item, former), order), reply) in ordered.into_iter().zip(orders).zip(replies) {
-            let next = order.planted.as_ref().map(|planted| planted.run.due());
+            let mut next = order.planted.as_ref().map(|planted| planted.run.due());
+            let had_instances =
+                order.read.as_ref().is_some_and(|(_, lane)| *lane == Lane::of_each_node());
+            if (had_instances || item.spec.is_on_each_node())
+                && matches!(reply, Ok(ApplyReply::Created | ApplyReply::Updated))
+            {
+                instances::follow(store, host_zone, &order.name).await?;
+                next = instances::next_of(&instances::of_job(store, &order.name).await?).or(next);
+            }
             let is_another = order.name != item.request.name;
             answers[item.index] = match reply {
                 Ok(ApplyReply::Updated | ApplyReply::Unchanged) if is_another => {
@@ -266,7 +275,8 @@ async fn add_new<'a>(
     for item in open {
         let may_be_new = item.request.kind == SourceKind::Api
             && item.request.seen.is_none()
-            && item.spec.unique.is_none();
+            && item.spec.unique.is_none()
+            && !item.spec.is_on_each_node();
         let step = may_be_new.then(|| item.order(None, None, host_zone, now));
         if let Some(Ok(Step::Ask(ask))) = step {
             orders.push(ask.0);
@@ -384,6 +394,8 @@ impl<'a> Open<'a> {
         let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
         let is_asked_for = self.request.kind == SourceKind::Api;
         let first = match &spec.schedule {
+            // Only the instances of the job have runs.
+            _ if spec.is_on_each_node() => None,
             // A time that an operator sets runs even if it has just passed.
             Schedule::At(at) if is_asked_for => Some(*at),
             Schedule::Instants(_) if is_asked_for && self.not_before == UnixMillis::EPOCH => {
@@ -395,7 +407,10 @@ impl<'a> Open<'a> {
         // An add in a debounced burst always counts as a change of schedule, because another add
         // may have moved the job after it was read.
         let is_same = of_burst.is_none()
-            && known.as_ref().is_some_and(|old| is_same_schedule(old, spec, &zone));
+            && known.as_ref().is_some_and(|old| {
+                is_same_schedule(old, spec, &zone)
+                    && old.spec.is_on_each_node() == spec.is_on_each_node()
+            });
         let change = if is_same { DefinitionChange::Rest } else { DefinitionChange::Schedule };
         if let (Schedule::At(at), None, DefinitionChange::Schedule) =
             (&spec.schedule, first, change)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::Value;
 
 use crate::domain::name::job_source::SourceName;
-use crate::domain::name::names::JobName;
+use crate::domain::name::names::{JobName, NodeName};
 use crate::store::Store;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
@@ -94,8 +94,8 @@ impl Store {
         Ok(listed)
     }
 
-    /// Returns the files that may have a list of jobs: the files of nodes and the applied files. If
-    /// the node index has the wrong type, the files of nodes are left out, and the consistency
+    /// Returns the sources that may have a list of jobs: the files and the instances of nodes, and
+    /// the applied files. If the node index has the wrong type, the files of nodes are left out, and the consistency
     /// check reports the index. This call scans all keys of the namespace.
     async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
         let nodes = match self.list_nodes().await {
@@ -103,8 +103,10 @@ impl Store {
             Err(StoreError::WrongType { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
-        let mut sources: BTreeSet<SourceName> =
-            nodes.iter().filter_map(|name: &String| name.parse().ok()).collect();
+        let nodes = nodes.iter().filter_map(|name: &String| name.parse::<NodeName>().ok());
+        let mut sources: BTreeSet<SourceName> = nodes
+            .flat_map(|node| [SourceName::from(&node), SourceName::instances_on(&node)])
+            .collect();
         sources.extend(self.list_applied().await?);
         Ok(sources.into_iter().collect())
     }

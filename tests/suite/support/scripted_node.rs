@@ -224,7 +224,7 @@ async fn start(settings: &NodeBuilder, state_home: &Path) -> Engine {
     let jobs = settings.jobs.lock().unwrap().clone();
     let config = compile(&jobs);
     let incarnation = format!("{:016x}", fastrand::u64(..));
-    let serving = settings.serving.over(&config.serving.serving);
+    let serving = settings.serving.over(&config.serving.serving, &settings.name);
     let announced =
         engine::announce(&store, &settings.name, Naming::Asked, &incarnation, &host, &serving);
     let (node, started_at) = announced.await.unwrap();

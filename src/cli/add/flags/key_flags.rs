@@ -143,6 +143,10 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "priority" => "priority", Whole, "N";
         /// Labels that a node needs to run the job, such as gpu,eu
         "requires" => "requires", List, "LABELS";
+        /// Nodes that run the job, such as web1,web2, or each-node for a run on each node
+        "on" => "on", List, "NODES";
+        /// Most nodes that run the job at once, with --on each-node
+        "max-parallel" => "max_parallel", Whole, "N";
         /// Group of the job; at most one run of the group runs at a time
         "group" => "group", Text, "GROUP";
         /// Concurrency key, such as customer-42; at most one run of all jobs with the same key runs

@@ -71,18 +71,25 @@ pub(super) fn shortened(text: &str) -> String {
 /// The name of the queue of notices. No host can have this name.
 const NOTICES: &str = "@@notices";
 
-/// Returns true for a valid queue name: a plain name, the name of a host's queue, or the name of
-/// the queue of notices.
+/// The name of the queue of jobs with an instance on each node. No host can have this name.
+const EACH_NODE: &str = "@@each-node";
+
+/// Returns true for a valid queue name: a plain name, the name of a host's queue, or a queue of
+/// schedd itself.
 fn is_queue_name(text: &str) -> bool {
-    is_name(text.strip_prefix('@').unwrap_or(text)) || text == NOTICES
+    is_name(text.strip_prefix('@').unwrap_or(text)) || text == NOTICES || text == EACH_NODE
 }
 
-/// Returns true for a valid name of a job: a plain name, or the name of a hidden job whose runs are
-/// notices.
+/// Returns true for a valid name of a job: a plain name, the name of an instance on a node, or the
+/// name of a hidden job whose runs are notices.
 fn is_job_name(text: &str) -> bool {
-    match text.split_once('/') {
-        Some((job, kind)) => is_name(job) && NoticeKind::parse(kind).is_some(),
+    let is_of_user = |text: &str| match text.split_once('/') {
+        Some((job, node)) => is_name(job) && is_name(node) && NoticeKind::parse(node).is_none(),
         None => is_name(text),
+    };
+    match text.rsplit_once('/') {
+        Some((job, kind)) if NoticeKind::parse(kind).is_some() => is_of_user(job),
+        _ => is_of_user(text),
     }
 }
 
@@ -120,8 +127,9 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// The name of a job: `[a-z0-9][a-z0-9._-]{0,62}`. A hidden job, whose runs are notices, has
-    /// the kind after its name: `backup/on_failure`.
+    /// The name of a job: `[a-z0-9][a-z0-9._-]{0,62}`. The instance of a job on a node has the name
+    /// of the node after its name: `clean/web1`. A hidden job, whose runs are notices, has the kind
+    /// at the end: `backup/on_failure`.
     JobName,
     "job",
     is_job_name
@@ -165,22 +173,41 @@ impl JobName {
     /// Returns the reported job and the kind of the notices, if this is the name of a hidden job.
     /// Returns `None` otherwise.
     pub fn notice_subject(&self) -> Option<(Self, NoticeKind)> {
-        let (job, kind) = self.0.split_once('/')?;
+        let (job, kind) = self.0.rsplit_once('/')?;
         Some((Self(job.to_owned()), NoticeKind::parse(kind)?))
+    }
+
+    /// Returns the name of the instance of the job `job` on `node`. Returns `None` if `job` is no
+    /// plain name, or the node has the name of a kind of notices.
+    pub fn of_instance(job: &Self, node: &NodeName) -> Option<Self> {
+        format!("{job}/{node}").parse().ok().filter(|name: &Self| name.instance().is_some())
+    }
+
+    /// Returns the job and the node, if this is the name of an instance. Returns `None` otherwise.
+    pub fn instance(&self) -> Option<(Self, NodeName)> {
+        let (job, node) = self.0.split_once('/')?;
+        let is_instance = !node.contains('/') && NoticeKind::parse(node).is_none();
+        is_instance.then(|| (Self(job.to_owned()), NodeName(node.to_owned())))
+    }
+
+    /// Returns the name under which a user defined this job: for an instance, the name of its job.
+    #[must_use]
+    pub fn defined(&self) -> Self {
+        self.instance().map_or_else(|| self.clone(), |(job, _)| job)
     }
 
     /// Returns the name if users may define a job with this name, else an error.
     pub fn for_people(self) -> Result<Self, IdError> {
-        if self.is_hidden() {
+        if self.0.contains('/') {
             Err(IdError::Name { kind: "job", found: shortened(&self.0) })
         } else {
             Ok(self)
         }
     }
 
-    /// Returns true for the name of a hidden job, which users cannot define.
+    /// Returns true for the name of a hidden job, whose runs are notices.
     pub fn is_hidden(&self) -> bool {
-        self.0.contains('/')
+        self.notice_subject().is_some()
     }
 }
 
@@ -188,6 +215,12 @@ impl QueueName {
     /// Returns the name of the queue of notices, which every node serves.
     pub fn of_notices() -> Self {
         Self(NOTICES.to_owned())
+    }
+
+    /// Returns the name of the queue of jobs with an instance on each node. Every node serves the
+    /// queue. It has only runs that a job still owed when it got its instances.
+    pub fn of_each_node() -> Self {
+        Self(EACH_NODE.to_owned())
     }
 
     /// Returns the name of the queue for jobs that name no queue: `default`.
@@ -204,6 +237,13 @@ impl QueueName {
     /// must not name such a queue.
     pub fn is_of_host(&self) -> bool {
         self.0.starts_with('@')
+    }
+}
+
+impl Label {
+    /// Returns the label that each node has: the name of the node.
+    pub fn of_node(node: &NodeName) -> Self {
+        Self(node.0.clone())
     }
 }
 
@@ -240,7 +280,7 @@ mod tests {
             "-rf",
             ".a",
             "a b",
-            "a/b",
+            "a/b/c",
             "../../etc/x",
             "{x}",
             "a\n",
@@ -265,6 +305,23 @@ mod tests {
                 && "@".parse::<QueueName>().is_err()
                 && "@a".parse::<JobName>().is_err()
         );
+    }
+
+    #[test]
+    fn an_instance_has_the_names_of_its_job_and_its_node() {
+        let (job, node) = ("clean".parse().unwrap(), "web1".parse().unwrap());
+        let name = JobName::of_instance(&job, &node).unwrap();
+        assert_eq!((name.as_str(), name.instance()), ("clean/web1", Some((job.clone(), node))));
+        assert_eq!((name.defined(), name.is_hidden()), (job.clone(), false));
+        let notices = JobName::of_notice(&name, NoticeKind::Failure);
+        assert_eq!(notices.as_str().parse(), Ok(notices.clone()));
+        assert_eq!((notices.notice_subject().unwrap().0, notices.instance()), (name.clone(), None));
+        assert!(name.clone().for_people().is_err() && job.clone().for_people().is_ok());
+        let reserved = "on_failure".parse().unwrap();
+        assert_eq!(JobName::of_instance(&job, &reserved), None);
+        for bad in ["a/b/c", "a/on_failure/on_failure", "a/", "/a", "a/on_failure/b"] {
+            assert!(bad.parse::<JobName>().is_err(), "{bad}");
+        }
     }
 
     #[test]

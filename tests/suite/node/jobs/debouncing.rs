@@ -129,7 +129,7 @@ fn keys_nobody_holds_any_more_are_trimmed_by_a_node() {
             &"loud".parse().unwrap(),
         ))
         .unwrap()
-        .unwrap();
+        .remove(0);
     }
     let mut connection = redis.connection();
     until("they are trimmed", Duration::from_secs(180), || {

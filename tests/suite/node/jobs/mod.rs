@@ -4,6 +4,7 @@ pub(crate) mod answers;
 pub(crate) mod catching_up;
 pub(crate) mod debouncing;
 pub(crate) mod done_check;
+pub(crate) mod each_node;
 pub(crate) mod editing;
 pub(crate) mod readding;
 pub(crate) mod rebooting;
