@@ -224,9 +224,10 @@ end
 
 -- Adds the notice `on_late` for a run that starts later than its job allows. `before` is the time
 -- of an earlier claim that was handed back unexecuted, or nil; a late run is reported once.
-local function notify_late(k, id, notify, due_ms, before)
+-- `not_before` is the time that a run of the job set for its next run, or nil.
+local function notify_late(k, id, notify, due_ms, before, not_before)
   local late = string.match(notify or '', 'late=(%d+)')
-  local last = late and tonumber(due_ms) + tonumber(late)
+  local last = late and math.max(tonumber(due_ms), whole(not_before, PARKED)) + tonumber(late)
   if late and now > last and not (before and tonumber(before) > last) then add_notice(k, 'on_late', id, 'start', now) end
 end
 
@@ -256,7 +257,7 @@ local judged = {}
 local RUN_FIELDS = {'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end', 'unclear', 'claimed_before', 'waiting_for',
   'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at', 'delivery', 'started_at', 'retried_at'}
 local JOB_FIELDS = {'rev', 'pending', 'ended', 'paused', 'once', 'started_count', 'notify', 'watched', 'skipped_behind', 'first_rev',
-  'same_since', 'delay', 'queue'}
+  'same_since', 'delay', 'queue', 'next_at'}
 
 -- Returns the fields of a record by their names; an absent field is false.
 local function read_fields(key, names)
@@ -398,7 +399,7 @@ local function start(k, run, job, base, passed)
   elseif run.delivery then
     redis.call('HDEL', k.run, 'delivery')
   end
-  if run.is_unstarted and k.kind == 'regular' then notify_late(k, k.id, job.notify, k.due_ms, run.started_at) end
+  if run.is_unstarted and k.kind == 'regular' then notify_late(k, k.id, job.notify, k.due_ms, run.started_at, job.next_at) end
   if run.begins then
     if job.watched ~= k.id then watch(k.deadlines, k.nudge, k.id, k.due_ms, job.notify, true) end
     job.started = job.started + 1

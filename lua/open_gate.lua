@@ -279,10 +279,9 @@ while not is_cut do
   local limits = gate.kind == 'key' and redis.call('HGET', gate.state, 'job:' .. job_of(id)) or nil
   local may, at
   if rules.order then
-    -- The turn was checked before, so only the gap remains to be checked.
-    local ends = whole(redis.call('HGET', gate.state, 'last_ended'), PARKED) + rules.gap
-    may = not (ends > now and ends <= now + rules.gap)
-    at = ends
+    -- The turn was checked before, so only the time remains to be checked.
+    at = group_opens(gate, rules, now)
+    may = not at
   else
     may, at = may_enter(k, gate, job_of(id), limits, now, micros)
   end

@@ -326,6 +326,18 @@ local function take_rate(gate, limits, micros)
   keep_rates(gate, found, micros)
 end
 
+-- Returns the time from which a group without a running member admits a run, or nil if it admits a
+-- run now. The group waits for its gap, and for the time that a run set for the next turn.
+local function group_opens(gate, rules, now)
+  local state = redis.call('HMGET', gate.state, 'last_ended', 'not_before')
+  local opens = whole(state[1], PARKED) + rules.gap
+  -- A gap that would end later than its own length from now was written before the clock was set
+  -- back, and is ignored.
+  if opens > now + rules.gap then opens = now end
+  if rules.order then opens = math.max(opens, whole(state[2], PARKED)) end
+  if opens > now then return opens end
+end
+
 -- Returns true if a run of `job` may have a place now. Otherwise returns false, and the time from
 -- which the run may have a place even if no other run ends, or nil.
 -- `limits` are the limits of a concurrency key. A run that was let in but has not begun counts for
@@ -347,16 +359,13 @@ local function may_enter(k, gate, job, limits, now, micros)
   end
   if holder then return false end
   local rules = group_rules(gate)
-  local state = redis.call('HMGET', gate.state, 'turn', 'last_ended', 'ended')
   if rules.order then
+    local state = redis.call('HMGET', gate.state, 'turn', 'ended')
     local turn = state[1] or rules.order[1]
-    if state[3] or turn_of(rules.order, job) == 0 or turn ~= job then return false, now end
+    if state[2] or turn_of(rules.order, job) == 0 or turn ~= job then return false, now end
   end
-  local opens = whole(state[2], PARKED) + rules.gap
-  -- A gap that would end later than its own length from now was written before the clock was set
-  -- back, and is ignored.
-  if opens > now and opens <= now + rules.gap then return false, opens end
-  return true
+  local opens = group_opens(gate, rules, now)
+  return not opens, opens
 end
 
 -- Gives a run its place. `lane` is the lane from which the run will begin, or nil if the run begins

@@ -171,6 +171,7 @@ async fn serve(
         keeper.clone(),
         Credentials::of_this_process(),
         MayRunAs::of_this_process(config.daemon.users.clone()),
+        setup::results(),
     )
     .map_err(SetupFailure::other)?;
     info!(

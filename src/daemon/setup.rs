@@ -14,6 +14,7 @@ use crate::domain::name::names::NodeName;
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::{self, HostFacts, Journal, Naming, PresenceError};
+use crate::executor::ResultDirectory;
 use crate::files;
 use crate::keeper::EndedMark;
 use crate::private_redis::{Access, PrivateServer, PrivateServerError, state_dir};
@@ -101,6 +102,14 @@ pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
         return None;
     }
     Some(EndedMark::file(&dir, node))
+}
+
+/// Makes the directory for the results of jobs: in the runtime directory that systemd made, else in
+/// the state directory. Returns no directory if there is none that only this user may change.
+pub(super) fn results() -> ResultDirectory {
+    let runtime = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
+    let parent = runtime.filter(|dir| dir.is_absolute()).or_else(|| state_dir().ok());
+    ResultDirectory::within(parent.filter(|dir| doubt_of(dir).is_none()).as_deref())
 }
 
 /// Returns this node's journal, read from its file in the state directory. If another user may

@@ -56,6 +56,11 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Returns true if the attempt delivers a notice.
+    pub(super) fn is_notice(&self) -> bool {
+        self.run.job().is_hidden()
+    }
+
     /// Returns the arguments of the attempt's process; empty for a request.
     pub(super) fn argv(&self) -> Vec<String> {
         match &self.action {

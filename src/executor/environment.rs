@@ -4,7 +4,7 @@
 //! values that schedd sets, whatever the job sets.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::account::Account;
 use super::attempt::Attempt;
@@ -13,8 +13,14 @@ use crate::keeper::Variables;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Account {
-    /// Returns all variables of a process of `attempt`. `own` are the variables of the job itself.
-    pub(super) fn variables(&self, attempt: &Attempt, own: BTreeMap<String, String>) -> Variables {
+    /// Returns all variables of a process of `attempt`. `own` are the variables of the job itself,
+    /// and `result` is the path of the attempt's result file.
+    pub(super) fn variables(
+        &self,
+        attempt: &Attempt,
+        own: BTreeMap<String, String>,
+        result: Option<&Path>,
+    ) -> Variables {
         let due = attempt.run.due();
         let basis = [
             ("PATH", PATH.to_owned()),
@@ -34,6 +40,7 @@ impl Account {
             ("SCHEDD_FENCE", attempt.fence.to_string()),
             ("SCHEDD_NODE", attempt.node.to_string()),
         ];
+        let result = result.map(|path| ("SCHEDD_RESULT", path.to_string_lossy().into_owned()));
         let named = |(name, value): (&str, String)| (name.to_owned(), value);
         Variables(
             basis
@@ -42,7 +49,7 @@ impl Account {
                 .map(named)
                 .chain(own)
                 .chain(attempt.notice_facts.variables.clone())
-                .chain(facts.into_iter().map(named))
+                .chain(facts.into_iter().chain(result).map(named))
                 .collect(),
         )
     }

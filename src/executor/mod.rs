@@ -17,6 +17,7 @@ pub mod output;
 mod output_lines;
 mod plain_line;
 mod process;
+mod result_file;
 mod shortage;
 
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub use attempt::{Attempt, Control, NoticeFacts, StopReason};
 pub use execute::{Execute, ExecutorAbilities};
 pub use http::wait_asked;
 pub use output::{Chunk, ExcerptStream, Output, OutputBuffer};
+pub use result_file::ResultDirectory;
 
 /// The reason why the executors could not be created.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +62,7 @@ pub struct Executors {
     account: Arc<Account>,
     may_run_as: Arc<MayRunAs>,
     credentials: Credentials,
+    results: ResultDirectory,
     /// The shortage of the keeper, which starts processes. The field `own` is the shortage of this
     /// process, which makes requests, reads secrets and looks up users.
     processes: Arc<Shortage>,
@@ -68,13 +71,15 @@ pub struct Executors {
 
 impl Executors {
     /// Creates executors that use this keeper. The executors fill in `credentials` where jobs refer
-    /// to them, and run jobs as the users that `may_run_as` allows.
+    /// to them, and run jobs as the users that `may_run_as` allows. Jobs write their results into
+    /// files in `results`.
     ///
     /// Fails if no HTTP client can be built.
     pub fn new(
         keeper: Keeper,
         credentials: Credentials,
         may_run_as: MayRunAs,
+        results: ResultDirectory,
     ) -> Result<Self, ExecutorError> {
         let client = http::client().map_err(ExecutorError::HttpClient)?;
         Ok(Self {
@@ -83,6 +88,7 @@ impl Executors {
             account: Arc::new(Account::of_this_process()),
             may_run_as: Arc::new(may_run_as),
             credentials,
+            results,
             processes: Arc::default(),
             own: Arc::default(),
         })
@@ -155,10 +161,11 @@ impl Executors {
         if attempt.process.user.is_some() || credential_injection::is_needed_by(attempt) {
             self.own.clear();
         }
+        let result = self.results.new_file().filter(|_| !fallback.attempt().is_notice());
         loop {
             let attempt = fallback.attempt();
-            let program =
-                Program { argv: attempt.argv(), env: account.variables(attempt, own.clone()) };
+            let env = account.variables(attempt, own.clone(), result.as_deref());
+            let program = Program { argv: attempt.argv(), env };
             let (outcome, wanting) = process::execute(
                 (&self.keeper, &self.processes),
                 &account,
@@ -169,7 +176,8 @@ impl Executors {
             )
             .await;
             if !fallback.start_without(wanting, &outcome) {
-                return fallback.note_in(outcome);
+                let next = result.as_deref().and_then(result_file::take_next);
+                return fallback.note_in(AttemptOutcome { next, ..outcome });
             }
         }
     }

@@ -170,7 +170,7 @@ pub(super) fn sign_by_the_others(
 }
 
 fn is_notice(attempt: &Attempt) -> bool {
-    attempt.run.job().notice_subject().is_some()
+    attempt.is_notice()
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub use jobs::job_edits::{ApplyOrder, ApplyReply, DefinitionChange, Existing, Un
 pub use jobs::job_records::{JobRecord, SourceKind};
 pub use jobs::job_removal::{RemoveOrder, RemoveReply, StopRunning};
 pub use jobs::job_summaries::{JobSummary, RecordedRetry};
-pub use jobs::job_switch::{PauseReply, ResumeOrder, ResumeReply};
+pub use jobs::job_switch::{NextReply, PauseReply, ResumeOrder, ResumeReply};
 pub use jobs::rev::Rev;
 pub use jobs::schedule_versions::StoredVersion;
 pub use jobs::unique_keys::UniqueHolder;

@@ -236,6 +236,17 @@ async fn how_long_a_refusal_asks_to_be_left_alone_is_named_and_a_success_asks_fo
 }
 
 #[tokio::test]
+async fn an_answer_asks_for_the_time_of_the_next_run() {
+    let bench = Bench::start().await;
+    let answers = [200, 500].map(|status| Answer::status(status).header("schedd-next", " 5m "));
+    let sink = HttpSink::start(answers).await;
+    for _ in 0..2 {
+        let (outcome, _) = bench.run(&of(request("GET", sink.url("/")))).await;
+        assert_eq!(outcome.next.as_deref(), Some("5m"), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_long_body_is_cut_and_counted_and_an_endless_one_is_not_read_to_its_end() {
     let bench = Bench::start().await;
     let endless =

@@ -265,6 +265,7 @@ fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -
         skip_if_late: spec.shape.skip_if_late,
         late_after: spec.late_after,
         due: at,
+        not_before: UnixMillis::EPOCH,
         now,
     };
     if at < now && matches!(judge(due), Decision::Skip { .. }) {

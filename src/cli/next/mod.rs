@@ -3,6 +3,7 @@
 mod next_flags;
 mod next_rows;
 mod planned_times;
+mod set_time;
 
 use std::path::Path;
 
@@ -50,6 +51,9 @@ pub(crate) async fn next(
         ));
     }
     let zone = args.tz.as_deref().map(zone_of).transpose()?;
+    if let (Some(job), Some(time)) = (&args.what, &args.set) {
+        return set_time::set(global, job, time, zone, console).await;
+    }
     let (found, what) = match (&args.file, &args.what) {
         (Some(file), _) => (of_file(file)?, one_line(&file.display().to_string())),
         (None, Some(what)) => match what.parse::<JobName>() {

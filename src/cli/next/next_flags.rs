@@ -12,6 +12,7 @@ Examples:
   schedctl next --file jobs.toml
   schedctl next 'Mon..Fri 09:00'
   schedctl next 'FREQ=MONTHLY;BYDAY=-1FR' --dtstart 2026-01-05T09:00
+  schedctl next backup --set 14:05
 
 An argument that is not a valid job name is read as a cron expression, or else as an OnCalendar
 expression. Expressions and --file need no Redis. The times of --file are sorted over all jobs.
@@ -20,7 +21,8 @@ NOTES says if a clock change of the zone skips a time or shows a time twice.
 --json prints an array of times, and with --file an array of objects with job and due. With --long,
 each item is an object with job, due, local, utc, relative_s, zone and notes.";
 
-/// Prints the next times of a job, of the jobs of a file or of a cron expression.
+/// Prints the next times of a job, of the jobs of a file or of a cron expression; sets the time of
+/// the next run of a job.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NEXT_EXAMPLES)]
 pub(crate) struct NextArgs {
@@ -45,6 +47,10 @@ pub(crate) struct NextArgs {
     /// Number of times [default: 5; with --file 1 for each job]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) count: Option<u32>,
+    /// Set the time before which the next run of the job does not start; also a duration, such as
+    /// 5m
+    #[arg(long, value_name = "TIME", requires = "what", conflicts_with_all = ["dtstart", "name", "from", "count", "long"])]
+    pub(super) set: Option<String>,
     /// With --json: print all details of each time
     #[arg(long)]
     pub(super) long: bool,

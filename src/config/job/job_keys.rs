@@ -37,6 +37,7 @@ use crate::domain::schedule::day_sets::DaySet;
 const TIMEOUT: DurationBounds =
     DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
 const KILL_GRACE: DurationBounds = DurationBounds::secs(0, 3_600, "0s to 1 hour", "5s");
+const NEXT_WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "1d");
 const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "60s");
 
 /// Declares the key of the notices of a kind. The value `false` removes the action that
@@ -139,6 +140,7 @@ pub(crate) const RULES: &[TableKey<JobSpec>] = &[
     key!("group", group, Maybe(Custom(compile_member_group, as_text))),
     key!("timeout", timeout, TIMEOUT),
     key!("kill_grace", kill_grace, KILL_GRACE),
+    given(key!("next_within", next_within, NEXT_WITHIN)),
     key!("retry", retry, Custom(compile_retry, write_retry)),
     key!(
         "overlap",

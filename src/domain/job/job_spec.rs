@@ -60,6 +60,9 @@ pub struct JobSpec {
     /// The time from the signal SIGTERM to the signal SIGKILL when an attempt is stopped. 0 to 1
     /// hour.
     pub kill_grace: Duration,
+    /// The longest time from the end of a run to the time that the run sets for the next run. 1 s
+    /// to 365 days.
+    pub next_within: Duration,
     /// The rule for retries of failed attempts.
     pub retry: RetryRule,
     /// The rule for a run that becomes due while another run of the job is open.
@@ -255,6 +258,7 @@ impl JobSpec {
             group: None,
             timeout: Duration::from_secs(3600),
             kill_grace: Duration::from_secs(5),
+            next_within: Duration::from_secs(86_400),
             retry: RetryRule::default(),
             overlap: Overlap::Skip,
             catch_up: CatchUp::default(),

@@ -112,6 +112,8 @@ pub struct AttemptOutcome {
     /// The minimum wait before a retry, by the header field `Retry-After` of the answer. At most
     /// 24 h.
     pub retry_after: Option<Duration>,
+    /// The time that the attempt asks for the next run of its job, as text: a time or a duration.
+    pub next: Option<String>,
 }
 
 /// The way in which an attempt ended.
@@ -149,6 +151,7 @@ impl AttemptOutcome {
             left_processes: false,
             not_enforced: None,
             retry_after: None,
+            next: None,
         }
     }
 

@@ -101,9 +101,18 @@ impl Definition {
     }
 
     /// Returns the run to plan for the occurrence at `due`, with the ready time that jitter and
-    /// splay give.
+    /// splay give. The run is not ready before the time that a run of the job has set.
     pub fn planned(&self, due: UnixMillis) -> Successor {
-        planned(&self.record.name, &self.spec.shape, due)
+        let planned = planned(&self.record.name, &self.spec.shape, due);
+        Successor { ready: planned.ready.max(self.not_before()), ..planned }
+    }
+
+    /// Returns the time before which no run of the job may start, because a run or an operator set
+    /// it. Returns the Unix epoch if there is no such time.
+    pub fn not_before(&self) -> UnixMillis {
+        // In an alternating group, the time holds for the turn and not for one job.
+        let set = self.record.next_set.as_ref().filter(|_| self.spec.group.is_none());
+        set.map_or(UnixMillis::EPOCH, |(at, _)| *at)
     }
 
     /// Returns the last time at which the regular run `run` may start: its due time, plus its

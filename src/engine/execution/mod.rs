@@ -6,6 +6,7 @@ pub(crate) mod earlier_output;
 pub(crate) mod end_recorder;
 pub(crate) mod late_results;
 pub(crate) mod lease_keeper;
+mod next_request;
 pub(crate) mod runner;
 pub(crate) mod running_leases;
 pub(crate) mod verdict;

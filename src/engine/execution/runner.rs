@@ -18,6 +18,7 @@ use super::done_check::Course;
 use super::earlier_output;
 use super::end_recorder::EndRecorder;
 use super::late_results::{AttemptEnd, ended, offer_back, offer_end};
+use super::next_request;
 use super::running_leases::{Lease, LeaseHandle, RunningLeases};
 use super::verdict;
 use super::verdict::AttemptVerdict;
@@ -134,7 +135,14 @@ impl ClaimedAttempt {
             took: started.elapsed(),
             at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)),
         };
-        let reply = self.record_end(&decision, &outcome, end, output.as_ref(), &mut handle).await;
+        let next = match (&decision.verdict, &outcome.next) {
+            (Verdict::Final(_), Some(text)) => {
+                Some(next_request::set_next(&runner.node, definition, claim, text, end.at).await)
+            }
+            _ => None,
+        };
+        let facts = (&decision, &outcome, end);
+        let reply = self.record_end(facts, next, output.as_ref(), &mut handle).await;
         let ended_run = EndedAttempt {
             node: &runner.node,
             journal: runner.loss_watch.journal(),
@@ -214,14 +222,14 @@ impl ClaimedAttempt {
     /// When the node stops for good, the lease ends and another node recovers the run.
     async fn record_end(
         &self,
-        decision: &AttemptVerdict,
-        outcome: &AttemptOutcome,
-        end: AttemptEnd,
+        (decision, outcome, end): (&AttemptVerdict, &AttemptOutcome, AttemptEnd),
+        next: Option<String>,
         output: Option<&OutputBuffer>,
         handle: &mut LeaseHandle,
     ) -> FinishReply {
         let Self { runner, claim, .. } = self;
-        let facts = verdict::facts(outcome, decision, end.took);
+        let mut facts = verdict::facts(outcome, decision, end.took);
+        facts.extend(next.map(|next| ("next", next)));
         let past = match decision.verdict {
             // An attempt with output has begun, so its record is kept.
             Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {

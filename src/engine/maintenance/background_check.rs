@@ -25,7 +25,7 @@ use crate::domain::consistency::{FindingSubject, Inconsistency, is_of_many_keys,
 use crate::domain::name::names::{Fence, JobName, QueueName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::engine::node_context::NodeContext;
-use crate::engine::planning::replan;
+use crate::engine::planning::corrections::replan;
 use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
 use crate::store::{CheckNote, IndexName, Store, StoreError};

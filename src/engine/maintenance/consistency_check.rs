@@ -22,8 +22,9 @@ use crate::domain::schedule::lateness::SkippedRange;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::{Definition, DefinitionError};
-use crate::engine::planning::far_plans::Far;
-use crate::engine::planning::{far_plans, passed_ranges};
+use crate::engine::planning::corrections::far_plans;
+use crate::engine::planning::corrections::far_plans::Far;
+use crate::engine::planning::passed_ranges;
 use crate::store::{JobRecord, JobToInspect, Searched, Store, StoreError};
 
 /// The time between the first reading of the facts and the second reading that confirms findings.

@@ -18,8 +18,8 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
-use crate::engine::planning::far_plans;
-use crate::engine::planning::far_plans::Far;
+use crate::engine::planning::corrections::far_plans;
+use crate::engine::planning::corrections::far_plans::Far;
 use crate::engine::planning::passed_ranges;
 use crate::store::{
     DueEntry, JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, SetAside, SourceKind,

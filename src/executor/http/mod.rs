@@ -47,6 +47,8 @@ const READ: usize = 1024 * 1024;
 const IDLE: Duration = Duration::from_secs(4);
 /// The longest time a ping may take.
 const PING: Duration = Duration::from_secs(5);
+/// The header field of an answer that sets the time of the next run of the job.
+const NEXT: &str = "Schedd-Next";
 /// The header fields of Standard Webhooks. They are removed if a redirect changes the request to
 /// GET or leads to another origin.
 const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
@@ -201,6 +203,8 @@ async fn follow(
         hop = next;
     };
     let status = response.status().as_u16();
+    let next = response.headers().get(NEXT).and_then(|value| value.to_str().ok());
+    outcome.next = next.filter(|_| !attempt.is_notice()).map(|text| text.trim().to_owned());
     if !request.expects(status) {
         outcome.retry_after = retry_after(response.headers());
     }

@@ -84,6 +84,8 @@ pub struct RunRecord {
     pub by: Option<String>,
     /// The operator who asked for this manual run, as `user@host`; None if no operator did.
     pub asked_by: Option<String>,
+    /// The time that the run set for the next run of its job, or the reason why it was refused.
+    pub next: Option<String>,
     /// The time a spread or manual run was added to the due set. None for any other run, which is
     /// added together with the claim or skip of its predecessor.
     pub planted_at: Option<UnixMillis>,
@@ -157,6 +159,7 @@ impl RunRecord {
             skipped: None,
             by: None,
             asked_by: None,
+            next: None,
             planted_at: None,
             ready_at: None,
             first_start: None,
@@ -269,6 +272,7 @@ impl RunRecord {
             skipped: instant("skipped_to").zip(number("skipped_count")),
             by: text("by"),
             asked_by: text("asked_by"),
+            next: text("next"),
             planted_at: instant("planted_at"),
             ready_at: instant("ready_at"),
             first_start: instant("first_start"),

@@ -71,6 +71,11 @@ pub struct JobRecord {
     pub pending: Option<RunId>,
     /// The planned regular run that a pause removed from the due set, if any.
     pub paused_run: Option<RunId>,
+    /// The time before which the next run does not start, and the run or user that set this time.
+    /// None if no time was set. The time may be past.
+    pub next_set: Option<(UnixMillis, String)>,
+    /// The run that was planned beside the schedule for such a time; None if no run was.
+    pub next_run: Option<RunId>,
     /// The time the job was added, and the user who added the job, if known.
     pub created: Option<(UnixMillis, Option<String>)>,
     /// The time since which the job is paused; None if the job is not paused.
@@ -153,6 +158,8 @@ impl JobRecord {
             handled: map.get("handled").map(|times| handled_in(times)).unwrap_or_default(),
             pending: run("pending")?,
             paused_run: run("paused_run")?,
+            next_set: instant("next_at").zip(map.get("next_by").cloned()),
+            next_run: run("next_run")?,
             created: created
                 .map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
             paused_at: instant("paused"),

@@ -1,4 +1,4 @@
-//! Pausing and resuming a job.
+//! Pausing and resuming a job, and setting the time of its next run.
 //!
 //! Invariant: an order to resume names the job's revision as the caller read it, and a call to
 //! pause names the planned run. If the job has another revision or planned run, the reply is
@@ -6,10 +6,11 @@
 
 use super::job_records::JobRecord;
 use super::rev::Rev;
-use crate::domain::name::names::{JobName, RunId};
+use crate::domain::name::names::{GroupName, JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::lateness::SkippedRange;
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
 use crate::store::history::run_record::RunRecord;
@@ -61,6 +62,23 @@ pub enum ResumeReply {
     /// The occurrence of the next run already has a record. The caller must choose the next
     /// occurrence.
     Occupied,
+}
+
+/// The result of setting the time of a job's next run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextReply {
+    /// The planned run does not start before the time.
+    Postponed(RunId),
+    /// A run was planned for the time, because no run was planned before it.
+    Planted(RunId),
+    /// The next turn of the group does not start before the time.
+    Turn(String),
+    /// The job is paused.
+    Paused,
+    /// The job does not exist, or is over.
+    Unknown,
+    /// The job changed since it was read.
+    Stale,
 }
 
 impl Store {
@@ -139,6 +157,54 @@ impl Store {
             "unknown" => ResumeReply::Unknown,
             "stale" => ResumeReply::Stale,
             "occupied" => ResumeReply::Occupied,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Sets the time `at` before which no run of `job` starts. `run` is planned if no run of the
+    /// job is planned before that time. `asked_by` is the run that asks, or `None` for the user of
+    /// this store.
+    pub async fn set_next(
+        &self,
+        job: &JobRecord,
+        at: UnixMillis,
+        run: &RunId,
+        group: Option<&GroupName>,
+        asked_by: Option<&RunId>,
+    ) -> Result<NextReply, StoreError> {
+        self.note_lanes([&job.lane]).await?;
+        let keys = &self.keys;
+        let gates: Vec<Gate> = group.map(Gate::of_group).into_iter().collect();
+        let user = if asked_by.is_some() { "" } else { &*self.by };
+        let old = job.next_run.as_ref();
+        let call = self
+            .call(&scripts::SET_NEXT)
+            .of_run(run)
+            .of_job_lane(&job.lane)
+            .key("old_run", old.map_or_else(|| keys.job(&job.name), |old| keys.run(old)))
+            .arg("lane", job.lane.as_str())
+            .optional("pending", job.pending.as_ref())
+            .arg("at", at.as_i64())
+            .optional("old", old)
+            .arg("asked_by", asked_by.map_or_else(|| user.to_owned(), ToString::to_string))
+            .arg("by", user)
+            .arg("gates", names_of(&gates))
+            .gate_keys(keys, &gates);
+        let mut reply = self.link.invoke(&call).await?;
+        let word = reply.word.clone();
+        let mut id = || -> Result<RunId, StoreError> {
+            let text = reply.text()?;
+            text.parse().map_err(|_| {
+                StoreError::corrupt("reply of script set_next", format!("found run id {text:?}"))
+            })
+        };
+        Ok(match word.as_str() {
+            "postponed" => NextReply::Postponed(id()?),
+            "planted" => NextReply::Planted(id()?),
+            "turn" => NextReply::Turn(reply.text()?),
+            "paused" => NextReply::Paused,
+            "unknown" => NextReply::Unknown,
+            "stale" => NextReply::Stale,
             _ => return Err(reply.unknown()),
         })
     }

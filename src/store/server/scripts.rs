@@ -135,6 +135,7 @@ scripts! {
     RESUME_JOB "resume_job";
     RETRY_RUN "retry_run";
     RETURN_RUN "return_run";
+    SET_NEXT "set_next";
     SET_QUEUE "set_queue";
     SKIP_RUN "skip_run";
     SPREAD_RUNS "spread_runs";

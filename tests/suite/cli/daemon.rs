@@ -400,7 +400,7 @@ fn a_job_is_given_the_small_fixed_environment_and_nothing_of_the_daemons() {
         .filter(|name| *name != "PWD")
         .collect();
     names.sort_unstable();
-    let wanted = "HOME LANG PATH SCHEDD_ATTEMPT SCHEDD_DUE SCHEDD_DUE_MS SCHEDD_FENCE SCHEDD_JOB SCHEDD_NODE SCHEDD_RUN_ID SHELL TEAM USER";
+    let wanted = "HOME LANG PATH SCHEDD_ATTEMPT SCHEDD_DUE SCHEDD_DUE_MS SCHEDD_FENCE SCHEDD_JOB SCHEDD_NODE SCHEDD_RESULT SCHEDD_RUN_ID SHELL TEAM USER";
     assert_eq!(names.join(" "), wanted);
     let has = |line: &str| lines.lines().any(|found| found == line);
     assert!(

@@ -95,6 +95,19 @@ async fn the_child_has_a_session_of_its_own_an_empty_mask_and_ignores_nothing() 
 }
 
 #[tokio::test]
+async fn a_process_asks_for_the_time_of_the_next_run_in_its_result_file() {
+    let bench = Bench::start().await;
+    for (line, next) in [
+        ("echo next=5m >\"$SCHEDD_RESULT\"", Some("5m")),
+        ("echo next=5m >\"$SCHEDD_RESULT\"; exit 3", Some("5m")),
+        ("true", None),
+    ] {
+        let (outcome, _) = bench.run(&shell(line)).await;
+        assert_eq!(outcome.next.as_deref(), next, "{line}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_environment_is_exactly_what_the_design_says() {
     let bench = Bench::start().await;
     let mut attempt = command(&["env", "-0"]);
@@ -110,6 +123,7 @@ async fn the_environment_is_exactly_what_the_design_says() {
         .map(|part| part.split_once('=').unwrap())
         .collect();
     assert!(Path::new(found.remove("HOME").unwrap()).is_absolute());
+    assert!(Path::new(found.remove("SCHEDD_RESULT").unwrap()).is_absolute());
     assert!(!found.remove("USER").unwrap().is_empty());
     let (due, fence) = (attempt.run.due(), attempt.fence);
     let (run, due_text, due_ms, fence) =

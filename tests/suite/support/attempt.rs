@@ -11,7 +11,9 @@ use schedd::domain::job::process_rules::ProcessRules;
 use schedd::domain::name::names::{Fence, RunId};
 use schedd::domain::run::run_state::AttemptOutcome;
 use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::executor::{Attempt, Control, Executors, MayRunAs, OutputBuffer, StopReason};
+use schedd::executor::{
+    Attempt, Control, Executors, MayRunAs, OutputBuffer, ResultDirectory, StopReason,
+};
 use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
 use schedd::secrets::Credentials;
 use tokio::sync::watch;
@@ -68,6 +70,7 @@ impl Bench {
                 keeper.clone(),
                 Credentials::within(dir.path().to_owned()),
                 MayRunAs::of_this_process(None),
+                ResultDirectory::within(Some(dir.path())),
             )
             .unwrap(),
             keeper,

@@ -162,6 +162,8 @@ pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
         "per-key-burst" => "per_key.burst", Whole, "N", with "per-key-rate";
         /// Jobs that must not run at the same time as this job
         "not-while" => "not_while", List, "JOBS";
+        /// Longest time ahead that a run may set for the next run [default: 1d]
+        "next-within" => "next_within", Duration, "DURATION";
         /// Maximum duration of one attempt [default: 1h]
         "timeout" => "timeout", Duration, "DURATION";
         /// Time between SIGTERM and SIGKILL [default: 5s]

@@ -23,6 +23,7 @@ fn minutely() -> Timetable {
 /// Returns the facts about a run due at `at(0)` that a node examines at `now`.
 fn met<'a>(timetable: &'a Timetable, catch_up: &'a CatchUp, now: UnixMillis) -> Due<'a> {
     Due {
+        not_before: UnixMillis::EPOCH,
         timetable,
         since: at(-1_000),
         taken: UnixMillis::EPOCH,

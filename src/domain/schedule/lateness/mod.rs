@@ -56,8 +56,18 @@ pub struct Due<'a> {
     pub late_after: Duration,
     /// The due time of the run.
     pub due: UnixMillis,
+    /// The time before which no run may start, because a run of the job set it. The age of the run
+    /// counts from this time. The Unix epoch if there is no such time.
+    pub not_before: UnixMillis,
     /// The present time by Redis' clock.
     pub now: UnixMillis,
+}
+
+impl Due<'_> {
+    /// Returns the time that has passed since the run due at `due` could start.
+    fn age_of(&self, due: UnixMillis) -> Duration {
+        self.now.since(due.max(self.not_before))
+    }
 }
 
 /// Decides if a due regular run starts or is skipped.
@@ -67,7 +77,7 @@ pub fn judge(run: Due<'_>) -> Decision {
     let later = timetable.next_after(base);
     let successor_after = |at: UnixMillis| timetable.next_after(at.max(run.taken));
     let max_age = [catch_up.max_age, run.skip_if_late].into_iter().flatten().min();
-    let is_too_old = max_age.is_some_and(|most| now.since(due) > most);
+    let is_too_old = max_age.is_some_and(|most| run.age_of(due) > most);
     if timetable.is_one_shot() {
         // If the run comes from an earlier schedule, the next run is the one-shot that replaced
         // that schedule.
@@ -77,7 +87,7 @@ pub fn judge(run: Due<'_>) -> Decision {
             Decision::Run { successor: successor_after(base), is_missed: false }
         };
     }
-    let is_late = is_too_old || now.since(due) > run.late_after;
+    let is_late = is_too_old || run.age_of(due) > run.late_after;
     let has_later_due = later.is_some_and(|next| next <= now);
     if !is_late && !has_later_due {
         return Decision::Run { successor: successor_after(base), is_missed: false };
@@ -88,14 +98,14 @@ pub fn judge(run: Due<'_>) -> Decision {
     // The first occurrence up to now that gets a run. `None` means that each occurrence up to now
     // is skipped.
     let first_to_run = match catch_up.mode {
-        CatchUpMode::Skip => (now.since(newest) <= run.late_after).then_some(newest),
+        CatchUpMode::Skip => (run.age_of(newest) <= run.late_after).then_some(newest),
         CatchUpMode::Latest => Some(newest),
         CatchUpMode::All => Some(
             newest_of(timetable, base, now, catch_up.max_count).map_or(due, |first| first.max(due)),
         ),
     };
     let first_to_run = match (first_to_run, max_age) {
-        (Some(first), Some(most)) if now.since(first) > most => {
+        (Some(first), Some(most)) if run.age_of(first) > most => {
             first_within(timetable, base, now, most, catch_up.mode)
         }
         (first, _) => first,

@@ -21,7 +21,7 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::dispatch::dispatcher::ClaimReport;
 use crate::engine::dispatch::dispatcher::run_hints::RunHints;
 use crate::engine::dispatch::due_entry::DueRun;
-use crate::engine::planning::far_plans;
+use crate::engine::planning::corrections::far_plans;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, StoreError};
 
@@ -180,6 +180,7 @@ pub(super) fn due<'a>(
         skip_if_late: definition.spec.shape.skip_if_late,
         late_after: definition.spec.late_after,
         due: run.due(),
+        not_before: definition.not_before(),
         now,
     }
 }

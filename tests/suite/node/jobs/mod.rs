@@ -6,6 +6,7 @@ pub(crate) mod debouncing;
 pub(crate) mod done_check;
 pub(crate) mod each_node;
 pub(crate) mod editing;
+pub(crate) mod next_times;
 pub(crate) mod readding;
 pub(crate) mod rebooting;
 pub(crate) mod reloading;

@@ -5,6 +5,7 @@ pub(crate) mod audit_log;
 pub(crate) mod backfilling;
 pub(crate) mod cancelling;
 pub(crate) mod former;
+pub(crate) mod next_times;
 pub(crate) mod pausing;
 pub(crate) mod rebooting;
 pub(crate) mod removing;

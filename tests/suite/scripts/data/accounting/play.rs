@@ -337,6 +337,7 @@ impl Play {
         let next = |due: Option<UnixMillis>| due.map(|due| Successor::on_time(run.job(), due));
         if !run.is_manual() {
             let due = Due {
+                not_before: UnixMillis::EPOCH,
                 timetable: &definition.timetable,
                 since: definition.since(),
                 taken,

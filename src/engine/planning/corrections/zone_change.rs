@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::planting;
-use super::recurring_jobs::RecurringJobs;
 use crate::domain::job::notice::notify_words;
 use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::NodeContext;
+use crate::engine::planning::planting;
+use crate::engine::planning::recurring_jobs::RecurringJobs;
 use crate::store::{ApplyOrder, ApplyReply, DefinitionChange, Existing, StoreError};
 
 /// The most jobs read in one call.

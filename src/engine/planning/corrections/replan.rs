@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use tracing::{debug, info};
 
-use super::operation_error::OperationError;
-use super::recurring_jobs::RecurringJobs;
-use super::{far_plans, retry_order};
+use super::far_plans;
 use crate::domain::consistency::Inconsistency;
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
@@ -23,6 +21,9 @@ use crate::engine::maintenance::consistency_check;
 use crate::engine::maintenance::consistency_check::ConsistencyChecker;
 use crate::engine::maintenance::repair;
 use crate::engine::node_context::NodeContext;
+use crate::engine::planning::operation_error::OperationError;
+use crate::engine::planning::recurring_jobs::RecurringJobs;
+use crate::engine::planning::retry_order;
 use crate::engine::status::node_health::NodeHealth;
 use crate::store::{Ended, Store, StoreError};
 

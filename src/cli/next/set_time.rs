@@ -1,0 +1,70 @@
+//! `next --set`: sets the time of the next run of a job.
+
+use serde_json::{Value, json};
+
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
+use crate::cli::jobs::pause_resume::not_defined;
+use crate::cli::jobs::target::{definition_of, find_job, job_name};
+use crate::cli::render::{Console, rfc3339, shown};
+use crate::domain::name::names::JobName;
+use crate::domain::time::zone::Zone;
+use crate::engine::planning::{instances, next_time};
+use crate::store::NextReply;
+
+/// Sets the time before which the next run of `job` does not start. A local time is a time in
+/// `zone`, else in the zone of this host. Returns the exit code.
+pub(super) async fn set(
+    global: &Global,
+    job: &str,
+    time: &str,
+    zone: Option<Zone>,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let name = job_name(job)?;
+    let store = connect(global, console).await?;
+    let definition = definition_of(find_job(&store, &name).await?)?;
+    let zone = zone.unwrap_or_else(Zone::of_host);
+    let within = definition.spec.next_within;
+    let at = next_time::read_next(time, store.now().await?, &zone, within)
+        .map_err(|why| CliFailure::Invalid(format!("--set: {why}")))?;
+    let mut names = vec![name.clone()];
+    if definition.spec.is_on_each_node() {
+        let live = instances::of_job(&store, &name).await?;
+        names = live.into_iter().map(|(_, record)| record.name).collect();
+    }
+    let mut set: Vec<Value> = Vec::new();
+    for name in &names {
+        let reply = next_time::set_next(&store, name, at, None).await?;
+        let (result, run) = match &reply {
+            NextReply::Postponed(run) => ("postponed", Some(run.to_string())),
+            NextReply::Planted(run) => ("planned", Some(run.to_string())),
+            NextReply::Turn(_) => ("turn", None),
+            NextReply::Paused => {
+                return Err(CliFailure::Conflict(format!(
+                    "job {name} is paused, so it has no next run; schedctl resume {name} resumes it"
+                )));
+            }
+            NextReply::Unknown | NextReply::Stale => return Err(not_defined(&store, name).await),
+        };
+        if console.is_json() {
+            let next_due = rfc3339(at, &zone);
+            set.push(json!({"job": name.as_str(), "result": result, "run_id": run, "next_due": next_due}));
+        } else {
+            console.line(&sentence(name, &reply, &shown(at, &zone)));
+        }
+    }
+    if console.is_json() {
+        console.json(&if set.len() == 1 { set.remove(0) } else { set.into() });
+    }
+    Ok(0)
+}
+
+fn sentence(name: &JobName, reply: &NextReply, at: &str) -> String {
+    match reply {
+        NextReply::Postponed(run) => format!("job {name}: run {run} starts at {at}"),
+        NextReply::Turn(group) => format!("job {name}: the next turn of group {group} is at {at}"),
+        _ => format!("job {name}: a run is planned at {at}, beside the schedule"),
+    }
+}

@@ -1,0 +1,89 @@
+//! A run sets the time of its job's next run.
+
+use schedd::domain::run::run_state::{AttemptOutcome, RunState};
+use serde_json::json;
+
+use crate::support::ctl::Schedctl;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::script::{Act, Script, exit};
+use crate::support::scripted_node::ScriptedNode;
+use crate::support::wait::{LONG, until};
+
+/// An attempt that succeeds and asks for this time of the next run.
+fn asking(next: &str) -> Act {
+    Act::End(AttemptOutcome { next: Some(next.to_owned()), ..exit(0) })
+}
+
+#[test]
+fn a_job_without_a_schedule_paces_itself() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let eye = Eye::on(&redis);
+    script.set("pace", &[asking("300ms")]);
+    let toml = "[jobs.pace]\nshell = \"pace\"\n";
+    let _node = ScriptedNode::on(&redis, &script).jobs(toml).start();
+    until("the job is there", LONG, || eye.job("pace"));
+    Schedctl::on(&redis).run(&["run", "pace"]).good();
+    let runs = eye.wait_for_history("pace", 3);
+    for pair in runs.windows(2) {
+        let [later, earlier] = pair else { panic!() };
+        let wait = later.run.due().since(earlier.started_at.unwrap());
+        assert!(wait.as_millis() >= 290, "{earlier:?} {later:?}");
+        assert!(later.started_at.unwrap() >= later.run.due(), "{later:?}");
+        assert_eq!(later.asked_by.as_deref(), Some(earlier.run.to_string().as_str()));
+    }
+}
+
+#[test]
+fn a_run_postpones_the_next_and_what_it_may_not_ask_for_is_refused() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    script.set("later", &[asking("30m")]);
+    script.set("too late", &[asking("2h")]);
+    let toml = "[defaults]\nnext_within = \"90m\"\n[jobs.j]\nevery = \"1h\"\nshell = \"later\"\n\
+                [jobs.far]\nshell = \"too late\"\n";
+    let _node = ScriptedNode::on(&redis, &script).jobs(toml).start();
+    until("the job is there", LONG, || eye.job("j"));
+    // The time is earlier than the next occurrence, so a run is planned beside the schedule.
+    ctl.run(&["run", "j", "--wait"]).good();
+    let job = eye.job("j").unwrap();
+    assert!(job.next_run.is_some() && job.pending.is_some());
+    ctl.run(&["run", "far", "--wait"]).good();
+    let refused = eye.history("far").remove(0);
+    assert_eq!(refused.state, RunState::Succeeded);
+    assert!(refused.next.as_deref().unwrap().contains("next_within = \"1h30m\""), "{refused:?}");
+
+    // An operator postpones the planned run: it starts later than due, and counts as on time.
+    let said = ctl.run(&["next", "j", "--set", "80m"]).good();
+    assert!(said.stdout.starts_with("job j: run j@"), "{}", said.stdout);
+    let job = eye.job("j").unwrap();
+    assert_eq!(job.next_run, None, "the run of the earlier time is gone");
+    assert!(job.next_set.unwrap().0 > job.pending.unwrap().due());
+    ctl.run(&["next", "j", "--set", "3h"]).refused(2, &["--set: time \"3h\"", "next_within"]);
+    ctl.run(&["next", "nobody", "--set", "3h"]).refused(3, &["no job nobody"]);
+    ctl.run(&["next", "j", "--set", "yesterday"]).refused(2, &["is past"]);
+    ctl.run(&["pause", "j"]).good();
+    ctl.run(&["next", "j", "--set", "5m"]).refused(4, &["job j is paused"]);
+}
+
+#[test]
+fn a_postponed_run_is_neither_missed_nor_late() {
+    let (redis, script) = (TestRedis::start(), Script::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let _node = ScriptedNode::on(&redis, &script).start();
+    eye.add(&json!({
+        "name": "j", "every": "1s", "shell": "true", "late_after": "1s", "catch_up": "skip"
+    }));
+    eye.wait_for_history("j", 1);
+    ctl.run(&["next", "j", "--set", "3500ms"]).good();
+    let set = eye.job("j").unwrap().next_set.unwrap().0;
+    let first = until("a run starts after the time", LONG, || {
+        let runs = eye.history("j");
+        runs.into_iter().rfind(|run| run.started_at.is_some_and(|at| at >= set))
+    });
+    assert_eq!(first.state, RunState::Succeeded);
+    let early = eye.history("j").into_iter().filter(|run| {
+        run.state != RunState::Skipped && run.run.due() < set && run.started_at.unwrap() > set
+    });
+    assert_eq!(early.count(), 1, "the newest occurrence before the time runs at the time");
+}
