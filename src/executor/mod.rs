@@ -19,6 +19,7 @@ mod plain_line;
 mod process;
 mod shortage;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -60,6 +61,8 @@ pub struct Executors {
     account: Arc<Account>,
     may_run_as: Arc<MayRunAs>,
     credentials: Credentials,
+    /// The variables of every job's process that a job's own variables override.
+    variables: Arc<BTreeMap<String, String>>,
     /// The shortage of the keeper, which starts processes. The field `own` is the shortage of this
     /// process, which makes requests, reads secrets and looks up users.
     processes: Arc<Shortage>,
@@ -83,9 +86,17 @@ impl Executors {
             account: Arc::new(Account::of_this_process()),
             may_run_as: Arc::new(may_run_as),
             credentials,
+            variables: Arc::default(),
             processes: Arc::default(),
             own: Arc::default(),
         })
+    }
+
+    /// Returns executors that also give `variables` to each process, unless the job sets the same
+    /// variables.
+    #[must_use]
+    pub fn with_variables(self, variables: BTreeMap<String, String>) -> Self {
+        Self { variables: Arc::new(variables), ..self }
     }
 
     /// Returns the reason why this node cannot start runs, such as a lack of descriptors. Returns
@@ -126,7 +137,7 @@ impl Executors {
             };
             credential_injection::variables(attempt, job_user, &self.credentials).await
         };
-        let own = match guard.run(filled).await {
+        let mut own = match guard.run(filled).await {
             Ok(Ok((mut own, faults))) => match fallback.without_variables(&mut own, faults) {
                 Ok(()) => own,
                 Err(why) => return cannot_start(why),
@@ -154,6 +165,9 @@ impl Executors {
             };
         if attempt.process.user.is_some() || credential_injection::is_needed_by(attempt) {
             self.own.clear();
+        }
+        for (name, value) in self.variables.iter() {
+            own.entry(name.clone()).or_insert_with(|| value.clone());
         }
         loop {
             let attempt = fallback.attempt();
