@@ -76,14 +76,26 @@ pub(crate) struct WaitingForRun {
 impl WaitArgs {
     /// Checks the flags for waiting and starts to listen for interrupts.
     pub(crate) fn prepare(&self) -> Result<WaitingForRun, CliFailure> {
-        let limit = self.timeout.as_deref().map(parse_duration).transpose();
-        let limit = limit.map_err(|error| CliFailure::Invalid(format!("--timeout: {error}")))?;
-        let interrupts = self
-            .wait
-            .then(|| Signals::new([SIGINT]))
-            .transpose()
-            .context("cannot listen for signals")?;
-        Ok(WaitingForRun { limit, interrupts })
+        WaitingForRun::prepare(self.wait, ("--timeout", self.timeout.as_deref()))
+    }
+}
+
+impl WaitingForRun {
+    /// Prepares a wait if `is_asked`: starts to listen for interrupts. The wait lasts at most as
+    /// long as the value of the flag, which is given with its name.
+    pub(crate) fn prepare(
+        is_asked: bool,
+        (flag, limit): (&str, Option<&str>),
+    ) -> Result<Self, CliFailure> {
+        let limit = limit.map(parse_duration).transpose();
+        let limit = limit.map_err(|error| CliFailure::Invalid(format!("{flag}: {error}")))?;
+        let interrupts = is_asked.then(|| Signals::new([SIGINT])).transpose();
+        Ok(Self { limit, interrupts: interrupts.context("cannot listen for signals")? })
+    }
+
+    /// Returns true if the user asked to wait.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.interrupts.is_some()
     }
 }
 
@@ -110,18 +122,31 @@ pub(crate) async fn follow(
     waiting: WaitingForRun,
     console: &mut Console,
 ) -> Result<u8, CliFailure> {
-    let Some(interrupts) = waiting.interrupts else {
-        if console.is_json() {
-            let due = rfc3339(run.due(), &Zone::utc());
-            console
-                .json(&json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due}));
-        } else {
-            console.line(&run.to_string());
-        }
-        return Ok(0);
-    };
-    if !console.is_json() {
+    if waiting.is_asked() {
+        return wait_for(store, run, &run.to_string(), waiting, console).await;
+    }
+    if console.is_json() {
+        let due = rfc3339(run.due(), &Zone::utc());
+        console.json(&json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due}));
+    } else {
         console.line(&run.to_string());
+    }
+    Ok(0)
+}
+
+/// Prints `name`, the name of the new run or job, and waits for the end of `run`. Returns the exit
+/// code. With `--json` only the end is printed.
+pub(crate) async fn wait_for(
+    store: &Store,
+    run: &RunId,
+    name: &str,
+    WaitingForRun { limit, interrupts }: WaitingForRun,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let interrupts = interrupts.map_or_else(|| Signals::new([SIGINT]), Ok);
+    let interrupts = interrupts.context("cannot listen for signals")?;
+    if !console.is_json() {
+        console.line(name);
         console.flush();
     }
     if let Ok((now, nodes)) = store.list_nodes().await
@@ -132,7 +157,7 @@ pub(crate) async fn follow(
             store.namespace()
         ));
     }
-    wait(store, run, waiting.limit, interrupts, console).await
+    wait(store, run, limit, interrupts, console).await
 }
 
 /// Refuses a job whose definition cannot be used, because a run of such a job would never start.
